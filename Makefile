@@ -1,0 +1,62 @@
+# Everything that one does with loadstream, one word each. `make` alone lists the words.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DIR ?= tests/golden
+ARGS ?=
+SEED ?= 1
+RUNS ?= 4
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fix golden bench chaos schemas clean
+
+help: ## List the words.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) (about a minute, once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $(STAMP)
+
+demo: $(STAMP) ## Place pods by real load on the embedded broker, in about a minute; ARGS='--trace DIR' for real traces.
+	@$(BIN)/loadstream demo $(ARGS)
+
+test: $(STAMP) ## Run all tests; those that need Java and Maven say so where these are missing.
+	@$(BIN)/pytest $(ARGS)
+
+check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-compose.yml.
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/loadstream schemas export --check
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+
+fix: $(STAMP) ## Format, and mend what the linter can.
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+golden: $(STAMP) ## Run the golden cases found below DIR.
+	@$(BIN)/python -m streams.golden $(DIR)
+
+bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
+	@found=; for package in streams connectors; do \
+	  if [ -z "$(ONLY)" ] || $(BIN)/python -m $$package.bench --list | grep -qxF -e "$(ONLY)"; then \
+	    found=yes; $(BIN)/python -m $$package.bench $(ONLY) || exit; \
+	  fi; \
+	done; \
+	[ -n "$$found" ] || { echo "no benchmark $(ONLY); \`python -m streams.bench --list\` and" \
+	  "\`python -m connectors.bench --list\` name them" >&2; exit 2; }
+
+chaos: $(STAMP) ## Kill workers and brokers of a real Kafka under load, and judge what is left. SEED=n RUNS=k
+	@$(BIN)/python -m tests.chaos --seed $(SEED) --runs $(RUNS) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+schemas: $(STAMP) ## Write the published schemas anew.
+	@$(BIN)/loadstream schemas export
+
+clean: ## Remove what the words above have made.
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis demo-output
