@@ -1,0 +1,80 @@
+"""Bytes to messages and back.
+
+`encode` writes JSON with sorted names, so equal messages are equal bytes whatever the order in which
+their maps were filled: state that was recovered says the same as state that was never lost.
+
+`decode` never raises on bad input: it answers with a `Refusal` that says in a sentence which field, what
+was found and what is allowed; the caller sends the record to `dead-letters`. It reads what JSON leaves
+open like this: of a name given twice the last one holds, unknown names are ignored, and of a list or
+map only the first bad item is told. The time it takes is bounded by the size of the record.
+"""
+
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from schemas import contract
+from schemas.complaints import complaints
+from schemas.refusals import Refusal
+from schemas.topics import TOPIC_BY_NAME
+
+M = TypeVar("M", bound=BaseModel)
+
+#: Longest record value that is read; Kafka's own default limit is 1 MiB.
+VALUE_BYTES_MAX = 4 * 1024 * 1024
+
+
+def encode(message: BaseModel) -> bytes:
+    """The message as JSON, absent optionals left out; equal messages give equal bytes."""
+    return orjson.dumps(
+        message.__pydantic_serializer__.to_python(message, exclude_none=True),
+        option=orjson.OPT_SORT_KEYS,
+    )
+
+
+def decode(topic: str, value: bytes | None) -> Any | Refusal:
+    """The message that a record of `topic` carries, or why it has none."""
+    return _decoded(TOPIC_BY_NAME[topic].message, value)
+
+
+def decode_as(message_class: type[M], value: bytes | None) -> M | Refusal:
+    """A message or row of a known class, or why the value is none."""
+    return _decoded(message_class, value)
+
+
+def adapter(topic: str) -> TypeAdapter[Any]:
+    """Validator of what a topic carries."""
+    return contract.adapter(TOPIC_BY_NAME[topic].message)
+
+
+def _decoded(message: Any, value: bytes | None) -> Any | Refusal:
+    if value is None:
+        return Refusal("unreadable", "the record has no value; allowed is a JSON object")
+    if len(value) > VALUE_BYTES_MAX:
+        return Refusal(
+            "limit", f"the record has {len(value)} bytes; allowed are at most {VALUE_BYTES_MAX}"
+        )
+    try:
+        return _validated(message, value)
+    except Exception as error:  # nothing in a record may stop a worker
+        return Refusal("unreadable", f"the record cannot be read: {type(error).__name__}")
+
+
+def _validated(message: Any, value: bytes) -> Any | Refusal:
+    try:
+        return contract.adapter(message).validator.validate_json(value)
+    except ValidationError as error:
+        return _refusal(error, message, value)
+
+
+def _refusal(error: ValidationError, message: Any, value: bytes) -> Refusal:
+    if error.error_count() == 1:
+        only = error.errors(include_url=False, include_input=False)[0]
+        if only["type"] == "json_invalid":
+            return Refusal(
+                "unreadable",
+                f"the record is no JSON: {only['ctx']['error']}; found are {len(value)} bytes that begin"
+                f" with {value[:60]!r}; allowed is a JSON object in UTF-8",
+            )
+    return Refusal("invalid", complaints(error, contract.json_schema(message)))

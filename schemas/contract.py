@@ -1,0 +1,54 @@
+"""The contract: JSON Schema (draft 2020-12) of a message, as published and as refusals quote it.
+
+It differs from pydantic's own where that would allow more than the code does: names of a map keep all
+their bounds, and the kind of a record must be given. Fields have no titles, which would only repeat their
+names.
+"""
+
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+JsonSchema = dict[str, Any]
+
+
+@cache
+def adapter(message: Any) -> TypeAdapter[Any]:
+    """Validator of a message class, or of the union of several."""
+    return TypeAdapter(message)
+
+
+@cache
+def json_schema(message: Any) -> JsonSchema:
+    """JSON Schema of a message class, or of the union of several; not to be changed by the caller."""
+    return adapter(message).json_schema(schema_generator=Generator)
+
+
+class Generator(GenerateJsonSchema):
+    """Writes JSON Schema as this project publishes it."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        """A text that can only be one tells the kind of a record: a reader needs it to be there."""
+        inner = field["schema"].get("schema", {})
+        return (
+            inner.get("type") == "literal" and len(inner["expected"]) == 1
+        ) or super().field_is_required(field, total)
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        """A map; pydantic would write the pattern of its names so that any other name is allowed too."""
+        written: JsonSchemaValue = {
+            "type": "object",
+            "propertyNames": self._inner(schema.get("keys_schema")),
+            "additionalProperties": self._inner(schema.get("values_schema")),
+        }
+        self.update_with_validations(written, schema, self.ValidationsMapping.object)
+        return written
+
+    def _inner(self, schema: CoreSchema | None) -> JsonSchemaValue:
+        return {} if schema is None else self.generate_inner(schema)

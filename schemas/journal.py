@@ -1,0 +1,70 @@
+"""`journal`: what was applied to a partition's state, in which order, and what it changed.
+
+One record a batch: the runs of input offsets in the order applied, the rows that changed, the outputs,
+the writer's epoch. Folding the recorded inputs in the recorded order gives the same state and outputs.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.base import INT64_MAX, Count, Message, Part, StateMs
+
+
+class InputRun(Part):
+    """Consecutive offsets of one topic, applied one after the other."""
+
+    topic: str
+    """Name of the topic."""
+    first_offset: Count
+    """Offset of the first record of the run."""
+    last_offset: Count
+    """Offset of the last record of the run, which belongs to it."""
+
+
+class RowChange(Part):
+    """A table row as it is after the batch; no value: the row is gone."""
+
+    table: str
+    """Name of the table."""
+    key: str
+    """Key of the row."""
+    value: str | None = None
+    """The row as JSON; none: it is gone."""
+
+
+class Output(Part):
+    """A record that the batch emits."""
+
+    topic: str
+    """Name of the topic."""
+    key: str
+    """Key of the record."""
+    value: str
+    """The record as JSON."""
+    timestamp_ms: StateMs | None = None
+    """Timestamp that the record is written with."""
+
+
+class JournalRecord(Message):
+    """One applied batch (key: partition)."""
+
+    partition: Count
+    """Partition whose state it is; also the partition of this record."""
+    opens: bool = False
+    """A new writer takes office; its epoch is the offset of this record."""
+    epoch: Count
+    """Epoch of the writer. After an opening record, batches of other epochs than its own are of a
+    writer that has lost the partition; readers ignore them."""
+    sequence: Count
+    """Number of the batch, without gaps."""
+    part: Count = 0
+    """Which of `parts` this is, from 0."""
+    parts: Annotated[int, Field(ge=1, le=INT64_MAX)] = 1
+    """A batch too large for one record is continued; it holds only when complete."""
+    inputs: Annotated[tuple[InputRun, ...], Field(fail_fast=True)] = ()
+    """What was applied, in the order applied."""
+    rows: Annotated[tuple[RowChange, ...], Field(fail_fast=True)] = ()
+    """The rows that changed."""
+    outputs: Annotated[tuple[Output, ...], Field(fail_fast=True)] = ()
+    """What the batch emits, in this order."""

@@ -1,0 +1,153 @@
+"""Rows of the table `node_percentiles`: the samples behind every node's windows, as they were taken in.
+
+A partition of `node-usage` has rows of four kinds. Written anew with every batch of input: one of kind
+`progress`, and the row of `samples` and of `pods` that is not full yet. A full row is never written
+again, only removed when no window needs its samples any more. So what goes to the changelog grows with
+new samples and not with the windows, and thousands of samples make a few rows to recover.
+
+| kind | key | holds |
+|---|---|---|
+| progress | partition/progress/epoch | up to where the input was applied; written last in a batch |
+| node | partition/node/cluster/node | pods and host applications of a node, by number |
+| samples | partition/samples/sequence | figures of nodes and of their system parts |
+| pods | partition/pods/sequence | figures of pods and host applications, for the average window |
+
+A batch holds once its progress is written: samples beyond `position` are void, they come again. Columns
+are parallel lists, one entry a sample; -1 is a figure that the sample did not have.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base import INT64_MAX, Count, EpochMs, Message, Part, ResourceName, published
+
+#: Key of `node-usage`: "cluster/node".
+NodeKey = Annotated[str, Field(min_length=3, max_length=507)]
+
+_Name = Annotated[str, Field(max_length=253)]
+_NodeKeys = Annotated[tuple[NodeKey, ...], Field(fail_fast=True)]
+_Counts = Annotated[tuple[Count, ...], Field(fail_fast=True)]
+_Times = Annotated[
+    tuple[EpochMs, ...],
+    Field(fail_fast=True, json_schema_extra=published(unit="ms since 1970-01-01 UTC")),
+]
+_Figure = Annotated[int, Field(ge=-1, le=INT64_MAX)]
+_Figures = Annotated[
+    dict[ResourceName, Annotated[tuple[_Figure, ...], Field(fail_fast=True)]],
+    Field(
+        fail_fast=True,
+        json_schema_extra=published(
+            unit="cpu: millicores; every other resource: its base unit (bytes, pieces)"
+        ),
+    ),
+]
+
+
+class Progress(Part):
+    """How far a partition of `node-usage` was applied."""
+
+    epoch: Count
+    """How often the partition's state was built from its rows; the row with the highest one holds."""
+    position: Annotated[int, Field(ge=-1, le=INT64_MAX)]
+    """Offset of the record applied last; -1: none."""
+    samples_sequence: Count
+    """Rows of kind samples with a higher sequence belong to a batch that does not hold."""
+    pods_sequence: Count
+    """Rows of kind pods with a higher sequence belong to a batch that does not hold."""
+    heard_ms: _Times = ()
+    """Times of the newest samples, in the order of the log; their median is the partition's clock."""
+    since_sweep: Count = 0
+    """Records applied since vanished nodes were looked for."""
+    forgotten: _NodeKeys = ()
+    """Nodes forgotten in this batch: they are void even where their rows are still there."""
+    nodes: Count = 0
+    """How many nodes there are, each with a row of kind node."""
+    samples_rows: Count = 0
+    """How many rows of kind samples there are, at least."""
+    pods_rows: Count = 0
+    """How many rows of kind pods there are, at least."""
+
+
+class NodeMember(Part):
+    """A pod or a host application, by its number on the node."""
+
+    number: Count
+    """Number by which rows of kind pods name it."""
+    namespace: _Name = ""
+    """Namespace of the pod; empty: a host application."""
+    name: _Name
+    """Name of the pod or host application."""
+    uid: Annotated[str, Field(max_length=128)] = ""
+    """metadata.uid of the pod; empty: a host application."""
+    priority_class: _Name = ""
+    """Class that the node's agent knows it by."""
+
+
+class NodeMembers(Part):
+    """Who is on one node."""
+
+    node: NodeKey
+    """Cluster and name of the node."""
+    created_offset: Count
+    """Offset of the node's first sample; beyond `position` the row belongs to a batch that does not
+    hold."""
+    next_number: Count
+    """Number of the next member that is new."""
+    members: Annotated[tuple[NodeMember, ...], Field(fail_fast=True)]
+    """Pods and host applications that samples within the average window have, and maybe more."""
+
+
+class SampleColumns(Part):
+    """Figures of nodes, one entry a sample."""
+
+    nodes: _NodeKeys
+    """Nodes that the samples are of."""
+    node: _Counts
+    """Index of the sample's node in `nodes`."""
+    offset: _Counts
+    """Offset of the sample's record."""
+    since_offset: _Counts
+    """Offset with which the node's window began: its samples before that are void."""
+    sampled_at_ms: _Times
+    """Time of the sample."""
+    anchor_ms: _Times
+    """Time of the node's newest report, or of its first sample: the report interval counts from it."""
+    digest: _Counts
+    """CRC-32 of the record's value: tells a sample that came twice from another one of the same time."""
+    usage: _Figures
+    """Usage of the node, by resource."""
+    system: _Figures
+    """Usage of the system part, by resource; the same resources."""
+
+
+class PodColumns(Part):
+    """Figures of pods and host applications, one entry a sample and below one a member of it."""
+
+    nodes: _NodeKeys
+    """Nodes that the samples are of."""
+    node: _Counts
+    """Index of the sample's node in `nodes`."""
+    offset: _Counts
+    """Offset of the sample's record."""
+    members: _Counts
+    """How many members the sample has."""
+    number: _Counts
+    """Numbers of the members, sample after sample."""
+    usage: _Figures
+    """Usage of the members, sample after sample, by resource."""
+
+
+class NodePercentilesRow(Message):
+    """Table `node_percentiles`: one row, which has the one field that its kind names."""
+
+    kind: Literal["progress", "node", "samples", "pods"]
+    """What the row holds, as its key says."""
+    progress: Progress | None = None
+    """How far the partition was applied."""
+    node: NodeMembers | None = None
+    """Who is on a node."""
+    samples: SampleColumns | None = None
+    """Figures of nodes."""
+    pods: PodColumns | None = None
+    """Figures of pods and host applications."""

@@ -1,0 +1,90 @@
+"""`collect`: how usage samples become node metrics, by default and per pool of nodes.
+
+Names are those of Koordinator's colocation config. A sample names the pool of its node; a pool inherits
+what it does not give, and a pool that is not listed has the default policy. Windows and intervals below
+Koordinator's floors are refused, where Koordinator would lift them silently.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from schemas.policy.durations import PositiveDuration
+from schemas.policy.parts import Conflict, Items, Name, PolicyPart, whole
+
+#: Longest window: samples of that time are kept for every node.
+WINDOW_SECONDS_MAX = 12 * 3600
+#: Most windows that a node's percentiles are kept for.
+WINDOWS_MAX = 8
+
+MemoryCollectPolicy = Literal[
+    "usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache"
+]
+_AggregateSeconds = Annotated[int, whole(60, WINDOW_SECONDS_MAX)]
+_ReportSeconds = Annotated[int, whole(30, WINDOW_SECONDS_MAX)]
+
+
+class AggregatePolicy(PolicyPart):
+    """Windows that percentiles are reported for."""
+
+    durations_ms: Annotated[Items[PositiveDuration], Field(max_length=WINDOWS_MAX)] = Field(
+        (300_000, 600_000, 1_800_000), alias="durations"
+    )
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """Windows differ and are not longer than samples are kept."""
+        for index, duration_ms in enumerate(self.durations_ms):
+            if duration_ms in self.durations_ms[:index]:
+                message = "the window is listed twice"
+                yield Conflict(("durations", index), message, ("durations",))
+            if duration_ms > WINDOW_SECONDS_MAX * 1_000:
+                message = (
+                    f"the window is too long; allowed are at most {WINDOW_SECONDS_MAX // 3600}h"
+                )
+                yield Conflict(("durations", index), message, ("durations",))
+
+
+class PoolCollectPolicy(PolicyPart):
+    """The collect policy of one pool, as given: what is absent is inherited."""
+
+    name: Name
+    metric_aggregate_duration_seconds: _AggregateSeconds | None = None
+    metric_report_interval_seconds: _ReportSeconds | None = None
+    metric_aggregate_policy: AggregatePolicy | None = None
+    metric_memory_collect_policy: MemoryCollectPolicy | None = None
+
+
+class CollectPolicy(PolicyPart):
+    """What holds for a node."""
+
+    metric_aggregate_duration_seconds: _AggregateSeconds = 300
+    """Window of the averages."""
+    metric_report_interval_seconds: _ReportSeconds = 60
+    metric_aggregate_policy: AggregatePolicy = Field(default_factory=AggregatePolicy)
+    metric_memory_collect_policy: MemoryCollectPolicy = "usageWithoutPageCache"
+    """Which reading of memory counts, of those that a sample carries."""
+
+
+class CollectPolicies(CollectPolicy):
+    """The default policy, and the pools that differ from it."""
+
+    pools: Items[PoolCollectPolicy] = ()
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """A pool has one policy."""
+        names = [pool.name for pool in self.pools]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                message = f"found {name!r} a second time; a pool has one policy"
+                yield Conflict(("pools", index, "name"), message, ("pools",))
+
+    def of_pool(self, name: str | None) -> CollectPolicy:
+        """The policy of nodes in this pool; None: of nodes in no pool."""
+        given: dict[str, Any] = {}
+        for pool in self.pools:
+            if pool.name == name:
+                given = {key: value for key, value in pool if value is not None}
+        return CollectPolicy.model_construct(
+            **{key: given.get(key, getattr(self, key)) for key in CollectPolicy.model_fields}
+        )

@@ -1,0 +1,119 @@
+"""A cluster's whole policy, with every default filled in.
+
+This is what engines read. Two policies are equal if they have the same effect; what a text held beside
+that (comments, fields that mean nothing here) is no part of it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+import orjson
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
+
+from schemas.policy.collecting import CollectPolicies
+from schemas.policy.descheduling import DeschedulingLimits
+from schemas.policy.evictor import DefaultEvictorArgs
+from schemas.policy.loadaware import LoadAwareSchedulingArgs
+from schemas.policy.lownodeload import Compat, LowNodeLoadArgs
+from schemas.policy.migration import MigrationControllerArgs
+from schemas.policy.parts import Conflict, PolicyPart, whole
+from schemas.policy.plugins import PluginChoice
+from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
+
+_DAY_S = 86_400
+
+
+class Policy(PolicyPart):
+    """Everything that a cluster's decisions depend on besides its state."""
+
+    mode: Literal["observe", "enforce"] = "observe"
+    """observe: evictions are decided and marked dry; enforce: they are commands."""
+    compat: Compat = "loadstream"
+    """koordinator: rebalancing does what Koordinator does, also where that surprises."""
+    plugins: PluginChoice = Field(default_factory=PluginChoice)
+    load_aware: LoadAwareSchedulingArgs = Field(default_factory=LoadAwareSchedulingArgs)
+    resource_limits: NodeResourceLimitsAwareArgs = Field(
+        default_factory=NodeResourceLimitsAwareArgs
+    )
+    collect: CollectPolicies = Field(default_factory=CollectPolicies)
+    # After `compat`, on which its defaults and rules depend.
+    rebalance: LowNodeLoadArgs = Field(default_factory=LowNodeLoadArgs, validate_default=True)
+    migration: MigrationControllerArgs = Field(default_factory=MigrationControllerArgs)
+    evictor: DefaultEvictorArgs = Field(default_factory=DefaultEvictorArgs)
+    descheduling: DeschedulingLimits = Field(default_factory=DeschedulingLimits)
+
+    reservation_seconds: Annotated[int, whole(1, _DAY_S)] = 300
+    """Life of a reservation that the pod's lifecycle has not confirmed."""
+    max_pending_requests: Annotated[int, whole(1, 10_000_000)] = 100_000
+    """Requests that may wait for a node; a further one is refused."""
+    initial_backoff_seconds: Annotated[int, whole(1, _DAY_S)] = 1
+    """Wait after the first failed attempt to place a pod; each further one doubles it."""
+    max_backoff_seconds: Annotated[int, whole(1, _DAY_S)] = 60
+    metric_future_seconds: Annotated[int, whole(0, _DAY_S)] = 60
+    """How far ahead of the clock a metric's update time may be."""
+
+    _not_applied: tuple[str, ...] = PrivateAttr(default=())
+
+    @field_validator("rebalance")
+    @classmethod
+    def _resolve_rebalance(cls, args: LowNodeLoadArgs, info: ValidationInfo) -> LowNodeLoadArgs:
+        # A wrong `compat` is told as such; guessing it would tell rules that may not apply.
+        compat = info.data.get("compat")
+        guessed = ("compat",) in (info.context or {}).get("taken_out", ())
+        return args if compat is None or guessed else args.resolved(compat)
+
+    def model_post_init(self, context: Any) -> None:
+        """Take over from the reader what of the text has no effect."""
+        if isinstance(context, dict):
+            self._not_applied = tuple(context.get("not_applied", ()))
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """The longest wait is not shorter than the first."""
+        first, longest = self.initial_backoff_seconds, self.max_backoff_seconds
+        if longest < first:
+            names = ("initialBackoffSeconds", "maxBackoffSeconds")
+            given = "max_backoff_seconds" in self.model_fields_set
+            message = (
+                f"{names[0]} is {first} and {names[1]} is {longest}; allowed is at most as much"
+            )
+            yield Conflict((names[given],), message, names)
+
+    @property
+    def not_applied(self) -> tuple[str, ...]:
+        """Paths in the text that upstream knows and that have no effect here."""
+        return self._not_applied
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether evictions are marked dry: by the mode, or by one of upstream's switches."""
+        return (
+            self.mode == "observe"
+            or self.descheduling.dry_run
+            or self.rebalance.dry_run
+            or self.migration.dry_run
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The effective policy as plain values, in the names and shapes that the reader takes."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed; they are not validated."""
+        copied = super().model_copy(update=update, deep=deep)
+        # The digest of the original would come along with its other attributes.
+        copied.__dict__.pop("digest", None)
+        return copied
+
+    def __eq__(self, other: object) -> bool:
+        return self.document() == other.document() if isinstance(other, Policy) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def digest(self) -> str:
+        """16 hexadecimal digits that are the same for policies of the same effect."""
+        canonical = orjson.dumps(self.document(), option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(canonical).hexdigest()[:16]

@@ -1,0 +1,101 @@
+"""Durations as Kubernetes writes them (metav1.Duration): "5m", "1h30m", "1.5s", "-1ns".
+
+The grammar is that of Go's `time.ParseDuration`. Values are whole milliseconds, the unit of every time
+in loadstream; a positive duration finer than that counts as the next millisecond, so it never turns
+into 0, which often has a meaning of its own.
+"""
+
+import re
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer
+from pydantic_core import PydanticCustomError
+
+from schemas.base import INT64_MAX
+
+_UNIT_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # U+00B5, micro sign
+    "μs": 1_000,  # U+03BC, Greek letter mu
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+_STEP = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_ALLOWED = 'a duration such as "30s", "5m" or "1h30m"'
+#: Longest text looked at: an exact fraction of a longer one would cost time without a meaning.
+_CHARACTERS_MAX = 64
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of a Go duration, rounded away from zero.
+
+    Raises `ValueError` if the text is no duration or does not fit in 64 bits of nanoseconds.
+    """
+    rest = text if len(text) <= _CHARACTERS_MAX else ""
+    negative = rest.startswith("-")
+    rest = rest[1:] if rest[:1] in ("+", "-") else rest
+    if rest == "0":
+        return 0
+    total_ns = Fraction(0)
+    position = 0
+    while step := _STEP.match(rest, position):
+        total_ns += Fraction(step[1] if step[1][-1] != "." else step[1][:-1]) * _UNIT_NS[step[2]]
+        position = step.end()
+    if not rest or position != len(rest) or total_ns > INT64_MAX:
+        raise ValueError(f"{text!r} is no duration; expected {_ALLOWED}")
+    whole_ns = int(total_ns)
+    milliseconds = -(-whole_ns // 1_000_000)
+    return -milliseconds if negative else milliseconds
+
+
+def format_duration_ms(milliseconds: int) -> str:
+    """The shortest Go duration of so many milliseconds: 300000 is "5m", 1500 is "1.5s"."""
+    sign, rest = ("-", -milliseconds) if milliseconds < 0 else ("", milliseconds)
+    if rest < 1_000:
+        return f"{sign}{rest}ms" if rest else "0s"
+    seconds, thousandths = divmod(rest, 1_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    text = (f"{hours}h" if hours else "") + (f"{minutes}m" if minutes else "")
+    if thousandths:
+        text += f"{seconds}.{thousandths:03}".rstrip("0") + "s"
+    elif seconds:
+        text += f"{seconds}s"
+    return sign + text
+
+
+def _read(value: Any) -> int:
+    if isinstance(value, str):
+        try:
+            return parse_duration_ms(value)
+        except ValueError:
+            pass
+    raise PydanticCustomError("allowed", "{allowed}", {"allowed": _ALLOWED})
+
+
+def _read_not_negative(value: Any) -> int:
+    milliseconds = _read(value)
+    if milliseconds < 0:
+        raise PydanticCustomError("allowed", "{allowed}", {"allowed": f"{_ALLOWED}, not below 0"})
+    return milliseconds
+
+
+def _read_positive(value: Any) -> int:
+    milliseconds = _read(value)
+    if milliseconds <= 0:
+        raise PydanticCustomError("allowed", "{allowed}", {"allowed": f"{_ALLOWED}, above 0"})
+    return milliseconds
+
+
+#: Milliseconds, written as a Go duration of either sign.
+SignedDuration = Annotated[int, BeforeValidator(_read), PlainSerializer(format_duration_ms)]
+#: Milliseconds, 0 or more, written as a Go duration.
+Duration = Annotated[int, BeforeValidator(_read_not_negative), PlainSerializer(format_duration_ms)]
+#: Milliseconds, above 0, written as a Go duration.
+PositiveDuration = Annotated[
+    int, BeforeValidator(_read_positive), PlainSerializer(format_duration_ms)
+]

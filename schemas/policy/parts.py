@@ -1,0 +1,150 @@
+"""What every part of a policy document has in common.
+
+A part is frozen, strict (a string is no number, 1 is no truth value) and refuses fields that it does
+not know. Fields are written in Koordinator's camelCase; a field that is null counts as not given, as it
+does upstream. Rules between fields are told with the place of each, next to the field errors.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+
+from schemas.base import INT64_MAX, ResourceName
+from schemas.policy.errors import Path
+
+T = TypeVar("T")
+
+
+def whole(low: int, high: int = INT64_MAX) -> AfterValidator:
+    """Allows integers from `low` to `high`, and says so when one is outside."""
+    allowed = f"an integer from {low} to {high}"
+    if high == INT64_MAX:
+        allowed = f"an integer of 64 bits, at least {low}"
+
+    def check(value: int) -> int:
+        if low <= value <= high:
+            return value
+        raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
+
+    return AfterValidator(check)
+
+
+INT32_MAX = 2**31 - 1
+
+Int32 = Annotated[int, whole(-(2**31), INT32_MAX)]
+Int64 = Annotated[int, whole(-(2**63), INT64_MAX)]
+Count = Annotated[int, whole(0, INT32_MAX)]
+Percent = Annotated[int, whole(0, 100)]
+PositivePercent = Annotated[int, whole(1, 100)]
+#: Most resources that one map may name: a vector of that length is kept for every node.
+RESOURCES_MAX = 64
+#: A list as a tuple; YAML has lists only.
+Items = Annotated[tuple[T, ...], Field(strict=False, max_length=1024)]
+Percents = Annotated[dict[ResourceName, Percent], Field(max_length=RESOURCES_MAX)]
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class NotApplied:
+    """Marks a field that upstream knows and that has no effect here."""
+
+
+NOT_APPLIED = NotApplied()
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Fields that are each well-formed and do not go together."""
+
+    at: Path
+    """Where to look, from the part that reports it."""
+    message: str
+    reads: tuple[str, ...]
+    """Fields of that part which the rule looked at: the rule is void while one of them is wrong."""
+
+
+def refuse(title: str, conflicts: Iterable[Conflict], data: Any) -> None:
+    """Raise the conflicts, if there are any, as errors at their places."""
+    details = [
+        InitErrorDetails(
+            type=PydanticCustomError(
+                "conflict",
+                "{message}",
+                {"message": each.message, "depth": len(each.at), "reads": each.reads},
+            ),
+            loc=each.at,
+            input=data,
+        )
+        for each in conflicts
+    ]
+    if details:
+        raise ValidationError.from_exception_data(title, details)
+
+
+def field_names(model: type[BaseModel]) -> list[str]:
+    """Names of a model's fields as a document writes them."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def inner_model(annotation: Any) -> type[BaseModel] | None:
+    """The model inside an annotation such as `tuple[Model, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in get_args(annotation):
+        if model := inner_model(argument):
+            return model
+    return None
+
+
+class PolicyPart(BaseModel):
+    """A part of the document."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+    )
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """Rules between fields that this part breaks."""
+        return ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_not_given(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        known = field_names(cls)
+        return {key: value for key, value in data.items() if value is not None or key not in known}
+
+    @model_validator(mode="after")
+    def _check(self) -> "PolicyPart":
+        refuse(type(self).__name__, self.conflicts(), None)
+        return self
+
+
+class PluginArgs(PolicyPart):
+    """Arguments of an upstream plugin; they may carry upstream's `apiVersion` and `kind`."""
+
+    kind: ClassVar[str]
+    """What upstream calls the arguments: LoadAwareSchedulingArgs ..."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _type_is_ours(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not ("kind" in data or "apiVersion" in data):
+            return data
+        given = data.get("kind", cls.kind)
+        if given != cls.kind:
+            message = f"found {given!r}; allowed here is {cls.kind!r}"
+            refuse(cls.kind, [Conflict(("kind",), message, ())], data)
+        return {key: value for key, value in data.items() if key not in ("kind", "apiVersion")}

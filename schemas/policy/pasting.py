@@ -1,0 +1,207 @@
+"""What a pasted configuration of the scheduler or the descheduler means here.
+
+A pasted configuration means what it meant upstream, with these exceptions, which are listed as not
+applied: fields about the process (connections, leader election, ports), plugins that loadstream does
+not have, and extension points that it does not tell apart. Filters and scores start from loadstream's
+default lists. LowNodeLoad is disabled upstream until `balance` enables it, so its arguments in a pasted
+descheduler configuration move no pods unless that configuration enables it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from schemas.policy.assembly import Assembly, ignored_paths
+from schemas.policy.errors import Path, PolicyError, path_text
+from schemas.policy.extensionpoints import Reference, merged, references, unknown
+from schemas.policy.plugins import KnownPlugins, PluginChoice
+from schemas.policy.selectors import parse_selector
+from schemas.policy.upstream import PASTED
+from schemas.policy.validation import validated
+from schemas.policy.wording import describe, nearest
+from schemas.policy.yamltext import YamlDocument
+
+#: Section of the policy that a plugin's arguments go to.
+SECTIONS = {
+    "LoadAwareScheduling": "loadAware",
+    "NodeResourceLimitsAware": "resourceLimits",
+    "LowNodeLoad": "rebalance",
+    "MigrationController": "migration",
+    "DefaultEvictor": "evictor",
+}
+#: Fields of the scheduler's configuration that have a namesake here.
+_SCHEDULER_FIELDS = {
+    "podInitialBackoffSeconds": "initialBackoffSeconds",
+    "podMaxBackoffSeconds": "maxBackoffSeconds",
+}
+_DESCHEDULER_FIELDS = (
+    "deschedulingInterval",
+    "dryRun",
+    "maxNoOfPodsToEvictPerNode",
+    "maxNoOfPodsToEvictPerNamespace",
+    "maxNoOfPodsToEvictTotal",
+)
+#: Evictors that loadstream stands in for, so that enabling them changes nothing.
+_EVICTORS = {
+    "DeschedulerConfiguration": ("MigrationController",),
+    "DeschedulerPolicy": ("DefaultEvictor",),
+}
+#: Arguments that can be pasted as a document of their own, by kind.
+_ARGUMENTS = {f"{plugin}Args": section for plugin, section in SECTIONS.items()}
+
+
+def paste(assembly: Assembly, document: YamlDocument, known: KnownPlugins) -> None:
+    """Take a pasted configuration into the policy."""
+    data = document.value
+    kind = data.get("kind")
+    name = kind if isinstance(kind, str) else ""
+    if name in _ARGUMENTS:
+        assembly.put((_ARGUMENTS[name],), data, document, ())
+        return
+    model = PASTED.get(name)
+    if model is None:
+        hint = nearest(name, [*PASTED, *_ARGUMENTS])
+        message = f"found {describe(kind)}{hint}; a policy of loadstream's own has no kind"
+        assembly.problem(document, ("kind",), message)
+        return
+    try:
+        validated(model, data, place=lambda path: (path_text(path), document.line_of(path)))
+    except PolicyError as error:
+        assembly.problems.extend(error.problems)
+    _Pasting(assembly, document, model, known).take()
+
+
+def _maps(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The maps in a list, with their positions; what is no map was told by the shape's check."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, dict):
+                yield index, item
+
+
+class _Pasting:
+    """One pasted document on its way into the policy."""
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        document: YamlDocument,
+        model: type[BaseModel],
+        known: KnownPlugins,
+    ) -> None:
+        self.assembly, self.document, self.model, self.known = assembly, document, model, known
+        self.data: dict[str, Any] = document.value
+        self.kind = model.__name__
+        self.args: dict[str, Path] = {}
+        """Where the arguments of each plugin stand."""
+
+    def take(self) -> None:
+        """Take over every value that has an effect; list the others."""
+        for path in ignored_paths(self.model, self.data):
+            self.ignore(path)
+        if self.kind == "KubeSchedulerConfiguration":
+            for theirs, ours in _SCHEDULER_FIELDS.items():
+                self.put((ours,), (theirs,), self.data.get(theirs))
+        else:
+            for field in _DESCHEDULER_FIELDS:
+                self.put(("descheduling", field), (field,), self.data.get(field))
+            self.put_nodes(("nodeSelector",), self.data.get("nodeSelector"))
+        plugins, at = self.take_profiles()
+        if self.kind == "KubeSchedulerConfiguration":
+            self.put_placement(plugins, at)
+        else:
+            self.put_balance(plugins, at)
+
+    def take_profiles(self) -> tuple[dict[str, Any], Path]:
+        """Take over what profiles hold besides plugins; answers the one set of plugins and its path."""
+        plugins: dict[str, Any] = {}
+        chosen: Path = ()
+        for index, profile in _maps(self.data.get("profiles")):
+            at = ("profiles", index)
+            self.put_args(profile, at)
+            if self.kind != "KubeSchedulerConfiguration":
+                self.put_nodes((*at, "nodeSelector"), profile.get("nodeSelector"))
+            if not isinstance(profile.get("plugins"), dict):
+                continue
+            if chosen:
+                message = (
+                    f"found plugins in a second profile, also in {path_text(chosen)}; keep one"
+                )
+                self.assembly.problem(self.document, (*at, "plugins"), message)
+            else:
+                plugins, chosen = profile["plugins"], (*at, "plugins")
+        return plugins, chosen
+
+    def ignore(self, path: Path, why: str = "") -> None:
+        """List a path of this document as having no effect."""
+        self.assembly.ignore(self.document, path, why)
+
+    def put(self, path: tuple[str, ...], origin: Path, value: Any) -> None:
+        """Take over a value, if it is given."""
+        if value is not None:
+            self.assembly.put(path, value, self.document, origin)
+
+    def put_nodes(self, origin: Path, selector: Any) -> None:
+        """Take over which nodes are looked at; the Kubernetes descheduler writes it as text."""
+        if isinstance(selector, str) and self.kind == "DeschedulerPolicy":
+            try:
+                selector = parse_selector(selector).model_dump(mode="json")
+            except ValueError as error:
+                self.assembly.problem(self.document, origin, str(error))
+                return
+        self.put(("descheduling", "nodeSelector"), origin, selector)
+
+    def put_args(self, profile: dict[str, Any], at: Path) -> None:
+        """Take over the arguments of plugins that there are here."""
+        for index, config in _maps(profile.get("pluginConfig")):
+            path = (*at, "pluginConfig", index)
+            name = config.get("name")
+            if not isinstance(name, str):
+                continue
+            if name in SECTIONS:
+                self.args[name] = (*path, "args")
+                self.put((SECTIONS[name],), (*path, "args"), config.get("args"))
+            else:
+                self.ignore(path, name)
+
+    def put_placement(self, plugins: dict[str, Any], at: Path) -> None:
+        """Take over which filters and scores are enabled."""
+        for entry in unknown(plugins, at, frozenset((*self.known.filter, *self.known.score))):
+            self.ignore(entry.path, entry.name)
+        for point in plugins:
+            told_apart = point in ("filter", "score", "multiPoint")
+            if not told_apart and references(plugins, point, "disabled", at):
+                self.ignore((*at, point, "disabled"))
+        for point in ("filter", "score"):
+            if point in plugins or "multiPoint" in plugins:
+                defaults = tuple(plugin.name for plugin in getattr(PluginChoice(), point))
+                known: tuple[str, ...] = getattr(self.known, point)
+                entries = merged(plugins, point, at, defaults, known)
+                origin = (*at, point if point in plugins else "multiPoint")
+                self.put_plugins(point, origin, entries)
+
+    def put_balance(self, plugins: dict[str, Any], at: Path) -> None:
+        """Take over whether LowNodeLoad is enabled; its arguments alone do not enable it."""
+        for entry in unknown(plugins, at, frozenset(self.known.balance)):
+            if entry.name not in _EVICTORS[self.kind]:
+                self.ignore(entry.path, entry.name)
+        for point in plugins:
+            if point != "balance" and references(plugins, point, "disabled", at):
+                self.ignore((*at, point, "disabled"))
+        enabled = merged(plugins, "balance", at, (), self.known.balance)
+        args = self.args.get("LowNodeLoad")
+        if args is not None and not enabled:
+            self.ignore(args, "plugins.balance does not enable LowNodeLoad")
+        if args is not None or enabled or references(plugins, "balance", "disabled", at):
+            self.put_plugins("balance", (*at, "balance") if at else args or (), enabled)
+
+    def put_plugins(self, point: str, origin: Path, entries: list[Reference]) -> None:
+        """Give an extension point its list."""
+        values = []
+        for entry in entries:
+            # Upstream takes a weight that is absent or 0 for 1.
+            weighs = point == "score" and entry.weight not in (None, 0)
+            values.append({"name": entry.name} | ({"weight": entry.weight} if weighs else {}))
+        items = [entry.path for entry in entries]
+        self.assembly.put(("plugins", point), values, self.document, origin, items)

@@ -1,0 +1,92 @@
+"""`plugins`: which filters and scores decide, in which order and with which weights.
+
+Names come from the registry of the decision core, which this package does not know; the reader takes
+them as an argument and has the built-in ones for a default.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ValidationInfo, field_validator
+
+from schemas.policy.parts import Conflict, Items, Name, PolicyPart, refuse, whole
+from schemas.policy.wording import nearest
+
+#: Largest weight of a score: totals stay far inside 64 bits.
+WEIGHT_MAX = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlugins:
+    """Names that may stand in a policy; their order is the default order."""
+
+    filter: tuple[str, ...]
+    score: tuple[str, ...]
+    balance: tuple[str, ...]
+
+
+BUILT_IN = KnownPlugins(
+    filter=(
+        "NodeName",
+        "NodeUnschedulable",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "LoadAwareScheduling",
+    ),
+    score=("LoadAwareScheduling", "NodeResourceLimitsAware"),
+    balance=("LowNodeLoad",),
+)
+
+
+def named(value: Any) -> Any:
+    """A bare name is short for `name: it`."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+class Plugin(PolicyPart):
+    """A plugin that is enabled."""
+
+    name: Name
+
+
+class ScorePlugin(Plugin):
+    """A score that is enabled; the total of a node is the sum of weight times score."""
+
+    weight: Annotated[int, whole(1, WEIGHT_MAX)] = 1
+
+
+_Plugins = Items[Annotated[Plugin, BeforeValidator(named)]]
+_ScorePlugins = Items[Annotated[ScorePlugin, BeforeValidator(named)]]
+
+
+class PluginChoice(PolicyPart):
+    """Enabled plugins in the order in which they run. A list that is not given is the default one."""
+
+    filter: _Plugins = tuple(Plugin(name=name) for name in BUILT_IN.filter)
+    score: _ScorePlugins = tuple(ScorePlugin(name=name) for name in BUILT_IN.score)
+    balance: _Plugins = tuple(Plugin(name=name) for name in BUILT_IN.balance)
+    """Plugins that move pods; LowNodeLoad without thresholds moves none."""
+
+    @field_validator("filter", "score", "balance")
+    @classmethod
+    def _known_once(cls, plugins: tuple[Plugin, ...], info: ValidationInfo) -> tuple[Plugin, ...]:
+        context = info.context or {}
+        known: tuple[str, ...] = getattr(
+            context.get("known_plugins", BUILT_IN), info.field_name or ""
+        )
+        refuse(cls.__name__, _list_conflicts(plugins, known), plugins)
+        return plugins
+
+
+def _list_conflicts(plugins: tuple[Plugin, ...], known: tuple[str, ...]) -> Iterator[Conflict]:
+    seen: set[str] = set()
+    for index, plugin in enumerate(plugins):
+        if plugin.name not in known:
+            message = f"found {plugin.name!r}{nearest(plugin.name, known)}"
+            yield Conflict((index, "name"), message, ())
+        elif plugin.name in seen:
+            yield Conflict((index, "name"), f"found {plugin.name!r} a second time", ())
+        seen.add(plugin.name)

@@ -1,0 +1,42 @@
+"""Policy to text: the effective policy as YAML that reads back to the same policy."""
+
+from typing import Any
+
+import yaml
+
+from schemas.policy.document import Policy
+from schemas.policy.yamltext import resolve
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that the reader would take for something else, and never writes aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # PyYAML quotes by the rules of YAML 1.1; the reader's are those of 1.2 ("1e3" is a number). Its
+    # single quotes lose line breaks such as U+0085.
+    style = None if resolve(text) == text and text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _represent_float(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
+    if number.is_integer() and abs(number) < 2**53:
+        return dumper.represent_scalar("tag:yaml.org,2002:int", str(int(number)))
+    # Without a point PyYAML would take "5e-324" for text and write a tag.
+    text = repr(number)
+    text = text if "." in text else text.replace("e", ".0e")
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
+
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(float, _represent_float)
+
+
+def effective_yaml(policy: Policy) -> str:
+    """The policy with all defaults, as YAML; reading it gives an equal policy with the same digest."""
+    return yaml.dump(
+        policy.document(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+    )

@@ -1,0 +1,60 @@
+"""Text to policy: the documents of the text are put together, and the whole is validated once."""
+
+from schemas.policy.assembly import Assembly
+from schemas.policy.document import Policy
+from schemas.policy.errors import FURTHER, PolicyError, Problem
+from schemas.policy.pasting import paste
+from schemas.policy.plugins import BUILT_IN, KnownPlugins
+from schemas.policy.validation import validated
+from schemas.policy.wording import describe
+from schemas.policy.yamltext import YamlDocument, read_documents
+
+
+def read_policy(text: str | bytes, known_plugins: KnownPlugins = BUILT_IN) -> Policy:
+    """The policy that a text describes; empty text is the default policy.
+
+    `known_plugins` are the names that may be enabled. Raises `PolicyError` with every problem at once,
+    in the order of the lines, and nothing else.
+    """
+    documents, problems = read_documents(text)
+    assembly = Assembly()
+    _assemble(assembly, documents, known_plugins)
+    problems += assembly.problems
+    assembly.ignore_marked(Policy)
+    policy = None
+    try:
+        policy = validated(
+            Policy,
+            assembly.raw,
+            context={"known_plugins": known_plugins, "not_applied": assembly.not_applied},
+            place=assembly.place,
+        )
+    except PolicyError as error:
+        problems += error.problems
+    if policy is None or problems:
+        raise PolicyError(_in_order(problems))
+    return policy
+
+
+def _assemble(assembly: Assembly, documents: list[YamlDocument], known: KnownPlugins) -> None:
+    """Take in every document of the text."""
+    own = None
+    for document in documents:
+        if document.value is None:
+            continue
+        if not isinstance(document.value, dict):
+            message = f"found {describe(document.value)}; expected a map of fields"
+            assembly.problem(document, (), message)
+        elif "kind" in document.value:
+            paste(assembly, document, known)
+        elif own is not None:
+            message = f"found a second policy, the first begins in line {own}; allowed is one"
+            assembly.problem(document, (), message)
+        else:
+            own = document.line
+            assembly.take(document)
+
+
+def _in_order(problems: list[Problem]) -> list[Problem]:
+    """By line; what has none comes first. The same problem is told once."""
+    return sorted(dict.fromkeys(problems), key=lambda each: (each == FURTHER, each.line or 0))

@@ -1,0 +1,85 @@
+"""`resourceLimits`: arguments of the score NodeResourceLimitsAware.
+
+A node scores by how much of it the limits of its pods leave free. A pod without a limit on a resource
+counts with the default limit: a quantity, or all that the node has.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from schemas.base import ResourceName
+from schemas.policy.parts import (
+    RESOURCES_MAX,
+    Conflict,
+    Items,
+    PluginArgs,
+    PolicyPart,
+    PositivePercent,
+)
+from schemas.quantities import QuantityError, amount
+
+#: What a default limit says in place of a quantity: the node's allocatable.
+ALLOCATABLE = "allocatable"
+
+
+def _check_limit(text: str) -> str:
+    try:
+        if text == ALLOCATABLE or amount("", text) >= 0:
+            return text
+    except QuantityError:
+        pass
+    allowed = f'a quantity, not below 0, such as "500m" or "1Gi", or "{ALLOCATABLE}"'
+    raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
+
+
+class ResourceWeight(PolicyPart):
+    """How much a resource counts in the score."""
+
+    name: ResourceName
+    weight: PositivePercent = 1
+
+
+class NodeResourceLimitsAwareArgs(PluginArgs):
+    """Arguments of the resource-limit-aware score."""
+
+    kind: ClassVar[str] = "NodeResourceLimitsAwareArgs"
+
+    resources: Annotated[Items[ResourceWeight], Field(max_length=RESOURCES_MAX)] = Field(
+        (), validate_default=True
+    )
+    default_limit: Annotated[
+        dict[ResourceName, Annotated[str, AfterValidator(_check_limit)]],
+        Field(max_length=RESOURCES_MAX),
+    ] = Field(default_factory=dict)
+    """Limit of a pod that has none, by resource; a resource not named counts as "allocatable"."""
+
+    @field_validator("resources")
+    @classmethod
+    def _fill_resources(cls, resources: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
+        return resources or (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """Each resource has one weight, and a default limit only if it has a weight."""
+        seen: set[str] = set()
+        for index, resource in enumerate(self.resources):
+            if resource.name in seen:
+                message = f"found {resource.name!r} a second time; a resource has one weight"
+                yield Conflict(("resources", index, "name"), message, ("resources",))
+            seen.add(resource.name)
+        for name in self.default_limit:
+            if name not in seen:
+                message = "the resource has no weight in resources, so the limit has no effect"
+                yield Conflict(("defaultLimit", name), message, ("resources", "defaultLimit"))
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Weight by resource, in the order given."""
+        return {resource.name: resource.weight for resource in self.resources}
+
+    def default_limit_of(self, resource: str) -> int | None:
+        """Limit of a pod that has none: cpu in millicores, others in base units; None: the node's allocatable."""
+        text = self.default_limit.get(resource, ALLOCATABLE)
+        return None if text == ALLOCATABLE else amount(resource, text)

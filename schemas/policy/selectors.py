@@ -1,0 +1,153 @@
+"""Label selectors as Kubernetes writes them, and what they match.
+
+    matchLabels: {zone: east}
+    matchExpressions: [{key: zone, operator: In, values: [east, west]}]
+
+All requirements must hold; a selector without any matches everything. The text form of kubectl
+("zone in (east,west),!spare") is read to the same value. Syntax is checked as Kubernetes checks it: an
+unknown operator, or In and NotIn without values, is refused.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from schemas.policy.parts import Conflict, Items, PolicyPart
+
+_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_DOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+_KEY = rf"({_DOMAIN}/)?{_NAME}"
+_VALUE = rf"({_NAME})?"
+#: Longest selector text that is read.
+SELECTOR_TEXT_MAX = 4_096
+
+#: Key of a label: an optional domain, a slash, a name.
+LabelKey = Annotated[str, Field(max_length=317, pattern=rf"^{_KEY}$")]
+#: Value of a label; it may be empty.
+LabelValue = Annotated[str, Field(max_length=63, pattern=rf"^{_VALUE}$")]
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+
+
+class LabelRequirement(PolicyPart):
+    """One entry of `matchExpressions`."""
+
+    key: LabelKey
+    operator: Operator
+    values: Items[LabelValue] = ()
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """In and NotIn need values, the other operators take none."""
+        wanted = self.operator in ("In", "NotIn")
+        if wanted and not self.values:
+            message = f"{self.operator} needs at least one value"
+            yield Conflict(("values",), message, ("operator", "values"))
+        if not wanted and self.values:
+            message = f"{self.operator} takes no values; found {len(self.values)}"
+            yield Conflict(("values",), message, ("operator", "values"))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels meet the requirement; NotIn holds where the label is missing."""
+        value = labels.get(self.key)
+        if self.operator == "In":
+            return value is not None and value in self.values
+        if self.operator == "NotIn":
+            return value is None or value not in self.values
+        return (value is not None) == (self.operator == "Exists")
+
+
+class LabelSelector(PolicyPart):
+    """Which labels an object must carry."""
+
+    match_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=256)] = Field(
+        default_factory=dict
+    )
+    match_expressions: Items[LabelRequirement] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether all requirements hold."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            requirement.matches(labels) for requirement in self.match_expressions
+        )
+
+
+_REQUIREMENT = re.compile(
+    rf"""\s*(?:
+        (?P<absent>!)\s*(?P<absent_key>{_KEY})
+      | (?P<set_key>{_KEY})\s+(?P<set_operator>in|notin)\s*\((?P<members>[^()]*)\)
+      | (?P<equal_key>{_KEY})\s*(?P<equal>==|=|!=)\s*(?P<value>{_VALUE})
+      | (?P<key>{_KEY})
+    )\s*(?:,|$)""",
+    re.VERBOSE,
+)
+
+
+def parse_selector(text: str) -> LabelSelector:
+    """The selector that a text in kubectl's form describes; empty text matches everything.
+
+    Raises `ValueError` if the text is none. Comparisons by > and < are not supported.
+    """
+    requirements: list[dict[str, object]] = []
+    position = 0
+    text = text.strip()
+    while position < len(text):
+        match = _REQUIREMENT.match(text, position)
+        if match is None or len(text) > SELECTOR_TEXT_MAX:
+            raise ValueError(
+                f"{text[position : position + 40]!r} is no label requirement; expected "
+                "key=value, key!=value, key in (a,b), key notin (a,b), key or !key, with commas between"
+            )
+        requirements.append(_requirement(match))
+        position = match.end()
+    if text.endswith(","):
+        raise ValueError("a label requirement is expected after the last comma")
+    return LabelSelector.model_validate({"matchExpressions": requirements})
+
+
+def _requirement(match: "re.Match[str]") -> dict[str, object]:
+    if match["absent"]:
+        return {"key": match["absent_key"], "operator": "DoesNotExist"}
+    if match["set_key"]:
+        operator = "In" if match["set_operator"] == "in" else "NotIn"
+        values = [member.strip() for member in match["members"].split(",")]
+        return {"key": match["set_key"], "operator": operator, "values": values}
+    if match["equal_key"]:
+        operator = "NotIn" if match["equal"] == "!=" else "In"
+        return {"key": match["equal_key"], "operator": operator, "values": [match["value"]]}
+    return {"key": match["key"], "operator": "Exists"}
+
+
+def _check_selector_text(text: str) -> str:
+    try:
+        parse_selector(text)
+    except ValueError:
+        allowed = "a label selector such as 'zone in (east,west),!spare'"
+        raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed}) from None
+    return text
+
+
+#: A label selector as text; `parse_selector` reads it.
+SelectorText = Annotated[
+    str, Field(max_length=SELECTOR_TEXT_MAX), AfterValidator(_check_selector_text)
+]
+
+
+class Namespaces(PolicyPart):
+    """Namespaces that are included or excluded; only one of the two may name any."""
+
+    include: Items[Annotated[str, Field(min_length=1, max_length=63)]] = ()
+    exclude: Items[Annotated[str, Field(min_length=1, max_length=63)]] = ()
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """Include and exclude shut each other out."""
+        if self.include and self.exclude:
+            message = "include and exclude are both given; allowed is one of them"
+            yield Conflict(("exclude",), message, ("include", "exclude"))
+
+    def admits(self, namespace: str) -> bool:
+        """Whether a pod of this namespace is looked at."""
+        if self.include:
+            return namespace in self.include
+        return namespace not in self.exclude

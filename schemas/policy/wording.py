@@ -1,0 +1,32 @@
+"""Words of messages: what was found, and which name was probably meant."""
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+_FOUND_CHARACTERS_MAX = 80
+
+
+def describe(value: Any) -> str:
+    """A value as it reads in a message: `"65" (text)`, `101`, `a list`."""
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "a map" if value else "an empty map"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}" if value else "an empty list"
+    text = json.dumps(value) if isinstance(value, str | int | float) else repr(value)
+    if len(text) > _FOUND_CHARACTERS_MAX:
+        text = text[:_FOUND_CHARACTERS_MAX] + "..."
+    return f"{text} (text)" if isinstance(value, str) else text
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that a wrong one probably stands for, or else all of them."""
+    names = list(known)
+    lowered = {each.lower(): each for each in names}
+    close = difflib.get_close_matches(name.lower()[:253], list(lowered), n=1, cutoff=0.6)
+    if close:
+        return f'; did you mean "{lowered[close[0]]}"?'
+    return f"; allowed: {', '.join(names) or 'none'}"

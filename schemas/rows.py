@@ -1,0 +1,200 @@
+"""Rows of the tables: packed snapshots, written lazily, from which a worker starts again.
+
+A row is never falsy and never holds a pod alone: a node's pods are one row, so that recovering a large
+cluster reads thousands of rows and not hundreds of thousands. Keys begin with the partition, since a
+worker that owns several partitions holds the rows of all of them in one store.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base import (
+    ClusterName,
+    Count,
+    Counts,
+    DurationMs,
+    EpochMs,
+    Message,
+    NodeName,
+    Part,
+    StateMs,
+)
+from schemas.decisions import DecisionId
+from schemas.lists import ListId
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.pods import Pod, PodRef
+from schemas.policies import PolicyRecord
+from schemas.requests import SchedulingRequest
+
+
+class NodeRow(Message):
+    """Table `nodes`: what is known of one node."""
+
+    cluster: ClusterName
+    node: NodeName
+    state: NodeState | None = None
+    """What Kubernetes says; none: metrics came before Kubernetes named the node."""
+    metric: NodeMetric | None = None
+    """Its newest metric; none: none came yet, or it was removed."""
+    metric_time_ms: EpochMs | None = None
+    """Update time that estimation goes by; kept when a later metric brings none, as Koordinator does."""
+    list_id: ListId | None = None
+    """The full list that named it last."""
+
+
+class HeldPod(Part):
+    """A pod that takes room on a node: bound there, or reserved and not yet confirmed."""
+
+    pod: Pod
+    """The newest state heard of it."""
+    counted: Pod | None = None
+    """The state by which it counts for estimation, where that differs: later changes are overlooked."""
+    counted_at_ms: StateMs | None = None
+    """When it began to count in that state; none: it does not count for estimation."""
+    assigned_at_ms: StateMs
+    """The log's time at which its room was taken; 0: before the first tick of the clock."""
+    decision_id: DecisionId | None = None
+    """The placement decision that reserved the room; none: seen bound without one of ours."""
+    expires_at_ms: EpochMs | None = None
+    """Reserved until then; none: confirmed by the pod's lifecycle."""
+    requested_at_ms: EpochMs | None = None
+    """When the pod asked for a node."""
+    attempt: Count = 0
+    """How many attempts to place or to bind it had failed when its room was taken."""
+    sequence: Count = 0
+    """How many records of the cluster had been applied when it was taken in."""
+    list_id: ListId | None = None
+    """The full list that named it last."""
+
+
+class ReservedPodsRow(Message):
+    """Table `reserved_pods`: all pods that take room on one node."""
+
+    cluster: ClusterName
+    node: NodeName
+    pods: Annotated[tuple[HeldPod, ...], Field(fail_fast=True)]
+    """The pods, those taken in first before."""
+
+
+class PendingRequestRow(Message):
+    """Table `pending_requests`: a request that waits for a node."""
+
+    cluster: ClusterName
+    request: SchedulingRequest
+    """The request as it came."""
+    attempt: Count = 0
+    """How many attempts have failed."""
+    sequence: Count = 0
+    """Order of arrival."""
+    not_before_ms: StateMs = 0
+    """Its own back-off after a failed binding: it joins its kind's group then."""
+    applied: Count = 0
+    """How many records of the cluster had been applied when it came."""
+    list_id: ListId | None = None
+    """The full list that named its pod last."""
+
+
+class WaitingGroup(Part):
+    """What is known of the chances of one kind of waiting pods."""
+
+    kind: Annotated[str, Field(max_length=64)]
+    """Digest of the kind."""
+    failures: Count
+    """Failed attempts in a row."""
+    retry_at_ms: StateMs
+    """Not tried again before."""
+    unchanged: bool
+    """Nothing has changed since the last failure."""
+
+
+class ClusterRow(Message):
+    """Table `clusters`: what belongs to the cluster as a whole."""
+
+    cluster: ClusterName
+    policy: PolicyRecord | None = None
+    """The policy in force; none: defaults."""
+    applied: Count = 0
+    """How many records have been applied."""
+    requests_seen: Count = 0
+    """How many requests have arrived; numbers the next one."""
+    lists: Annotated[dict[str, tuple[ListId, Count]], Field(fail_fast=True)] = Field(
+        default_factory=dict
+    )
+    """Full lists that have begun and not ended: topic to list id, and records applied before it."""
+    groups: Annotated[tuple[WaitingGroup, ...], Field(fail_fast=True)] = ()
+    """Kinds of pods that wait."""
+
+
+class PartitionRow(Message):
+    """Table `partitions`: how far a partition has been read, and what time it is there."""
+
+    partition: Count
+    """Number of the partition."""
+    now_ms: EpochMs | None = None
+    """Time of the last clock record applied."""
+    offsets: Counts = Field(default_factory=dict)
+    """Offset applied last of each input topic."""
+
+
+class JournalPositionRow(Message):
+    """Table `journal_positions`: up to where in the journal the rows of a partition reflect it."""
+
+    partition: Count
+    """Number of the partition."""
+    epoch: Count
+    """Epoch of the batch applied last."""
+    sequence: Count
+    """Number of the batch applied last."""
+    offset: Count
+    """Offset of the last journal record of that batch."""
+
+
+class HotspotCounterRow(Message):
+    """Table `hotspot_counters`: how long a node has been abnormal in one pool."""
+
+    cluster: ClusterName
+    node: NodeName
+    pool: str
+    """Name of the pool in the policy."""
+    phase: Literal["node", "prod"]
+    """What is watched: everything on the node, or its prod pods alone."""
+    consecutive_abnormal: Count = 0
+    """Abnormal rounds since the last normal one."""
+    consecutive_normal: Count = 0
+    """Normal rounds since the last abnormal one."""
+    abnormal_since_ms: EpochMs | None = None
+    """Since when the node counts as abnormal; none: it does not."""
+    counted_at_ms: EpochMs
+    """Time of the round counted last."""
+
+
+class MigrationRow(Message):
+    """Table `migrations`: one pod on its way from a node to another."""
+
+    cluster: ClusterName
+    migration_id: DecisionId
+    """Id of the migration, derived from its inputs."""
+    pod: PodRef
+    """The pod that moves."""
+    source_node: NodeName
+    """The node that it leaves."""
+    target_node: NodeName | None = None
+    """The node that it goes to, where that is known."""
+    mode: Literal["ReservationFirst", "EvictDirectly"]
+    """Room is reserved elsewhere before the pod is evicted, or not."""
+    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Aborted"]
+    """How far it has come."""
+    reason: str = ""
+    """Why it failed or was given up."""
+    dry_run: bool = True
+    """It is only taken note of."""
+    paused: bool = False
+    """It waits until it is resumed."""
+    ttl_ms: DurationMs
+    """It is given up that long after it was created."""
+    created_at_ms: EpochMs
+    """When it was created."""
+    changed_at_ms: EpochMs
+    """When its phase changed last."""

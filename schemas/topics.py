@@ -1,0 +1,131 @@
+"""The topics and tables: the one place that the app, the admin command and the documents read.
+
+Keys and the murmur2 partitioner are part of the published contract: a record in a partition to which
+its key does not hash is refused, because two writers would otherwise hold one cluster.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from schemas.base import Message
+from schemas.clock import ClockTick
+from schemas.deadletters import DeadLetter
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.journal import JournalRecord
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeStateRecord
+from schemas.outcomes import CommandOutcome
+from schemas.percentiles import NodePercentilesRow
+from schemas.pods import PodLifecycleRecord
+from schemas.policies import PolicyRecord
+from schemas.requests import SchedulingRequest
+from schemas.rows import (
+    ClusterRow,
+    HotspotCounterRow,
+    JournalPositionRow,
+    MigrationRow,
+    NodeRow,
+    PartitionRow,
+    PendingRequestRow,
+    ReservedPodsRow,
+)
+from schemas.usage import NodeUsage
+
+KeyKind = Literal["cluster/node", "cluster", "partition", "source topic"]
+Writer = Literal["outside", "aggregate", "cluster", "every stage"]
+
+#: Default number of partitions of every topic.
+PARTITIONS_DEFAULT = 4
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic: what it carries, by which key, and how long it is kept."""
+
+    name: str
+    message: Any
+    """The message class, or the annotated union of several."""
+    key: KeyKind
+    summary: str
+    stage: Literal["aggregate", "cluster", "none"]
+    """The stage that reads it."""
+    writer: Writer = "outside"
+    """Who writes it: a stage, or producers and consumers outside of the worker."""
+    compacted: bool = False
+    retention_ms: int = 7 * _DAY_MS
+    compaction_lag_ms: int = 0
+    """Least age at which a compacted record may go."""
+
+    @property
+    def classes(self) -> tuple[type[Message], ...]:
+        """The message classes: one, or those of the union."""
+        if isinstance(self.message, type):
+            return (self.message,)
+        return get_args(get_args(self.message)[0])
+
+
+TOPICS: tuple[Topic, ...] = (
+    Topic("node-usage", NodeUsage, "cluster/node", "What a node and everything on it used.", "aggregate"),
+    Topic("node-state", NodeStateRecord, "cluster", "Nodes added, changed and removed, with full lists.", "cluster"),
+    Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, with full lists.", "cluster"),
+    Topic("scheduling-requests", SchedulingRequest, "cluster", "Pods that want a node.", "cluster"),
+    Topic(
+        "policies", PolicyRecord, "cluster", "A cluster's whole policy; pause and resume.", "cluster",
+        compacted=True, compaction_lag_ms=30 * _DAY_MS,
+    ),
+    Topic("node-metrics", NodeMetric, "cluster", "Averages and percentiles of a node.", "cluster", "aggregate"),
+    Topic("clock", ClockTick, "partition", "The time, once a second.", "cluster", "cluster"),
+    Topic("journal", JournalRecord, "partition", "What was applied, in which order, and what it changed.", "none", "cluster"),
+    Topic("placement-decisions", PlacementDecision, "cluster", "A node for a pod, or why there is none.", "none", "cluster"),
+    Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
+    Topic("command-outcomes", CommandOutcome, "cluster", "What came of a binding or an eviction.", "cluster"),
+    Topic("dead-letters", DeadLetter, "source topic", "Records that could not be read or were refused.", "none", "every stage"),
+)  # fmt: skip
+
+TOPIC_BY_NAME: dict[str, Topic] = {topic.name: topic for topic in TOPICS}
+
+#: Topics whose partition n together make up the state of partition n's clusters.
+CLUSTER_INPUTS: tuple[str, ...] = tuple(t.name for t in TOPICS if t.stage == "cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table and the message class of its rows."""
+
+    name: str
+    row: type
+    summary: str
+
+
+TABLES: tuple[Table, ...] = (
+    Table("node_percentiles", NodePercentilesRow, "Windows of usage samples per node."),
+    Table("partitions", PartitionRow, "Positions and time of a partition of the cluster stage."),
+    Table("journal_positions", JournalPositionRow, "How far the rows reflect the journal."),
+    Table("clusters", ClusterRow, "Policy of a cluster, and lists that are under way."),
+    Table("nodes", NodeRow, "Nodes and their newest metrics."),
+    Table("reserved_pods", ReservedPodsRow, "Pods that take room, per node."),
+    Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),
+    Table("hotspot_counters", HotspotCounterRow, "How long nodes have been abnormal."),
+    Table("migrations", MigrationRow, "Pods on their way from node to node."),
+)
+
+
+def node_key(cluster: str, node: str) -> str:
+    """Key of `node-usage`."""
+    return f"{cluster}/{node}"
+
+
+def key_of(topic: str, message: Any) -> str:
+    """The key that a message of a topic must have."""
+    match TOPIC_BY_NAME[topic].key:
+        case "cluster/node":
+            return node_key(message.cluster, message.node)
+        case "cluster":
+            return str(message.cluster)
+        case "partition":
+            return str(message.partition)
+        case "source topic":
+            return str(message.topic)

@@ -1,0 +1,181 @@
+"""A policy's text is read whole: every problem at once, each with path and line."""
+
+import pytest
+
+from schemas.policy import BUILT_IN, KnownPlugins, Policy, PolicyError, effective_yaml, read_policy
+from schemas.policy.errors import PROBLEMS_MAX
+
+
+def lines(text: str) -> list[str]:
+    """The problems of a text as they are told."""
+    with pytest.raises(PolicyError) as caught:
+        read_policy(text)
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "# nothing yet\n", "---\n", "null\n", "{}", b"", "\ufeff"]
+)
+def test_empty_text_is_the_default_policy(text: str | bytes) -> None:
+    assert read_policy(text) == Policy()
+
+
+def test_the_default_policy_observes_with_every_plugin_on() -> None:
+    policy = read_policy("")
+    assert policy.mode == "observe"
+    assert policy.dry_run
+    assert tuple(plugin.name for plugin in policy.plugins.filter) == BUILT_IN.filter
+    assert [(plugin.name, plugin.weight) for plugin in policy.plugins.score] == [
+        ("LoadAwareScheduling", 1),
+        ("NodeResourceLimitsAware", 1),
+    ]
+    assert policy.load_aware.usage_thresholds == {"cpu": 65, "memory": 95}
+    assert policy.rebalance.resource_weights == {"cpu": 1, "memory": 1}
+    assert policy.migration.max_migrating_per_node == 2
+    assert policy.reservation_seconds == 300
+    assert (policy.initial_backoff_seconds, policy.max_backoff_seconds) == (1, 60)
+    assert policy.metric_future_seconds == 60
+    assert policy.not_applied == ()
+
+
+def test_every_problem_is_told_at_once_in_the_order_of_the_lines() -> None:
+    text = """\
+mode: enforced
+loadAware:
+  usageThreshold: {cpu: 70}
+  resourceWeights:
+    cpu: 1
+    cpu: 2
+  aggregated:
+    usageAggregationType: p96
+rebalance:
+  nodeFit: on
+  highThresholds: {cpu: 60}
+  nodePools:
+  - name: a
+    nodeSelector: {matchExpressions: [{key: zone, operator: In}]}
+maxPendingRequests: "many"
+initialBackoffSeconds: 90
+plugins:
+  filter: [NodeName, NodePort]
+"""
+    assert lines(text) == [
+        "line 1: mode: found \"enforced\" (text); allowed is 'observe' or 'enforce'",
+        'line 3: loadAware.usageThreshold: unknown field; did you mean "usageThresholds"?',
+        "line 6: loadAware.resourceWeights.cpu: found a second time, also in line 5; allowed is once",
+        'line 8: loadAware.aggregated.usageAggregationType: found "p96" (text); '
+        "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''",
+        'line 10: rebalance.nodeFit: found "on" (text); allowed is true or false',
+        "line 11: rebalance.highThresholds.cpu: highThresholds names 'cpu' and lowThresholds does not; "
+        "give both or neither",
+        "line 14: rebalance.nodePools[0].nodeSelector.matchExpressions[0].values: "
+        "In needs at least one value",
+        'line 15: maxPendingRequests: found "many" (text); allowed is an integer',
+        "line 16: initialBackoffSeconds: initialBackoffSeconds is 90 and maxBackoffSeconds is 60; "
+        "allowed is at most as much",
+        "line 18: plugins.filter[1].name: found 'NodePort'; did you mean \"NodePorts\"?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- mode", "line 1: found a list of 1; expected a map of fields"),
+        ("observe", 'line 1: found "observe" (text); expected a map of fields'),
+        (
+            "mode: observe\n---\nmode: enforce",
+            "line 3: found a second policy, the first begins in line 1",
+        ),
+        ("loadAware: 5", "line 1: loadAware: found 5; allowed is a map"),
+        ("not_applied: [a]", "line 1: not_applied: unknown field"),
+        ("digest: a", "line 1: digest: unknown field"),
+        ("foo:", "line 1: foo: unknown field; allowed: mode, compat,"),
+        ("compat: k8s\nrebalance: {highThresholds: {cpu: 1}}", "line 1: compat: found"),
+        ("plugins: {filter: [NodeName, NodeName]}", "found 'NodeName' a second time"),
+        ("plugins: {score: [{name: LoadAwareScheduling, weight: 0}]}", "from 1 to 1000000"),
+        ("descheduling: {deschedulingInterval: 0s}", "above 0"),
+        ("collect: {metricReportIntervalSeconds: 10}", "from 30 to 43200"),
+    ],
+)
+def test_one_problem_is_one_line(text: str, expected: str) -> None:
+    found = lines(text)
+    assert len(found) == 1
+    assert expected in found[0]
+
+
+def test_at_most_a_named_number_of_problems_is_told() -> None:
+    found = lines("\n".join(f"unknown{number}: 1" for number in range(5_000)))
+    assert len(found) == PROBLEMS_MAX + 1
+    assert found[-1] == f"there are further problems; told are {PROBLEMS_MAX}"
+
+
+def test_a_section_that_is_null_is_not_given() -> None:
+    text = "loadAware:\nplugins:\nrebalance: ~\ndescheduling:\n  dryRun:\n"
+    assert read_policy(text) == Policy()
+
+
+def test_names_of_plugins_come_from_the_registry_that_is_passed_in() -> None:
+    text = "plugins: {filter: [Mine]}"
+    with pytest.raises(PolicyError, match="found 'Mine'"):
+        read_policy(text)
+    known = KnownPlugins(filter=("Mine",), score=BUILT_IN.score, balance=BUILT_IN.balance)
+    assert [plugin.name for plugin in read_policy(text, known).plugins.filter] == ["Mine"]
+
+
+def test_plugins_run_in_the_order_given_and_may_be_none() -> None:
+    policy = read_policy(
+        "plugins: {filter: [LoadAwareScheduling, {name: NodeName}], score: [], balance: []}"
+    )
+    assert [plugin.name for plugin in policy.plugins.filter] == ["LoadAwareScheduling", "NodeName"]
+    assert policy.plugins.score == ()
+    assert policy.plugins.balance == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "dry"),
+    [
+        ("", True),
+        ("mode: enforce", False),
+        ("{mode: enforce, descheduling: {dryRun: true}}", True),
+        ("{mode: enforce, rebalance: {dryRun: true}}", True),
+        ("{mode: enforce, migration: {dryRun: true}}", True),
+    ],
+)
+def test_evictions_are_dry_unless_the_mode_says_enforce_and_no_switch_says_dry(
+    text: str, dry: bool
+) -> None:
+    assert read_policy(text).dry_run is dry
+
+
+def test_the_digest_follows_the_effect_and_not_the_writing() -> None:
+    default = read_policy("").digest
+    assert len(default) == 16
+    assert read_policy("# a comment\nmode: observe\n").digest == default
+    assert read_policy("loadAware: {usageThresholds: {memory: 95, cpu: 65}}").digest == default
+    assert read_policy("migration: {maxConcurrentReconciles: 9}").digest == default
+    assert read_policy("migration: {maxMigratingPerNode: 3}").digest != default
+
+
+def test_a_changed_copy_has_a_digest_of_its_own() -> None:
+    policy = read_policy("")
+    copied = policy.model_copy(update={"mode": "enforce"}) if policy.digest else policy
+    assert copied.digest == read_policy("mode: enforce").digest
+    assert copied == read_policy("mode: enforce")
+
+
+def test_a_field_without_effect_is_listed_also_in_a_policy_of_our_own() -> None:
+    policy = read_policy(
+        "migration: {maxConcurrentReconciles: 9, arbitrationArgs: {enabled: true}}"
+    )
+    assert policy.not_applied == (
+        "migration.maxConcurrentReconciles",
+        "migration.arbitrationArgs.enabled",
+    )
+
+
+def test_text_that_looks_like_something_else_is_printed_in_quotes() -> None:
+    text = (
+        'migration: {schedulerNames: ["1e3", "on", "012", "0o17", "null", "", "a: b", "#", "\\x85"]}'
+    ).replace('"", ', "")
+    policy = read_policy(text)
+    assert read_policy(effective_yaml(policy)) == policy

@@ -1,0 +1,175 @@
+"""The sections of a policy besides the load-aware ones."""
+
+from typing import Any
+
+import pytest
+
+from schemas.policy import CollectPolicies, NodeResourceLimitsAwareArgs, PolicyError
+from schemas.policy.evictor import DefaultEvictorArgs
+from schemas.policy.migration import MigrationControllerArgs
+from schemas.policy.parts import PolicyPart
+from schemas.policy.validation import validated
+
+
+def problems(model: type[PolicyPart], raw: dict[str, Any]) -> list[str]:
+    with pytest.raises(PolicyError) as caught:
+        validated(model, raw)
+    return [problem.path for problem in caught.value.problems]
+
+
+def test_migration_has_upstreams_defaults() -> None:
+    args = validated(MigrationControllerArgs, {})
+    assert args.default_job_mode == "ReservationFirst"
+    assert args.default_job_ttl_ms == 300_000
+    assert args.scheduler_names == ("koord-scheduler",)
+    assert (args.evict_qps, args.evict_burst, args.eviction_policy) == (10, 1, "Eviction")
+    assert args.max_migrating_per_node == 2
+    assert args.max_migrating_globally is None
+    assert args.max_migrating_per_workload is None
+    assert {name: each.duration_ms for name, each in args.object_limiters.items()} == {
+        "workload": 300_000
+    }
+    assert args.arbitration_args.interval_ms == 500
+
+
+def test_limits_per_workload_are_numbers_or_percentages() -> None:
+    args = validated(
+        MigrationControllerArgs,
+        {
+            "maxMigratingPerWorkload": "10%",
+            "maxUnavailablePerWorkload": 3,
+            "objectLimiters": {"namespace": {"duration": "1m", "maxMigrating": 5, "burst": 2}},
+            "evictQPS": "2.5",
+        },
+    )
+    assert args.max_migrating_per_workload == "10%"
+    assert args.max_unavailable_per_workload == 3
+    assert list(args.object_limiters) == ["namespace"]
+    assert args.evict_qps == 2.5
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        ({"maxMigratingPerWorkload": "10"}, "maxMigratingPerWorkload"),
+        ({"maxMigratingPerWorkload": "10%\n"}, "maxMigratingPerWorkload"),
+        ({"maxMigratingPerWorkload": True}, "maxMigratingPerWorkload"),
+        ({"maxMigratingPerWorkload": -1}, "maxMigratingPerWorkload"),
+        ({"maxMigratingPerNode": -1}, "maxMigratingPerNode"),
+        ({"evictQPS": 0}, "evictQPS"),
+        ({"evictQPS": "fast"}, "evictQPS"),
+        ({"evictBurst": 0}, "evictBurst"),
+        ({"maxConcurrentReconciles": 0}, "maxConcurrentReconciles"),
+        ({"defaultJobMode": "Evict"}, "defaultJobMode"),
+        ({"defaultJobTTL": "-10m"}, "defaultJobTTL"),
+        ({"evictionPolicy": "Remove"}, "evictionPolicy"),
+        ({"objectLimiters": {"node": {}}}, "objectLimiters.node"),
+        ({"objectLimiters": {"workload": {"duration": 5}}}, "objectLimiters.workload.duration"),
+        ({"namespaces": {"include": ["a"], "exclude": ["b"]}}, "namespaces.exclude"),
+        (
+            {"labelSelector": {"matchLabels": {"test/a/b": "1"}}},
+            'labelSelector.matchLabels["test/a/b"]',
+        ),
+        ({"nodeSelector": "a in b"}, "nodeSelector"),
+        ({"priorityThreshold": {"value": 1, "name": "high"}}, "priorityThreshold.name"),
+        ({"arbitrationArgs": {"interval": "0s"}}, "arbitrationArgs.interval"),
+        ({"skipEvictionGates": ["max-migrating"]}, "skipEvictionGates[0]"),
+        ({"defaultDeleteOptions": {"gracePeriod": 3}}, "defaultDeleteOptions.gracePeriod"),
+    ],
+)
+def test_migration_refuses_what_upstream_refuses(raw: dict[str, Any], path: str) -> None:
+    assert problems(MigrationControllerArgs, raw) == [path]
+
+
+def test_protections_of_pods_come_from_old_flags_or_from_lists() -> None:
+    default = ("DaemonSetPods", "FailedBarePods", "PodsWithLocalStorage", "SystemCriticalPods")
+    assert validated(DefaultEvictorArgs, {}).protections == default
+    flags = {"evictLocalStoragePods": True, "ignorePvcPods": True}
+    lists = {"defaultDisabled": ["PodsWithLocalStorage"], "extraEnabled": ["PodsWithPVC"]}
+    expected = ("DaemonSetPods", "FailedBarePods", "PodsWithPVC", "SystemCriticalPods")
+    assert validated(DefaultEvictorArgs, flags).protections == expected
+    assert validated(DefaultEvictorArgs, {"podProtections": lists}).protections == expected
+    assert problems(DefaultEvictorArgs, {**flags, "podProtections": lists}) == ["podProtections"]
+
+
+def test_protections_can_be_limited_to_storage_classes() -> None:
+    config = {"PodsWithPVC": {"protectedStorageClasses": [{"name": "ssd"}]}}
+    args = validated(DefaultEvictorArgs, {"podProtections": {"config": config}, "minPodAge": "5m"})
+    assert args.min_pod_age_ms == 300_000
+    assert args.pod_protections.config is not None
+
+
+def test_resource_limits_weigh_cpu_and_memory_and_take_the_allocatable_by_default() -> None:
+    args = validated(NodeResourceLimitsAwareArgs, {})
+    assert args.weights == {"cpu": 1, "memory": 1}
+    assert args.default_limit_of("cpu") is None
+
+
+def test_default_limits_are_quantities_in_the_unit_of_their_resource() -> None:
+    args = validated(
+        NodeResourceLimitsAwareArgs,
+        {
+            "resources": [{"name": "memory", "weight": 3}, {"name": "cpu"}],
+            "defaultLimit": {"cpu": "500m", "memory": "1Gi"},
+        },
+    )
+    assert list(args.weights.items()) == [("memory", 3), ("cpu", 1)]
+    assert args.default_limit_of("cpu") == 500
+    assert args.default_limit_of("memory") == 2**30
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        ({"resources": [{"weight": 1}]}, "resources[0].name"),
+        ({"resources": [{"name": "cpu", "weight": 101}]}, "resources[0].weight"),
+        ({"resources": [{"name": "cpu"}, {"name": "cpu"}]}, "resources[1].name"),
+        ({"defaultLimit": {"cpu": 1}}, "defaultLimit.cpu"),
+        ({"defaultLimit": {"cpu": "-1"}}, "defaultLimit.cpu"),
+        ({"defaultLimit": {"cpu": "all"}}, "defaultLimit.cpu"),
+        ({"defaultLimit": {"pods": "1"}}, "defaultLimit.pods"),
+    ],
+)
+def test_resource_limits_refuse_what_has_no_meaning(raw: dict[str, Any], path: str) -> None:
+    assert problems(NodeResourceLimitsAwareArgs, raw) == [path]
+
+
+def test_a_pool_inherits_the_collect_policy_that_it_does_not_give() -> None:
+    policies = validated(
+        CollectPolicies,
+        {
+            "metricAggregateDurationSeconds": 600,
+            "pools": [
+                {"name": "gpu", "metricReportIntervalSeconds": 30},
+                {"name": "batch", "metricAggregatePolicy": {"durations": ["5m", "1h"]}},
+            ],
+        },
+    )
+    gpu, batch, other = (policies.of_pool(name) for name in ("gpu", "batch", "other"))
+    assert gpu.metric_report_interval_seconds == 30
+    assert gpu.metric_aggregate_duration_seconds == 600
+    assert batch.metric_report_interval_seconds == 60
+    assert batch.metric_aggregate_policy.durations_ms == (300_000, 3_600_000)
+    assert other == policies.of_pool(None)
+    assert other.metric_aggregate_policy.durations_ms == (300_000, 600_000, 1_800_000)
+    assert other.metric_memory_collect_policy == "usageWithoutPageCache"
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        ({"metricAggregateDurationSeconds": 59}, "metricAggregateDurationSeconds"),
+        ({"metricReportIntervalSeconds": 29}, "metricReportIntervalSeconds"),
+        ({"metricMemoryCollectPolicy": "rss"}, "metricMemoryCollectPolicy"),
+        ({"metricAggregatePolicy": {"durations": ["0s"]}}, "metricAggregatePolicy.durations[0]"),
+        ({"metricAggregatePolicy": {"durations": ["13h"]}}, "metricAggregatePolicy.durations[0]"),
+        (
+            {"metricAggregatePolicy": {"durations": ["5m", "300s"]}},
+            "metricAggregatePolicy.durations[1]",
+        ),
+        ({"pools": [{"name": "a"}, {"name": "a"}]}, "pools[1].name"),
+        ({"pools": [{}]}, "pools[0].name"),
+    ],
+)
+def test_collect_policies_refuse_what_cannot_be_kept(raw: dict[str, Any], path: str) -> None:
+    assert problems(CollectPolicies, raw) == [path]

@@ -1,0 +1,169 @@
+"""YAML is read strictly, with the line of everything, and within limits."""
+
+import math
+from typing import Any
+
+import pytest
+
+from schemas.policies import DOCUMENT_BYTES_MAX
+from schemas.policy.errors import PolicyError, Problem
+from schemas.policy.yamltext import (
+    DEPTH_MAX,
+    DOCUMENTS_MAX,
+    VALUES_MAX,
+    YamlDocument,
+    read_documents,
+    resolve,
+)
+
+
+def document(text: str) -> YamlDocument:
+    documents, problems = read_documents(text)
+    assert problems == []
+    assert len(documents) == 1
+    return documents[0]
+
+
+def problems(text: str | bytes) -> list[Problem]:
+    """What is wrong, whether reading got over it or not."""
+    try:
+        _, found = read_documents(text)
+    except PolicyError as error:
+        return list(error.problems)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True),
+        ("False", False),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("12", 12),
+        ("-0", 0),
+        ("+5", 5),
+        ("1.5", 1.5),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        (".inf", math.inf),
+    ],
+)
+def test_plain_scalars_mean_what_yaml_1_2_says(text: str, value: Any) -> None:
+    resolved = resolve(text)
+    assert resolved == value
+    assert type(resolved) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "on",
+        "off",
+        "yes",
+        "no",
+        "y",
+        "012",
+        "0o17",
+        "0x1F",
+        "1_000",
+        "1:30",
+        "2026-07-24",
+        "007.5",
+        "1" * 50,
+    ],
+)
+def test_what_other_readers_turn_into_something_else_stays_text(text: str) -> None:
+    if text == "1" * 50:
+        assert resolve(text) == float(text)
+        assert resolve(text * 2) == text * 2
+    else:
+        assert resolve(text) == text
+
+
+def test_quoted_scalars_are_text() -> None:
+    assert document("{a: \"1\", b: 'true', c: !!str 2, d: ! 3}").value == {
+        "a": "1",
+        "b": "true",
+        "c": "2",
+        "d": "3",
+    }
+
+
+def test_knows_the_line_of_every_value() -> None:
+    read = document("a: 1\nb:\n  - x\n  -\n    c: 2\n    d:\n      e: 3\n")
+    lines = {
+        ("a",): 1,
+        ("b",): 2,
+        ("b", 0): 3,
+        ("b", 1): 5,
+        ("b", 1, "c"): 5,
+        ("b", 1, "d"): 6,
+        ("b", 1, "d", "e"): 7,
+    }
+    assert {path: read.line_of(path) for path in lines} == lines
+    assert read.line_of(("b", 1, "missing", 7)) == 5
+    assert read.line_of(("missing",)) == 1
+
+
+def test_reads_several_documents_each_with_its_lines() -> None:
+    documents, _ = read_documents("a: 1\n---\n# nothing\n---\nb: 2\n")
+    assert [each.value for each in documents] == [{"a": 1}, None, {"b": 2}]
+    assert documents[2].line_of(("b",)) == 5
+
+
+def test_every_duplicate_key_is_told_with_both_lines() -> None:
+    found = problems("a: 1\nb: {c: 1, c: 2}\na: 3\n")
+    assert [(each.path, each.line) for each in found] == [("b.c", 2), ("a", 3)]
+    assert "also in line 1" in found[1].message
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("a: 1\n1: 2", 2, "found 1; allowed is text: put it in quotes"),
+        ("true: 2", 1, "found true; allowed is text"),
+        ("? [a]\n: 1", 1, "found a map or a list as a key"),
+        ("a: &x {b: 1}\nc:\n  <<: *x", 3, "merge keys are not allowed"),
+        ("a: !!int 5", 1, "found the tag tag:yaml.org,2002:int"),
+        ("a: !!python/object:os.system x", 1, "tags are not allowed"),
+        ("a: *b", 1, "found the alias *b"),
+        ("a: &a [*a]", 1, "found the alias *a"),
+        ("a:\n\tb: 1", 2, "indent with spaces, not tabs"),
+        ("a: [1, 2", 1, "not readable as YAML"),
+        ("a: b: c", 1, "not readable as YAML"),
+        ('a: "\\UFFFFFFFF"', None, "not readable as YAML"),
+        ("a: 1\nb: \x00", 2, "found the character U+0000"),
+        ("a: 1\nb: \ud800", 2, "found the character U+D800"),
+        (b"a: 1\nb: \xff", 2, "found the byte 0xff, which is not UTF-8"),
+        ("x" * (DOCUMENT_BYTES_MAX + 1), None, f"more than {DOCUMENT_BYTES_MAX} bytes"),
+        ("é" * (DOCUMENT_BYTES_MAX // 2 + 1), None, f"more than {DOCUMENT_BYTES_MAX} bytes"),
+        ("[" * 100_000, 1, f"more than {DEPTH_MAX} levels"),
+        ("{a: " * 50_000, 1, f"more than {DEPTH_MAX} levels"),
+        ("- " * 100_000, 1, f"more than {DEPTH_MAX} levels"),
+        ("a: [" + "x," * VALUES_MAX + "]", 1, f"more than {VALUES_MAX} values"),
+        (
+            "a\n---\n" * (DOCUMENTS_MAX + 1),
+            2 * DOCUMENTS_MAX + 2,
+            f"more than {DOCUMENTS_MAX} documents",
+        ),
+    ],
+)
+def test_refuses_with_line_and_reason(text: str | bytes, line: int | None, message: str) -> None:
+    found = problems(text)
+    assert len(found) == 1
+    assert found[0].line == line
+    assert message in found[0].message
+
+
+def test_aliases_share_a_value_and_count_as_what_they_stand_for() -> None:
+    assert document("a: &x {cpu: 1}\nb: *x").value == {"a": {"cpu": 1}, "b": {"cpu": 1}}
+    bomb = "a0: &a0 [x]\n" + "".join(
+        f"a{level + 1}: &a{level + 1} [{','.join([f'*a{level}'] * 9)}]\n" for level in range(9)
+    )
+    assert f"more than {VALUES_MAX} values" in problems(bomb)[0].message
+
+
+def test_problems_before_a_syntax_error_are_told_as_well() -> None:
+    assert [each.line for each in problems("a: 1\na: 2\nb: [")] == [2, 3]
