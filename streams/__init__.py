@@ -1,0 +1,1 @@
+"""What is decided: the aggregate and the cluster stage. Imports `schemas` only."""

@@ -1,0 +1,117 @@
+"""The state of one partition: its nodes, how far its input was applied, and its rows.
+
+Everything in it comes back from the rows (`streams.aggregate.restore`): what a batch changed is told by
+`changes`, in the order in which it must be written.
+"""
+
+from collections.abc import Iterable
+
+from streams.aggregate.collect import Collecting
+from streams.aggregate.node import NodeState
+from streams.aggregate.partition_clock import PartitionClock
+from streams.aggregate.rows import (
+    TABLE,
+    PodEntry,
+    RowLog,
+    SampleEntry,
+    node_row,
+    pods_row,
+    progress_row,
+    removed,
+    samples_row,
+)
+from streams.records import RowChange
+
+
+class PartitionState:
+    """What is kept of one partition of `node-usage`."""
+
+    def __init__(self, partition: int, collecting: Collecting, epoch: int = 1) -> None:
+        self.partition = partition
+        self.collecting = collecting
+        self.epoch = epoch
+        """How often this partition's state was built: rows of an earlier owner never have its keys."""
+        self.position = -1
+        """Offset of the record applied last."""
+        self.since_sweep = 0
+        """Records applied since vanished nodes were looked for."""
+        self.clock = PartitionClock()
+        self.nodes: dict[str, NodeState] = {}
+        self.samples_log = RowLog[SampleEntry](epoch << 32)
+        self.pods_log = RowLog[PodEntry](epoch << 32)
+        self.leftovers: list[str] = []
+        """Keys of rows that count for nothing, to be removed."""
+        self._touched: dict[str, NodeState] = {}
+        self._forgotten: dict[str, NodeState] = {}
+
+    def touch(self, node: NodeState) -> None:
+        """The batch is about to change this node."""
+        if node.key not in self._touched:
+            self._touched[node.key] = node
+            node.drop_expired(self.collecting, self.samples_log, self.pods_log)
+
+    def create(self, cluster: str, name: str, offset: int) -> NodeState:
+        """A node of which nothing is known; it counts when it is kept."""
+        node = NodeState(cluster, name, offset)
+        before = self._forgotten.get(node.key)
+        if before is not None:
+            # Forgotten in this very batch. Should the batch not hold, then the node was never
+            # forgotten, and its row must still say what its samples need.
+            node.created_offset = before.created_offset
+            node.pods.load(before.pods.members, before.pods.next_number, [])
+            node.pods.renamed = True
+        return node
+
+    def keep(self, node: NodeState) -> None:
+        """The node is one of the partition's from now on."""
+        self.nodes[node.key] = self._touched[node.key] = node
+        self._forgotten.pop(node.key, None)
+
+    def forget(self, node: NodeState) -> None:
+        """The node has vanished; drop all of it."""
+        del self.nodes[node.key]
+        self._touched.pop(node.key, None)
+        node.clear(self.samples_log, self.pods_log)
+        self._forgotten[node.key] = node
+
+    def changes(self) -> tuple[RowChange, ...]:
+        """Rows that changed since the last call, in the order in which they must be written."""
+        partition = self.partition
+        changes = [
+            node_row(partition, node.key, node.created_offset, node.pods)
+            for node in self._touched.values()
+            if node.pods.renamed
+        ]
+        pods, pods_removed = self.pods_log.changes()
+        samples, samples_removed = self.samples_log.changes()
+        changes += [pods_row(partition, sequence, entries) for sequence, entries in pods]
+        changes += [samples_row(partition, sequence, entries) for sequence, entries in samples]
+        changes.append(self._progress())
+        changes += _removals(partition, "pods", pods_removed)
+        changes += _removals(partition, "samples", samples_removed)
+        changes += _removals(partition, "node", self._forgotten)
+        written = {change.key for change in changes}
+        changes += [RowChange(TABLE, key, None) for key in self.leftovers if key not in written]
+        self._touched, self._forgotten, self.leftovers = {}, {}, []
+        return tuple(changes)
+
+    def _progress(self) -> RowChange:
+        return progress_row(
+            self.partition,
+            {
+                "epoch": self.epoch,
+                "position": self.position,
+                "samples_sequence": self.samples_log.sequence,
+                "pods_sequence": self.pods_log.sequence,
+                "heard_ms": self.clock.heard_ms,
+                "since_sweep": self.since_sweep,
+                "forgotten": list(self._forgotten),
+                "nodes": len(self.nodes),
+                "samples_rows": len(self.samples_log.stored),
+                "pods_rows": len(self.pods_log.stored),
+            },
+        )
+
+
+def _removals(partition: int, kind: str, names: Iterable[str | int]) -> list[RowChange]:
+    return [removed(partition, kind, name) for name in names]

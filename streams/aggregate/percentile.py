@@ -1,0 +1,84 @@
+"""Means and nearest-rank percentiles of columns of integers.
+
+Both are exact: integers in, integers out. A percentile is the value at index max(n·P // 100 − 1, 0) of
+the n values in ascending order, as Koordinator takes it, without interpolation: always a value that was
+measured. A mean is rounded down, as Koordinator cuts off what is behind the comma.
+
+Arrays are int64 of shape (samples, columns); −1 is a value that was not measured and counts nowhere.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Figures = npt.NDArray[np.int64]
+
+UNKNOWN = -1
+_INT64_MAX = 2**63 - 1
+
+
+def nearest_rank(count: int, percent: int) -> int:
+    """Index of the percentile among `count` values in ascending order; count is at least 1."""
+    return max(count * percent // 100 - 1, 0)
+
+
+def measured(values: Figures) -> list[int]:
+    """Indexes of the columns that have a value."""
+    return np.flatnonzero((values >= 0).any(axis=0)).tolist()
+
+
+def sums(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -> list[list[int]]:
+    """Sum of each column over each run of samples, exact also beyond 64 bits.
+
+    `starts` are the indexes with which the runs begin, ascending; there is at least one sample.
+    """
+    known = np.maximum(values, 0)
+    if known.size and int(known.max()) > _INT64_MAX // len(known):
+        exact = np.add.reduceat(known.astype(object), starts)
+        return [[int(total) for total in line] for line in exact]
+    return np.add.reduceat(known, starts).tolist()  # type: ignore[no-any-return]
+
+
+def counts(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -> list[list[int]]:
+    """How many values each column has in each run of samples; runs as in `sums`."""
+    return np.add.reduceat(values >= 0, starts, dtype=np.int64).tolist()  # type: ignore[no-any-return]
+
+
+def means(values: Figures) -> list[int | None]:
+    """Mean of each column, rounded down; None where nothing was measured."""
+    if not len(values):
+        return [None] * values.shape[1]
+    return [
+        total // count if count else None
+        for total, count in zip(sums(values)[0], counts(values)[0], strict=True)
+    ]
+
+
+def percentiles(values: Figures, percents: Sequence[int]) -> list[list[int] | None]:
+    """The percentiles of each column, in the order asked for; None where nothing was measured."""
+    if not len(values):
+        return [None] * values.shape[1]
+    ordered = np.sort(values.T)
+    length = len(values)
+    if int(ordered[:, 0].min(initial=0)) >= 0:
+        ranks = [nearest_rank(length, percent) for percent in percents]
+        return list(ordered[:, ranks].tolist())
+    found: list[list[int] | None] = []
+    for column, count in zip(ordered, counts(values)[0], strict=True):
+        # What is unknown is sorted to the front, as the only negative values.
+        ranks = [length - count + nearest_rank(max(count, 1), percent) for percent in percents]
+        found.append(column[ranks].tolist() if count else None)
+    return found
+
+
+def spans(times: npt.NDArray[np.int64], values: Figures) -> list[int]:
+    """Time between the first and the last value of each column; 0 where there are fewer than two."""
+    known = values >= 0
+    if len(times) and known.all():
+        return [int(times[-1]) - int(times[0])] * values.shape[1]
+    found = []
+    for column in known.T:
+        places = np.flatnonzero(column)
+        found.append(int(times[places[-1]] - times[places[0]]) if len(places) else 0)
+    return found

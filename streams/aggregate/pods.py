@@ -1,0 +1,162 @@
+"""Figures of the pods and host applications of one node within the average window.
+
+Members have numbers, so that a sample is a small matrix of int64: number and figures of each member. A
+number is never used for another member, and the names stay until no sample needs them, which is why a
+state built again from rows of any moment finds every name.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from streams.aggregate.percentile import UNKNOWN, Figures, counts, sums
+from streams.aggregate.reading import Amounts, Member
+
+#: Time (ms), table row, matrix of shape (members, 1 + resources).
+PodSample = tuple[int, int, Figures]
+_BY_TIME = itemgetter(0)
+
+
+class MemberMean(NamedTuple):
+    """Average usage of a pod or a host application."""
+
+    member: Member
+    usage: dict[str, int]
+
+
+class PodWindow:
+    """Samples of pods in the order of their times, and the members' numbers."""
+
+    __slots__ = ("_samples", "members", "next_number", "renamed", "size")
+
+    def __init__(self) -> None:
+        self.members: dict[Member, int] = {}
+        self.next_number = 0
+        self.renamed = True
+        """Whether the names are to be written: the node is new, or a member is."""
+        self.size = 0
+        """How many numbers all matrices have."""
+        self._samples: list[PodSample] = []
+
+    def __iter__(self) -> Iterator[PodSample]:
+        return iter(self._samples)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def since(self, time_ms: int) -> list[PodSample]:
+        """Samples from this time on."""
+        return self._samples[bisect_left(self._samples, time_ms, key=_BY_TIME) :]
+
+    def matrix(
+        self, members: Sequence[tuple[Member, Amounts]], resources: Sequence[str]
+    ) -> Figures:
+        """Members and their amounts as a matrix; members not seen before get the next numbers."""
+        columns = [[self._number(member) for member, _ in members]]
+        columns += [
+            [amounts.get(resource, UNKNOWN) for _, amounts in members] for resource in resources
+        ]
+        return np.ascontiguousarray(np.array(columns, dtype=np.int64).T)
+
+    def add(self, time_ms: int, row: int, matrix: Figures) -> None:
+        """Add a sample in its place."""
+        self.size += matrix.size
+        if self._samples and time_ms < self._samples[-1][0]:
+            insort(self._samples, (time_ms, row, matrix), key=_BY_TIME)
+        else:
+            self._samples.append((time_ms, row, matrix))
+
+    def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:
+        """Replace the content; samples in the order of their times."""
+        self.members, self.next_number, self.renamed = members, next_number, False
+        self._samples = samples
+        self.size = sum(matrix.size for _, _, matrix in samples)
+
+    def drop(self, before_ms: int) -> list[int]:
+        """Drop samples before this time; answers with the table row of each."""
+        count = bisect_left(self._samples, before_ms, key=_BY_TIME)
+        dropped = self._samples[:count]
+        del self._samples[:count]
+        self.size -= sum(matrix.size for _, _, matrix in dropped)
+        return [row for _, row, _ in dropped]
+
+    def clear(self) -> None:
+        """Drop all samples; names stay."""
+        self._samples, self.size = [], 0
+
+    def prune(self) -> None:
+        """Forget the names of members that no sample has."""
+        live = numbers(self._samples)
+        self.members = {member: number for member, number in self.members.items() if number in live}
+        self.renamed = False
+
+    def widen(self, count: int) -> None:
+        """Add columns for so many further resources, unknown in the samples so far."""
+        self._samples = [
+            (time_ms, row, np.pad(matrix, ((0, 0), (0, count)), constant_values=UNKNOWN))
+            for time_ms, row, matrix in self._samples
+        ]
+        self.size = sum(matrix.size for _, _, matrix in self._samples)
+
+    def narrow(self, keep: Sequence[int]) -> None:
+        """Keep only the columns of the resources at these indexes."""
+        columns = [0, *(1 + index for index in keep)]
+        self._samples = [(time, row, matrix[:, columns]) for time, row, matrix in self._samples]
+        self.size = sum(matrix.size for _, _, matrix in self._samples)
+
+    def means(self, since_ms: int, resources: Sequence[str]) -> list[MemberMean]:
+        """Average usage of every member since a time, ordered by namespace and name.
+
+        Of two pods with one name, the one seen last is told; a pod that changed its priority class is
+        one pod and has the class seen last. A member of which nothing was measured is left out.
+        """
+        samples = self.since(since_ms)
+        if not samples:
+            return []
+        lines = np.concatenate([matrix for _, _, matrix in samples])
+        order = np.argsort(lines[:, 0], kind="stable")
+        ordered = lines[order]
+        starts = np.flatnonzero(np.diff(ordered[:, 0], prepend=-1))
+        last_seen = order[np.append(starts[1:], len(order)) - 1]
+        names = {number: member for member, number in self.members.items()}
+        found: dict[tuple[str, str, str], tuple[Member, list[int], list[int]]] = {}
+        line_sums, line_counts = sums(ordered[:, 1:], starts), counts(ordered[:, 1:], starts)
+        for line in np.argsort(last_seen).tolist():
+            member = names[int(ordered[starts[line], 0])]
+            told = (member, line_sums[line], line_counts[line])
+            before = found.pop(member[:3], None)
+            if before is not None:
+                told = (member, _added(before[1], told[1]), _added(before[2], told[2]))
+            found[member[:3]] = told
+        by_name = {told[0][:2]: told for told in found.values()}
+        means = []
+        for _, (member, totals, divisors) in sorted(by_name.items()):
+            usage = {
+                resource: total // count
+                for resource, total, count in zip(resources, totals, divisors, strict=True)
+                if count
+            }
+            if usage:
+                means.append(MemberMean(member, usage))
+        return means
+
+    def _number(self, member: Member) -> int:
+        number = self.members.get(member)
+        if number is None:
+            number = self.members[member] = self.next_number
+            self.next_number += 1
+            self.renamed = True
+        return number
+
+
+def numbers(samples: Iterable[PodSample]) -> set[int]:
+    """Numbers of all members in these samples."""
+    matrices = [matrix[:, 0] for _, _, matrix in samples]
+    return set(np.unique(np.concatenate(matrices)).tolist()) if matrices else set()
+
+
+def _added(left: list[int], right: list[int]) -> list[int]:
+    return [a + b for a, b in zip(left, right, strict=True)]

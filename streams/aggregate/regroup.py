@@ -1,0 +1,199 @@
+"""Samples of rows, which hold whatever came one after the other, put back together by node.
+
+Rows are columns of samples of many nodes. They are joined, ordered by node and offset, and cut into the
+windows of the nodes; all with arrays, since a worker that takes over a partition does it for a million
+samples at once.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.percentiles import PodColumns, SampleColumns
+from streams.aggregate.percentile import UNKNOWN, Figures
+from streams.aggregate.rows import TABLE
+from streams.records import DamagedTable
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSamples:
+    """Samples of one node that count, in the order of the log."""
+
+    since_offset: int
+    anchor_ms: int
+    resources: list[str]
+    offset: Ints
+    head: Ints
+    """Time, digest and row of each sample, shape (samples, 3)."""
+    figures: Figures
+    """Shape (samples, 2·resources), columns as in `SampleWindow.figures`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredPods:
+    """Pods of one sample, as a row has them."""
+
+    offset: int
+    row: int
+    number: Ints
+    usage: dict[str, Ints]
+
+
+def node_samples(
+    rows: Mapping[str, tuple[int, SampleColumns]], position: int, horizon_ms: int
+) -> dict[str, NodeSamples]:
+    """Samples by node; `rows` by key, each with its sequence. Samples beyond `position` are void."""
+    joined = _Joined(position)
+    for name, (sequence, columns) in rows.items():
+        joined.add(name, sequence, columns)
+    return joined.by_node(horizon_ms)
+
+
+def pods_by_node(
+    rows: Mapping[str, tuple[int, PodColumns]], position: int
+) -> dict[str, list[RecoveredPods]]:
+    """Pods by node; `rows` by key, each with its sequence. Samples beyond `position` are void."""
+    found: dict[str, list[RecoveredPods]] = defaultdict(list)
+    for name, (sequence, columns) in rows.items():
+        _check_lengths(name, len(columns.offset), columns.node, columns.members)
+        _check_lengths(name, sum(columns.members), columns.number, *columns.usage.values())
+        _check_places(name, columns.node, columns.nodes)
+        number = np.array(columns.number, dtype=np.int64)
+        usage = {
+            resource: np.array(each, dtype=np.int64) for resource, each in columns.usage.items()
+        }
+        start = 0
+        for node, offset, members in zip(
+            columns.node, columns.offset, columns.members, strict=True
+        ):
+            lines = slice(start, start + members)
+            start += members
+            if offset <= position:
+                cut = {resource: column[lines] for resource, column in usage.items()}
+                found[columns.nodes[node]].append(
+                    RecoveredPods(offset, sequence, number[lines], cut)
+                )
+    return found
+
+
+_FIELDS = ("offset", "since_offset", "sampled_at_ms", "anchor_ms", "digest")
+
+
+class _Joined:
+    """The columns of all rows, one behind the other."""
+
+    def __init__(self, position: int) -> None:
+        self._position = position
+        self._length = 0
+        self._nodes: dict[str, int] = {}
+        self._columns: dict[str, list[Ints]] = defaultdict(list)
+        self._figures: dict[str, list[tuple[Ints, Ints, Ints]]] = defaultdict(list)
+        """By resource: places in the columns, usage, system part."""
+
+    def add(self, name: str, sequence: int, row: SampleColumns) -> None:
+        length = len(row.offset)
+        figures = (*row.usage.values(), *row.system.values())
+        _check_lengths(name, length, row.node, *(getattr(row, each) for each in _FIELDS), *figures)
+        _check_places(name, row.node, row.nodes)
+        if row.usage.keys() != row.system.keys():
+            raise DamagedTable(TABLE, name, "usage and system name different resources")
+        numbers = [self._nodes.setdefault(node, len(self._nodes)) for node in row.nodes]
+        self._columns["node"].append(np.array(numbers, dtype=np.int64)[list(row.node)])
+        for each in _FIELDS:
+            self._columns[each].append(np.array(getattr(row, each), dtype=np.int64))
+        self._columns["row"].append(np.full(length, sequence, dtype=np.int64))
+        for resource, values in row.usage.items():
+            usage = np.array(values, dtype=np.int64)
+            system = np.array(row.system[resource], dtype=np.int64)
+            known = np.flatnonzero((usage >= 0) | (system >= 0))
+            if len(known):
+                places = self._length + known
+                self._figures[resource].append((places, usage[known], system[known]))
+        self._length += length
+
+    def by_node(self, horizon_ms: int) -> dict[str, NodeSamples]:
+        if not self._length:
+            return {}
+        columns = {name: np.concatenate(each) for name, each in self._columns.items()}
+        # Void samples go to the end, behind the last node.
+        columns["node"][columns["offset"] > self._position] = len(self._nodes)
+        order = np.lexsort((columns["offset"], columns["node"]))
+        columns = {name: column[order] for name, column in columns.items()}
+        bounds = np.searchsorted(columns["node"], np.arange(len(self._nodes) + 1))
+        figures = self._figures_by_node(order, columns["node"])
+        return {
+            name: _cut(
+                columns, slice(bounds[number], bounds[number + 1]), figures[number], horizon_ms
+            )
+            for name, number in self._nodes.items()
+            if bounds[number] < bounds[number + 1]
+        }
+
+    def _figures_by_node(
+        self, order: Ints, node: Ints
+    ) -> dict[int, list[tuple[str, Ints, Ints, Ints]]]:
+        """Of each node and resource: places in the ordered columns, usage, system part."""
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        found: dict[int, list[tuple[str, Ints, Ints, Ints]]] = defaultdict(list)
+        for resource, parts in self._figures.items():
+            places = place[np.concatenate([part[0] for part in parts])]
+            ascending = np.argsort(places)
+            places = places[ascending]
+            usage = np.concatenate([part[1] for part in parts])[ascending]
+            system = np.concatenate([part[2] for part in parts])[ascending]
+            numbers, starts = np.unique(node[places], return_index=True)
+            for number, start, stop in zip(
+                numbers.tolist(), starts.tolist(), [*starts[1:].tolist(), len(places)], strict=True
+            ):
+                found[number].append(
+                    (resource, places[start:stop], usage[start:stop], system[start:stop])
+                )
+        return found
+
+
+def _cut(
+    columns: Mapping[str, Ints],
+    span: slice,
+    figures: Sequence[tuple[str, Ints, Ints, Ints]],
+    horizon_ms: int,
+) -> NodeSamples:
+    """The samples of one node: those that count since its window began, within the longest window."""
+    cut = {name: column[span] for name, column in columns.items()}
+    since_offset = int(cut["since_offset"][-1])
+    times = cut["sampled_at_ms"]
+    counts = cut["offset"] >= since_offset
+    counts &= times >= times[counts].max() - horizon_ms
+    # The first of two samples of one time: a batch that did not hold has left it in two rows.
+    _, first = np.unique(times[counts], return_index=True)
+    kept = np.sort(np.flatnonzero(counts)[first])
+    matrix = np.full((len(times), 2 * len(figures)), UNKNOWN, dtype=np.int64)
+    for index, (_, places, usage, system) in enumerate(figures):
+        matrix[places - span.start, 2 * index] = usage
+        matrix[places - span.start, 2 * index + 1] = system
+    return NodeSamples(
+        since_offset=since_offset,
+        anchor_ms=int(cut["anchor_ms"][-1]),
+        resources=[resource for resource, *_ in figures],
+        offset=cut["offset"][kept],
+        head=np.stack((times[kept], cut["digest"][kept], cut["row"][kept]), axis=1),
+        figures=matrix[kept],
+    )
+
+
+def _check_lengths(name: str, length: int, *columns: Sequence[int]) -> None:
+    for column in columns:
+        if len(column) != length:
+            raise DamagedTable(
+                TABLE, name, f"a column has {len(column)} entries; expected are {length}"
+            )
+
+
+def _check_places(name: str, places: Sequence[int], nodes: Sequence[str]) -> None:
+    if places and max(places) >= len(nodes):
+        raise DamagedTable(TABLE, name, f"node {max(places)} is used; there are {len(nodes)}")

@@ -1,0 +1,111 @@
+"""The node metric of a node's windows: what `node-metrics` carries.
+
+Averages are over the average window, up to and with the newest sample; they are given however few
+samples there are. A percentile window is given for a resource once its samples span at least half of
+it, so that the first minutes of a node do not pass for half an hour. Every resource is on its own: its
+p95 is not of the same instant as that of another one.
+"""
+
+from typing import Any
+
+import orjson
+
+from schemas.metrics import AGGREGATION_TYPES
+from streams.aggregate.collect import CollectPolicy
+from streams.aggregate.node import NodeState
+from streams.aggregate.percentile import Figures, means, percentiles, spans
+
+_NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
+_PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
+
+
+def report(node: NodeState, policy: CollectPolicy) -> dict[str, Any]:
+    """Fields of the `NodeMetric`; the node has at least one sample."""
+    newest_ms = int(node.samples.times[-1])
+    start = node.samples.index(newest_ms - policy.average_ms)
+    figures = node.samples.figures(start)
+    usage, system = _halves(means(figures), node.samples.resources)
+    aggregated, aggregated_system = [], []
+    for duration_ms in policy.durations_ms:
+        whole, part = _aggregate(node, newest_ms, duration_ms)
+        if whole:
+            aggregated.append({"duration_ms": duration_ms, "usage": whole})
+        if part:
+            aggregated_system.append({"duration_ms": duration_ms, "usage": part})
+    pods, applications = [], []
+    means_of_members = node.pods.means(newest_ms - policy.average_ms, node.samples.resources)
+    for (namespace, name, _, priority_class), mean in means_of_members:
+        told = {"name": name, "priority_class": priority_class, "usage": mean}
+        if namespace:
+            pods.append({"namespace": namespace, **told})
+        else:
+            applications.append(told)
+    return {
+        "schema_version": 1,
+        "cluster": node.cluster,
+        "node": node.name,
+        "removed": False,
+        "updated_at_ms": newest_ms,
+        "report_interval_ms": policy.report_ms,
+        "usage": usage,
+        "system_usage": system,
+        "aggregated": aggregated,
+        "aggregated_system": aggregated_system,
+        "pods": pods,
+        "host_applications": applications,
+        "samples": len(figures),
+    }
+
+
+def encoded(metric: dict[str, Any]) -> bytes:
+    """The bytes that `schemas.codec.encode` makes of the metric.
+
+    The metric is not built as a message first: with thirty pods that would cost more than all its
+    figures, and they are what the message class allows by construction.
+    """
+    return orjson.dumps(metric, option=orjson.OPT_SORT_KEYS)
+
+
+_Usage = dict[str, dict[str, int]]
+
+
+def _aggregate(node: NodeState, newest_ms: int, duration_ms: int) -> tuple[_Usage, _Usage]:
+    """Figures of one window for the node and for its system part; empty where they are too young."""
+    start = node.samples.index(newest_ms - duration_ms)
+    figures: Figures = node.samples.figures(start)
+    old_enough = [2 * span >= duration_ms for span in spans(node.samples.times[start:], figures)]
+    if not any(old_enough):
+        return {}, {}
+    ranks = percentiles(figures, _PERCENTS)
+    columns: dict[str, list[int | None]] = {
+        "avg": means(figures),
+        **{
+            name: [None if rank is None else rank[index] for rank in ranks]
+            for index, name in enumerate(_NAMES)
+        },
+    }
+    whole: _Usage = {}
+    part: _Usage = {}
+    for name, values in columns.items():
+        given = [value if old else None for value, old in zip(values, old_enough, strict=True)]
+        usage, system = _halves(given, node.samples.resources)
+        if usage:
+            whole[name] = usage
+        if system:
+            part[name] = system
+    return whole, part
+
+
+def _halves(
+    values: list[int | None], resources: list[str]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Usage and system part by resource, of columns in the order of the window's."""
+    usage, system = (
+        {
+            resource: value
+            for resource, value in zip(resources, values[half::2], strict=True)
+            if value is not None
+        }
+        for half in (0, 1)
+    )
+    return usage, system

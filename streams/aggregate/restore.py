@@ -1,0 +1,195 @@
+"""The state of a partition from its rows, exactly as it was when their progress was written.
+
+A row that cannot be read, or that is missing, stops the worker: percentiles over a window with holes
+would look like any others. Rows that a crashed batch left behind count for nothing and are removed with
+the first batch.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from schemas.codec import decode_as
+from schemas.percentiles import (
+    NodeMembers,
+    NodePercentilesRow,
+    PodColumns,
+    Progress,
+    SampleColumns,
+)
+from schemas.refusals import Refusal
+from streams.aggregate.collect import Collecting
+from streams.aggregate.node import NodeState
+from streams.aggregate.partition import PartitionState
+from streams.aggregate.partition_clock import PartitionClock
+from streams.aggregate.percentile import UNKNOWN, Figures
+from streams.aggregate.pods import PodSample
+from streams.aggregate.regroup import Ints, NodeSamples, RecoveredPods, node_samples, pods_by_node
+from streams.aggregate.rows import TABLE, PodEntry, RowLog, SampleEntry
+from streams.records import DamagedTable
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows by key; those of samples and pods with their sequence."""
+
+    progress: dict[str, Progress] = field(default_factory=dict)
+    nodes: dict[str, NodeMembers] = field(default_factory=dict)
+    samples: dict[str, tuple[int, SampleColumns]] = field(default_factory=dict)
+    pods: dict[str, tuple[int, PodColumns]] = field(default_factory=dict)
+
+
+def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -> PartitionState:
+    """The state from the rows of one partition; raises DamagedTable.
+
+    Policies may differ from those that the rows were written under; windows that have become longer fill
+    up with time.
+    """
+    read = _read(rows)
+    if not read.progress:
+        # The first batch ever did not get as far as its progress.
+        state = PartitionState(partition, collecting)
+        state.leftovers = sorted(rows)
+        return state
+    last_key = max(read.progress, key=lambda name: read.progress[name].epoch)
+    last = read.progress.pop(last_key)
+    leftovers = [*read.progress, last_key, *_drop_void(read, last)]
+    _check_complete(read, last, last_key)
+    state = PartitionState(partition, collecting, epoch=last.epoch + 1)
+    state.position = last.position
+    state.since_sweep = last.since_sweep
+    state.clock = PartitionClock(last.heard_ms)
+    samples = node_samples(read.samples, last.position, collecting.horizon_ms)
+    pods = pods_by_node(read.pods, last.position)
+    for name, members in read.nodes.items():
+        if members.node not in samples:
+            raise DamagedTable(TABLE, name, "no row holds a sample of this node")
+        state.nodes[members.node] = _node(
+            members, samples[members.node], pods.get(members.node, []), collecting
+        )
+    samples_live = Counter(row for node in state.nodes.values() for row in node.samples.rows)
+    pods_live = Counter(row for node in state.nodes.values() for _, row, _ in node.pods)
+    state.samples_log = RowLog[SampleEntry](state.epoch << 32, samples_live)
+    state.pods_log = RowLog[PodEntry](state.epoch << 32, pods_live)
+    leftovers += [name for name, (row, _) in read.samples.items() if row not in samples_live]
+    leftovers += [name for name, (row, _) in read.pods.items() if row not in pods_live]
+    state.leftovers = sorted(leftovers)
+    return state
+
+
+def _read(rows: Mapping[str, bytes]) -> _Rows:
+    read = _Rows()
+    for name, value in sorted(rows.items()):
+        row = decode_as(NodePercentilesRow, value)
+        if isinstance(row, Refusal):
+            raise DamagedTable(TABLE, name, row.reason)
+        kind, _, rest = name.partition("/")[2].partition("/")
+        if kind != row.kind:
+            raise DamagedTable(TABLE, name, f"the row is of kind {row.kind}, unlike its key")
+        if getattr(row, kind) is None:
+            raise DamagedTable(TABLE, name, f"the row has no field {kind}")
+        if row.progress is not None:
+            read.progress[name] = row.progress
+        elif row.node is not None:
+            read.nodes[name] = row.node
+        elif row.samples is not None:
+            read.samples[name] = (_sequence(name, rest), row.samples)
+        elif row.pods is not None:
+            read.pods[name] = (_sequence(name, rest), row.pods)
+    return read
+
+
+def _sequence(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise DamagedTable(TABLE, name, "the key does not end in a number")
+    return int(text)
+
+
+def _drop_void(read: _Rows, last: Progress) -> list[str]:
+    """Leave out what belongs to a batch that does not hold; answers with the keys of such rows."""
+    void = [
+        name
+        for name, members in read.nodes.items()
+        if members.created_offset > last.position or members.node in last.forgotten
+    ]
+    void += [name for name, (row, _) in read.samples.items() if row > last.samples_sequence]
+    void += [name for name, (row, _) in read.pods.items() if row > last.pods_sequence]
+    for name in void:
+        for kind in (read.nodes, read.samples, read.pods):
+            kind.pop(name, None)
+    return void
+
+
+def _check_complete(read: _Rows, last: Progress, name: str) -> None:
+    for kind, found, expected in (
+        ("node", len(read.nodes), last.nodes),
+        ("samples", len(read.samples), last.samples_rows),
+        ("pods", len(read.pods), last.pods_rows),
+    ):
+        if found < expected:
+            raise DamagedTable(
+                TABLE, name, f"it counts {expected} rows of kind {kind}; the table has {found}"
+            )
+
+
+def _node(
+    members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], collecting: Collecting
+) -> NodeState:
+    cluster, _, name = members.node.partition("/")
+    node = NodeState(cluster, name, members.created_offset)
+    node.since_offset = samples.since_offset
+    node.anchor_ms = samples.anchor_ms
+    in_time = np.argsort(samples.head[:, 0])
+    node.samples.load(samples.resources, samples.head[in_time], samples.figures[in_time])
+    names = {
+        (each.namespace, each.name, each.uid, each.priority_class): each.number
+        for each in members.members
+    }
+    since_ms = int(samples.head[in_time[-1], 0]) - collecting.average_horizon_ms
+    timed = _timed(pods, samples, since_ms)
+    known = np.array(sorted(names.values()), dtype=np.int64)
+    node.samples.widen(sorted(_measured(timed) - set(samples.resources)))
+    matrices: list[PodSample] = [
+        (time_ms, each.row, _matrix(each, node.samples.resources, known)) for time_ms, each in timed
+    ]
+    node.pods.load(names, members.next_number, matrices)
+    return node
+
+
+def _timed(
+    pods: Iterable[RecoveredPods], samples: NodeSamples, since_ms: int
+) -> list[tuple[int, RecoveredPods]]:
+    """Pods with the time of their sample, ascending; those of samples that do not count are left out.
+
+    A sample can be in two rows, one of them left by a batch that did not hold; it counts once.
+    """
+    timed = {}
+    for each in pods:
+        place = int(np.searchsorted(samples.offset, each.offset))
+        if place < len(samples.offset) and samples.offset[place] == each.offset:
+            time_ms = int(samples.head[place, 0])
+            if time_ms >= since_ms:
+                timed[time_ms] = each
+    return sorted(timed.items())
+
+
+def _measured(timed: Iterable[tuple[int, RecoveredPods]]) -> set[str]:
+    measured: dict[str, bool] = defaultdict(bool)
+    for _, each in timed:
+        for resource, column in each.usage.items():
+            measured[resource] |= bool((column >= 0).any())
+    return {resource for resource, any_value in measured.items() if any_value}
+
+
+def _matrix(pods: RecoveredPods, resources: list[str], known: Ints) -> Figures:
+    matrix = np.full((len(pods.number), 1 + len(resources)), UNKNOWN, dtype=np.int64)
+    matrix[:, 0] = pods.number
+    for index, resource in enumerate(resources):
+        column = pods.usage.get(resource)
+        if column is not None:
+            matrix[:, 1 + index] = column
+    # A worker that lost the partition without noticing may have put its older names over newer ones.
+    # Of a pod without a name nothing can be told; the others are as they were.
+    return matrix[np.isin(pods.number, known)]

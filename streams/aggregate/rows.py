@@ -1,0 +1,207 @@
+"""What a partition keeps in the table `node_percentiles`, and what of it a batch has changed.
+
+Samples go into the open row of their kind until it is full. Rows count the samples that a window still
+needs; a full row without any is removed. The order of the changes is part of the meaning: names, samples
+and pods first, then the progress that makes them hold, then what that progress no longer needs.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import orjson
+
+from streams.aggregate.percentile import UNKNOWN, Figures
+from streams.aggregate.pods import PodWindow
+from streams.records import RowChange
+
+TABLE = "node_percentiles"
+
+#: A row with so many numbers or more is full: about 32 KB, which is written again while it is open.
+ROW_NUMBERS_MAX = 4_096
+
+_HEAD_NUMBERS = 6
+
+
+class SampleEntry(NamedTuple):
+    """A sample in a row of kind `samples`."""
+
+    node: str
+    offset: int
+    since_offset: int
+    sampled_at_ms: int
+    anchor_ms: int
+    digest: int
+    resources: tuple[str, ...]
+    figures: Sequence[int]
+    """Usage and system part of each resource in turn."""
+
+
+class PodEntry(NamedTuple):
+    """A sample's pods in a row of kind `pods`."""
+
+    node: str
+    offset: int
+    resources: tuple[str, ...]
+    matrix: Figures
+
+
+E = TypeVar("E", SampleEntry, PodEntry)
+
+
+class RowLog(Generic[E]):
+    """The rows of one kind: one is open, the others are full."""
+
+    def __init__(self, sequence: int, live: dict[int, int] | None = None) -> None:
+        """`sequence` is that of the open row, which is empty; `live` are the full ones."""
+        self.sequence = sequence
+        self.live: dict[int, int] = {**(live or {}), sequence: 0}
+        """Samples of each row that a window still needs."""
+        self.stored = set(live or ())
+        """Rows that are in the table."""
+        self._open: list[E] = []
+        self._numbers = 0
+        self._changed: dict[int, list[E]] = {}
+        self._emptied: set[int] = set()
+
+    def reserve(self, numbers: int) -> int:
+        """The row that the next entry, of so many numbers, goes into."""
+        if self._numbers >= ROW_NUMBERS_MAX:
+            if not self.live[self.sequence]:
+                self._emptied.add(self.sequence)
+            self.sequence += 1
+            self.live[self.sequence] = 0
+            self._open, self._numbers = [], 0
+        self._numbers += numbers
+        self.live[self.sequence] += 1
+        return self.sequence
+
+    def append(self, entry: E) -> None:
+        """Add the entry that room was reserved for."""
+        self._open.append(entry)
+        self._changed[self.sequence] = self._open
+
+    def release(self, rows: Iterable[int]) -> None:
+        """No window needs these samples any more; one row number a sample."""
+        for row in rows:
+            self.live[row] -= 1
+            if not self.live[row] and row != self.sequence:
+                self._emptied.add(row)
+
+    def changes(self) -> tuple[list[tuple[int, list[E]]], list[int]]:
+        """Rows to write and rows to remove since the last call, each in ascending order."""
+        removed = sorted(self._emptied)
+        for row in removed:
+            del self.live[row]
+        written = [(row, each) for row, each in sorted(self._changed.items()) if row in self.live]
+        self.stored.update(row for row, _ in written)
+        self.stored.difference_update(removed)
+        self._changed, self._emptied = {}, set()
+        return written, removed
+
+
+def sample_numbers(resources: int) -> int:
+    """How many numbers a sample has in its row."""
+    return _HEAD_NUMBERS + 2 * resources
+
+
+def key(partition: int, kind: str, name: str | int) -> str:
+    """Key of a row."""
+    return f"{partition}/{kind}/{name}"
+
+
+def removed(partition: int, kind: str, name: str | int) -> RowChange:
+    """The row is gone."""
+    return RowChange(TABLE, key(partition, kind, name), None)
+
+
+def progress_row(partition: int, progress: dict[str, Any]) -> RowChange:
+    """A row of kind `progress`; fields as in `schemas.percentiles.Progress`."""
+    return _row(partition, "progress", progress["epoch"], progress)
+
+
+def node_row(partition: int, node: str, created_offset: int, pods: PodWindow) -> RowChange:
+    """A row of kind `node`."""
+    members = [
+        {
+            "number": number,
+            "namespace": namespace,
+            "name": name,
+            "uid": uid,
+            "priority_class": priority_class,
+        }
+        for (namespace, name, uid, priority_class), number in pods.members.items()
+    ]
+    content = {
+        "node": node,
+        "created_offset": created_offset,
+        "next_number": pods.next_number,
+        "members": members,
+    }
+    return _row(partition, "node", node, content)
+
+
+def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -> RowChange:
+    """A row of kind `samples`."""
+    nodes, places = _numbered([entry.node for entry in entries])
+    content: dict[str, Any] = {
+        "nodes": nodes,
+        "node": places,
+        "offset": [entry.offset for entry in entries],
+        "since_offset": [entry.since_offset for entry in entries],
+        "sampled_at_ms": [entry.sampled_at_ms for entry in entries],
+        "anchor_ms": [entry.anchor_ms for entry in entries],
+        "digest": [entry.digest for entry in entries],
+    }
+    usage: dict[str, list[int]] = {}
+    system: dict[str, list[int]] = {}
+    for place, entry in enumerate(entries):
+        for index, resource in enumerate(entry.resources):
+            if resource not in usage:
+                usage[resource] = [UNKNOWN] * len(entries)
+                system[resource] = [UNKNOWN] * len(entries)
+            usage[resource][place] = entry.figures[2 * index]
+            system[resource][place] = entry.figures[2 * index + 1]
+    return _row(partition, "samples", sequence, {**content, "usage": usage, "system": system})
+
+
+def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowChange:
+    """A row of kind `pods`."""
+    nodes, places = _numbered([entry.node for entry in entries])
+    columns = {resource: None for entry in entries for resource in entry.resources}
+    aligned = [_aligned(entry, tuple(columns)) for entry in entries]
+    lines = np.concatenate(aligned)
+    content = {
+        "nodes": nodes,
+        "node": places,
+        "offset": [entry.offset for entry in entries],
+        "members": [len(entry.matrix) for entry in entries],
+        "number": lines[:, 0].tolist(),
+        "usage": {resource: lines[:, 1 + index].tolist() for index, resource in enumerate(columns)},
+    }
+    return _row(partition, "pods", sequence, content)
+
+
+def _aligned(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
+    if entry.resources == resources:
+        return entry.matrix
+    aligned = np.full((len(entry.matrix), 1 + len(resources)), UNKNOWN, dtype=np.int64)
+    aligned[:, 0] = entry.matrix[:, 0]
+    for index, resource in enumerate(entry.resources):
+        aligned[:, 1 + resources.index(resource)] = entry.matrix[:, 1 + index]
+    return aligned
+
+
+def _numbered(names: Sequence[str]) -> tuple[list[str], list[int]]:
+    places: dict[str, int] = {}
+    numbers = [places.setdefault(name, len(places)) for name in names]
+    return list(places), numbers
+
+
+def _row(partition: int, kind: str, name: str | int, content: dict[str, Any]) -> RowChange:
+    # The same bytes as `schemas.codec.encode` makes of a NodePercentilesRow, without building one:
+    # every batch writes rows of thousands of numbers.
+    row = {"schema_version": 1, "kind": kind, kind: content}
+    return RowChange(
+        TABLE, key(partition, kind, name), orjson.dumps(row, option=orjson.OPT_SORT_KEYS)
+    )

@@ -1,0 +1,207 @@
+"""The aggregate stage of one partition: records of `node-usage` in, node metrics and rows out.
+
+A fold: what comes out depends on the records and their order alone, not on how they are cut into
+batches and not on restarts in between. A record that cannot be used goes to `dead-letters` and changes
+nothing else. A sample that is a report interval or more after the node's last report emits a metric,
+whose update time is the sample's.
+
+Two things are seen to that no single sample says, at places which the order of the log fixes: a node
+that vanished is forgotten, and a node whose clock was set back begins anew instead of being refused for
+as long as its clock had been ahead.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from schemas.codec import decode
+from schemas.partitions import misplaced
+from schemas.refusals import Refusal, from_the_future
+from schemas.topics import node_key
+from schemas.usage import NodeUsage
+from streams.aggregate.collect import AggregateLimits, CollectPolicy
+from streams.aggregate.node import NodeState
+from streams.aggregate.partition import PartitionState
+from streams.aggregate.reading import Reading, read
+from streams.aggregate.report import encoded, report
+from streams.aggregate.rows import SampleEntry
+from streams.deadletters import buried
+from streams.observation import Counts, Figures
+from streams.records import InputRecord, OutputRecord, StageResult
+
+INPUT = "node-usage"
+OUTPUT = "node-metrics"
+
+
+class AggregateStage:
+    """Windows of the nodes of one partition; see `streams.records.Stage`."""
+
+    def __init__(self, state: PartitionState, partitions: int, limits: AggregateLimits) -> None:
+        """`partitions` is how many `node-usage` has: a key must hash to the one it is found in."""
+        self.state = state
+        self.counts: Counter[str] = Counter()
+        """How many records came to what, since `take_counts`: taken, taken_late, duplicate,
+        redelivered, refused_<category>; and reported, forgotten, set_back."""
+        self._partitions = partitions
+        self._limits = limits
+        self._outputs: list[OutputRecord] = []
+        self._dead_letters: list[OutputRecord] = []
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """Offset of the record applied last."""
+        return {INPUT: self.state.position} if self.state.position >= 0 else {}
+
+    def apply(self, records: Sequence[InputRecord]) -> StageResult:
+        """Apply records in the order of the log; those applied before change nothing."""
+        applied = False
+        for record in records:
+            if record.offset <= self.state.position:
+                self.counts["redelivered"] += 1
+                continue
+            applied = True
+            self.state.position = record.offset
+            refusal = self._apply(record)
+            if refusal is not None:
+                self._refuse(record, refusal)
+            self._sweep()
+        outputs, self._outputs = tuple(self._outputs), []
+        dead_letters, self._dead_letters = tuple(self._dead_letters), []
+        return StageResult(outputs, self.state.changes() if applied else (), dead_letters)
+
+    def take_counts(self) -> Counts:
+        """What was done since the last call."""
+        taken, self.counts = self.counts, Counter()
+        counts = Counts(results=Counter(taken))
+        for result, number in taken.items():
+            if result.startswith("refused_"):
+                counts.refused[INPUT, result.removeprefix("refused_")] += number
+        return counts
+
+    def figures(self) -> Figures:
+        """The partition's nodes, and the time of their samples."""
+        return Figures(self.state.clock.now_ms, len(self.state.nodes))
+
+    def _apply(self, record: InputRecord) -> Refusal | None:
+        sample = self._read(record)
+        if isinstance(sample, Refusal):
+            return sample
+        policy = self.state.collecting.of_pool(sample.pool)
+        reading = read(sample, record.value or b"", policy.memory_field)
+        self.state.clock.hear(reading.sampled_at_ms)
+        node = self.state.nodes.get(node_key(sample.cluster, sample.node))
+        if node is not None:
+            self.state.touch(node)
+        elif len(self.state.nodes) >= self._limits.nodes_per_partition:
+            return Refusal(
+                "limit",
+                f"nodes_per_partition: {sample.cluster}/{sample.node} is one node too many; allowed "
+                f"are at most {self._limits.nodes_per_partition}",
+            )
+        else:
+            node = self.state.create(sample.cluster, sample.node, record.offset)
+        return self._take(node, reading, policy, record.offset)
+
+    def _take(
+        self, node: NodeState, reading: Reading, policy: CollectPolicy, offset: int
+    ) -> Refusal | None:
+        state = self.state
+        verdict = node.judge(reading, state.collecting, self._limits)
+        if isinstance(verdict, Refusal) and self._was_set_back(node, reading):
+            verdict = NodeState(node.cluster, node.name, offset).judge(
+                reading, state.collecting, self._limits
+            )
+            if verdict == "take":
+                self.counts["set_back"] += 1
+                node.clear(state.samples_log, state.pods_log)
+                node.since_offset = offset
+        if verdict == "duplicate":
+            self.counts["duplicate"] += 1
+            return None
+        if isinstance(verdict, Refusal):
+            return verdict
+        if node.key not in state.nodes:
+            state.keep(node)
+        figures = node.take(reading, offset, state.samples_log, state.pods_log)
+        is_newest = reading.sampled_at_ms == node.newest_ms
+        self.counts["taken" if is_newest else "taken_late"] += 1
+        refusal = None
+        if is_newest and reading.sampled_at_ms >= node.anchor_ms + policy.report_ms:
+            node.anchor_ms = reading.sampled_at_ms
+            refusal = self._report(node, policy)
+        state.samples_log.append(
+            SampleEntry(
+                node.key,
+                offset,
+                node.since_offset,
+                reading.sampled_at_ms,
+                node.anchor_ms,
+                reading.digest,
+                tuple(node.samples.resources),
+                figures,
+            )
+        )
+        return refusal
+
+    def _report(self, node: NodeState, policy: CollectPolicy) -> Refusal | None:
+        metric = report(node, policy)
+        value = encoded(metric)
+        refusal = None
+        if len(value) > self._limits.metric_bytes:
+            refusal = Refusal(
+                "limit",
+                f"metric_bytes: the metric of {node.key} has {len(value)} bytes; allowed are at most "
+                f"{self._limits.metric_bytes}: it is emitted without its pods and host applications",
+            )
+            value = encoded({**metric, "pods": [], "host_applications": []})
+        self._outputs.append(OutputRecord(OUTPUT, node.cluster, value))
+        self.counts["reported"] += 1
+        return refusal
+
+    def _read(self, record: InputRecord) -> NodeUsage | Refusal:
+        refusal = misplaced(record.key, record.partition, self._partitions)
+        if refusal is not None:
+            return refusal
+        sample: NodeUsage | Refusal = decode(INPUT, record.value)
+        if isinstance(sample, Refusal):
+            return sample
+        expected = node_key(sample.cluster, sample.node)
+        if record.key != expected.encode():
+            return Refusal(
+                "invalid",
+                f"key: found {record.key!r}; allowed for this cluster and node is {expected!r}",
+            )
+        if record.timestamp_ms < 0:
+            return sample  # the record has no timestamp to hold its sample against
+        return (
+            from_the_future(sample.sampled_at_ms, record.timestamp_ms, self._limits.future_ms)
+            or sample
+        )
+
+    def _was_set_back(self, node: NodeState, reading: Reading) -> bool:
+        """Whether a node's newest sample is the odd one out, and not the one that comes after it."""
+        newest_ms, horizon_ms = node.newest_ms, self.state.collecting.horizon_ms
+        if newest_ms is None or reading.sampled_at_ms >= newest_ms - horizon_ms:
+            return False
+        now_ms = self.state.clock.now_ms
+        if now_ms is None or newest_ms <= now_ms + horizon_ms:
+            return False
+        return abs(reading.sampled_at_ms - now_ms) <= horizon_ms
+
+    def _sweep(self) -> None:
+        state = self.state
+        state.since_sweep += 1
+        if state.since_sweep < max(self._limits.sweep_records, len(state.nodes)):
+            return
+        state.since_sweep = 0
+        now_ms = state.clock.now_ms
+        if now_ms is None:
+            return
+        oldest_ms = now_ms - state.collecting.horizon_ms - self._limits.forget_after_ms
+        for node in list(state.nodes.values()):
+            if (node.newest_ms or 0) < oldest_ms:
+                state.forget(node)
+                self.counts["forgotten"] += 1
+
+    def _refuse(self, record: InputRecord, refusal: Refusal) -> None:
+        self.counts[f"refused_{refusal.category}"] += 1
+        self._dead_letters += buried(record, refusal)

@@ -1,0 +1,119 @@
+"""The samples of one node, in the order of their times.
+
+A sliding array: samples are added behind, dropped in front, and one that comes late is moved into its
+place, so every window of time is one contiguous slice. A sample is a row of int64: its time, its digest,
+the table row that holds it, then usage and system part of each resource. For two resources that is 56
+bytes, and the array has at most twice the room that its fullest moment needed.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.aggregate.percentile import UNKNOWN, Figures
+
+_TIME, _DIGEST, _ROW, _HEAD = 0, 1, 2, 3
+_ROOM_MIN = 16
+
+
+class SampleWindow:
+    """Times, digests and figures of samples; times are distinct."""
+
+    __slots__ = ("_cells", "_high", "_low", "resources")
+
+    def __init__(self) -> None:
+        self.resources: list[str] = []
+        """Resource of each pair of columns, in the order in which they were first seen."""
+        self._cells = np.empty((_ROOM_MIN, _HEAD), dtype=np.int64)
+        self._low = 0
+        self._high = 0
+
+    def __len__(self) -> int:
+        return self._high - self._low
+
+    @property
+    def times(self) -> npt.NDArray[np.int64]:
+        """Times of the samples, shape (samples,), ms, ascending; a view."""
+        return self._cells[self._low : self._high, _TIME]
+
+    @property
+    def newest_ms(self) -> int | None:
+        """Time of the newest sample; None where there is none."""
+        return int(self._cells[self._high - 1, _TIME]) if self._high > self._low else None
+
+    @property
+    def rows(self) -> list[int]:
+        """Table row of each sample."""
+        return self._cells[self._low : self._high, _ROW].tolist()  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the array, in bytes."""
+        return self._cells.nbytes
+
+    def figures(self, start: int = 0) -> Figures:
+        """Figures from the sample at index `start` on: shape (samples, 2·resources), a view.
+
+        Columns are usage and system part of the first resource, then of the second, and so on.
+        """
+        return self._cells[self._low + start : self._high, _HEAD:]
+
+    def index(self, time_ms: int) -> int:
+        """Index of the first sample at this time or later."""
+        return int(self.times.searchsorted(time_ms))
+
+    def digest_at(self, time_ms: int) -> int | None:
+        """Digest of the sample of exactly this time."""
+        if not len(self) or time_ms > self._cells[self._high - 1, _TIME]:
+            return None
+        place = self._low + self.index(time_ms)
+        return int(self._cells[place, _DIGEST]) if self._cells[place, _TIME] == time_ms else None
+
+    def add(self, time_ms: int, digest: int, row: int, figures: Sequence[int]) -> None:
+        """Add a sample in its place; `figures` as the columns are."""
+        self._make_room()
+        place = self._high
+        if len(self) and time_ms < self._cells[place - 1, _TIME]:
+            place = self._low + self.index(time_ms)
+            self._cells[place + 1 : self._high + 1] = self._cells[place : self._high]
+        self._cells[place] = (time_ms, digest, row, *figures)
+        self._high += 1
+
+    def load(self, resources: Sequence[str], head: npt.NDArray[np.int64], figures: Figures) -> None:
+        """Replace the content; `head` is times, digests and rows, shape (samples, 3), times ascending."""
+        self.resources = list(resources)
+        self._cells = np.ascontiguousarray(np.hstack((head, figures)), dtype=np.int64)
+        self._low, self._high = 0, len(head)
+
+    def drop(self, before_ms: int) -> list[int]:
+        """Drop samples before this time; answers with the table row of each."""
+        count = self.index(before_ms)
+        dropped: list[int] = self._cells[self._low : self._low + count, _ROW].tolist()
+        self._low += count
+        return dropped
+
+    def widen(self, resources: Sequence[str]) -> None:
+        """Add columns for further resources, unknown in the samples so far."""
+        self.resources.extend(resources)
+        rows = len(self._cells)
+        more = np.full((rows, 2 * len(resources)), UNKNOWN, dtype=np.int64)
+        self._cells = np.hstack((self._cells, more))
+
+    def narrow(self, keep: Sequence[int]) -> None:
+        """Keep only the columns of the resources at these indexes."""
+        self.resources = [self.resources[index] for index in keep]
+        columns = [column for index in keep for column in (2 * index, 2 * index + 1)]
+        head = list(range(_HEAD))
+        self._cells = self._cells[:, head + [_HEAD + column for column in columns]]
+
+    def _make_room(self) -> None:
+        room = len(self._cells)
+        if self._high < room:
+            return
+        live = self._cells[self._low : self._high]
+        if len(live) > room * 3 // 4:
+            grown = max(room * 3 // 2, _ROOM_MIN)
+            self._cells = np.empty((grown, self._cells.shape[1]), dtype=np.int64)
+        self._cells[: len(live)] = live
+        self._low, self._high = 0, len(live)

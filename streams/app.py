@@ -1,0 +1,140 @@
+"""Builds the worker: the stages in the order in which data flows through them.
+
+    node-usage ──▶ aggregate ──▶ node-metrics ──┐
+    node-state, pod-lifecycle, policies, ───────┼──▶ cluster ──▶ placement-decisions, dead-letters
+    scheduling-requests, command-outcomes, clock┘
+
+Nothing happens at import. `build` makes the Faust app; whoever has it runs it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from schemas.connection import APP_ID, KafkaSettings
+from schemas.policy import read_policy
+from streams.settings import WorkerSettings
+from streams.shell.batches import BatchLimits
+from streams.shell.publisher import Publisher
+from streams.shell.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from streams.shell.runner import StageRunner
+
+
+def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
+    """The Faust app of one worker.
+
+    Raises:
+        NoBroker: no address is configured and no local broker is announced.
+        PolicyError: the collect file cannot be read as a policy.
+        OSError: it is not there.
+    """
+    from streams.broker import broker_credentials, broker_urls
+    from streams.shell.transport import WorkerApp
+
+    worker.data_dir.mkdir(parents=True, exist_ok=True)
+    app = WorkerApp(
+        APP_ID if worker.stages == "all" else f"{APP_ID}-{worker.stages}",
+        broker=broker_urls(kafka),
+        broker_credentials=broker_credentials(kafka),
+        broker_client_id=kafka.client_id,
+        broker_session_timeout=worker.session_timeout_s,
+        broker_heartbeat_interval=worker.heartbeat_interval_s,
+        broker_max_poll_records=2_000,
+        consumer_auto_offset_reset="earliest",
+        datadir=str(worker.data_dir),
+        store="memory://",
+        # Topics are made beforehand, with the settings that the contract names.
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        topic_partitions=kafka.partitions,
+        table_standby_replicas=0,
+        stream_wait_empty=False,
+        web_enabled=False,
+    )
+    app.fetch_wait_ms = worker.fetch_wait_ms
+    limits = BatchLimits(
+        records=worker.batch_records,
+        bytes=worker.batch_bytes,
+        wait_s=worker.batch_wait_ms / 1000,
+    )
+    telemetry = Telemetry(wall_clock=worker.clock == "wall")
+    runners = []
+    if worker.stages != "cluster":
+        runners.append(_add_aggregate(app, worker, kafka, limits, telemetry))
+    if worker.stages != "aggregate":
+        runners.append(_add_cluster(app, worker, kafka, limits, telemetry))
+    if worker.metrics_port:
+        _add_endpoints(app, worker, kafka, telemetry, runners)
+    return app
+
+
+def _add_aggregate(
+    app: Any,
+    worker: WorkerSettings,
+    kafka: KafkaSettings,
+    limits: BatchLimits,
+    telemetry: Telemetry,
+) -> "StageRunner":
+    from streams.aggregate import agent
+    from streams.aggregate.collect import Collecting
+
+    collecting = Collecting()
+    if worker.collect_file is not None:
+        collecting = Collecting.of(read_policy(worker.collect_file.read_bytes()).collect)
+    return agent.register(
+        app,
+        partitions=kafka.partitions,
+        kafka=kafka,
+        limits=limits,
+        collecting=collecting,
+        telemetry=telemetry,
+    )
+
+
+def _add_cluster(
+    app: Any,
+    worker: WorkerSettings,
+    kafka: KafkaSettings,
+    limits: BatchLimits,
+    telemetry: Telemetry,
+) -> "StageRunner":
+    from streams.cluster import agent
+    from streams.shell.ticker import Ticker
+
+    runner = agent.register(
+        app,
+        partitions=kafka.partitions,
+        kafka=kafka,
+        limits=limits,
+        telemetry=telemetry,
+    )
+    if worker.clock == "wall":
+        ticker = Ticker(Publisher(kafka), worker.tick_interval_s)
+
+        async def clock() -> None:
+            await ticker.run(app, runner.stages)
+
+        app.task(clock)
+    return runner
+
+
+def _add_endpoints(
+    app: Any,
+    worker: WorkerSettings,
+    kafka: KafkaSettings,
+    telemetry: Telemetry,
+    runners: "list[StageRunner]",
+) -> None:
+    from streams.shell.endpoints import serve
+    from streams.shell.gauges import Gauges
+    from streams.shell.health import Health
+    from streams.shell.observer import Observer
+
+    gauges = Gauges(wall_clock=worker.clock == "wall")
+    telemetry.registry.register(gauges)
+    health = Health(lag_records_max=worker.ready_lag_records)
+    observer = Observer(kafka, gauges, health)
+    for runner in runners:
+        observer.watch(runner)
+    app.companion = observer.run
+    serve(worker.metrics_port, telemetry.registry, health)

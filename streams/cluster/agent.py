@@ -1,0 +1,57 @@
+"""The cluster stage as a Faust agent: one agent over all inputs, one writer per partition.
+
+Records of all input topics come through one stream, so that what one partition's clusters are told
+meets in one place; `streams.shell` makes batches of them, applies them and makes the result durable.
+"""
+
+from typing import Any
+
+from schemas.connection import KafkaSettings
+from schemas.topics import CLUSTER_INPUTS
+from streams.cluster.stage import TABLES, ClusterStage
+from streams.shell.batches import BatchLimits
+from streams.shell.durability import PLACES, JournalFirst, RowWriter
+from streams.shell.publisher import Publisher
+from streams.shell.runner import Rows, StageRunner
+from streams.shell.tables import RowTable
+from streams.shell.telemetry import Telemetry
+
+
+def register(
+    app: Any,
+    *,
+    partitions: int,
+    kafka: KafkaSettings,
+    limits: BatchLimits,
+    telemetry: Telemetry | None = None,
+) -> StageRunner:
+    """Add the stage to a Faust app that has not started yet."""
+
+    def build(partition: int, rows: Rows) -> ClusterStage:
+        return ClusterStage.restored(
+            partition,
+            partitions,
+            ((table, key, value) for table in TABLES for key, value in rows[table].items()),
+        )
+
+    publisher = Publisher(kafka)
+    tables = [RowTable(app, name, partitions) for name in (*TABLES, PLACES)]
+    runner = StageRunner(
+        app,
+        topics=CLUSTER_INPUTS,
+        tables=tables,
+        publisher=publisher,
+        durability=JournalFirst(kafka, publisher, RowWriter(tables, publisher)),
+        settings=kafka,
+        build=build,
+        limits=limits,
+        name="cluster",
+        telemetry=telemetry,
+    )
+    inputs = app.topic(*CLUSTER_INPUTS, key_serializer="raw", value_serializer="raw")
+
+    async def cluster(stream: Any) -> None:
+        await runner.run(stream)
+
+    app.agent(inputs, name="cluster")(cluster)
+    return runner

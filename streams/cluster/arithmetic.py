@@ -1,0 +1,56 @@
+"""Go's arithmetic where it decides: rounding half away from zero, and percentages in its order of operations.
+
+Source: koordinator.md A2.4 and A4.1. A usage of 65.5 % is refused at a threshold of 65 and 65.49 % is
+not, and which of the two a figure is depends on float64 operations in exactly this order.
+"""
+
+import math
+from functools import lru_cache
+
+#: The largest amount that a message can name: what is allowed to use so much is not limited.
+UNBOUNDED = 2**63 - 1
+
+
+def round_half_away(value: float) -> int:
+    """Round to the nearest integer, halves away from zero, as Go's math.Round."""
+    whole = math.floor(abs(value))
+    if abs(value) - whole >= 0.5:
+        whole += 1
+    return whole if value >= 0 else -whole
+
+
+def usage_percent(used: int, total: int) -> int:
+    """Rounded percentage of `total` that `used` is; `total` must not be 0."""
+    return round_half_away(float(used) / float(total) * 100)
+
+
+@lru_cache(maxsize=65_536)
+def largest_within(total: int, threshold: int) -> int:
+    """The largest `used` whose `usage_percent` of `total` does not exceed `threshold`.
+
+    The percentage never falls as `used` grows, so one comparison with this figure replaces the division
+    for every pod and every decision.
+
+    Args:
+        total: capacity, above 0.
+        threshold: percent; annotations may say any 64-bit integer.
+
+    Returns:
+        At most `UNBOUNDED`, and at least -`UNBOUNDED`.
+    """
+    low = high = int((threshold + 0.5) / 100 * total)
+    step = 1
+    while usage_percent(low, total) > threshold:
+        low -= step
+        step *= 2
+    step = 1
+    while usage_percent(high, total) <= threshold:
+        high += step
+        step *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if usage_percent(middle, total) > threshold:
+            high = middle
+        else:
+            low = middle
+    return min(max(low, -UNBOUNDED), UNBOUNDED)

@@ -1,0 +1,282 @@
+"""Nodes and pods of one cluster, and the columns derived from them.
+
+In come node states, node metrics and pod lifecycles; what changes is passed on to the placer, and the
+names of changed table rows are collected until they are written. Room is taken in `hold` and given
+back in `release`, wherever the pod came from.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import replace
+
+from schemas.lists import ListBegin, ListEnd
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.pods import Pod, PodLifecycle
+from schemas.policy import Policy
+from streams.cluster.demand import pod_demand
+from streams.cluster.estimate import Estimator
+from streams.cluster.kind import kind_of, shared
+from streams.cluster.load import NodeLoad, terminated
+from streams.cluster.node import Held, Node
+from streams.cluster.placer import Placer
+from streams.cluster.plugins.base import Change
+from streams.cluster.plugins.registry import build_filters, build_scores
+
+
+class Inventory:
+    """What there is in a cluster."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.where: dict[str, str] = {}
+        """Node on which a pod is held, by pod uid."""
+        self.sequence = 0
+        """How many records have been applied."""
+        self.lists: dict[str, tuple[str, int]] = {}
+        """Full lists that have begun: kind of list to its id and the sequence at its begin."""
+        self.changed_nodes: dict[str, None] = {}
+        """Rows of table `nodes` to write."""
+        self.changed_pods: dict[str, None] = {}
+        """Rows of table `reserved_pods` to write."""
+        self.fresh_nodes = 0
+        self.now_ms = 0
+        """The log's time; 0 before its first tick."""
+        self.set_policy(policy)
+
+    # --- policy and time ------------------------------------------------------------------------
+
+    def set_policy(self, policy: Policy) -> None:
+        """Judge everything anew by another policy."""
+        self.estimator = Estimator(policy.load_aware)
+        self.placer = Placer(
+            build_filters(policy, self.estimator), build_scores(policy, self.estimator)
+        )
+        self.placer.now_ms = self.now_ms
+        self._expiries: list[tuple[int, str]] = []
+        """When to see whether a node's metric has expired."""
+        self._expected: dict[str, int] = {}
+        """The entry of each node that counts; so many metrics do not make so many entries."""
+        for node in self.nodes.values():
+            node.row = -1
+            node.load.rebuild(self.estimator, node.state)
+            self._expect_expiry(node)
+        self.layout_stale = True
+        """A node has come or gone since the columns were laid out."""
+
+    def advance(self, now_ms: int) -> None:
+        """Metrics that have become too old turn unknown."""
+        self.now_ms = self.placer.now_ms = now_ms
+        due = []
+        while self._expiries and self._expiries[0][0] <= now_ms:
+            at_ms, name = heapq.heappop(self._expiries)
+            if self._expected.get(name) == at_ms:
+                del self._expected[name]
+                due.append(name)
+        for node in map(self.nodes.get, due):
+            if node is None:
+                continue
+            if not node.load.expired(now_ms):
+                self._expect_expiry(node)
+            elif node.fresh:
+                self._judge_freshness(node)
+                self._touch(node, Change.METRIC)
+
+    def ready(self) -> Placer:
+        """The placer, with a row for every node that Kubernetes has named."""
+        if self.layout_stale:
+            self.placer.layout(node for node in self.nodes.values() if node.state is not None)
+            self.layout_stale = False
+            for node in self.placer.nodes:
+                node.fresh = not node.load.expired(self.now_ms)
+            self.fresh_nodes = sum(node.fresh for node in self.placer.nodes)
+        return self.placer
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def apply_node(self, state: NodeState) -> None:
+        """Kubernetes says something of a node."""
+        node = self.node(state.node)
+        node.list_id = state.list_id or node.list_id
+        self.changed_nodes[state.node] = None
+        if state.event == "removed":
+            self._remove(node)
+            return
+        if node.state is None:
+            self.layout_stale = True
+        node.describe(state)
+        self._touch(node, Change.STATE | Change.METRIC)
+
+    def apply_metric(self, metric: NodeMetric) -> None:
+        """A node's usage was reported, or is not reported any more."""
+        node = self.node(metric.node)
+        if metric.removed:
+            node.load.delete_metric()
+        else:
+            node.load.set_metric(metric)
+            self._expect_expiry(node)
+        self._judge_freshness(node)
+        self.changed_nodes[metric.node] = None
+        self._touch(node, Change.METRIC)
+        self._forget_empty(node)
+
+    def _remove(self, node: Node) -> None:
+        if node.row >= 0:
+            node.row = -1
+        node.describe(None)
+        self.layout_stale = True
+        self._forget_empty(node)
+
+    def _forget_empty(self, node: Node) -> None:
+        """A node of which nothing is known any more is no node."""
+        if node.state is None and not node.held and node.load.metric is None:
+            self.nodes.pop(node.name, None)
+            self.changed_nodes[node.name] = None
+
+    def node(self, name: str) -> Node:
+        """A node, known or not yet."""
+        node = self.nodes.get(name)
+        if node is None:
+            node = self.nodes[name] = Node(name, NodeLoad(self.estimator))
+        return node
+
+    def _expect_expiry(self, node: Node) -> None:
+        at_ms = node.load.expires_at_ms
+        if at_ms is not None and at_ms < self._expected.get(node.name, at_ms + 1):
+            self._expected[node.name] = at_ms
+            heapq.heappush(self._expiries, (at_ms, node.name))
+
+    def _judge_freshness(self, node: Node) -> None:
+        fresh = not node.load.expired(self.now_ms)
+        if node.row >= 0:
+            self.fresh_nodes += fresh - node.fresh
+        node.fresh = fresh
+
+    def _touch(self, node: Node, change: int) -> None:
+        if node.row >= 0:
+            self.placer.touch(node.row, change)
+
+    # --- pods -----------------------------------------------------------------------------------
+
+    def held(self, uid: str) -> tuple[Node, Held] | None:
+        """Where a pod is held."""
+        name = self.where.get(uid)
+        if name is None:
+            return None
+        node = self.nodes[name]
+        return node, node.held[uid]
+
+    def hold(self, name: str, held: Held, *, first_seen: bool) -> None:
+        """Take room for a pod on a node. The caller gives back what it held elsewhere.
+
+        Args:
+            name: the node.
+            held: the pod and why it is held.
+            first_seen: count it for estimation from now even if nothing about it has changed.
+        """
+        uid = held.pod.uid
+        node = self.node(name)
+        node.hold(held)
+        self.where[uid] = name
+        if first_seen:
+            node.load.assign(held.pod, held.demand, self.now_ms)
+        else:
+            node.load.update(held.pod, held.demand, self.now_ms)
+        self.changed_pods[name] = None
+        self._touch(node, Change.PODS)
+
+    def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
+        """Take room for a pod as a table row has it, counted by the state that the row names."""
+        node = self.node(name)
+        node.hold(held)
+        self.where[held.pod.uid] = name
+        if counted_at_ms is not None:
+            demand = held.demand if counted is held.pod else pod_demand(counted)
+            node.load.assign(counted, demand, counted_at_ms)
+
+    def release(self, uid: str, name: str | None = None) -> Held | None:
+        """Give a pod's room back, on the node where it was held last or on a given one."""
+        name = name or self.where.get(uid)
+        node = None if name is None else self.nodes.get(name)
+        held = None if node is None else node.release(uid)
+        if node is None or held is None:
+            return None
+        if self.where[uid] == node.name:
+            del self.where[uid]
+        metric_time_ms = node.load.metric_time_ms
+        node.load.unassign(uid)
+        self.changed_pods[node.name] = None
+        if node.load.metric_time_ms != metric_time_ms:
+            self.changed_nodes[node.name] = None
+        self._touch(node, Change.PODS)
+        self._forget_empty(node)
+        return held
+
+    def confirm(self, uid: str) -> None:
+        """A reservation has become a fact."""
+        found = self.held(uid)
+        if found is not None:
+            node, held = found
+            node.held[uid] = replace(held, expires_at_ms=None)
+            self.changed_pods[node.name] = None
+
+    def observe(self, lifecycle: PodLifecycle) -> None:
+        """Something happened to a pod."""
+        pod = lifecycle.pod
+        found = self.held(pod.uid)
+        if lifecycle.event == "deleted":
+            self.release(pod.uid)
+        elif terminated(pod) or lifecycle.event == "finished":
+            if lifecycle.event != "seen":
+                self.release(pod.uid)
+        elif pod.node is not None:
+            if found is not None and found[0].name != pod.node:
+                self.release(pod.uid)
+            before = None if found is None else found[1]
+            self._hold_bound(pod, pod.node, before, lifecycle)
+        elif found is not None and lifecycle.list_id is not None:
+            node, held = found
+            node.held[pod.uid] = replace(held, list_id=lifecycle.list_id)
+            self.changed_pods[node.name] = None
+
+    def _hold_bound(
+        self, pod: Pod, name: str, before: Held | None, lifecycle: PodLifecycle
+    ) -> None:
+        kind = kind_of(pod)
+        held = Held(
+            pod=shared(pod, kind),
+            demand=kind.demand,
+            assigned_at_ms=self.now_ms if before is None else before.assigned_at_ms,
+            decision_id=None if before is None else before.decision_id,
+            requested_at_ms=None if before is None else before.requested_at_ms,
+            sequence=self.sequence if before is None else before.sequence,
+            list_id=lifecycle.list_id or (None if before is None else before.list_id),
+        )
+        self.hold(name, held, first_seen=lifecycle.event == "seen")
+
+    # --- full lists -----------------------------------------------------------------------------
+
+    def begin_list(self, what: str, begin: ListBegin) -> None:
+        """A full list of nodes or pods begins; one that has not ended is abandoned."""
+        self.lists[what] = (begin.list_id, self.sequence)
+
+    def end_list(self, what: str, end: ListEnd) -> tuple[str, int] | None:
+        """Id and begin of the list that has ended; None: it is not the one that began."""
+        begun = self.lists.get(what)
+        if begun is None or begun[0] != end.list_id:
+            return None
+        return self.lists.pop(what)
+
+    def remove_unlisted_nodes(self, list_id: str) -> None:
+        """Nodes that the full list lacks are gone."""
+        for node in list(self.nodes.values()):
+            if node.state is not None and node.list_id != list_id:
+                self.changed_nodes[node.name] = None
+                self._remove(node)
+
+    def unlisted_pods(self, list_id: str, begin: int) -> Iterator[str]:
+        """uids of pods held since before the list began that it lacks, in a stable order."""
+        for name in sorted(self.nodes):
+            for uid, held in self.nodes[name].held.items():
+                if held.list_id != list_id and held.sequence < begin:
+                    yield uid

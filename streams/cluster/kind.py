@@ -1,0 +1,122 @@
+"""Kinds of pods: pods that ask for the same are interchangeable for every filter and score.
+
+A kind is all of a pod that a decision depends on; pods of one kind share one score vector and one
+verdict. Names, uids and times are not part of it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+import orjson
+
+from schemas.pods import Pod
+from streams.cluster.demand import PodDemand, pod_demand
+from streams.cluster.priority import CLASS_LABELS, PriorityClass, priority_class
+
+#: Fields of a pod on which filters and scores depend.
+_FIELDS = {
+    "required_node",
+    "containers",
+    "init_containers",
+    "overhead",
+    "node_selector",
+    "required_node_affinity",
+    "tolerations",
+    "unsupported",
+}
+#: Those of them that pods of one kind may share: equal word for word, and never changed.
+_SHARED = (
+    "containers",
+    "init_containers",
+    "overhead",
+    "node_selector",
+    "required_node_affinity",
+    "tolerations",
+)
+#: Only these annotations change a decision; others differ from pod to pod.
+_ANNOTATION_PREFIX = "scheduling.koordinator.sh/"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What pods of one kind have in common."""
+
+    key: bytes
+    """Digest of everything below; equal keys mean interchangeable pods."""
+    pod: Pod
+    """One pod of the kind, for the plugins to read requirements from."""
+    demand: PodDemand
+    priority_class: PriorityClass
+    daemon: bool
+    """Owned by a DaemonSet."""
+
+    @cached_property
+    def prod(self) -> bool:
+        """The pod is of the prod class."""
+        return self.priority_class == "prod"
+
+
+#: What a pod says that its kind depends on, word for word.
+_Asked = tuple[object, ...]
+#: Kinds that need not be worked out again. Two texts may mean one kind; one text never means two.
+_KNOWN: dict[_Asked, Kind] = {}
+#: Most kinds that are kept; the one that came first is dropped first.
+_KNOWN_MAX = 1_024
+#: A pod that says more than that is not kept.
+_ASKED_BYTES_MAX = 4_096
+
+
+def kind_of(pod: Pod) -> Kind:
+    """The kind that a pod belongs to.
+
+    Raises:
+        QuantityError: a quantity of the pod cannot be read.
+    """
+    daemon = any(owner.kind == "DaemonSet" for owner in pod.owners)
+    spec = pod.__pydantic_serializer__.to_json(pod, include=_FIELDS, exclude_defaults=True)
+    asked = (
+        spec,
+        tuple(item for item in pod.annotations.items() if item[0].startswith(_ANNOTATION_PREFIX)),
+        *(pod.labels.get(label) for label in CLASS_LABELS),
+        pod.priority,
+        pod.qos_class,
+        daemon,
+    )
+    kind = _KNOWN.get(asked)
+    if kind is None:
+        kind = _made(pod, daemon)
+        if len(spec) <= _ASKED_BYTES_MAX:
+            if len(_KNOWN) >= _KNOWN_MAX:
+                del _KNOWN[next(iter(_KNOWN))]
+            _KNOWN[asked] = kind
+    return kind
+
+
+def _made(pod: Pod, daemon: bool) -> Kind:
+    demand = pod_demand(pod)
+    of_class = priority_class(pod, demand)
+    described = pod.model_dump(mode="json", include=_FIELDS, exclude_defaults=True)
+    described["annotations"] = {
+        key: value for key, value in pod.annotations.items() if key.startswith(_ANNOTATION_PREFIX)
+    }
+    described["class"] = of_class
+    described["daemon"] = daemon
+    text = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
+    return Kind(
+        key=blake2b(text, digest_size=16).digest(),
+        pod=pod,
+        demand=demand,
+        priority_class=of_class,
+        daemon=daemon,
+    )
+
+
+def shared(pod: Pod, kind: Kind) -> Pod:
+    """An equal pod that has its larger parts in common with the others of its kind.
+
+    Containers are most of what a pod takes in memory, and a cluster has many pods of few kinds.
+    """
+    if pod is kind.pod:
+        return pod
+    return pod.model_copy(update={field: getattr(kind.pod, field) for field in _SHARED})

@@ -1,0 +1,284 @@
+"""What a node uses and, with the pods placed on it, is expected to use.
+
+A metric says what a node used a while ago. Pods placed since are not in it, and pods that have just
+started are in it with too little. Both are estimated until a metric is young enough to be believed; the
+sums of those estimates are kept per node as pods and metrics come and go.
+
+This is Koordinator's pod-assign cache, with its rules for which event counts a pod and which is
+overlooked. Source: koordinator.md A3, A4, A6; features.md 1.4.
+"""
+
+from dataclasses import dataclass
+
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.pods import Pod
+from streams.cluster.demand import PodDemand
+from streams.cluster.estimate import Estimator, Vector
+from streams.cluster.metric import MetricVectors
+from streams.cluster.priority import priority_class
+from streams.cluster.profile import node_profile
+
+RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedPod:
+    """A pod as it was when it was last counted; later changes of its labels are overlooked."""
+
+    pod: Pod
+    demand: PodDemand
+    cached_at_ms: int
+    prod: bool
+    estimate: Vector
+    timestamp_ms: int
+    """When it was scheduled, else when it was counted."""
+    deadline_ms: int | None
+    """It is estimated by metrics older than this even if they contain it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one pod adds to the sums of its node."""
+
+    delta: Vector
+    prod_usage: Vector
+    prod_delta: Vector
+
+
+def terminated(pod: Pod) -> bool:
+    """The pod has run to its end."""
+    return pod.phase in ("Succeeded", "Failed")
+
+
+class NodeLoad:
+    """Metric and assigned pods of one node, and the sums over them; vectors over the same resources."""
+
+    __slots__ = (
+        "_shares",
+        "assigned",
+        "delta",
+        "estimated",
+        "estimator",
+        "metric",
+        "metric_time_ms",
+        "prod_delta",
+        "prod_usage",
+        "profile",
+        "vectors",
+    )
+
+    def __init__(self, estimator: Estimator) -> None:
+        self.estimator = estimator
+        self.profile = node_profile(None, estimator.resources, estimator.thresholds)
+        self.metric: NodeMetric | None = None
+        self.vectors: MetricVectors | None = None
+        self.metric_time_ms: int | None = None
+        """Update time that estimation goes by; a metric without one keeps the time before it."""
+        self.assigned: dict[str, AssignedPod] = {}
+        """By pod uid."""
+        self._shares: dict[str, _Share] = {}
+        zero = (0,) * len(estimator.resources)
+        self.delta: Vector = zero
+        """What estimates add to the node's usage."""
+        self.prod_usage: Vector = zero
+        """Measured usage of prod pods."""
+        self.prod_delta: Vector = zero
+        """What estimates add to that."""
+        self.estimated: Vector = zero
+        """Sum of all estimates, as if nothing had been measured."""
+
+    def describe(self, state: NodeState | None) -> None:
+        """Take over what Kubernetes says of the node."""
+        self.profile = node_profile(state, self.estimator.resources, self.estimator.thresholds)
+
+    # --- pods -----------------------------------------------------------------------------------
+
+    def assign(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
+        """Count a pod from now on, replacing what was counted for it; False if it never counts."""
+        if terminated(pod) or pod.annotations.get(RESERVE_POD_ANNOTATION) == "true":
+            return False
+        self._uncount(pod.uid)
+        self._count(self._assigned(pod, demand, now_ms))
+        return True
+
+    def update(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
+        """A pod of this node changed; False if nothing that counts did."""
+        if terminated(pod):
+            return self.unassign(pod.uid)
+        cached = self.assigned.get(pod.uid)
+        if cached is not None and _same_for_estimation(cached.pod, pod):
+            return False
+        return self.assign(pod, demand, now_ms)
+
+    def unassign(self, uid: str) -> bool:
+        """Stop counting a pod; False if it was not counted."""
+        counted = self._uncount(uid)
+        self._forget_time()
+        return counted
+
+    # --- metrics --------------------------------------------------------------------------------
+
+    def set_metric(self, metric: NodeMetric) -> None:
+        """Take over a new metric; it replaces the old one whole, except that a missing time keeps it."""
+        self.metric = metric
+        self.vectors = MetricVectors(metric, self.estimator)
+        if metric.updated_at_ms is not None:
+            self.metric_time_ms = metric.updated_at_ms
+        self._recount()
+
+    def delete_metric(self) -> None:
+        """The metric is gone; its time is kept while pods are counted here."""
+        self.metric = None
+        self.vectors = None
+        self._forget_time()
+        self._recount()
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        """When the metric becomes too old; none: there is none, or it does not say how old it is."""
+        if self.metric is None or self.metric.updated_at_ms is None:
+            return None
+        limit_ms = self.estimator.args.node_metric_expiration_seconds * 1000
+        return self.metric.updated_at_ms + limit_ms
+
+    def expired(self, now_ms: int) -> bool:
+        """The metric is too old to be believed, or does not say how old it is."""
+        expires_at_ms = self.expires_at_ms
+        return expires_at_ms is None or now_ms >= expires_at_ms
+
+    def rebuild(self, estimator: Estimator, state: NodeState | None) -> None:
+        """Count everything anew under another policy."""
+        self.estimator = estimator
+        self.describe(state)
+        self.vectors = None if self.metric is None else MetricVectors(self.metric, estimator)
+        self.assigned = {
+            uid: self._assigned(old.pod, old.demand, old.cached_at_ms)
+            for uid, old in self.assigned.items()
+        }
+        self._recount()
+
+    # --- figures --------------------------------------------------------------------------------
+
+    def expected(self, aggregation: str | None, duration_ms: int) -> Vector:
+        """Expected usage of the node, without the pod that is being placed.
+
+        Args:
+            aggregation: avg, p50 ...; None: the node's average.
+            duration_ms: 0: the longest measured. A duration that was not measured means that nothing
+                is known of the usage: then it is the sum of the estimates of all pods.
+        """
+        if self.vectors is None or self.vectors.node is None:
+            raise ValueError("expected usage of a node without usage: check `vectors` first")
+        if aggregation is None:
+            return plus(self.vectors.node, self.delta)
+        usage = self.vectors.usage(aggregation, duration_ms)
+        return self.estimated if usage is None else plus(usage, self.delta)
+
+    def expected_prod(self) -> Vector:
+        """Expected usage of the node's prod pods, with the system's if the policy says so."""
+        expected = plus(self.prod_usage, self.prod_delta)
+        if self.vectors is not None and self.estimator.args.prod_usage_include_sys:
+            expected = plus(expected, self.vectors.system)
+        return expected
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def _assigned(self, pod: Pod, demand: PodDemand, cached_at_ms: int) -> AssignedPod:
+        of_class = priority_class(pod, demand)
+        timestamp_ms = cached_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
+        return AssignedPod(
+            pod=pod,
+            demand=demand,
+            cached_at_ms=cached_at_ms,
+            prod=of_class == "prod",
+            estimate=self.estimator.estimate(pod, demand, of_class),
+            timestamp_ms=timestamp_ms,
+            deadline_ms=self.estimator.deadline_ms(pod, timestamp_ms),
+        )
+
+    def _count(self, assigned: AssignedPod) -> None:
+        share = self._share(assigned)
+        uid = assigned.pod.uid
+        self.assigned[uid] = assigned
+        self._shares[uid] = share
+        self.delta = plus(self.delta, share.delta)
+        self.prod_usage = plus(self.prod_usage, share.prod_usage)
+        self.prod_delta = plus(self.prod_delta, share.prod_delta)
+        self.estimated = plus(self.estimated, assigned.estimate)
+
+    def _uncount(self, uid: str) -> bool:
+        assigned = self.assigned.pop(uid, None)
+        if assigned is None:
+            return False
+        share = self._shares.pop(uid)
+        self.delta = minus(self.delta, share.delta)
+        self.prod_usage = minus(self.prod_usage, share.prod_usage)
+        self.prod_delta = minus(self.prod_delta, share.prod_delta)
+        self.estimated = minus(self.estimated, assigned.estimate)
+        return True
+
+    def _share(self, assigned: AssignedPod) -> _Share:
+        zero = (0,) * len(self.estimator.resources)
+        pod = assigned.pod
+        vectors = self.vectors
+        measured = None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
+        estimate = assigned.estimate
+        if vectors is None or measured is None:
+            return _Share(estimate, zero, estimate if assigned.prod else zero)
+        usage, known_as_prod = measured
+        beyond = zero
+        if any(estimate) and self._believes_estimate(assigned, vectors):
+            beyond = tuple(
+                max(0, expected - used) for expected, used in zip(estimate, usage, strict=True)
+            )
+        if not assigned.prod:
+            return _Share(beyond, zero, zero)
+        if known_as_prod:
+            return _Share(beyond, usage, beyond)
+        # The node's agent counts it in another class: none of its usage is known as prod usage.
+        return _Share(beyond, zero, estimate)
+
+    def _believes_estimate(self, assigned: AssignedPod, vectors: MetricVectors) -> bool:
+        """The metric is too young a witness of this pod, so its estimate counts (A4.3)."""
+        updated_ms = self.metric_time_ms
+        if updated_ms is None:
+            return True
+        if updated_ms - vectors.report_interval_ms < assigned.timestamp_ms:
+            return True
+        return assigned.deadline_ms is not None and assigned.deadline_ms > updated_ms
+
+    def _recount(self) -> None:
+        assigned = self.assigned
+        self.assigned, self._shares = {}, {}
+        zero = (0,) * len(self.estimator.resources)
+        self.delta = self.prod_usage = self.prod_delta = self.estimated = zero
+        for pod in assigned.values():
+            self._count(pod)
+
+    def _forget_time(self) -> None:
+        if self.metric is None and not self.assigned:
+            self.metric_time_ms = None
+
+
+def _same_for_estimation(cached: Pod, pod: Pod) -> bool:
+    """Spec and conditions are as they were; a change of labels or annotations alone is overlooked."""
+    return (
+        cached.node == pod.node
+        and cached.scheduled_at_ms == pod.scheduled_at_ms
+        and cached.initialized_at_ms == pod.initialized_at_ms
+        and cached.priority == pod.priority
+        and cached.containers == pod.containers
+        and cached.init_containers == pod.init_containers
+        and cached.overhead == pod.overhead
+    )
+
+
+def plus(left: Vector, right: Vector) -> Vector:
+    """Sum per resource."""
+    return tuple(map(int.__add__, left, right))
+
+
+def minus(left: Vector, right: Vector) -> Vector:
+    """Difference per resource."""
+    return tuple(map(int.__sub__, left, right))

@@ -1,0 +1,92 @@
+"""Resource-limit-aware score: spread the limits of pods, so that bursts do not meet on one node.
+
+A node's raw score is the weighted mean, over resources, of the percentage of its allocatable that is
+left when the limits of all its pods and of the new one are subtracted; it is negative on a node whose
+limits exceed it. Raw scores are stretched to 0..100 over the nodes that pass every filter; when all are
+equal, every node gets 100.
+
+Source: KEP-217 (seed 002), features.md 1.5. Unlike the KEP's sketch, init containers and overhead count
+for the pods that are there as for the new one, and a pod without a limit counts with a default.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from schemas.policy import NodeResourceLimitsAwareArgs, Policy
+from streams.cluster.estimate import Estimator
+from streams.cluster.kind import Kind
+from streams.cluster.node import Node
+from streams.cluster.plugins.base import Change, FloatArray, Score
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Limit of the pod per resource; None: it has none, so the default counts."""
+
+    limits: tuple[int | None, ...]
+
+
+class LimitsAwareScore(Score):
+    """Prefers nodes whose pods' limits take the least of what can be allocated."""
+
+    name = "NodeResourceLimitsAware"
+    watches = Change.STATE | Change.PODS
+    normalised = True
+    columns = ("_left", "_per_unit", "_default")
+
+    def __init__(self, args: NodeResourceLimitsAwareArgs) -> None:
+        self._weights = args.weights
+        self._weight_sum = sum(self._weights.values())
+        self._default_limits = [args.default_limit_of(resource) for resource in self._weights]
+        resources = len(self._weights)
+        self._left: FloatArray = np.zeros((resources, 0))
+        """Weighted percentage left before the new pod, shape (resources, nodes)."""
+        self._per_unit: FloatArray = np.zeros((resources, 0))
+        """What one unit of limit takes from that."""
+        self._default: FloatArray = np.zeros((resources, 0))
+        """Limit of a pod without one."""
+
+    @classmethod
+    def build(cls, policy: Policy, estimator: Estimator) -> Self:
+        """Judge by the policy's resource limits."""
+        return cls(policy.resource_limits)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Sum up limits against allocatable."""
+        for index, (resource, weight) in enumerate(self._weights.items()):
+            allocatable = node.allocatable.get(resource, 0)
+            configured = self._default_limits[index]
+            default = allocatable if configured is None else configured
+            without = len(node.held) - node.limited[resource]
+            limits = node.limits[resource] + without * default
+            self._default[index, row] = default
+            if allocatable <= 0:
+                self._left[index, row] = self._per_unit[index, row] = 0.0
+                continue
+            share = 100.0 * weight / self._weight_sum
+            self._per_unit[index, row] = share / allocatable
+            self._left[index, row] = (allocatable - limits) * share / allocatable
+
+    def prepare(self, kind: Kind) -> Prepared:
+        """The pod's limits."""
+        return Prepared(
+            tuple(kind.demand.limits.get(resource, 0) or None for resource in self._weights)
+        )
+
+    def scores(self, prepared: Prepared) -> FloatArray:
+        """Raw scores, float64."""
+        raw: FloatArray = np.zeros(self._left.shape[1])
+        for index, limit in enumerate(prepared.limits):
+            taken = self._default[index] if limit is None else float(limit)
+            raw += self._left[index] - self._per_unit[index] * taken
+        return raw
+
+    def score(self, prepared: Prepared, row: int) -> float:
+        """Raw score of one node; the same operations in the same order as `scores`."""
+        raw = 0.0
+        for index, limit in enumerate(prepared.limits):
+            taken = float(self._default[index, row]) if limit is None else float(limit)
+            raw += float(self._left[index, row]) - float(self._per_unit[index, row]) * taken
+        return raw

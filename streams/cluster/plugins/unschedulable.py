@@ -1,0 +1,45 @@
+"""Filter NodeUnschedulable: a cordoned node takes no new pods.
+
+The node controller also taints a cordoned node, a moment later. A pod that tolerates that taint, as
+pods of a DaemonSet do, tolerates the flag as well.
+"""
+
+from schemas.nodes import Taint
+from streams.cluster.kind import Kind
+from streams.cluster.node import Node
+from streams.cluster.plugins.base import BoolArray, Change, Filter, IntArray
+from streams.cluster.plugins.columns import Interned
+from streams.cluster.plugins.taints import untolerated
+
+REASON = "node(s) were unschedulable"
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class NodeUnschedulable(Filter):
+    """Refuses cordoned nodes to pods that do not tolerate the cordon."""
+
+    name = "NodeUnschedulable"
+    watches = Change.STATE
+
+    def __init__(self) -> None:
+        self._cordoned = Interned(default=False)
+
+    def relayout(self, source: IntArray) -> None:
+        """Move rows."""
+        self._cordoned.relayout(source)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over whether the node is cordoned."""
+        self._cordoned.put(row, node.state is not None and node.state.unschedulable)
+
+    def prepare(self, kind: Kind) -> bool:
+        """Whether the kind tolerates a cordon."""
+        return untolerated((_CORDON,), kind.pod.tolerations) is None
+
+    def mask(self, prepared: bool) -> BoolArray | None:
+        """Which nodes are not cordoned; None if that is no matter."""
+        return None if prepared else self._cordoned.where(lambda cordoned: not cordoned)
+
+    def reason(self, prepared: bool, row: int) -> str | None:
+        """Why this node is refused; None if it passes."""
+        return REASON if not prepared and self._cordoned.value(row) else None

@@ -1,0 +1,284 @@
+"""What all filters and scores say of all nodes, for one kind of pod.
+
+A ranking is computed once over all nodes and then follows the log of changed rows: each changed row is
+asked about alone. Both ways give the same figures, so a ranking is at any time what computing it anew
+would give.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.cluster.kind import Kind
+from streams.cluster.plugins.base import FloatArray
+
+if TYPE_CHECKING:
+    from streams.cluster.placer import Placer
+
+#: A ranking with more changed rows than this share of all nodes is computed anew.
+_ANEW_SHARE = 1 / 32
+#: Total of a node that some filter refuses.
+REFUSED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What one score gave one node."""
+
+    plugin: str
+    score: int
+    weight: int
+
+
+class Ranking:
+    """What all filters and scores say of all nodes for one kind of pod."""
+
+    def __init__(self, placer: "Placer", kind: Kind) -> None:
+        self._placer = placer
+        self._filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]
+        self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in placer.scores]
+        self.generation = -1
+        self.position = 0
+        """How far in the placer's log this ranking is."""
+        self.totals: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        """Weighted total per node, `REFUSED` where refused; shape (nodes,)."""
+        self.refused_by: list[int] = []
+        """Nodes refused, per filter; a node counts for the first filter that refuses it."""
+
+    # --- all rows -------------------------------------------------------------------------------
+
+    def compute(self) -> None:
+        """Ask every plugin about every node."""
+        size = self._placer.size
+        passes: NDArray[np.bool_] | None = None
+        masks: list[NDArray[np.bool_] | None] = []
+        self.refused_by = []
+        left = size
+        for plugin, prepared in self._filters:
+            mask = plugin.mask(prepared)
+            masks.append(mask)
+            if mask is not None:
+                passes = mask if passes is None else passes & mask
+                passing = int(np.count_nonzero(passes))
+                self.refused_by.append(left - passing)
+                left = passing
+            else:
+                self.refused_by.append(0)
+        self._masks: list[NDArray[np.bool_] | None] | None = masks
+        self._refusals: bytearray | None = None
+        self._tally: Counter[str] | None = None
+        self._reasons: list[str | None] = []
+        self._raw: list[FloatArray | None] = []
+        self._bounds: list[tuple[float, float]] = []
+        self.totals = self._total(passes, left)
+        self._totals = self.totals.data
+
+    def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[np.int32]:
+        totals: NDArray[Any] | None = None
+        for plugin, prepared, weight in self._scores:
+            scores = plugin.scores(prepared)
+            if plugin.normalised:
+                self._raw.append(scores)
+                self._bounds.append(_bounds(scores, passes, left))
+                scores = _stretch_all(scores, *self._bounds[-1])
+            else:
+                self._raw.append(None)
+                self._bounds.append((0.0, 0.0))
+            if weight != 1:
+                scores = scores * np.int32(weight)
+            totals = scores if totals is None else totals + scores
+        if totals is None:
+            totals = np.zeros(self._placer.size, dtype=np.int32)
+        if passes is not None and left < totals.size:
+            _refuse(totals, passes)
+        return totals
+
+    # --- changed rows ---------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Take the changes since the last call into account."""
+        placer = self._placer
+        if self.generation != placer.generation or self.position < placer.log_start:
+            self.compute()
+        else:
+            rows = placer.log[self.position - placer.log_start :]
+            if len(rows) > max(8, placer.size * _ANEW_SHARE):
+                self.compute()
+            elif rows:
+                self._revise(rows if len(rows) == 1 else dict.fromkeys(rows))
+        self.generation = placer.generation
+        self.position = placer.log_end
+
+    def _revise(self, rows: Iterable[int]) -> None:
+        refusals = self._refusals if self._refusals is not None else self._index_refusals()
+        stretched = False
+        for row in rows:
+            before = refusals[row]
+            after = 0
+            reason = None
+            for index, (plugin, prepared) in enumerate(self._filters, start=1):
+                reason = plugin.reason(prepared, row)
+                if reason is not None:
+                    after = index
+                    break
+            if before != after:
+                refusals[row] = after
+                if before:
+                    self.refused_by[before - 1] -= 1
+                if after:
+                    self.refused_by[after - 1] += 1
+            if self._tally is not None:
+                self._retally(row, reason)
+            stretched |= self._rescore(row, refused=after > 0)
+        if stretched:
+            self._restretch()
+
+    def _rescore(self, row: int, *, refused: bool) -> bool:
+        """Score one row; True if the bounds of a normalised score may have moved."""
+        moved = False
+        total = 0
+        for index, (plugin, prepared, weight) in enumerate(self._scores):
+            raw = self._raw[index]
+            if raw is None:
+                if not refused:
+                    total += weight * int(plugin.score(prepared, row))
+                continue
+            low, high = self._bounds[index]
+            was = raw[row]
+            raw[row] = now = plugin.score(prepared, row)
+            was_in = self._totals[row] != REFUSED
+            left_bound = was_in and (refused or now != was) and (was <= low or was >= high)
+            if left_bound or not (refused or low <= now <= high):
+                moved = True
+            if not refused:
+                total += weight * _stretch(now, low, high)
+        self._totals[row] = REFUSED if refused else total
+        return moved
+
+    def _restretch(self) -> None:
+        """The bounds of a normalised score moved: every total is made again from the raw scores."""
+        passes = self.totals != REFUSED
+        left = int(np.count_nonzero(passes))
+        totals = np.zeros(passes.size, dtype=np.int32)
+        for index, (plugin, prepared, weight) in enumerate(self._scores):
+            raw = self._raw[index]
+            if raw is None:
+                totals += plugin.scores(prepared) * np.int32(weight)
+            else:
+                self._bounds[index] = _bounds(raw, passes, left)
+                totals += _stretch_all(raw, *self._bounds[index]) * np.int32(weight)
+        _refuse(totals, passes)
+        self.totals = totals
+        self._totals = totals.data
+
+    def _index_refusals(self) -> bytearray:
+        """Which filter refuses each row, 1 for the first one; 0 for none."""
+        index = np.zeros(self._placer.size, dtype=np.uint8)
+        assert self._masks is not None  # noqa: S101 - kept until they are turned into the index
+        for number in range(len(self._masks), 0, -1):
+            mask = self._masks[number - 1]
+            if mask is not None:
+                index = np.where(mask, index, np.uint8(number))
+        self._masks = None
+        self._refusals = bytearray(index.tobytes())
+        return self._refusals
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def best(self) -> int | None:
+        """Row with the highest total, the first by name among equals; None: every node is refused."""
+        if not self.totals.size:
+            return None
+        row = int(self.totals.argmax())
+        return row if self._totals[row] != REFUSED else None
+
+    def runners_up(self, winner: int, count: int) -> list[int]:
+        """Rows of the next best nodes, best first."""
+        if self.totals.size <= 1 or not count:
+            return []
+        totals = self.totals.copy()
+        totals[winner] = REFUSED
+        rows: list[int] = []
+        while len(rows) < count:
+            row = int(totals.argmax())
+            if totals[row] == REFUSED:
+                break
+            rows.append(row)
+            totals[row] = REFUSED
+        return rows
+
+    def terms(self, row: int) -> tuple[Term, ...]:
+        """What each score gave a node that passes."""
+        terms = []
+        for index, (plugin, prepared, weight) in enumerate(self._scores):
+            score = plugin.score(prepared, row)
+            if plugin.normalised:
+                score = _stretch(score, *self._bounds[index])
+            terms.append(Term(plugin.name, int(score), weight))
+        return tuple(terms)
+
+    def reasons(self) -> Counter[str]:
+        """Why nodes are refused: how many nodes for each reason. Cheap when asked again."""
+        if self._tally is None:
+            refusals = self._refusals if self._refusals is not None else self._index_refusals()
+            self._reasons = [
+                self._filters[number - 1][0].reason(self._filters[number - 1][1], row)
+                if number
+                else None
+                for row, number in enumerate(refusals)
+            ]
+            self._tally = Counter(reason for reason in self._reasons if reason is not None)
+        return self._tally
+
+    def _retally(self, row: int, reason: str | None) -> None:
+        tally = self._tally
+        assert tally is not None  # noqa: S101 - the caller looked
+        before = self._reasons[row]
+        if before == reason:
+            return
+        if before is not None:
+            tally[before] -= 1
+            if not tally[before]:
+                del tally[before]
+        if reason is not None:
+            tally[reason] += 1
+        self._reasons[row] = reason
+
+
+def _refuse(totals: NDArray[np.int32], passes: NDArray[np.bool_]) -> None:
+    """Set the totals of nodes that do not pass to `REFUSED`, whose bits are all ones."""
+    totals |= passes.view(np.int8) - np.int8(1)
+
+
+def _bounds(raw: FloatArray, passes: NDArray[np.bool_] | None, left: int) -> tuple[float, float]:
+    """Lowest and highest raw score of the nodes that pass."""
+    if not left:
+        return 0.0, 0.0
+    if passes is None or left == raw.size:
+        return float(raw.min()), float(raw.max())
+    return (
+        float(np.where(passes, raw, np.inf).min()),
+        float(np.where(passes, raw, -np.inf).max()),
+    )
+
+
+def _stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
+    """Raw scores to 0..100; 100 for all when all are equal."""
+    if high <= low:
+        return np.full(raw.size, 100, dtype=np.int32)
+    # Divided first: the best node gets 100 and not 99.99, which would be cut off to 99.
+    stretched = (raw - low) / (high - low) * 100.0
+    # Refused nodes may lie outside of the bounds, far enough to overflow the conversion.
+    np.clip(stretched, 0.0, 100.0, out=stretched)
+    return stretched.astype(np.int32)
+
+
+def _stretch(raw: float, low: float, high: float) -> int:
+    """The same of one raw score."""
+    if high <= low:
+        return 100
+    return int(min(max((raw - low) / (high - low) * 100.0, 0.0), 100.0))

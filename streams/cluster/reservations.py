@@ -1,0 +1,47 @@
+"""When reservations end: room that a decision took, unless the pod's lifecycle confirms it before.
+
+What is remembered here is only when to look; whether a pod is still held by the decision that reserved
+its room, the node says.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streams.cluster.inventory import Inventory
+from streams.cluster.node import Held, Node
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A reservation's end; it holds only if the pod is still held by the same decision."""
+
+    at_ms: int
+    uid: str
+    decision_id: str
+
+    def __lt__(self, other: "_End") -> bool:
+        return (self.at_ms, self.uid) < (other.at_ms, other.uid)
+
+
+class Reservations:
+    """The ends of a cluster's reservations."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._ends: list[_End] = []
+
+    def expect_end(self, held: Held) -> None:
+        """Remember when a pod's reservation ends; one that is confirmed does not."""
+        if held.expires_at_ms is not None and held.decision_id is not None:
+            heapq.heappush(self._ends, _End(held.expires_at_ms, held.pod.uid, held.decision_id))
+
+    def over(self, now_ms: int) -> Iterator[tuple[Node, Held]]:
+        """Reservations whose time is over, the earliest first; each is given once."""
+        while self._ends and self._ends[0].at_ms <= now_ms:
+            end = heapq.heappop(self._ends)
+            found = self._inventory.held(end.uid)
+            if found is None or found[1].decision_id != end.decision_id:
+                continue
+            if found[1].expires_at_ms is not None:
+                yield found

@@ -1,0 +1,247 @@
+"""One partition of the cluster stage: a pure fold over input records.
+
+    records (node-state, pod-lifecycle, scheduling-requests, policies, node-metrics, clock,
+             command-outcomes) ──▶ decisions, changed table rows, dead letters
+
+Records are applied one after the other, in the order given; batches only bound how much is made durable
+at once and change nothing in what is decided. A record that is read twice is skipped by its offset. A
+record that cannot be read or applied becomes a dead letter; nothing in a record stops the fold.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from schemas.clock import ClockTick
+from schemas.codec import decode, encode
+from schemas.decisions import PlacementDecision
+from schemas.partitions import mislabelled, misplaced
+from schemas.refusals import Refusal
+from schemas.rows import (
+    ClusterRow,
+    NodeRow,
+    PartitionRow,
+    PendingRequestRow,
+    ReservedPodsRow,
+)
+from streams.cluster.figures import figures_of, reason_class
+from streams.cluster.state import ClusterState, Position
+from streams.cluster.tables import changed_rows, restore
+from streams.deadletters import buried
+from streams.observation import Counts, Figures
+from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
+
+logger = logging.getLogger(__name__)
+
+DECISIONS_TOPIC = "placement-decisions"
+
+#: Most clusters in one partition.
+CLUSTERS_MAX = 1_000
+
+_ROWS = {
+    "clusters": ClusterRow,
+    "nodes": NodeRow,
+    "reserved_pods": ReservedPodsRow,
+    "pending_requests": PendingRequestRow,
+}
+#: All tables, in the order in which their rows are written: positions come last, so that a crash in
+#: between repeats records and never skips them.
+TABLES = (*_ROWS, "partitions")
+
+
+class ClusterStage:
+    """The clusters of one partition."""
+
+    def __init__(self, partition: int, partitions: int) -> None:
+        self.partition = partition
+        self.partitions = partitions
+        self.clusters: dict[str, ClusterState] = {}
+        self.positions: dict[str, int] = {}
+        """Offset applied last of each input topic of which anything was applied."""
+        self.now_ms: int | None = None
+        self.counts = Counts()
+        """What was done since `take_counts`: records applied, repeated and refused, decisions."""
+        self._changed: dict[str, None] = {}
+
+    def apply(self, records: Sequence[InputRecord]) -> StageResult:
+        """Apply records in order."""
+        outputs: list[OutputRecord] = []
+        dead: list[OutputRecord] = []
+        for record in records:
+            if record.offset <= self.positions.get(record.topic, -1):
+                self.counts.results["repeated"] += 1
+                continue
+            self.positions[record.topic] = record.offset
+            decisions, refusal = self._apply(record)
+            if refusal is None:
+                self.counts.results["applied"] += 1
+            else:
+                self.counts.results["refused"] += 1
+                self.counts.refused[record.topic, refusal.category] += 1
+                dead.extend(buried(record, refusal))
+            for decision in decisions:
+                self._count(decision)
+                outputs.append(_output(decision))
+        return StageResult(tuple(outputs), tuple(self._rows()), tuple(dead))
+
+    def _apply(self, record: InputRecord) -> tuple[list[PlacementDecision], Refusal | None]:
+        """Decisions that the record causes, and why it was refused if it was."""
+        message = decode(record.topic, record.value)
+        if isinstance(message, Refusal):
+            return [], message
+        position = Position(record.topic, self.partition, record.offset, self.positions)
+        if isinstance(message, ClockTick):
+            return self._tick(message, position)
+        wrong = misplaced(record.key, self.partition, self.partitions) or mislabelled(
+            record.topic, record.key, message
+        )
+        if wrong is not None:
+            return [], wrong
+        state = self.clusters.get(message.cluster)
+        if state is None:
+            if len(self.clusters) >= CLUSTERS_MAX:
+                return [], Refusal("limit", f"more than {CLUSTERS_MAX} clusters in one partition")
+            state = self.clusters[message.cluster] = ClusterState(message.cluster)
+            if self.now_ms is not None:
+                state.advance(self.now_ms)
+        answer = self._of_cluster(state, message, position)
+        return ([], answer) if isinstance(answer, Refusal) else (answer, None)
+
+    def _of_cluster(
+        self, state: ClusterState, message: Any, position: Position
+    ) -> list[PlacementDecision] | Refusal:
+        """Let one cluster apply a message; a defect of ours must not stop the others."""
+        self._changed[state.cluster] = None
+        try:
+            return state.apply(message, position)
+        except Exception as error:
+            logger.exception(
+                "cluster %s, %s offset %d", state.cluster, position.topic, position.offset
+            )
+            return Refusal("internal", f"{type(error).__name__}: {error}")
+
+    def _tick(
+        self, tick: ClockTick, position: Position
+    ) -> tuple[list[PlacementDecision], Refusal | None]:
+        """Let every cluster of the partition know what time it is."""
+        if tick.partition != self.partition:
+            return [], Refusal(
+                "misplaced",
+                f"partition is {tick.partition}; allowed is {self.partition}, in which the tick was found",
+            )
+        if self.now_ms is not None and tick.now_ms < self.now_ms:
+            return [], None
+        self.now_ms = tick.now_ms
+        decisions: list[PlacementDecision] = []
+        failure: Refusal | None = None
+        for cluster in sorted(self.clusters):
+            answer = self._of_cluster(self.clusters[cluster], tick, position)
+            if isinstance(answer, Refusal):
+                failure = failure or answer
+            else:
+                decisions += answer
+        return decisions, failure
+
+    # --- what there is to see ---------------------------------------------------------------------
+
+    def take_counts(self) -> Counts:
+        """What was done since the last call."""
+        counts, self.counts = self.counts, Counts()
+        return counts
+
+    def figures(self) -> Figures:
+        """The clusters as they are now."""
+        clusters = tuple(figures_of(self.clusters[name]) for name in sorted(self.clusters))
+        return Figures(self.now_ms, sum(each.nodes for each in clusters), clusters)
+
+    def _count(self, decision: PlacementDecision) -> None:
+        self.counts.decided[decision.outcome, reason_class(decision)] += 1
+        if decision.outcome == "placed":
+            held = self.clusters[decision.cluster].inventory.held(decision.pod.uid)
+            if held is not None and held[1].requested_at_ms is not None:
+                wait_ms = decision.decided_at_ms - held[1].requested_at_ms
+                # Producers' clocks may be ahead of the log's.
+                self.counts.waits_s[max(0, wait_ms) // 1000] += 1
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def _rows(self) -> Iterable[RowChange]:
+        for cluster in self._changed:
+            yield from changed_rows(self.clusters[cluster], f"{self.partition}/{cluster}")
+        self._changed.clear()
+        row = PartitionRow(
+            partition=self.partition, now_ms=self.now_ms, offsets=dict(self.positions)
+        )
+        yield RowChange("partitions", str(self.partition), encode(row))
+
+    @classmethod
+    def restored(
+        cls, partition: int, partitions: int, rows: Iterable[tuple[str, str, bytes]]
+    ) -> "ClusterStage":
+        """Put a partition together from table, key and value of its rows.
+
+        Raises:
+            DamagedTable: a row cannot be read; it names the row.
+        """
+        stage = cls(partition, partitions)
+        of_cluster: dict[str, _Unread] = defaultdict(lambda: defaultdict(list))
+        for table, key, value in rows:
+            if table == "partitions":
+                whole = _read(PartitionRow, table, key, value)
+                stage.now_ms, stage.positions = whole.now_ms, dict(whole.offsets)
+            else:
+                of_cluster[_cluster_of(table, key)][table].append((key, value))
+        for cluster in sorted(of_cluster):
+            parts = of_cluster[cluster]
+            if not parts["clusters"]:
+                named = ", ".join(sorted(table for table, found in parts.items() if found))
+                raise DamagedTable("clusters", cluster, f"missing, while {named} have rows of it")
+            stage.clusters[cluster] = restore(
+                cluster,
+                stage.now_ms,
+                next(_rows_of(cluster, "clusters", parts)),
+                _rows_of(cluster, "nodes", parts),
+                _rows_of(cluster, "reserved_pods", parts),
+                _rows_of(cluster, "pending_requests", parts),
+            )
+        return stage
+
+
+#: Keys and values of one cluster's rows, by table.
+_Unread = dict[str, list[tuple[str, bytes]]]
+
+
+def _rows_of(cluster: str, table: str, parts: _Unread) -> Iterator[Any]:
+    """The rows, each read when it is its turn: all of them at once would take twice the memory."""
+    for key, value in parts[table]:
+        row = _read(_ROWS[table], table, key, value)
+        if row.cluster != cluster:
+            raise DamagedTable(
+                table, key, f"is of cluster {row.cluster}, which its key does not say"
+            )
+        yield row
+
+
+def _cluster_of(table: str, key: str) -> str:
+    """The cluster that a row belongs to; keys are partition/cluster and partition/cluster/name."""
+    parts = key.split("/", 2)
+    if len(parts) < 2:
+        raise DamagedTable(table, key, "the key names no cluster; expected partition/cluster/name")
+    return parts[1]
+
+
+def _read(row: Any, table: str, key: str, value: bytes) -> Any:
+    try:
+        return row.model_validate_json(value)
+    except ValueError as error:
+        raise DamagedTable(table, key, f"cannot be read: {error}") from error
+
+
+def _output(decision: PlacementDecision) -> OutputRecord:
+    return OutputRecord(
+        topic=DECISIONS_TOPIC,
+        key=decision.cluster,
+        value=encode(decision),
+        timestamp_ms=decision.decided_at_ms,
+    )

@@ -1,0 +1,192 @@
+"""One cluster: applies records one after the other and decides.
+
+The state is a fold: what it is, and what it answers, depends on the records applied and on their order
+alone. A record that cannot be applied is answered with a `Refusal` and changes nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.clock import ClockTick
+from schemas.decisions import AsOf, PlacementDecision
+from schemas.lists import ListBegin, ListEnd
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodLifecycle
+from schemas.policies import PolicyRecord
+from schemas.policy import Policy, PolicyError, read_policy
+from schemas.refusals import Refusal, from_the_future
+from schemas.requests import SchedulingRequest
+from streams.cluster.explain import Cause
+from streams.cluster.inventory import Inventory
+from streams.cluster.load import terminated
+from streams.cluster.placement import Placement
+from streams.cluster.plugins.registry import KNOWN
+from streams.cluster.podrows import PodRows
+
+#: Most nodes of one cluster.
+NODES_MAX = 50_000
+#: Most pods held in one cluster.
+PODS_MAX = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a record stands, and how far the partition has been read with it."""
+
+    topic: str
+    partition: int
+    offset: int
+    offsets: dict[str, int]
+    """Offset applied last of each input topic, this record included."""
+
+
+Answer = list[PlacementDecision] | Refusal
+
+
+class ClusterState:
+    """Everything that is known of one cluster, and its decisions."""
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+        self.policy = Policy()
+        self.policy_record: PolicyRecord | None = None
+        self.now_ms: int | None = None
+        self.inventory = Inventory(self.policy)
+        self.placement = Placement(self.policy, self.inventory)
+        self.pod_rows = PodRows()
+        self._judge_paused()
+
+    def apply(self, message: Any, position: Position) -> Answer:
+        """Apply one record; answers with the decisions that it causes."""
+        self.inventory.sequence += 1
+        match message:
+            case NodeMetric():
+                return self._metric(message)
+            case SchedulingRequest():
+                return self.placement.request(message, self._cause(position))
+            case PodLifecycle():
+                return self._lifecycle(message, position)
+            case NodeState():
+                return self._node(message)
+            case ListBegin():
+                self.inventory.begin_list(position.topic, message)
+                return []
+            case ListEnd():
+                return self._list_end(message, position)
+            case CommandOutcome():
+                return self.placement.outcome(message, self._cause(position))
+            case PolicyRecord():
+                return self._policy(message)
+            case ClockTick():
+                return self._tick(message, position)
+        raise TypeError(f"{type(message).__name__} is no input of the cluster stage")
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def _metric(self, metric: NodeMetric) -> Answer:
+        if metric.updated_at_ms is not None and self.now_ms is not None:
+            limit_ms = self.policy.metric_future_seconds * 1000
+            early = from_the_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
+            if early is not None:
+                return early
+        full = self._full(metric.node)
+        if full is not None:
+            return full
+        self.inventory.apply_metric(metric)
+        return []
+
+    def _node(self, state: NodeState) -> Answer:
+        full = self._full(state.node)
+        if full is not None:
+            return full
+        self.inventory.apply_node(state)
+        return []
+
+    def _full(self, node: str) -> Refusal | None:
+        if node in self.inventory.nodes or len(self.inventory.nodes) < NODES_MAX:
+            return None
+        return Refusal("limit", f"node {node} would be one more than {NODES_MAX} in the cluster")
+
+    def _lifecycle(self, lifecycle: PodLifecycle, position: Position) -> Answer:
+        pod = lifecycle.pod
+        if pod.uid not in self.inventory.where and len(self.inventory.where) >= PODS_MAX:
+            return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
+        cause = self._cause(position)
+        if lifecycle.event == "deleted":
+            decisions = self.placement.gone(pod.uid, cause, "the pod was deleted")
+        elif lifecycle.event == "finished" or terminated(pod):
+            decisions = self.placement.gone(pod.uid, cause, "the pod has finished")
+        elif pod.node is not None:
+            decisions = self.placement.bound(pod.uid, pod.node, cause)
+        else:
+            decisions = []
+            if lifecycle.list_id is not None:
+                self.placement.listed(pod.uid, lifecycle.list_id)
+        self.inventory.observe(lifecycle)
+        return decisions
+
+    def _list_end(self, end: ListEnd, position: Position) -> Answer:
+        ended = self.inventory.end_list(position.topic, end)
+        if ended is None:
+            return []
+        list_id, begin = ended
+        if position.topic == "node-state":
+            self.inventory.remove_unlisted_nodes(list_id)
+            return []
+        decisions: list[PlacementDecision] = []
+        cause = self._cause(position)
+        decisions += self.placement.unlisted(list_id, begin, cause)
+        for uid in list(self.inventory.unlisted_pods(list_id, begin)):
+            decisions += self.placement.gone(uid, cause, "the pod is not there any more")
+            self.inventory.release(uid)
+        return decisions
+
+    def _policy(self, record: PolicyRecord) -> Answer:
+        try:
+            policy = read_policy(record.document, KNOWN)
+        except PolicyError as error:
+            return Refusal("invalid", f"the policy was not applied: {error}")
+        self.policy_record = record
+        self.set_policy(policy)
+        return []
+
+    def _tick(self, tick: ClockTick, position: Position) -> Answer:
+        self.advance(tick.now_ms)
+        return self.placement.tick(self._cause(position))
+
+    # --- state ----------------------------------------------------------------------------------
+
+    def set_policy(self, policy: Policy) -> None:
+        """Judge by another policy from now on; the same policy costs nothing."""
+        if policy.digest != self.policy.digest:
+            self.policy = policy
+            self.inventory.set_policy(policy)
+            self.placement.set_policy(policy)
+        self._judge_paused()
+
+    def advance(self, now_ms: int) -> None:
+        """It is later now."""
+        self.now_ms = now_ms
+        self.inventory.advance(now_ms)
+        self._judge_paused()
+
+    def _judge_paused(self) -> None:
+        paused = self.policy_record is not None and self.policy_record.paused
+        self.placement.paused = paused
+        self.placement.begun = self.now_ms is not None
+
+    def _cause(self, position: Position) -> Cause:
+        return Cause(
+            cluster=self.cluster,
+            topic=position.topic,
+            partition=position.partition,
+            offset=position.offset,
+            now_ms=self.inventory.now_ms,
+            as_of=AsOf(
+                partition=position.partition,
+                offsets=dict(position.offsets),
+                policy_digest=self.policy.digest if self.policy_record else "default",
+            ),
+        )

@@ -1,0 +1,238 @@
+"""Scenarios of LoadAwareScheduling: the records that would tell of them, and the answers to their questions.
+
+A scenario names API objects and informer events; they become the messages that connectors would send and
+are applied to a `ClusterState`, the agent's own. Every node is then asked about every pending pod in both
+ways that a plugin answers, for all rows at once and for one row; if the two differ, the answer shows it.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
+from schemas.nodes import NodeState
+from schemas.pods import Container, OwnerReference, Pod, PodLifecycle
+from schemas.policy import Policy, PolicyError, load_aware_args
+from schemas.policy.durations import parse_duration_ms
+from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
+from schemas.quantities import amounts
+from streams.cluster.demand import pod_demand
+from streams.cluster.kind import kind_of
+from streams.cluster.node import Held
+from streams.cluster.plugins.load_aware import NAME
+from streams.cluster.state import ClusterState, Position
+
+Json = Mapping[str, Any]
+
+_CLUSTER = "golden"
+_PLUGINS = PluginChoice(filter=(Plugin(name=NAME),), score=(ScorePlugin(name=NAME),))
+
+
+def answer(scenario: Json) -> Json:
+    """What the scenario comes to, in the form of its `expected`."""
+    try:
+        args = load_aware_args(scenario["args"])
+    except PolicyError as error:
+        return {"error": str(error)}
+    world = _World(Policy(load_aware=args, plugins=_PLUGINS), scenario)
+    return {"rounds": list(world.rounds())}
+
+
+def agree(expected: Json, found: Json) -> bool:
+    """Equal; of an error only that there is one."""
+    if "error" in expected or "error" in found:
+        return "error" in expected and "error" in found
+    return bool(expected["rounds"] == found["rounds"])
+
+
+def differences(expected: Json, found: Json) -> Iterator[str]:
+    """Each difference in a line."""
+    if "error" in expected or "error" in found:
+        yield f"expected {_short(expected)}, found {_short(found)}"
+        return
+    for number, (want, got) in enumerate(zip(expected["rounds"], found["rounds"], strict=True)):
+        for pod in want:
+            for node in want[pod]:
+                if want[pod][node] != got[pod][node]:
+                    yield (
+                        f"round {number}, pod {pod}, node {node}: "
+                        f"expected {want[pod][node]}, found {got[pod][node]}"
+                    )
+
+
+def _short(result: Json) -> str:
+    return f"an error ({result['error']})" if "error" in result else "an answer"
+
+
+class _World:
+    """A cluster as a scenario has it."""
+
+    def __init__(self, policy: Policy, scenario: Json) -> None:
+        self._scenario = scenario
+        self._state = ClusterState(_CLUSTER)
+        self._state.set_policy(policy)
+        self._offset = 0
+
+    def rounds(self) -> Iterator[Json]:
+        """Answers of each round."""
+        scenario = self._scenario
+        for node in scenario["nodes"]:
+            self._apply("node-state", _node(node))
+        for pod in scenario["assignedPods"]:
+            self._state.advance(_time_ms(pod["assignTime"]) or 0)
+            self._apply("pod-lifecycle", _lifecycle("seen", pod))
+        for metric in scenario["nodeMetrics"]:
+            self._apply("node-metrics", _metric(metric))
+        self._state.advance(_time_ms(scenario["now"]) or 0)
+        yield self._evaluate()
+        for step in scenario.get("then", ()):
+            self._state.advance(_time_ms(step["now"]) or 0)
+            for event in step["events"]:
+                self._happen(event)
+            yield self._evaluate()
+
+    def _apply(self, topic: str, message: Any) -> None:
+        self._offset += 1
+        # A scenario's metrics may be from the future, which the agent would refuse.
+        if isinstance(message, NodeMetric):
+            self._state.inventory.apply_metric(message)
+            return
+        self._state.apply(message, Position(topic, 0, self._offset, {topic: self._offset}))
+
+    def _happen(self, event: Json) -> None:
+        kind = event["type"]
+        if kind == "metricUpdate":
+            self._apply("node-metrics", _metric(event["nodeMetric"]))
+        elif kind == "metricDelete":
+            gone = NodeMetric(cluster=_CLUSTER, node=event["node"], removed=True)
+            self._apply("node-metrics", gone)
+        elif kind == "reserve":
+            self._hold(_pod(event["pod"]), event["node"], first_seen=True)
+        elif kind == "unreserve":
+            self._state.inventory.release(event["pod"]["uid"], event["node"])
+        elif kind == "podDelete":
+            # Koordinator looks for the pod on the node that the event names, and nowhere else.
+            if event["pod"].get("node"):
+                self._state.inventory.release(event["pod"]["uid"], event["pod"]["node"])
+        elif kind == "podUpdate" and self._held_elsewhere(event):
+            self._hold(_pod(event["pod"]), event["pod"]["node"], first_seen=False)
+        else:
+            name = {"podAdd": "seen", "podUpdate": "changed"}[kind]
+            self._apply("pod-lifecycle", _lifecycle(name, event["pod"]))
+
+    def _held_elsewhere(self, event: Json) -> bool:
+        """Reserved on a third node: Koordinator counts it there too until that is unreserved.
+
+        The agent, which is told of every reservation, gives the third node's room back at once.
+        """
+        node = event["pod"].get("node")
+        held = self._state.inventory.where.get(event["pod"]["uid"])
+        return node is not None and held not in (None, node, event["oldPod"].get("node"))
+
+    def _hold(self, pod: Pod, node: str, *, first_seen: bool) -> None:
+        now_ms = self._state.now_ms or 0
+        held = Held(pod=pod, demand=pod_demand(pod), assigned_at_ms=now_ms)
+        self._state.inventory.hold(node, held, first_seen=first_seen)
+
+    def _evaluate(self) -> Json:
+        placer = self._state.inventory.ready()
+        load_filter = placer.filters[0]
+        load_score = placer.scores[0][0]
+        answers: dict[str, dict[str, Json]] = {}
+        for item in self._scenario["pods"]:
+            pod = _pod(item)
+            kind = kind_of(pod)
+            filtered, scored = load_filter.prepare(kind), load_score.prepare(kind)
+            mask, scores = load_filter.mask(filtered), load_score.scores(scored)
+            of_pod = answers[f"{pod.namespace}/{pod.name}"] = {}
+            for node in placer.nodes:
+                reason = load_filter.reason(filtered, node.row) or "ok"
+                score: Any = int(load_score.score(scored, node.row))
+                if (mask is None or bool(mask[node.row])) != (reason == "ok"):
+                    reason = f"the mask says otherwise than: {reason}"
+                if int(scores[node.row]) != score:
+                    score = [score, int(scores[node.row])]
+                of_pod[node.name] = {"filter": reason, "score": score}
+        return answers
+
+
+# --- API objects to messages --------------------------------------------------------------------
+
+
+def _time_ms(text: str | None) -> int | None:
+    """RFC 3339 to milliseconds, cut off as a connector cuts them off."""
+    if text is None:
+        return None
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
+
+
+def _node(item: Json) -> NodeState:
+    return NodeState(
+        cluster=_CLUSTER,
+        node=item["name"],
+        event="added",
+        allocatable=item["allocatable"],
+        annotations=item.get("annotations", {}),
+    )
+
+
+def _metric(item: Json) -> NodeMetric:
+    interval_s = item.get("reportIntervalSeconds")
+    return NodeMetric(
+        cluster=_CLUSTER,
+        node=item["node"],
+        updated_at_ms=_time_ms(item.get("updateTime")),
+        report_interval_ms=None if interval_s is None else interval_s * 1000,
+        usage=None if item.get("nodeMetricNil") else amounts(item.get("nodeUsage", {})),
+        system_usage=amounts(item.get("systemUsage", {})),
+        aggregated=tuple(
+            AggregatedUsage(
+                duration_ms=parse_duration_ms(entry["duration"]),
+                usage={kind: amounts(usage) for kind, usage in entry["usage"].items()},
+            )
+            for entry in item.get("aggregatedNodeUsages", ())
+        ),
+        pods=tuple(
+            PodMetric(
+                namespace=pod["namespace"],
+                name=pod["name"],
+                usage=amounts(pod.get("usage", {})),
+                priority_class=pod.get("priorityClass", ""),
+            )
+            for pod in item.get("podsMetric", ())
+        ),
+    )
+
+
+def _lifecycle(event: Any, item: Json) -> PodLifecycle:
+    return PodLifecycle(cluster=_CLUSTER, event=event, pod=_pod(item))
+
+
+def _pod(item: Json) -> Pod:
+    owner = item.get("ownerKind")
+    return Pod(
+        namespace=item["namespace"],
+        name=item["name"],
+        uid=item["uid"],
+        node=item.get("node"),
+        priority=item.get("priority"),
+        phase=item.get("phase") or "Pending",
+        qos_class=item.get("qosClass"),
+        labels=item.get("labels", {}),
+        annotations=item.get("annotations", {}),
+        owners=(OwnerReference(kind=owner),) if owner else (),
+        containers=tuple(_container(one) for one in item.get("containers", ())),
+        init_containers=tuple(_container(one) for one in item.get("initContainers", ())),
+        overhead=item.get("overhead", {}),
+        scheduled_at_ms=_time_ms(item.get("scheduledTime")),
+        initialized_at_ms=_time_ms(item.get("initializedTime")),
+    )
+
+
+def _container(item: Json) -> Container:
+    return Container(
+        requests=item.get("requests", {}),
+        limits=item.get("limits", {}),
+        restart_policy=item.get("restartPolicy"),
+    )

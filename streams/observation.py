@@ -1,0 +1,50 @@
+"""What the shell may see of a stage: plain values, which it turns into metrics.
+
+Counts say what a stage has done since it was asked last, figures what it holds now. Both are read between
+two batches, cost little, and change nothing in what is decided.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a stage did since it was asked last."""
+
+    results: Counter[str] = field(default_factory=Counter)
+    """Records by what they came to; the words are the stage's own and few."""
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Dead letters by source topic and category, however many records a letter takes."""
+    decided: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Decisions by outcome and class of reason."""
+    waits_s: Counter[int] = field(default_factory=Counter)
+    """Pods that were given a node, by the whole seconds of log time since they asked for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFigures:
+    """One cluster as a stage holds it."""
+
+    cluster: str
+    nodes: int
+    """Nodes that Kubernetes has named."""
+    stale_nodes: int
+    """How many of them have no fresh metric."""
+    pods: int
+    """Pods that take room."""
+    pending_requests: int
+    """Requests that wait for a node."""
+    newest_metric_age_ms: int | None
+    """Log time since the newest sample of any node's metric; none: there is no metric, or no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One partition as a stage holds it."""
+
+    now_ms: int | None
+    """The stage's time: what its input says, not a wall clock. None: not known yet."""
+    nodes: int
+    clusters: tuple[ClusterFigures, ...] = ()
+    """By name; only a stage that holds whole clusters names them."""

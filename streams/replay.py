@@ -1,0 +1,285 @@
+"""Replay: fold what the journal says was applied once more, and compare what comes out.
+
+    journal ──▶ batches that count ──▶ their inputs, from the input topics, in the recorded order
+                                           │
+                                           ▼
+            recorded outputs and rows ──▶ equal, byte for byte? ◀── an empty stage, batch after batch
+
+No decision is given to the stage: it makes all of them again. The first batch that differs ends a replay,
+since whatever follows rests on another state. Beyond bytes, every record of an input topic must have been
+applied exactly once: one that was passed over or named twice is a difference as well. A history that is
+not whole is an error and never equal. Pure: records in, verdict out; held are the stage, its rows and one
+batch.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Protocol
+
+import orjson
+
+from schemas.base import INT64_MAX
+from schemas.journal import JournalRecord
+from schemas.topics import CLUSTER_INPUTS
+from streams import journal
+from streams.cluster.stage import ClusterStage
+from streams.culprit import Effect, Mismatch, effect, find_culprit, mismatches
+from streams.records import InputRecord
+
+#: What to do where a part of the history is gone.
+HISTORY_HINT = (
+    "A replay needs every record since the journal's first batch: retention.ms of the topics, and "
+    "min.compaction.lag.ms of a compacted one, say how long there is one."
+)
+
+
+class NotReplayable(RuntimeError):
+    """Something that was applied is not there any more: nothing can be said about what it came to."""
+
+
+class _NotOnce(Exception):
+    """A record was applied twice, or never."""
+
+    def __init__(self, problem: str, culprit: InputRecord | None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.culprit = culprit
+
+
+class Inputs(Protocol):
+    """The input topics of one partition, each read once from its beginning on."""
+
+    def through(self, topic: str, last_offset: int) -> Iterable[InputRecord]:
+        """Records of a topic that were not given before, up to an offset that belongs to them.
+
+        Offsets that hold nothing are passed over. Ends early where the topic ends.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is compared; everything before it is folded all the same."""
+
+    from_ms: int | None = None
+    """First time, by the log's clock after the batch; none: from the first batch on."""
+    to_ms: int | None = None
+    """Last time; none: to the end of the journal."""
+    cluster: str | None = None
+    """Only this cluster's rows and outputs, without dead letters and the partition's own row."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What was compared and found equal."""
+
+    batches: int = 0
+    inputs: int = 0
+    outputs: int = 0
+    rows: int = 0
+    folded_batches: int = 0
+    """Batches that were applied, compared or not."""
+    first_ms: int | None = None
+    """The log's time after the first batch compared; none: before its clock ticked first."""
+    last_ms: int | None = None
+    """The log's time after the last one."""
+    outputs_sha256: str = sha256().hexdigest()
+    """Of the outputs compared, with topic, key and timestamp, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first batch that differs."""
+
+    sequence: int
+    """Number of the batch."""
+    journal_offset: int
+    """Offset of the journal record that ends it."""
+    now_ms: int | None
+    """The log's time after it."""
+    problem: str
+    """What is wrong, in a sentence."""
+    mismatches: tuple[Mismatch, ...] = ()
+    """Outputs, dead letters and rows that differ."""
+    culprit: InputRecord | None = None
+    """The first input whose effect differs; none: no input of the batch can be told apart."""
+
+
+class Replay:
+    """Folds the batches of one partition; `summary` says how far they are equal."""
+
+    def __init__(self, partition: int, partitions: int, window: Window | None = None) -> None:
+        self._partition = partition
+        self._partitions = partitions
+        self._window = window or Window()
+        self._stage = ClusterStage(partition, partitions)
+        self._rows: dict[tuple[str, str], bytes] = {}
+        self._following: dict[str, int] = {}
+        """Least offset of each topic that has not been applied."""
+        self._digest = sha256()
+        self.summary = Summary()
+        self.ended = False
+        """What follows is later than the window."""
+
+    def take(self, batch: JournalRecord, offset: int, inputs: Inputs) -> Difference | None:
+        """Fold the batch that follows; `offset` is that of the journal record which ends it.
+
+        Raises:
+            NotReplayable: an input that the batch applied is not there any more.
+        """
+        try:
+            applied = list(self._applied(batch, inputs))
+        except _NotOnce as broken:
+            now_ms = self._stage.now_ms
+            return Difference(batch.sequence, offset, now_ms, broken.problem, (), broken.culprit)
+        result = effect(self._stage.apply(applied))
+        now_ms = self._stage.now_ms
+        self.summary.folded_batches += 1
+        if self._later(now_ms):
+            self.ended = True
+            return None
+        if self._within(now_ms):
+            recorded = Effect.of(journal.outputs_of(batch), journal.rows_of(batch))
+            found = mismatches(self._only(recorded), self._only(result))
+            if found:
+                return self._difference(batch, offset, applied, found)
+            self._count(applied, self._only(result), now_ms)
+        for (table, key), value in result.rows.items():
+            if value is None:
+                self._rows.pop((table, key), None)
+            else:
+                self._rows[table, key] = value
+        return None
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def _applied(self, batch: JournalRecord, inputs: Inputs) -> Iterator[InputRecord]:
+        """What the batch applied, in its order; every record of a topic comes exactly once."""
+        for run in batch.inputs:
+            topic, expected = run.topic, run.first_offset
+            if topic not in CLUSTER_INPUTS:
+                raise NotReplayable(
+                    f"batch {batch.sequence} applied records of topic {topic}, which this version does "
+                    "not read; replay with the version that has written the journal"
+                )
+            if expected < self._following.get(topic, 0):
+                raise _NotOnce(f"{topic} offset {expected} was applied before", None)
+            for record in inputs.through(topic, run.last_offset):
+                if record.offset < expected:
+                    raise _NotOnce(f"{topic} offset {record.offset} was never applied", record)
+                if record.offset > expected:
+                    raise self._gone(batch, topic, expected, record)
+                yield record
+                expected += 1
+            if expected <= run.last_offset:
+                rest = iter(inputs.through(topic, INT64_MAX))
+                raise self._gone(batch, topic, expected, next(rest, None))
+            self._following[topic] = expected
+
+    def _gone(
+        self, batch: JournalRecord, topic: str, first: int, there: InputRecord | None
+    ) -> NotReplayable:
+        """What is missing, up to the record that is there again."""
+        if there is None:
+            gone = f"the offsets from {first} on are gone"
+        elif there.offset == first + 1:
+            gone = f"offset {first} is gone"
+        else:
+            gone = f"the offsets {first} to {there.offset - 1} are gone"
+        return NotReplayable(
+            f"topic {topic}, partition {self._partition}: {gone}, and batch {batch.sequence} has "
+            f"applied {first}. {HISTORY_HINT}"
+        )
+
+    # --- what is compared -----------------------------------------------------------------------
+
+    def _later(self, now_ms: int | None) -> bool:
+        to_ms = self._window.to_ms
+        return to_ms is not None and now_ms is not None and now_ms > to_ms
+
+    def _within(self, now_ms: int | None) -> bool:
+        from_ms = self._window.from_ms
+        return from_ms is None or (now_ms is not None and now_ms >= from_ms)
+
+    def _only(self, whole: Effect) -> Effect:
+        cluster = self._window.cluster
+        if cluster is None:
+            return whole
+        own = f"{self._partition}/{cluster}"
+        return Effect(
+            [output for output in whole.outputs if output.key == cluster],
+            [],
+            {
+                (table, key): value
+                for (table, key), value in whole.rows.items()
+                if table != "partitions" and (key == own or key.startswith(f"{own}/"))
+            },
+        )
+
+    def _count(self, applied: Sequence[InputRecord], equal: Effect, now_ms: int | None) -> None:
+        summary = self.summary
+        summary.batches += 1
+        summary.inputs += len(applied)
+        summary.outputs += len(equal.outputs) + len(equal.dead_letters)
+        summary.rows += len(equal.rows)
+        summary.first_ms = now_ms if summary.first_ms is None else summary.first_ms
+        summary.last_ms = now_ms
+        for output in (*equal.outputs, *equal.dead_letters):
+            head = [output.topic, output.key, output.timestamp_ms, len(output.value)]
+            self._digest.update(orjson.dumps(head))
+            self._digest.update(output.value)
+        summary.outputs_sha256 = self._digest.hexdigest()
+
+    def _difference(
+        self,
+        batch: JournalRecord,
+        offset: int,
+        applied: Sequence[InputRecord],
+        found: list[Mismatch],
+    ) -> Difference:
+        """Apply the batch again, input by input, to a stage as it was before."""
+        before = ClusterStage.restored(
+            self._partition,
+            self._partitions,
+            [(table, key, value) for (table, key), value in self._rows.items()],
+        )
+        return Difference(
+            batch.sequence,
+            offset,
+            self._stage.now_ms,
+            f"{len(found)} outputs and rows differ",
+            tuple(found),
+            find_culprit(before, self._rows, applied, found),
+        )
+
+
+def follow(
+    entries: Iterable[tuple[int, bytes | None]], inputs: Inputs, fold: Replay
+) -> Difference | None:
+    """Fold a journal from its first record; answers with the first difference.
+
+    Args:
+        entries: offset and value of the journal's records, in order.
+        inputs: what the journal speaks of.
+        fold: an empty one; its summary says afterwards what was compared.
+
+    Raises:
+        JournalDamaged: the journal cannot be read, or does not begin with its first batch.
+        NotReplayable: an input that was applied is not there any more.
+    """
+    for batch, offset in _batches(entries):
+        difference = fold.take(batch, offset, inputs)
+        if difference is not None:
+            return difference
+        if fold.ended:
+            break
+    return None
+
+
+def _batches(entries: Iterable[tuple[int, bytes | None]]) -> Iterator[tuple[JournalRecord, int]]:
+    reader = journal.Reader(journal.Place())
+    for offset, value in entries:
+        batch = reader.take(offset, value)
+        if batch is not None:
+            yield batch, offset

@@ -1,0 +1,80 @@
+"""Settings of a worker and of its log; values come from environment variables."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from schemas.connection import SettingsError, unknown_variables
+
+
+class WorkerSettings(BaseSettings):
+    """How one worker process runs; environment variables `LOADSTREAM_WORKER_<FIELD>`.
+
+    How it reaches Kafka: `schemas.connection.KafkaSettings`.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="LOADSTREAM_WORKER_",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+
+    data_dir: Path = Path(".cache/worker")
+    """Where Faust keeps its files; everything that matters is in Kafka."""
+    stages: Literal["all", "aggregate", "cluster"] = "all"
+    """Which stages this worker runs. Both by default; a large fleet runs them apart."""
+    clock: Literal["wall", "external"] = "wall"
+    """wall: the worker writes the time into topic `clock` for each partition that it owns. external:
+    somebody else does, as in a demonstration or a replay whose time runs faster."""
+    tick_interval_s: Annotated[float, Field(gt=0, le=60)] = 1.0
+    """Seconds between two clock records; reservations and back-offs end at ticks."""
+    batch_records: Annotated[int, Field(ge=1, le=100_000)] = 500
+    """Most records applied at once; more of them cost less each and delay the first longer."""
+    batch_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024
+    """Batch size, in bytes, that is not added to any more."""
+    batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 4.0
+    """Longest time that a record waits for others."""
+    session_timeout_s: Annotated[float, Field(ge=1, le=300)] = 6.0
+    """A worker that is not heard of for so long loses its partitions. Faust's default of a minute
+    would leave a cluster without decisions for as long after a crash."""
+    heartbeat_interval_s: Annotated[float, Field(gt=0, le=100)] = 2.0
+    """Seconds between two signs of life; a third of the session time-out or less."""
+    fetch_wait_ms: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Longest time that the broker may wait for records before it answers a fetch with none. The embedded
+    broker does not wake a waiting fetch, so there a tenth of it keeps decisions prompt."""
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    """Port on which `/metrics`, `/healthz` and `/readyz` answer. 0: none, because two workers on one
+    machine would collide."""
+    ready_lag_records: Annotated[int, Field(ge=0)] = 20_000
+    """With more records to apply than that, in all its partitions together, a worker is not ready."""
+    collect_file: Path | None = None
+    """Policy file whose part `collect` says how samples become metrics, for each pool of nodes. None:
+    Koordinator's defaults for all."""
+
+
+class LogSettings(BaseSettings):
+    """What a worker says in its log; environment variables `LOADSTREAM_LOG_<FIELD>`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LOADSTREAM_LOG_",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+
+    format: Literal["auto", "console", "json"] = "auto"
+    """json: an object a line. console: text for readers. auto: text in a terminal, otherwise json."""
+    level: Literal["debug", "info", "warn", "error"] = "info"
+    """Least level. Debugging slows a worker down."""
+
+
+def refuse_misspelt() -> None:
+    """Raise SettingsError where a variable with a prefix of these settings is none of them."""
+    problems = [*unknown_variables(WorkerSettings), *unknown_variables(LogSettings)]
+    if problems:
+        raise SettingsError("\n".join(problems))

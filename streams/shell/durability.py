@@ -1,0 +1,256 @@
+"""How a batch is made durable, and what a partition is taken over from.
+
+`WriteThrough` publishes outputs and then writes every changed row: enough for a stage whose outputs are
+the same whenever they are made. `JournalFirst` writes the batch to the journal before anything else, so
+that decisions are made once: outputs follow when the journal is acknowledged, rows are written lazily and
+together, and after a crash the journal's tail is redone over them.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from schemas.codec import decode_as, encode
+from schemas.connection import KafkaSettings
+from schemas.refusals import Refusal
+from schemas.rows import JournalPositionRow
+from streams import journal
+from streams.records import DamagedTable, InputRecord, RowChange, StageResult
+from streams.shell.publisher import Publisher
+from streams.shell.reader import read_range
+from streams.shell.tables import RowTable
+
+#: Table that says up to where in the journal all other tables reflect it.
+PLACES = "journal_positions"
+#: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash.
+FLUSH_INTERVAL_S = 1.0
+#: Rows are written so long after the journal last showed that the partition is still ours, in seconds. A
+#: worker that stood still for longer than its session must not write old rows over its successor's.
+OFFICE_S = 2.0
+#: Most changed rows that stay unwritten.
+UNWRITTEN_ROWS_MAX = 20_000
+
+#: Rows of one partition by table and key.
+PartitionRows = dict[str, dict[str, bytes]]
+
+
+class LostOffice(RuntimeError):
+    """Another writer has opened the partition's journal: what this one appends does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One batch of one partition."""
+
+    partition: int
+    records: Sequence[InputRecord]
+    """Those that were applied, in order."""
+    result: StageResult
+
+
+class Durability(Protocol):
+    """Makes batches durable; partitions are opened before and closed after."""
+
+    topics: tuple[str, ...]
+    """Topics from which rows are redone: who deletes changelogs must delete these as well."""
+
+    async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
+        """Take a partition over; answers with its rows as they must be to go on."""
+        ...
+
+    async def commit(self, batches: Sequence[Applied]) -> None:
+        """Returns when the batches cannot be lost any more."""
+        ...
+
+    async def flush(self, *, force: bool = False) -> None:
+        """Write rows that are due; all that are unwritten if forced."""
+        ...
+
+    def close(self, partition: int) -> None:
+        """The partition belongs to somebody else now."""
+        ...
+
+
+class RowWriter:
+    """Writes row changes to changelogs and local tables, the last table after all others."""
+
+    def __init__(self, tables: Sequence[RowTable], publisher: Publisher) -> None:
+        self._tables = tables
+        self._publisher = publisher
+
+    async def write(self, partition: int, changes: Collection[RowChange]) -> None:
+        """Returns when the brokers have acknowledged all of them."""
+        *others, last = self._tables
+        await asyncio.gather(*(self._write(table, partition, changes) for table in others))
+        await self._write(last, partition, changes)
+
+    async def _write(self, table: RowTable, partition: int, changes: Collection[RowChange]) -> None:
+        own = [change for change in changes if change.table == table.name]
+        if own:
+            await self._publisher.write_rows(table.changelog, partition, own)
+            table.store(own)
+
+
+class WriteThrough:
+    """Outputs, then rows; a crash in between repeats the outputs."""
+
+    topics: tuple[str, ...] = ()
+
+    def __init__(self, publisher: Publisher, writer: RowWriter) -> None:
+        self._publisher = publisher
+        self._writer = writer
+
+    async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
+        """The rows are as they must be."""
+        await self._publisher.start()
+        return rows
+
+    async def commit(self, batches: Sequence[Applied]) -> None:
+        """Publish outputs, then write rows."""
+        await self._publisher.publish(
+            record
+            for batch in batches
+            for record in (*batch.result.outputs, *batch.result.dead_letters)
+        )
+        await asyncio.gather(
+            *(self._writer.write(batch.partition, batch.result.rows) for batch in batches)
+        )
+
+    async def flush(self, *, force: bool = False) -> None:
+        """Nothing stays unwritten."""
+
+    def close(self, partition: int) -> None:
+        """Nothing is kept."""
+
+
+class JournalFirst:
+    """The journal, then outputs; rows lazily."""
+
+    topics: tuple[str, ...] = (journal.TOPIC,)
+
+    def __init__(self, settings: KafkaSettings, publisher: Publisher, writer: RowWriter) -> None:
+        self._settings = settings
+        self._publisher = publisher
+        self._writer = writer
+        self._places: dict[int, journal.Place] = {}
+        self._in_office_at_s: dict[int, float] = {}
+        """When the journal showed last that a partition is ours."""
+        self._unwritten: dict[int, dict[tuple[str, str], bytes | None]] = defaultdict(dict)
+        self._flushed_at_s = time.monotonic()
+
+    async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
+        """Take office, then redo what the journal knows and the rows do not."""
+        await self._publisher.start()
+        known = _place(partition, rows.get(PLACES, {}).get(str(partition)))
+        opened = await self._publisher.append(
+            journal.TOPIC, partition, [journal.opening(partition)]
+        )
+        entries = await read_range(
+            self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
+        )
+        if opened <= known.offset:
+            raise journal.JournalDamaged(
+                f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
+                f"reflect it up to {known.offset}: it was deleted and made again, or the broker has lost "
+                f"its end. Stop all workers and delete it and the changelog topics of all tables, which "
+                f"starts them empty"
+            )
+        tail = journal.follow(known, ((entry.offset, entry.value) for entry in entries))
+        await self._publisher.publish(tail.outputs)
+        redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
+        for (table, key), value in tail.rows.items():
+            of_table = redone.setdefault(table, {})
+            if value is None:
+                of_table.pop(key, None)
+            else:
+                of_table[key] = value
+        self._places[partition] = tail.place
+        self._in_office_at_s[partition] = time.monotonic()
+        self._unwritten[partition] = dict(tail.rows)
+        await self._write(partition)
+        return redone
+
+    async def commit(self, batches: Sequence[Applied]) -> None:
+        """Journal, then outputs; rows when they are due.
+
+        Raises:
+            LostOffice: another worker has taken a partition over; nothing was published.
+        """
+        places = await asyncio.gather(*(self._append(batch) for batch in batches))
+        await self._publisher.publish(
+            record
+            for batch in batches
+            for record in (*batch.result.outputs, *batch.result.dead_letters)
+        )
+        # Not before: a place that is written says that all up to it was published.
+        for batch, place in zip(batches, places, strict=True):
+            self._places[batch.partition] = place
+            unwritten = self._unwritten[batch.partition]
+            for row in batch.result.rows:
+                unwritten[row.table, row.key] = row.value
+
+    async def flush(self, *, force: bool = False) -> None:
+        """Write rows when they have waited long enough, or are many.
+
+        Those of a partition that may be somebody else's by now stay: its owner redoes them.
+        """
+        now_s = time.monotonic()
+        many = sum(map(len, self._unwritten.values())) >= UNWRITTEN_ROWS_MAX
+        if force or many or now_s - self._flushed_at_s >= FLUSH_INTERVAL_S:
+            self._flushed_at_s = now_s
+            for partition in sorted(self._unwritten):
+                await self._write(partition)
+
+    def close(self, partition: int) -> None:
+        """Forget the partition; its rows were flushed, or are redone by its next owner."""
+        self._places.pop(partition, None)
+        self._in_office_at_s.pop(partition, None)
+        self._unwritten.pop(partition, None)
+
+    async def _append(self, batch: Applied) -> journal.Place:
+        """Write a batch to the journal; answers with the place that it ends at."""
+        partition, place = batch.partition, self._places[batch.partition]
+        records = journal.batch(partition, place, batch.records, batch.result)
+        began_s = time.monotonic()
+        offset = await self._publisher.append(journal.TOPIC, partition, records)
+        self._in_office_at_s[partition] = began_s
+        if offset == place.offset + len(records):
+            return journal.Place(place.epoch, place.sequence + 1, offset)
+        # Somebody else has written in between: a successor, or a predecessor that does not know yet.
+        entries = await read_range(
+            self._settings, journal.TOPIC, partition, place.offset + 1, offset + 1
+        )
+        now = journal.follow(place, ((entry.offset, entry.value) for entry in entries)).place
+        if now.epoch != place.epoch:
+            self.close(partition)
+            raise LostOffice(
+                f"another worker took partition {partition} over at journal offset {now.epoch}, while "
+                f"this one ({place.epoch}) held it for its own: it was not heard of for longer than "
+                "the session time-out. What it has decided since counts for nothing; start it again"
+            )
+        return now
+
+    async def _write(self, partition: int) -> None:
+        unwritten = self._unwritten[partition]
+        if not unwritten or time.monotonic() - self._in_office_at_s[partition] > OFFICE_S:
+            return
+        place = self._places[partition]
+        row = JournalPositionRow(
+            partition=partition, epoch=place.epoch, sequence=place.sequence, offset=place.offset
+        )
+        changes = [RowChange(table, key, value) for (table, key), value in unwritten.items()]
+        changes.append(RowChange(PLACES, str(partition), encode(row)))
+        await self._writer.write(partition, changes)
+        self._unwritten[partition] = {}
+
+
+def _place(partition: int, value: bytes | None) -> journal.Place:
+    if value is None:
+        return journal.Place()
+    row = decode_as(JournalPositionRow, value)
+    if isinstance(row, Refusal):
+        raise DamagedTable(PLACES, str(partition), f"cannot be read: {row.reason}")
+    return journal.Place(row.epoch, row.sequence, row.offset)

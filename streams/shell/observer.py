@@ -1,0 +1,173 @@
+"""Looks at the stages of a worker every few seconds, from within its event loop.
+
+Out come the `Look` that `/metrics` tells and the signs of life that `/healthz` and `/readyz` go by. How far
+the topics reach is asked of the brokers over a connection of its own: so a broker that is gone shows, and
+neither the answer nor its absence holds up the work. Nothing in here can stop a worker.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from schemas.connection import KafkaSettings
+from streams.records import Stage
+from streams.shell.gauges import Gauges, Look
+from streams.shell.health import Health, Watched
+
+logger = logging.getLogger(__name__)
+
+#: Time between two signs of life, and between two looks, in seconds.
+BEAT_S = 1.0
+LOOK_S = 5.0
+#: How long an answer of the brokers is waited for, in seconds.
+_ANSWER_S = 5.0
+
+
+class Observed(Watched, Protocol):
+    """A stage's runner as the observer sees it."""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Input topics."""
+        ...
+
+    @property
+    def stages(self) -> Mapping[int, Stage]:
+        """The state of each partition."""
+        ...
+
+    @property
+    def written_bytes(self) -> Mapping[str, int]:
+        """What was given to the brokers since the start, by topic."""
+        ...
+
+
+class Observer:
+    """Watches runners; `run` it for as long as the worker lives."""
+
+    def __init__(self, settings: KafkaSettings, gauges: Gauges, health: Health) -> None:
+        self._brokers = _Brokers(settings)
+        self._gauges = gauges
+        self._health = health
+        self._runners: list[Observed] = []
+
+    def watch(self, runner: Observed) -> None:
+        """Look at this runner too."""
+        self._runners.append(runner)
+        self._health.watch(runner)
+
+    async def run(self) -> None:
+        """Look on until cancelled."""
+        looking = asyncio.create_task(self._look_on())
+        try:
+            while True:
+                self._health.beat()
+                await asyncio.sleep(BEAT_S)
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            await self.stop()
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        await self._brokers.leave()
+
+    async def _look_on(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                # A defect of the view must not end the work.
+                logger.exception("looking at the stages failed")
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Look once."""
+        places = [
+            (runner.name, topic, partition)
+            for runner in self._runners
+            for partition in runner.stages
+            for topic in sorted(runner.topics)
+        ]
+        spans = await self._brokers.spans({(topic, partition) for _, topic, partition in places})
+        lags = {}
+        if spans is not None:
+            stages = {runner.name: runner.stages for runner in self._runners}
+            for name, topic, partition in places:
+                # Partitions can be lost while the brokers are asked.
+                stage = stages[name].get(partition)
+                if stage is not None and (topic, partition) in spans:
+                    first, end = spans[topic, partition]
+                    following = stage.positions.get(topic, -1) + 1
+                    lags[name, topic, partition] = max(0, end - max(first, following))
+            self._health.heard(sum(lags.values()))
+        self._gauges.show(
+            Look(
+                at_ms=time.time_ns() // 1_000_000,
+                lags=lags,
+                figures={
+                    (runner.name, partition): stage.figures()
+                    for runner in self._runners
+                    for partition, stage in runner.stages.items()
+                },
+                written_bytes={
+                    (runner.name, topic): count
+                    for runner in self._runners
+                    for topic, count in runner.written_bytes.items()
+                },
+                broker_up=spans is not None,
+            )
+        )
+
+
+class _Brokers:
+    """Asks where partitions begin and end, outside of any consumer group."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._consumer: Any = None
+        self._silent = False
+
+    async def spans(
+        self, places: set[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[int, int]] | None:
+        """First offset and end of each partition; none: no broker has answered in time."""
+        try:
+            spans = await asyncio.wait_for(self._spans(sorted(places)), _ANSWER_S)
+        except Exception as error:
+            if not self._silent:
+                why = str(error) or type(error).__name__
+                logger.warning("the brokers do not answer: %s", why)
+            self._silent = True
+            await self.leave()
+            return None
+        if self._silent:
+            logger.warning("the brokers answer again")
+        self._silent = False
+        return spans
+
+    async def leave(self) -> None:
+        """Disconnect; the next question connects anew."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+
+    async def _spans(
+        self, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+
+        if self._consumer is None:
+            self._consumer = AIOKafkaConsumer(
+                enable_auto_commit=False, **self._settings.aiokafka_options()
+            )
+            await self._consumer.start()
+        if not places:
+            await self._consumer.topics()  # a worker without partitions still needs its brokers
+            return {}
+        partitions = [TopicPartition(topic, number) for topic, number in places]
+        first = await self._consumer.beginning_offsets(partitions)
+        ends = await self._consumer.end_offsets(partitions)
+        return {(tp.topic, tp.partition): (first[tp], ends[tp]) for tp in partitions}

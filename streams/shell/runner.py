@@ -1,0 +1,279 @@
+"""Runs the stages of the partitions that this worker owns.
+
+A batch goes through in this order, and nothing is skipped: look whether the records follow on those applied
+last, and fetch what is missing in between; apply them to the state in memory; make the result durable
+(see `durability`); acknowledge the events, which lets Faust commit their offsets. A crash in between
+repeats: the state starts again from what is durable, and records that it knows already are passed over.
+Any error stops the worker, since the state in memory may be ahead of what is durable by then.
+
+On a rebalance the batch under way is finished first. State and rows of partitions that are gone are
+dropped, and when Faust has recovered the tables, the state of every partition is built from its rows: also
+of one that stayed, since another worker may have had it meanwhile without this one noticing.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from schemas.connection import KafkaSettings
+from streams.records import InputRecord, Stage
+from streams.shell import memory
+from streams.shell.batches import Batches, BatchLimits
+from streams.shell.durability import Applied, Durability
+from streams.shell.publisher import Publisher
+from streams.shell.reader import read_range
+from streams.shell.tables import RowTable
+from streams.shell.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+#: How often is looked whether rows are due, in seconds.
+_FLUSH_CHECK_S = 0.25
+
+#: Rows of one partition: table name to row key to row.
+Rows = Mapping[str, Mapping[str, bytes]]
+
+
+class LogWentBack(RuntimeError):
+    """An input topic ends before the place up to which it was applied."""
+
+
+class StageRunner:
+    """State per partition, fed from one Faust stream; `run` is the body of an agent."""
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        topics: Collection[str],
+        tables: Collection[RowTable],
+        publisher: Publisher,
+        durability: Durability,
+        settings: KafkaSettings,
+        build: Callable[[int, Rows], Stage],
+        limits: BatchLimits,
+        name: str = "stage",
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        """`build` makes the stage of a partition from its rows; none: it starts empty."""
+        self._app = app
+        self.topics = frozenset(topics)
+        self._tables = {table.name: table for table in tables}
+        self._publisher = publisher
+        self._durability = durability
+        self._settings = settings
+        self._build = build
+        self._batches = Batches(app, limits)
+        self._batch_under_way = asyncio.Lock()
+        self.name = name
+        self._telemetry = telemetry or Telemetry()
+        self._telemetry.begin(name, self.topics)
+        self.stages: dict[int, Stage] = {}
+        self.recovered = False
+        """All partitions that this worker owns, which may be none, have their state."""
+        self.busy_since_s: float | None = None
+        """When the batch under way began, by the monotonic clock; none: there is none."""
+        self._assigned_at_s = time.monotonic()
+        app.on_partitions_revoked.connect(self._on_revoked)
+        app.on_partitions_assigned.connect(self._on_assigned)
+        app.on_rebalance_complete.connect(self._on_recovered)
+        app.on_before_shutdown.connect(self._on_shutdown)
+
+    @property
+    def written_bytes(self) -> Mapping[str, int]:
+        """Bytes of keys and values that were given to the brokers since the start, by topic."""
+        return self._publisher.written_bytes
+
+    async def run(self, stream: Any) -> None:
+        """Apply the stream's events batch by batch; returns only by an error or a cancellation."""
+        await self._publisher.start()
+        tasks = [
+            asyncio.create_task(self._batches.pump(stream)),
+            asyncio.create_task(self._apply_batches()),
+            asyncio.create_task(self._flush_rows()),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except Exception as error:
+            # Faust would start the agent again over a state that may be ahead of what is durable.
+            logger.critical("stopping the worker: %s", error, exc_info=error)
+            await self._app.crash(error)
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._publisher.stop()
+
+    async def _apply_batches(self) -> None:
+        while True:
+            events = await self._batches.take()
+            async with self._batch_under_way:
+                await self._put_through(events)
+
+    async def _flush_rows(self) -> None:
+        """Rows become due also while nothing comes in."""
+        while True:
+            await asyncio.sleep(_FLUSH_CHECK_S)
+            async with self._batch_under_way:
+                await self._durability.flush()
+
+    async def _put_through(self, events: list[Any]) -> None:
+        began = self.busy_since_s = time.monotonic()
+        by_partition: dict[int, list[InputRecord]] = defaultdict(list)
+        for event in events:
+            # A partition that was lost meanwhile: its events come again, to its new owner.
+            if event.message.partition in self.stages:
+                by_partition[event.message.partition].append(_record(event.message))
+        batches = [
+            Applied(partition, fresh, self.stages[partition].apply(fresh))
+            for partition, records in by_partition.items()
+            if (fresh := await self._in_sequence(partition, records))
+        ]
+        await self._durability.commit(batches)
+        for event in events:
+            event.ack()
+        self.busy_since_s = None
+        self._tell(events, batches, time.monotonic() - began)
+
+    def _tell(self, events: list[Any], batches: list[Applied], seconds: float) -> None:
+        """Count what went through."""
+        telemetry, name = self._telemetry, self.name
+        telemetry.batch(name, Counter(event.message.topic for event in events), seconds)
+        for batch in batches:
+            telemetry.result(name, batch.result)
+            if (stage := self.stages.get(batch.partition)) is not None:
+                telemetry.counts(name, stage.take_counts())
+            telemetry.answered(name, batch.records)
+
+    async def _in_sequence(self, partition: int, records: list[InputRecord]) -> list[InputRecord]:
+        """The records without those applied before, and with those that Faust passed over."""
+        following = {
+            topic: offset + 1 for topic, offset in self.stages[partition].positions.items()
+        }
+        fresh: list[InputRecord] = []
+        for record in records:
+            expected = following.get(record.topic, 0)
+            if record.offset < expected:
+                continue
+            if record.offset > expected:
+                fresh += await self._missing(record.topic, partition, expected, record.offset)
+            fresh.append(record)
+            following[record.topic] = record.offset + 1
+        return fresh
+
+    async def _missing(self, topic: str, partition: int, first: int, end: int) -> list[InputRecord]:
+        """Records that should have been delivered; offsets may also hold nothing any more."""
+        entries = await read_range(self._settings, topic, partition, first, end)
+        if entries:
+            logger.warning(
+                "%s, partition %d: read %d records from offset %d that were not delivered",
+                topic,
+                partition,
+                len(entries),
+                first,
+            )
+            self._telemetry.healed(self.name, topic, len(entries))
+        return [
+            InputRecord(topic, partition, entry.offset, entry.key, entry.value, entry.timestamp_ms)
+            for entry in entries
+        ]
+
+    async def _on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
+        self.recovered = False
+        self._batches.hold()
+        async with self._batch_under_way:
+            # Its rows are in the changelog before anybody reads that.
+            await self._durability.flush(force=True)
+
+    async def _on_shutdown(self, app: Any, **_: Any) -> None:
+        """A clean end leaves nothing to redo."""
+        if app.crashed:
+            return
+        self._batches.hold()
+        async with self._batch_under_way:
+            await self._durability.flush(force=True)
+
+    async def _on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
+        self.recovered = False
+        self._assigned_at_s = time.monotonic()
+        owned = self._partitions(assigned)
+        for partition in [each for each in self.stages if each not in owned]:
+            del self.stages[partition]
+            self._durability.close(partition)
+        for table in self._tables.values():
+            # Standby copies are assigned under the changelog's own name.
+            copies = {tp.partition for tp in assigned if tp.topic == table.changelog}
+            table.keep_only(owned | copies)
+
+    async def _on_recovered(self, app: Any, **_: Any) -> None:
+        owned = self._partitions(self._app.assignor.assigned_actives())
+        rows = {name: table.rows(owned) for name, table in self._tables.items()}
+        with memory.lasting():
+            for partition in sorted(owned):
+                found = {name: rows[name][partition] for name in rows}
+                self.stages[partition] = self._build(
+                    partition, await self._durability.open(partition, found)
+                )
+                await asyncio.sleep(0)  # heartbeats go on between large partitions
+        await self._check_positions()
+        await self._seek()
+        self._telemetry.recovered(
+            self.name,
+            len(owned),
+            sum(len(rows[name][partition]) for name in rows for partition in owned),
+            time.monotonic() - self._assigned_at_s,
+        )
+        self.recovered = True
+        self._batches.release()
+
+    async def _seek(self) -> None:
+        """Let Faust's consumer go on from what was applied.
+
+        Faust seeks to committed offsets after this, and to nothing where there are none: what it had
+        fetched and thrown away on the rebalance would then never come again. A commit that is behind
+        repeats records, one that is ahead leaves a gap, and both are seen when records come in.
+        """
+        for tp in self._app.assignor.assigned_actives():
+            if tp.topic in self.topics:
+                position = self.stages[tp.partition].positions.get(tp.topic, -1)
+                await self._app.consumer.seek(tp, position + 1)
+
+    async def _check_positions(self) -> None:
+        """Every input topic must still hold what was applied, or offsets mean something else now."""
+        places = {
+            tp: self.stages[tp.partition].positions.get(tp.topic, -1)
+            for tp in self._app.assignor.assigned_actives()
+            if tp.topic in self.topics
+        }
+        ends = await self._app.consumer.highwaters(*places) if places else {}
+        holding = (*self._durability.topics, *(each.changelog for each in self._tables.values()))
+        for tp, position in places.items():
+            end = ends.get(tp) or 0
+            if position >= end:
+                raise LogWentBack(
+                    f"topic {tp.topic}, partition {tp.partition} ends at offset {end}, but was applied "
+                    f"up to {position}: the topic was deleted and made again, or the broker has lost "
+                    f"its end. New records would be taken for ones applied before. Stop all workers and "
+                    f"delete the topics {', '.join(holding)}, which starts the tables empty."
+                )
+
+    def _partitions(self, assigned: Any) -> set[int]:
+        return {tp.partition for tp in assigned if tp.topic in self.topics}
+
+
+def _record(message: Any) -> InputRecord:
+    return InputRecord(
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        key=message.key,
+        value=message.value,
+        # Faust turns Kafka's milliseconds into seconds.
+        timestamp_ms=round(message.timestamp * 1_000) if message.timestamp is not None else -1,
+    )

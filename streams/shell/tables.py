@@ -1,0 +1,82 @@
+"""Tables of raw rows: recovered by Faust, written by us.
+
+Faust recovers a table from its changelog but logs a row that it cannot decode as a warning and goes on
+without it, and its own writes cost a message each. So keys and values are plain bytes to Faust, which
+then has nothing to decode; the stage reads the rows and refuses what it cannot read. Changes are written
+to the changelog by `Publisher.write_rows` and, once acknowledged, to the local copy by `store`.
+
+A row's key begins with its partition and a slash, so rows of a lost partition can be told and dropped.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import faust
+
+from schemas.connection import APP_ID
+from streams.records import DamagedTable, RowChange
+
+
+class _NamedTable(faust.Table[bytes, bytes]):
+    """A table whose changelog has the same name in every app, whichever stages a worker runs."""
+
+    def _changelog_topic_name(self) -> str:
+        return f"{APP_ID}-{self.name}-changelog"
+
+
+class RowTable:
+    """One Faust table whose rows are bytes."""
+
+    def __init__(self, app: Any, name: str, partitions: int) -> None:
+        """Declare the table; before the app starts."""
+        self.name = name
+        # In memory whatever the app's default is: the stage holds the same content in its own form,
+        # and a store on disk would survive a worker that lost the partition in between.
+        table = _NamedTable(
+            app,
+            name=name,
+            key_type=bytes,
+            value_type=bytes,
+            partitions=partitions,
+            store="memory://",
+        )
+        self._table = app.tables.add(table)
+
+    @property
+    def changelog(self) -> str:
+        """Name of the changelog topic."""
+        return str(self._table.changelog_topic.get_topic_name())
+
+    def rows(self, partitions: Collection[int]) -> dict[int, dict[str, bytes]]:
+        """The rows of these partitions by their keys; raises DamagedTable at a key without one."""
+        found: dict[int, dict[str, bytes]] = {partition: {} for partition in partitions}
+        for raw, value in self._table.data.items():
+            partition, key = self._place(raw)
+            if partition in found:
+                found[partition][key] = value
+        return found
+
+    def store(self, changes: Iterable[RowChange]) -> None:
+        """Take acknowledged changes into the local copy."""
+        data = self._table.data
+        for change in changes:
+            if change.value is None:
+                data.pop(change.key.encode(), None)
+            else:
+                # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
+                data[change.key.encode()] = bytes(memoryview(change.value))
+
+    def keep_only(self, partitions: Collection[int]) -> None:
+        """Drop the rows of all other partitions: somebody else writes them now."""
+        data = self._table.data
+        for raw in [raw for raw in data if self._place(raw)[0] not in partitions]:
+            del data[raw]
+
+    def _place(self, raw: bytes) -> tuple[int, str]:
+        try:
+            key = raw.decode()
+            return int(key.partition("/")[0]), key
+        except (AttributeError, ValueError):
+            raise DamagedTable(
+                self.name, repr(raw), "the key does not begin with a partition"
+            ) from None

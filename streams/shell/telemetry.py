@@ -1,0 +1,179 @@
+"""What a worker counts of itself, for Prometheus.
+
+The registry is an argument, so that tests and several workers in one process do not share figures. Names
+follow Prometheus' conventions: units last, counters end in `_total`. Every label has few values: stages,
+topics, tables, categories, outcomes, filters. What is looked at now and then instead of counted as it
+happens is in `gauges`.
+"""
+
+import time
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+
+from schemas.refusals import Category
+from streams.observation import Counts
+from streams.records import InputRecord, StageResult
+
+#: Topic whose records wait for an answer.
+REQUESTS = "scheduling-requests"
+
+_RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+_LATENCY_SECONDS = (*_SECONDS, 10, 30, 60, 300)
+_WAIT_SECONDS = (0, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
+_RECOVERY_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300)
+
+
+class Telemetry:
+    """Counters of one worker; `stage` is aggregate or cluster."""
+
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, wall_clock: bool = True
+    ) -> None:
+        """Make all metrics, so that each is there before anything has happened.
+
+        `registry`: none is one of its own, which nobody scrapes. `wall_clock`: records carry the time of
+        this clock; otherwise latencies would compare two times that have nothing to do with each other,
+        and are not counted.
+        """
+        self.registry = registry = registry or CollectorRegistry()
+        self._wall_clock = wall_clock
+        ProcessCollector(registry=registry)
+        build = Info("loadstream_build", "The version that runs.", registry=registry)
+        build.info({"version": _version()})
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"loadstream_{name}", text, ["stage", *labels], registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(
+                f"loadstream_{name}", text, ["stage"], buckets=buckets, registry=registry
+            )
+
+        self._records = counter("records", "Input records taken in.", "topic")
+        self._results = counter("results", "Input records by what they came to.", "result")
+        self._outputs = counter("outputs", "Records published.", "topic")
+        self._decisions = counter(
+            "decisions",
+            "Placement decisions; reason is the filter that refused most nodes, for those that wait.",
+            "outcome",
+            "reason",
+        )
+        self._dead = counter(
+            "dead_letters",
+            "Records that could not be read or were refused, by the topic that they came from.",
+            "topic",
+            "category",
+        )
+        self._rows = counter("table_rows", "Table rows changed.", "table")
+        self._healed = counter(
+            "healed_records", "Records that were not delivered and had to be read.", "topic"
+        )
+        self._batch = histogram("batch_records", "Records in a batch.", _RECORDS)
+        self._seconds = histogram(
+            "batch_seconds", "Time from taking a batch to its acknowledgement.", _SECONDS
+        )
+        self._latency = histogram(
+            "decision_latency_seconds",
+            "Time from the timestamp of a request's record until its decision is durable and published.",
+            _LATENCY_SECONDS,
+        )
+        self._wait = histogram(
+            "placement_wait_seconds",
+            "For pods that were given a node: time in the log since they asked for one.",
+            _WAIT_SECONDS,
+        )
+        self._recovery = histogram(
+            "recovery_seconds",
+            "Time from the assignment of partitions until they are worked on.",
+            _RECOVERY_SECONDS,
+        )
+        self._recovered_rows = Gauge(
+            "loadstream_recovered_rows",
+            "Table rows that the last recovery began from.",
+            ["stage"],
+            registry=registry,
+        )
+        self._partitions = Gauge(
+            "loadstream_partitions", "Partitions owned.", ["stage"], registry=registry
+        )
+
+    def begin(self, stage: str, topics: Iterable[str]) -> None:
+        """There is this stage, which reads these topics.
+
+        Its counters begin at 0 instead of with their first event, which Prometheus would not see rise.
+        """
+        for topic in topics:
+            self._records.labels(stage, topic)
+            self._healed.labels(stage, topic)
+            for category in get_args(Category):
+                self._dead.labels(stage, topic, category)
+            if topic == REQUESTS:
+                self._latency.labels(stage)
+                self._wait.labels(stage)
+        for each in (self._batch, self._seconds, self._recovery, self._partitions):
+            each.labels(stage)
+
+    def batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
+        """A batch went through."""
+        for topic, count in by_topic.items():
+            self._records.labels(stage, topic).inc(count)
+        self._batch.labels(stage).observe(sum(by_topic.values()))
+        self._seconds.labels(stage).observe(seconds)
+
+    def result(self, stage: str, result: StageResult) -> None:
+        """What a batch came to for one partition."""
+        for topic, count in Tally(output.topic for output in result.outputs).items():
+            self._outputs.labels(stage, topic).inc(count)
+        for table, count in Tally(row.table for row in result.rows).items():
+            self._rows.labels(stage, table).inc(count)
+
+    def counts(self, stage: str, counts: Counts) -> None:
+        """What a stage says that it did."""
+        for result, count in counts.results.items():
+            self._results.labels(stage, result).inc(count)
+        for (topic, category), count in counts.refused.items():
+            self._dead.labels(stage, topic, category).inc(count)
+        for (outcome, reason), count in counts.decided.items():
+            self._decisions.labels(stage, outcome, reason).inc(count)
+        wait = self._wait.labels(stage)
+        for seconds, count in counts.waits_s.items():
+            for _ in range(count):
+                wait.observe(seconds)
+
+    def answered(self, stage: str, records: Iterable[InputRecord]) -> None:
+        """What these records have caused is durable and published."""
+        if not self._wall_clock:
+            return
+        now_ms = time.time_ns() / 1_000_000
+        asked_at_ms = [
+            record.timestamp_ms
+            for record in records
+            if record.topic == REQUESTS and record.timestamp_ms >= 0
+        ]
+        if asked_at_ms:
+            latency = self._latency.labels(stage)
+            for at_ms in asked_at_ms:
+                # A producer's clock may be ahead.
+                latency.observe(max(0.0, now_ms - at_ms) / 1000)
+
+    def healed(self, stage: str, topic: str, records: int) -> None:
+        """Records were missing in the stream and have been read."""
+        self._healed.labels(stage, topic).inc(records)
+
+    def recovered(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
+        """The worker has these partitions now, put together from so many rows."""
+        self._partitions.labels(stage).set(partitions)
+        self._recovered_rows.labels(stage).set(rows)
+        self._recovery.labels(stage).observe(seconds)
+
+
+def _version() -> str:
+    try:
+        return version("loadstream")
+    except PackageNotFoundError:
+        return "unknown"

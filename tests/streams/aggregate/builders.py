@@ -1,0 +1,134 @@
+"""Samples, records and stages for tests, and what a table makes of row changes."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from schemas.codec import decode
+from schemas.metrics import NodeMetric
+from schemas.partitions import partition_for
+from schemas.usage import NodeUsage
+from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
+from streams.aggregate.restore import restore
+from streams.aggregate.stage import AggregateStage
+from streams.records import InputRecord, OutputRecord, RowChange
+
+#: A time of which nothing is special.
+T0 = 1_700_000_000_000
+SECOND = 1_000
+MINUTE = 60_000
+
+#: Windows so short that a test fills them with a few samples.
+QUICK = CollectPolicy(
+    average_ms=60 * SECOND, report_ms=30 * SECOND, durations_ms=(40 * SECOND, 120 * SECOND)
+)
+QUICK_COLLECTING = Collecting(QUICK)
+
+
+def sample(
+    at_ms: int,
+    cpu: int = 1_000,
+    node: str = "n0",
+    cluster: str = "c",
+    **fields: Any,
+) -> dict[str, Any]:
+    """A usage sample as its producer writes it; `fields` are added or replace."""
+    return {
+        "schema_version": 1,
+        "cluster": cluster,
+        "node": node,
+        "sampled_at_ms": at_ms,
+        "usage": {"cpu": cpu},
+        **fields,
+    }
+
+
+def pod(name: str, cpu: int, uid: str | None = None, **fields: Any) -> dict[str, Any]:
+    """Usage of a pod in namespace `default`."""
+    return {
+        "namespace": "default",
+        "name": name,
+        "uid": uid or f"uid-{name}",
+        "usage": {"cpu": cpu},
+        **fields,
+    }
+
+
+class Log:
+    """One partition of `node-usage`, as producers fill it; the only partition unless said."""
+
+    def __init__(self, partition: int = 0, partitions: int = 1) -> None:
+        self.partition = partition
+        self.partitions = partitions
+        self.records: list[InputRecord] = []
+
+    def add(self, *samples: Mapping[str, Any]) -> list[InputRecord]:
+        """Append samples, each written at its own time; answers with their records."""
+        return [
+            self.add_raw(
+                f"{each['cluster']}/{each['node']}".encode(),
+                orjson.dumps(each),
+                int(each["sampled_at_ms"]),
+            )
+            for each in samples
+        ]
+
+    def add_raw(
+        self, key: bytes | None, value: bytes | None, timestamp_ms: int = T0
+    ) -> InputRecord:
+        """Append a record of any content."""
+        record = InputRecord(
+            "node-usage", self.partition, len(self.records), key, value, timestamp_ms
+        )
+        self.records.append(record)
+        return record
+
+
+def stage(
+    table: Mapping[str, bytes] | None = None,
+    collecting: Collecting = QUICK_COLLECTING,
+    limits: AggregateLimits | None = None,
+    partition: int = 0,
+    partitions: int = 1,
+) -> AggregateStage:
+    """The stage of a partition, from the rows of a table."""
+    state = restore(partition, table or {}, collecting)
+    return AggregateStage(state, partitions, limits or AggregateLimits())
+
+
+def store(table: dict[str, bytes], changes: Iterable[RowChange]) -> None:
+    """Take row changes into a table."""
+    for change in changes:
+        assert change.table == "node_percentiles"
+        if change.value is None:
+            table.pop(change.key, None)
+        else:
+            table[change.key] = change.value
+
+
+def metrics(outputs: Iterable[OutputRecord]) -> list[NodeMetric]:
+    """The metrics that a stage has emitted; each is a valid message under its cluster's key."""
+    found = []
+    for output in outputs:
+        assert output.topic == "node-metrics"
+        metric = decode("node-metrics", output.value)
+        assert isinstance(metric, NodeMetric), metric
+        assert output.key == metric.cluster
+        found.append(metric)
+    return found
+
+
+def read(raw: Mapping[str, Any]) -> NodeUsage:
+    """The message of a sample."""
+    message = decode("node-usage", orjson.dumps(raw))
+    assert isinstance(message, NodeUsage), message
+    return message
+
+
+def node_in(partition: int, partitions: int, cluster: str = "c") -> str:
+    """A node whose records belong into this partition."""
+    for number in range(10_000):
+        if partition_for(f"{cluster}/n{number}".encode(), partitions) == partition:
+            return f"n{number}"
+    raise AssertionError("no such node")

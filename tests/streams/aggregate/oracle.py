@@ -1,0 +1,151 @@
+"""The same figures, computed as the rules read, from a plain list of samples.
+
+No arrays, no windows that slide, nothing that is kept from one report to the next: slow and easy to
+check by eye.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
+from schemas.usage import MemoryReadings, NodeUsage
+from streams.aggregate.collect import Collecting, CollectPolicy
+
+Amounts = dict[str, int]
+
+
+def amounts(usage: Amounts, memory: MemoryReadings | None, policy: CollectPolicy) -> Amounts:
+    """Usage with the memory reading that the policy picks."""
+    picked = getattr(memory, policy.memory_field) if memory else None
+    return dict(usage) if picked is None else {**usage, "memory": picked}
+
+
+@dataclass
+class Point:
+    """What a sample comes to."""
+
+    at_ms: int
+    usage: Amounts
+    system: Amounts
+    pods: list[tuple[tuple[str, str], str, str, Amounts]]
+    """Name, uid, class, amounts; the namespace of a host application is empty."""
+
+
+def point(sample: NodeUsage, policy: CollectPolicy) -> Point:
+    """The figures of one sample."""
+    usage = amounts(sample.usage, sample.memory, policy)
+    pods = [
+        ((p.namespace, p.name), p.uid, p.priority_class, amounts(p.usage, p.memory, policy))
+        for p in sample.pods
+    ] + [
+        (("", a.name), "", a.priority_class, amounts(a.usage, a.memory, policy))
+        for a in sample.host_applications
+    ]
+    system = sample.system_usage
+    if system is None:
+        system = {
+            resource: max(amount - sum(each.get(resource, 0) for *_, each in pods), 0)
+            for resource, amount in usage.items()
+        }
+    return Point(sample.sampled_at_ms, usage, dict(system), pods)
+
+
+@dataclass
+class NaiveNode:
+    """Samples of one node."""
+
+    points: list[Point] = field(default_factory=list)
+    anchor_ms: int | None = None
+
+    def take(self, sample: NodeUsage, collecting: Collecting) -> NodeMetric | None:
+        """Take in a sample; answers with the metric that it causes."""
+        policy = collecting.of_pool(sample.pool)
+        new = point(sample, policy)
+        if self.points:
+            newest_ms = max(each.at_ms for each in self.points)
+            too_old = new.at_ms < newest_ms - collecting.horizon_ms
+            if too_old or new.at_ms in {each.at_ms for each in self.points}:
+                return None
+        self.points.append(new)
+        if self.anchor_ms is None:
+            self.anchor_ms = new.at_ms
+        newest_ms = max(each.at_ms for each in self.points)
+        if new.at_ms != newest_ms or new.at_ms < self.anchor_ms + policy.report_ms:
+            return None
+        self.anchor_ms = new.at_ms
+        return self._metric(sample, policy, newest_ms)
+
+    def _since(self, time_ms: int) -> list[Point]:
+        points = [each for each in self.points if each.at_ms >= time_ms]
+        return sorted(points, key=lambda each: each.at_ms)
+
+    def _metric(self, sample: NodeUsage, policy: CollectPolicy, newest_ms: int) -> NodeMetric:
+        recent = self._since(newest_ms - policy.average_ms)
+        pods = list(_pods(recent))
+        windows = {each: self._since(newest_ms - each) for each in policy.durations_ms}
+        return NodeMetric(
+            cluster=sample.cluster,
+            node=sample.node,
+            updated_at_ms=newest_ms,
+            report_interval_ms=policy.report_ms,
+            usage=_means(each.usage for each in recent),
+            system_usage=_means(each.system for each in recent),
+            aggregated=tuple(_aggregates(windows, "usage")),
+            aggregated_system=tuple(_aggregates(windows, "system")),
+            pods=tuple(
+                PodMetric(namespace=namespace, name=name, usage=usage, priority_class=of)
+                for namespace, name, of, usage in pods
+                if namespace
+            ),
+            host_applications=tuple(
+                HostApplicationMetric(name=name, usage=usage, priority_class=of)
+                for namespace, name, of, usage in pods
+                if not namespace
+            ),
+            samples=len(recent),
+        )
+
+
+def _values(maps: Iterable[Amounts]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for each in maps:
+        for resource, amount in each.items():
+            found.setdefault(resource, []).append(amount)
+    return found
+
+
+def _means(maps: Iterable[Amounts]) -> Amounts:
+    return {name: sum(values) // len(values) for name, values in _values(maps).items()}
+
+
+def _aggregates(windows: dict[int, list[Point]], part: str) -> Iterator[AggregatedUsage]:
+    for duration_ms, points in windows.items():
+        usage: dict[Any, Amounts] = {}
+        for resource in {name for each in points for name in getattr(each, part)}:
+            having = [each for each in points if resource in getattr(each, part)]
+            if (having[-1].at_ms - having[0].at_ms) * 2 < duration_ms:
+                continue
+            values = sorted(getattr(each, part)[resource] for each in having)
+            usage.setdefault("avg", {})[resource] = sum(values) // len(values)
+            for percent in (50, 90, 95, 99):
+                rank = max(len(values) * percent // 100 - 1, 0)
+                usage.setdefault(f"p{percent}", {})[resource] = values[rank]
+        if usage:
+            yield AggregatedUsage(duration_ms=duration_ms, usage=usage)
+
+
+def _pods(points: list[Point]) -> Iterator[tuple[str, str, str, Amounts]]:
+    last: dict[tuple[str, str], tuple[str, str]] = {}
+    for each in points:
+        for name, uid, of, _ in each.pods:
+            last[name] = (uid, of)
+    for name, (uid, of) in sorted(last.items()):
+        usage = _means(
+            given
+            for each in points
+            for other, other_uid, _, given in each.pods
+            if (other, other_uid) == (name, uid)
+        )
+        if usage:
+            yield *name, of, usage

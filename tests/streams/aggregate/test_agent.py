@@ -1,0 +1,145 @@
+"""The aggregate stage in workers of its own, on the embedded broker and on a real Kafka."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka.admin import create_topics
+from connectors.kafka.client import connect
+from connectors.kafka.topics import expected_topics
+from schemas.topics import PARTITIONS_DEFAULT
+from schemas.usage import NodeUsage
+from tests.conftest import RunningBroker, delete_topic
+from tests.streams.aggregate.builders import MINUTE, SECOND, T0, pod, read, sample
+from tests.streams.aggregate.observer import CHANGELOG, AggregateWorker, Observer, observer
+
+NODES = 12
+
+pytestmark = pytest.mark.timeout(400)
+
+
+def minutes(first: int, end: int) -> list[NodeUsage]:
+    """Samples of all nodes every ten seconds, from one minute to another, as time goes on."""
+    return [
+        read(
+            sample(
+                T0 + at_ms,
+                node=f"n{node}",
+                usage={"cpu": 1_000 + at_ms // SECOND * (node + 1) % 977, "memory": 2**30 + at_ms},
+                pods=[pod(f"p{index}", (at_ms // SECOND + index) % 97) for index in range(5)],
+            )
+        )
+        for at_ms in range(first * MINUTE, end * MINUTE, 10 * SECOND)
+        for node in range(NODES)
+    ]
+
+
+async def settled(kafka: Observer, *workers: AggregateWorker) -> None:
+    """Everything sent so far is applied and its rows are written."""
+    await kafka.until(lambda: kafka.applied() == kafka.sent, *workers)
+
+
+def assert_complete(kafka: Observer, times_each: int | None = None) -> None:
+    """All that the pure stage says was published, and nothing else; copies are the same bytes."""
+    expected = Counter(
+        (each.topic, each.key, each.value) for each in kafka.expected(PARTITIONS_DEFAULT)
+    )
+    published = kafka.published()
+    assert set(published) == set(expected)
+    if times_each is not None:
+        assert set(published.values()) == {times_each}
+
+
+async def test_a_killed_worker_goes_on_with_the_windows_that_it_had(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    async with observer(broker.settings) as kafka:
+        with AggregateWorker(broker.settings, tmp_path) as worker:
+            await kafka.send(minutes(0, 18))
+            await settled(kafka, worker)
+            worker.kill()
+            await kafka.send(minutes(18, 36))
+            worker.start()
+            await settled(kafka, worker)
+            await kafka.until(lambda: len(kafka.published()) == NODES * 35, worker)
+            # What was settled when the worker was killed was not published again.
+            assert_complete(kafka, times_each=1)
+            windows = {value.count(b'"duration_ms":1800000') for _, _, value in kafka.published()}
+            assert windows == {0, 2}, "some metrics reach back over the restart"
+
+
+async def test_a_worker_that_is_killed_again_and_again_loses_nothing(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    async with observer(broker.settings) as kafka:
+        with AggregateWorker(broker.settings, tmp_path) as worker:
+            for minute in range(0, 12, 4):
+                await kafka.send(minutes(minute, minute + 4))
+                enough = kafka.applied() + NODES
+                await kafka.until(lambda least=enough: kafka.applied() >= least, worker)  # type: ignore[misc]
+                worker.kill()
+                worker.start()
+            await settled(kafka, worker)
+            await kafka.until(lambda: len(kafka.published()) >= NODES * 11, worker)
+            assert_complete(kafka)
+
+
+@pytest.mark.kafka
+async def test_another_worker_takes_over_with_the_windows_of_the_first(
+    clean_kafka: RunningBroker, tmp_path: Path
+) -> None:
+    """On a real Kafka alone: a group of two is more than the embedded broker can do."""
+    broker = clean_kafka
+    async with observer(broker.settings) as kafka:
+        with AggregateWorker(broker.settings, tmp_path / "one") as one:
+            await kafka.send(minutes(0, 6))
+            await settled(kafka, one)
+            with AggregateWorker(broker.settings, tmp_path / "two") as two:
+                await kafka.until(lambda: "Worker ready" in two.log(), one, two)
+                await kafka.send(minutes(6, 12))
+                await settled(kafka, one, two)
+                one.kill()
+                await kafka.send(minutes(12, 18))
+                await settled(kafka, two)
+                await kafka.until(lambda: len(kafka.published()) >= NODES * 17, two)
+                assert_complete(kafka)
+
+
+async def test_a_row_that_cannot_be_read_stops_the_worker_which_names_it(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    async with observer(broker.settings) as kafka:
+        with AggregateWorker(broker.settings, tmp_path) as worker:
+            await kafka.send(minutes(0, 2))
+            await settled(kafka, worker)
+            worker.kill()
+            record = next(
+                each for each in kafka.records[CHANGELOG] if each.key.endswith(b"/node/c/n0")
+            )
+            await kafka.write_row(record.partition, record.key.decode(), b'{"kind":"node"}')
+            worker.start()
+            assert worker.wait() != 0
+            log = (tmp_path / "worker.log").read_text()
+            assert f"table node_percentiles, row {record.key.decode()}: " in log
+
+
+@pytest.mark.kafka
+async def test_an_input_topic_that_was_made_again_stops_the_worker(
+    clean_kafka: RunningBroker, tmp_path: Path
+) -> None:
+    """Its new records would otherwise pass for ones applied before, and be left out silently."""
+    settings = clean_kafka.settings
+    with AggregateWorker(settings, tmp_path) as worker:
+        async with observer(settings) as kafka:
+            await kafka.send(minutes(0, 1))
+            await settled(kafka, worker)
+            worker.kill()
+        connection = connect(settings)
+        delete_topic(connection, "node-usage")
+        create_topics(connection, expected_topics(settings))
+        worker.start()
+        assert worker.wait() != 0
+        log = (tmp_path / "worker.log").read_text()
+        assert "topic node-usage, partition" in log
+        assert "ends at offset 0, but was applied up to" in log

@@ -1,0 +1,41 @@
+from schemas.policy import read_policy
+from streams.aggregate.collect import Collecting, CollectPolicy
+
+DOCUMENT = """
+collect:
+  metricAggregateDurationSeconds: 120
+  metricMemoryCollectPolicy: usageWithPageCache
+  pools:
+    - name: slow
+      metricReportIntervalSeconds: 300
+      metricAggregatePolicy:
+        durations: [1h]
+    - name: hot
+      metricMemoryCollectPolicy: usageWithHotPageCache
+"""
+
+
+def test_defaults_are_koordinators() -> None:
+    assert Collecting.of(read_policy("").collect) == Collecting()
+    assert CollectPolicy() == CollectPolicy(
+        300_000, 60_000, (300_000, 600_000, 1_800_000), "usage_without_page_cache_bytes"
+    )
+
+
+def test_a_pool_inherits_what_it_does_not_give() -> None:
+    collecting = Collecting.of(read_policy(DOCUMENT).collect)
+    durations_ms = (300_000, 600_000, 1_800_000)
+    with_cache, hot = "usage_with_page_cache_bytes", "usage_with_hot_page_cache_bytes"
+    assert collecting.of_pool(None) == CollectPolicy(120_000, 60_000, durations_ms, with_cache)
+    assert collecting.of_pool("slow") == CollectPolicy(120_000, 300_000, (3_600_000,), with_cache)
+    assert collecting.of_pool("hot") == CollectPolicy(120_000, 60_000, durations_ms, hot)
+    assert collecting.of_pool("unknown") == collecting.of_pool(None)
+
+
+def test_samples_are_kept_for_the_longest_window_of_any_pool() -> None:
+    collecting = Collecting.of(read_policy(DOCUMENT).collect)
+    assert collecting.horizon_ms == 3_600_000
+    assert collecting.average_horizon_ms == 120_000
+    assert (
+        Collecting(CollectPolicy(average_ms=900_000, durations_ms=(60_000,))).horizon_ms == 900_000
+    )

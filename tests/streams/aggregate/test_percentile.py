@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.aggregate.percentile import (
+    counts,
+    means,
+    measured,
+    nearest_rank,
+    percentiles,
+    spans,
+    sums,
+)
+
+PERCENTS = (50, 90, 95, 99)
+VALUES = st.one_of(st.integers(-1, 20), st.sampled_from([0, 2**40, 2**62, 2**63 - 1]))
+TABLES = st.integers(1, 3).flatmap(
+    lambda width: st.lists(st.lists(VALUES, min_size=width, max_size=width), min_size=1)
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks"),
+    [
+        (1, [0, 0, 0, 0]),
+        (5, [1, 3, 3, 3]),
+        (10, [4, 8, 8, 8]),
+        (20, [9, 17, 18, 18]),
+        (60, [29, 53, 56, 58]),
+        (300, [149, 269, 284, 296]),
+    ],
+)
+def test_the_rank_is_koordinators(count: int, ranks: list[int]) -> None:
+    assert [nearest_rank(count, percent) for percent in PERCENTS] == ranks
+
+
+def test_percentiles_of_1_to_300_are_measured_values() -> None:
+    values = np.random.default_rng(7).permutation(np.arange(1, 301)).reshape(-1, 1)
+    assert percentiles(values, PERCENTS) == [[150, 270, 285, 297]]
+
+
+def test_a_rank_is_right_where_floating_point_is_not() -> None:
+    assert int(100 * 0.29) - 1 == 27
+    assert nearest_rank(100, 29) == 28
+
+
+def known(table: list[list[int]]) -> list[list[int]]:
+    return [[value for value in column if value >= 0] for column in zip(*table, strict=True)]
+
+
+@given(TABLES)
+def test_figures_are_those_of_the_known_values_alone(table: list[list[int]]) -> None:
+    values = np.array(table, dtype=np.int64)
+    columns = known(table)
+    assert counts(values)[0] == [len(column) for column in columns]
+    assert sums(values)[0] == [sum(column) for column in columns]
+    assert means(values) == [sum(column) // len(column) if column else None for column in columns]
+    assert measured(values) == [index for index, column in enumerate(columns) if column]
+    expected = [
+        [sorted(column)[max(len(column) * percent // 100 - 1, 0)] for percent in PERCENTS]
+        if column
+        else None
+        for column in columns
+    ]
+    assert percentiles(values, PERCENTS) == expected
+
+
+@given(TABLES, st.data())
+def test_sums_of_runs_are_those_of_their_samples(
+    table: list[list[int]], data: st.DataObject
+) -> None:
+    starts = sorted({0, *data.draw(st.lists(st.integers(0, len(table) - 1)))})
+    values = np.array(table, dtype=np.int64)
+    runs = [table[a:b] for a, b in zip(starts, [*starts[1:], len(table)], strict=True)]
+    assert sums(values, starts) == [[sum(column) for column in known(run)] for run in runs]
+    assert counts(values, starts) == [[len(column) for column in known(run)] for run in runs]
+
+
+@given(TABLES)
+def test_a_span_is_from_the_first_to_the_last_known_value(table: list[list[int]]) -> None:
+    times = [10 * index for index in range(len(table))]
+    expected = []
+    for column in zip(*table, strict=True):
+        at = [time for time, value in zip(times, column, strict=True) if value >= 0]
+        expected.append(at[-1] - at[0] if at else 0)
+    assert spans(np.array(times), np.array(table, dtype=np.int64)) == expected
+
+
+def test_no_samples_give_no_figures() -> None:
+    nothing = np.empty((0, 2), dtype=np.int64)
+    assert means(nothing) == [None, None]
+    assert percentiles(nothing, PERCENTS) == [None, None]
+    assert spans(np.empty(0, dtype=np.int64), nothing) == [0, 0]

@@ -1,0 +1,293 @@
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.codec import decode_as, encode
+from schemas.percentiles import NodePercentilesRow
+from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
+from streams.aggregate.node import NodeState
+from streams.aggregate.stage import AggregateStage
+from streams.records import DamagedTable, OutputRecord
+from tests.streams.aggregate.builders import (
+    MINUTE,
+    QUICK,
+    SECOND,
+    T0,
+    Log,
+    metrics,
+    pod,
+    sample,
+    stage,
+    store,
+)
+from tests.streams.aggregate.histories import batches, histories
+
+#: Limits that short histories reach.
+TIGHT = AggregateLimits(
+    forget_after_ms=5 * MINUTE,
+    sweep_records=3,
+    samples_per_node=8,
+    resources_per_node=3,
+    pods_per_node=5,
+)
+SWEEP = AggregateLimits().sweep_records
+POLICIES = Collecting(QUICK, {"slow": CollectPolicy(60_000, 90_000, (120_000,))})
+
+
+def node_content(node: NodeState) -> Any:
+    """What counts of a node, whatever numbers and columns it is kept under."""
+    newest_ms = node.newest_ms
+    assert newest_ms is not None
+    start = node.samples.index(newest_ms - POLICIES.horizon_ms)
+    names = {number: member for member, number in node.pods.members.items()}
+
+    def amounts(figures: list[int]) -> dict[str, int]:
+        pairs = zip(node.samples.resources, figures, strict=True)
+        return {resource: figure for resource, figure in pairs if figure >= 0}
+
+    samples = [
+        (time_ms, node.samples.digest_at(time_ms), amounts(line[0::2]), amounts(line[1::2]))
+        for time_ms, line in zip(
+            node.samples.times[start:].tolist(), node.samples.figures(start).tolist(), strict=True
+        )
+    ]
+    pods = [
+        (time_ms, [(names[line[0]], amounts(line[1:])) for line in matrix.tolist()])
+        for time_ms, _, matrix in node.pods.since(newest_ms - POLICIES.average_horizon_ms)
+    ]
+    return node.since_offset, node.anchor_ms, samples, pods
+
+
+def content(of: AggregateStage) -> Any:
+    """The state as far as it decides what comes next."""
+    state = of.state
+    nodes = {name: node_content(node) for name, node in state.nodes.items()}
+    return state.position, state.since_sweep, state.clock.heard_ms, nodes
+
+
+def emitted(result: Any) -> list[OutputRecord]:
+    return [*result.outputs, *result.dead_letters]
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_restart_between_any_two_batches_changes_nothing(data: st.DataObject) -> None:
+    records = data.draw(histories())
+    without, table = stage(collecting=POLICIES, limits=TIGHT), dict[str, bytes]()
+    for batch in data.draw(batches(records)):
+        expected = without.apply(batch)
+        restarted = stage(table, POLICIES, TIGHT)
+        result = restarted.apply(batch)
+        assert emitted(result) == emitted(expected)
+        store(table, result.rows)
+        assert content(stage(table, POLICIES, TIGHT)) == content(restarted) == content(without)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_crash_while_rows_are_written_changes_nothing(data: st.DataObject) -> None:
+    """Rows reach the changelog in their order; a crash keeps any number of the first of them."""
+    records = data.draw(histories())
+    without, table = stage(collecting=POLICIES, limits=TIGHT), dict[str, bytes]()
+    running = stage(table, POLICIES, TIGHT)
+    done = 0
+    for batch in data.draw(batches(records)):
+        expected = emitted(without.apply(batch))
+        if data.draw(st.booleans()):
+            crashed = running.apply(batch).rows
+            store(table, crashed[: data.draw(st.integers(0, len(crashed)))])
+            running = stage(table, POLICIES, TIGHT)
+            again = running.positions.get("node-usage", -1) < batch[-1].offset
+            result = running.apply(records[done : batch[-1].offset + 1])
+            assert emitted(result) == (expected if again else [])
+        else:
+            result = running.apply(batch)
+            assert emitted(result) == expected
+        store(table, result.rows)
+        done = batch[-1].offset + 1
+        assert content(running) == content(without)
+    assert content(stage(table, POLICIES, TIGHT)) == content(without)
+
+
+def many(log: Log, count: int, nodes: int = 3) -> dict[str, bytes]:
+    """A table after so many samples of each node, one a second, with pods."""
+    table: dict[str, bytes] = {}
+    subject = stage()
+    for at in range(count):
+        pods = [pod(f"p{index}", index) for index in range(5)]
+        samples = (sample(T0 + at * SECOND, node=f"n{each}", pods=pods) for each in range(nodes))
+        store(table, subject.apply(log.add(*samples)).rows)
+    return table
+
+
+def test_what_is_written_grows_with_new_samples_and_not_with_the_window() -> None:
+    log, subject, table = Log(), stage(), dict[str, bytes]()
+    written = []
+    for at in range(1_200):
+        pods = [pod(f"p{index}", index) for index in range(5)]
+        rows = subject.apply(log.add(sample(T0 + at * SECOND, pods=pods))).rows
+        store(table, rows)
+        written.append(sum(len(row.value or b"") for row in rows))
+    # Each batch writes its open rows, which begin empty again and again.
+    assert max(written[600:]) <= max(written[:600]) * 1.05
+    assert len(table) < 10
+
+
+def test_rows_of_samples_that_no_window_needs_are_removed() -> None:
+    log = Log()
+    table = many(log, 100)
+    size = sum(map(len, table.values()))
+    subject = stage(table)
+    for at in range(100, 1_000):
+        samples = (sample(T0 + at * SECOND, node=f"n{each}") for each in range(3))
+        store(table, subject.apply(log.add(*samples)).rows)
+    assert sum(map(len, table.values())) < 2 * size
+
+
+def test_rows_are_messages() -> None:
+    table = many(Log(), 50)
+    kinds = set()
+    for key, value in table.items():
+        row = decode_as(NodePercentilesRow, value)
+        assert isinstance(row, NodePercentilesRow), row
+        assert encode(row) == value
+        assert key.split("/")[1] == row.kind
+        kinds.add(row.kind)
+    assert kinds == {"progress", "node", "samples", "pods"}
+
+
+def test_a_forgotten_node_leaves_no_row() -> None:
+    log = Log()
+    table = many(log, 5, nodes=1)
+    subject = stage(table)
+    later_ms = T0 + 24 * 60 * MINUTE
+    samples = (sample(later_ms + at, node="other") for at in range(2 * SWEEP))
+    store(table, subject.apply(log.add(*samples)).rows)
+    store(table, subject.apply(log.add(sample(later_ms + MINUTE, node="other"))).rows)
+    assert not [key for key, value in table.items() if b"c/n0" in value or "c/n0" in key]
+
+
+def test_a_table_without_rows_is_a_new_partition() -> None:
+    subject = stage({})
+    assert subject.positions == {}
+    assert subject.state.nodes == {}
+
+
+def first(table: dict[str, bytes], kind: str) -> str:
+    return min(key for key in table if f"/{kind}/" in key)
+
+
+@pytest.mark.parametrize("kind", ["node", "samples", "pods"])
+def test_a_missing_row_stops_the_worker_and_is_named(kind: str) -> None:
+    table = many(Log(), 50)
+    del table[first(table, kind)]
+    with pytest.raises(DamagedTable, match=rf"rows of kind {kind}; the table has"):
+        stage(table)
+
+
+@pytest.mark.parametrize("kind", ["progress", "node", "samples", "pods"])
+@pytest.mark.parametrize("value", [b"", b"\xff", b"{}", b'{"kind":"node","schema_version":1}'])
+def test_an_unreadable_row_stops_the_worker_and_is_named(kind: str, value: bytes) -> None:
+    table = many(Log(), 10)
+    damaged = first(table, kind)
+    table[damaged] = value
+    with pytest.raises(DamagedTable) as caught:
+        stage(table)
+    assert damaged in str(caught.value)
+
+
+@pytest.mark.parametrize("column", ["offset", "anchor_ms", "node", "digest"])
+def test_columns_of_different_lengths_stop_the_worker(column: str) -> None:
+    table = many(Log(), 10)
+    damaged = first(table, "samples")
+    row = orjson.loads(table[damaged])
+    row["samples"][column].append(row["samples"][column][-1])
+    table[damaged] = orjson.dumps(row)
+    with pytest.raises(DamagedTable, match="entries; expected are"):
+        stage(table)
+
+
+def test_a_pod_whose_name_was_lost_to_a_former_owner_is_left_out() -> None:
+    log = Log()
+    table = many(log, 50, nodes=1)
+    named = first(table, "node")
+    row = orjson.loads(table[named])
+    lost = row["node"]["members"].pop()
+    table[named] = orjson.dumps(row)
+    result = stage(table).apply(log.add(sample(T0 + 70 * SECOND)))
+    (metric,) = metrics(result.outputs)
+    assert [each.name for each in metric.pods] == ["p0", "p1", "p2", "p3"]
+    assert lost["name"] == "p4"
+
+
+def test_shorter_windows_take_effect_with_a_restart() -> None:
+    table = many(Log(), 100)
+    shorter = Collecting(CollectPolicy(30_000, 30_000, (30_000,)))
+    assert len(stage(table).state.nodes["c/n0"].samples) == 100
+    assert len(stage(table, shorter).state.nodes["c/n0"].samples) == 31
+
+
+def test_every_start_writes_rows_of_its_own() -> None:
+    """A worker that lost the partition without noticing cannot overwrite those of its successor."""
+    log = Log()
+    table = many(log, 10)
+    one, two = stage(table), stage(dict(table))
+    rows = [each.apply(log.records[-1:]).rows for each in (one, two)]
+    assert rows == [(), ()]
+    assert one.state.epoch == two.state.epoch == 2
+    store(table, two.apply(log.add(sample(T0 + 10 * SECOND))).rows)
+    third = stage(table)
+    assert third.state.epoch == 3
+    assert third.positions == two.positions
+
+
+DAY_MS = 24 * 60 * MINUTE
+
+
+def before_forgetting() -> tuple[Log, dict[str, bytes], AggregateStage]:
+    """A node whose clock lags by a day, among others; nobody has looked for vanished nodes yet."""
+    log, table = Log(), dict[str, bytes]()
+    subject = stage(limits=AggregateLimits(sweep_records=SWEEP))
+    pods = [pod("old", 5)]
+    lagging = (sample(T0 + at * SECOND, node="lagging", pods=pods) for at in range(3))
+    others = (sample(T0 + DAY_MS + at, node="other", pods=pods) for at in range(SWEEP - 5))
+    store(table, subject.apply(log.add(*lagging, *others)).rows)
+    assert set(subject.state.nodes) == {"c/lagging", "c/other"}
+    return log, table, subject
+
+
+def test_a_node_that_was_forgotten_stays_so_when_a_crash_keeps_its_rows() -> None:
+    log, table, subject = before_forgetting()
+    # The samples of both nodes are in one row, which stays because the other node needs it.
+    batch = log.add(*(sample(T0 + DAY_MS + MINUTE + at, node="other") for at in range(10)))
+    rows = subject.apply(batch).rows
+    progress = [row.key.split("/")[1] for row in rows].index("progress")
+    assert [row.value for row in rows[progress + 1 :]] == [None]
+    store(table, rows[: progress + 1])
+    assert content(stage(table)) == content(subject)
+    assert set(stage(table).state.nodes) == {"c/other"}
+
+
+def test_a_node_that_is_forgotten_and_comes_back_in_a_batch_that_does_not_hold_is_as_before() -> (
+    None
+):
+    log, table, subject = before_forgetting()
+    before = content(stage(table))
+    batch = log.add(
+        *(sample(T0 + DAY_MS + MINUTE + at, node="other") for at in range(10)),
+        sample(T0 + MINUTE, node="lagging", pods=[pod("new", 7)]),
+    )
+    rows = subject.apply(batch).rows
+    assert subject.counts["forgotten"] == 1
+    assert set(subject.state.nodes) == {"c/lagging", "c/other"}
+    progress = [row.key.split("/")[1] for row in rows].index("progress")
+    for kept in range(progress + 1):
+        unfinished = dict(table)
+        store(unfinished, rows[:kept])
+        assert content(stage(unfinished)) == before
+        again = stage(unfinished)
+        store(unfinished, again.apply(batch).rows)
+        assert content(again) == content(subject) == content(stage(unfinished))

@@ -1,0 +1,393 @@
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.codec import decode, encode
+from schemas.deadletters import DeadLetter, source_record
+from schemas.partitions import partition_for
+from schemas.refusals import Category
+from schemas.usage import NodeUsage
+from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
+from streams.aggregate.stage import AggregateStage
+from streams.records import InputRecord, OutputRecord
+from tests.streams.aggregate.builders import (
+    MINUTE,
+    QUICK,
+    SECOND,
+    T0,
+    Log,
+    metrics,
+    node_in,
+    pod,
+    read,
+    sample,
+    stage,
+)
+from tests.streams.aggregate.histories import batches, histories
+from tests.streams.aggregate.oracle import NaiveNode
+
+#: A node is never forgotten or begun anew, which the oracle does not know of.
+FAITHFUL = Collecting(
+    QUICK, {"slow": CollectPolicy(60_000, 90_000, (120_000,), "usage_with_page_cache_bytes")}
+)
+QUICK_HORIZON_MS = Collecting(QUICK).horizon_ms
+SWEEP = AggregateLimits().sweep_records
+LONG_MEMORY = AggregateLimits(forget_after_ms=10**12)
+
+
+def letter(output: OutputRecord) -> DeadLetter:
+    assert output.topic == "dead-letters"
+    found = decode("dead-letters", output.value)
+    assert isinstance(found, DeadLetter), found
+    assert output.key == found.topic == "node-usage"
+    return found
+
+
+def refusals(of: AggregateStage, *records: InputRecord) -> list[tuple[int, Category]]:
+    """Offsets and categories of what is refused."""
+    letters = [letter(each) for each in of.apply(records).dead_letters]
+    return [(each.offset, each.category) for each in letters]
+
+
+def test_the_first_report_comes_after_one_report_interval() -> None:
+    log, subject = Log(), stage()
+    samples = [sample(T0 + at * SECOND) for at in range(0, 100, 10)]
+    (*emitted,) = metrics(subject.apply(log.add(*samples)).outputs)
+    assert [each.updated_at_ms for each in emitted] == [T0 + at * SECOND for at in (30, 60, 90)]
+
+
+def test_a_report_comes_with_the_first_sample_after_the_interval_and_has_its_time() -> None:
+    log, subject = Log(), stage()
+    samples = [sample(T0 + at * SECOND) for at in (0, 29, 47, 76, 77)]
+    emitted = metrics(subject.apply(log.add(*samples)).outputs)
+    assert [each.updated_at_ms for each in emitted] == [T0 + 47 * SECOND, T0 + 77 * SECOND]
+
+
+def test_every_node_is_on_its_own() -> None:
+    log, subject = Log(), stage()
+    samples = [
+        sample(T0 + at * SECOND, node=node, cpu=cpu)
+        for at in range(0, 40, 10)
+        for node, cpu in (("n0", 100), ("n1", 300))
+    ]
+    emitted = metrics(subject.apply(log.add(*samples)).outputs)
+    assert [(each.node, each.usage) for each in emitted] == [
+        ("n0", {"cpu": 100}),
+        ("n1", {"cpu": 300}),
+    ]
+
+
+def test_a_late_sample_within_the_window_counts_at_its_own_time() -> None:
+    log, subject = Log(), stage()
+    samples = [sample(T0 + at * SECOND, cpu=at) for at in (0, 20, 10, 30)]
+    (metric,) = metrics(subject.apply(log.add(*samples)).outputs)
+    assert metric.usage == {"cpu": (0 + 20 + 10 + 30) // 4}
+    (window,) = metric.aggregated
+    assert window.usage["p50"] == {"cpu": 10}
+    assert subject.counts["taken_late"] == 1
+
+
+def test_a_late_sample_never_causes_a_report() -> None:
+    log, subject = Log(), stage(collecting=FAITHFUL)
+    slow = sample(T0 + 40 * SECOND, pool="slow")
+    late_of_a_quicker_pool = sample(T0 + 35 * SECOND)
+    assert not subject.apply(log.add(sample(T0), slow, late_of_a_quicker_pool)).outputs
+
+
+def test_a_sample_older_than_the_longest_window_is_refused_as_late() -> None:
+    log, subject = Log(), stage()
+    subject.apply(log.add(sample(T0), sample(T0 + 200 * SECOND)))
+    old_enough, too_old = log.add(sample(T0 + 80 * SECOND), sample(T0 + 80 * SECOND - 1))
+    assert refusals(subject, old_enough, too_old) == [(3, "late")]
+
+
+def test_a_sample_that_comes_twice_changes_nothing() -> None:
+    log, subject = Log(), stage()
+    first = log.add(sample(T0, cpu=100))
+    again = log.add(sample(T0, cpu=100))
+    result = subject.apply([*first, *again])
+    assert not result.outputs
+    assert not result.dead_letters
+    assert subject.counts == {"taken": 1, "duplicate": 1}
+
+
+def test_counts_are_told_once_and_dead_letters_by_topic_and_category() -> None:
+    log, subject = Log(), stage()
+    subject.apply(log.add(sample(T0), sample(T0), sample(T0 + 200 * SECOND), sample(T0)))
+    counts = subject.take_counts()
+    assert counts.results["taken"] == 2
+    assert counts.results["duplicate"] == 1
+    assert counts.refused == {("node-usage", "late"): 1}
+    assert not subject.take_counts().results
+
+
+def test_of_two_samples_of_one_time_the_first_one_holds() -> None:
+    log, subject = Log(), stage()
+    records = log.add(sample(T0, cpu=100), sample(T0, cpu=900), sample(T0 + 30 * SECOND, cpu=100))
+    result = subject.apply(records)
+    assert metrics(result.outputs)[0].usage == {"cpu": 100}
+    (refused,) = (letter(each) for each in result.dead_letters)
+    assert (refused.offset, refused.category) == (1, "late")
+    assert "the first one holds" in refused.reason
+
+
+def test_a_sample_from_the_future_of_its_own_record_is_refused() -> None:
+    log, subject = Log(), stage()
+    value = orjson.dumps(sample(T0 + MINUTE))
+    at_the_limit = log.add_raw(b"c/n0", value, T0)
+    beyond = log.add_raw(b"c/n0", value, T0 - 1)
+    without_a_time = log.add_raw(b"c/n0", value, -1)
+    assert refusals(subject, at_the_limit, beyond, without_a_time) == [(1, "future")]
+
+
+def test_a_record_read_twice_changes_nothing_and_emits_nothing() -> None:
+    log, subject = Log(), stage()
+    records = log.add(*(sample(T0 + at * SECOND) for at in range(0, 100, 10)))
+    records.append(log.add_raw(b"c/n0", b"garbage"))
+    assert subject.apply(records).outputs
+    again = subject.apply(records)
+    assert not again.outputs
+    assert not again.rows
+    assert not again.dead_letters
+    assert subject.positions == {"node-usage": records[-1].offset}
+
+
+@pytest.mark.parametrize(
+    ("value", "category"),
+    [
+        (None, "unreadable"),
+        (b"", "unreadable"),
+        (b"\xff\xfe", "unreadable"),
+        (b"{", "unreadable"),
+        (b"[]", "invalid"),
+        (orjson.dumps({**sample(T0), "usage": {"cpu": -1}}), "invalid"),
+        (orjson.dumps({**sample(T0), "schema_version": 2}), "invalid"),
+        (orjson.dumps(sample(T0, node="another")), "invalid"),
+        (orjson.dumps(sample(5)), "invalid"),
+    ],
+)
+def test_what_cannot_be_used_goes_whole_to_dead_letters(
+    value: bytes | None, category: Category
+) -> None:
+    log, subject = Log(), stage()
+    record = log.add_raw(b"c/n0", value)
+    (refused,) = (letter(each) for each in subject.apply([record]).dead_letters)
+    assert refused.category == category
+    assert refused.reason
+    assert source_record(refused) == (b"c/n0", value)
+    assert subject.counts == {f"refused_{category}": 1}
+    assert not subject.state.nodes
+
+
+def test_a_record_in_the_wrong_partition_is_refused() -> None:
+    ours, theirs = node_in(1, 4), node_in(2, 4)
+    log, subject = Log(1, 4), stage(partition=1, partitions=4)
+    records = log.add(sample(T0, node=ours), sample(T0, node=theirs))
+    keyless = log.add_raw(None, orjson.dumps(sample(T0, node=ours)))
+    assert refusals(subject, *records, keyless) == [(1, "misplaced"), (2, "misplaced")]
+
+
+def test_a_node_that_vanished_is_forgotten_by_the_samples_of_others() -> None:
+    log, subject = Log(), stage(limits=AggregateLimits(forget_after_ms=5 * MINUTE))
+    subject.apply(log.add(sample(T0, node="gone")))
+    limit_ms = QUICK_HORIZON_MS + 5 * MINUTE
+    records = log.add(*(sample(T0 + limit_ms + at, node="here") for at in range(2 * SWEEP)))
+    result = subject.apply(records)
+    assert set(subject.state.nodes) == {"c/here"}
+    assert subject.counts["forgotten"] == 1
+    assert "0/node/c/gone" in [row.key for row in result.rows if row.value is None]
+
+
+def test_a_node_is_kept_until_the_limit() -> None:
+    log, subject = Log(), stage(limits=AggregateLimits(forget_after_ms=5 * MINUTE))
+    subject.apply(log.add(sample(T0, node="quiet")))
+    at_ms = T0 + QUICK_HORIZON_MS + 5 * MINUTE
+    times = (at_ms - index for index in range(2 * SWEEP))
+    subject.apply(log.add(*(sample(each, node="here") for each in times)))
+    assert "c/quiet" in subject.state.nodes
+
+
+def test_one_clock_that_is_wrong_by_years_makes_no_node_forgotten() -> None:
+    log, subject = Log(), stage(limits=AggregateLimits(forget_after_ms=5 * MINUTE))
+    year_ms = 365 * 24 * 60 * MINUTE
+    for at in range(0, 10 * SWEEP, 10):
+        wrong = year_ms if at % 20 else -year_ms
+        subject.apply(
+            log.add(
+                *(sample(T0 + at * SECOND, node=node) for node in ("n0", "n1", "n2")),
+                sample(T0 + at * SECOND + wrong, node="broken"),
+            )
+        )
+    assert {"c/n0", "c/n1", "c/n2"} <= set(subject.state.nodes)
+    assert subject.counts["forgotten"] == 0 or "c/broken" not in subject.state.nodes
+
+
+def test_a_node_whose_clock_was_set_back_reports_again_soon() -> None:
+    log, subject = Log(), stage()
+    ahead_ms = 365 * 24 * 60 * MINUTE
+    records = log.add(
+        *(sample(T0 + ahead_ms + at * SECOND) for at in range(0, 50, 10)),
+        *(sample(T0 + at * SECOND, cpu=7) for at in range(0, 400, 10)),
+    )
+    result = subject.apply(records)
+    after = [each for each in metrics(result.outputs) if (each.updated_at_ms or 0) < T0 + ahead_ms]
+    assert after[-1].usage == {"cpu": 7}
+    assert subject.counts["set_back"] == 1
+    assert len(result.dead_letters) < 10
+    assert {letter(each).category for each in result.dead_letters} == {"late"}
+
+
+def test_old_samples_of_one_node_do_not_begin_others_anew() -> None:
+    """A connector that was down for hours sends what it has kept, faster than live samples come."""
+    log, subject = Log(), stage()
+    for at in range(0, 100, 10):
+        subject.apply(log.add(sample(T0 + at * SECOND, node="live")))
+        backlog = (T0 - 180 * MINUTE + (at * 10 + each) * SECOND for each in range(30))
+        subject.apply(log.add(*(sample(each, node="backlog") for each in backlog)))
+    assert subject.counts["set_back"] == 0
+    assert len(subject.state.nodes["c/live"].samples) == 10
+
+
+def test_the_metrics_of_a_pool_follow_its_policy() -> None:
+    log = Log()
+    samples = [
+        sample(
+            T0 + at * SECOND,
+            node=node,
+            pool=pool,
+            memory={"usage_without_page_cache_bytes": 7, "usage_with_page_cache_bytes": 9},
+        )
+        for at in range(0, 100, 10)
+        for node, pool in (("n0", "other"), ("n1", "slow"))
+    ]
+    subject = stage(collecting=FAITHFUL)
+    emitted = metrics(subject.apply(log.add(*samples)).outputs)
+    of_default = [each for each in emitted if each.node == "n0"]
+    of_slow = [each for each in emitted if each.node == "n1"]
+    assert [each.report_interval_ms for each in of_default] == [30_000] * 3
+    assert [each.report_interval_ms for each in of_slow] == [90_000]
+    assert of_default[-1].usage == {"cpu": 1_000, "memory": 7}
+    assert of_slow[-1].usage == {"cpu": 1_000, "memory": 9}
+    assert [each.duration_ms for each in of_slow[-1].aggregated] == [120_000]
+
+
+def test_many_nodes_are_bounded_by_a_named_limit() -> None:
+    log, subject = Log(), stage(limits=AggregateLimits(nodes_per_partition=2))
+    records = log.add(*(sample(T0, node=f"n{index}") for index in range(3)))
+    (refused,) = (letter(each) for each in subject.apply(records).dead_letters)
+    assert refused.category == "limit"
+    assert "nodes_per_partition" in refused.reason
+
+
+def test_samples_of_a_node_are_bounded_until_the_oldest_have_left_the_window() -> None:
+    log, subject = Log(), stage(limits=AggregateLimits(samples_per_node=3))
+    samples = [sample(T0 + at * SECOND) for at in (0, 1, 2, 3, 119, 120, 121, 122)]
+    assert refusals(subject, *log.add(*samples)) == [(3, "limit"), (4, "limit"), (5, "limit")]
+
+
+def test_resources_of_a_node_are_bounded_until_none_of_its_samples_has_them() -> None:
+    log, subject = Log(), stage(limits=AggregateLimits(resources_per_node=2))
+    records = log.add(
+        sample(T0, usage={"cpu": 1, "a": 1}),
+        sample(T0 + 1, usage={"cpu": 1, "b": 1}),
+        sample(T0 + 2, usage={"cpu": 1}, pods=[pod("p", 1, usage={"c": 1})]),
+        sample(T0 + QUICK_HORIZON_MS + 1, usage={"cpu": 1, "b": 1}),
+    )
+    assert refusals(subject, *records) == [(1, "limit"), (2, "limit")]
+    assert set(subject.state.nodes["c/n0"].samples.resources) == {"cpu", "b"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "name"),
+    [
+        (AggregateLimits(pods_per_node=2), "pods_per_node"),
+        (AggregateLimits(name_characters_per_node=30), "name_characters_per_node"),
+        (AggregateLimits(pod_figures_per_node=5), "pod_figures_per_node"),
+    ],
+)
+def test_pods_of_a_node_are_bounded_until_they_have_left_the_average_window(
+    limits: AggregateLimits, name: str
+) -> None:
+    log, subject = Log(), stage(limits=limits)
+    records = log.add(
+        sample(T0, pods=[pod("a", 1), pod("b", 1)]),
+        sample(T0 + SECOND, pods=[pod("c", 1)]),
+        sample(T0 + QUICK.average_ms + 1, pods=[pod("c", 1)]),
+    )
+    (refused,) = (letter(each) for each in subject.apply(records).dead_letters)
+    assert (refused.offset, refused.category) == (1, "limit")
+    assert refused.reason.startswith(name)
+
+
+def test_host_applications_of_a_node_are_bounded() -> None:
+    log, subject = Log(), stage(limits=AggregateLimits(host_applications_per_node=1))
+    applications = [{"name": name, "usage": {"cpu": 1}} for name in ("a", "b")]
+    assert refusals(subject, *log.add(sample(T0, host_applications=applications))) == [(0, "limit")]
+
+
+def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> None:
+    log, subject = Log(), stage(limits=AggregateLimits(metric_bytes=1_000))
+    pods = [pod(f"pod-{index}", index) for index in range(20)]
+    result = subject.apply(log.add(sample(T0), sample(T0 + 30 * SECOND, pods=pods)))
+    (metric,) = metrics(result.outputs)
+    assert metric.usage == {"cpu": 1_000}
+    assert metric.pods == ()
+    (refused,) = (letter(each) for each in result.dead_letters)
+    assert (refused.offset, refused.category) == (1, "limit")
+    assert "metric_bytes" in refused.reason
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
+    records = data.draw(histories())
+    subject = stage(collecting=FAITHFUL, limits=LONG_MEMORY)
+    nodes: dict[str, NaiveNode] = {}
+    expected = []
+    for record in records:
+        message = decode("node-usage", record.value)
+        if not isinstance(message, NodeUsage):
+            continue
+        node = nodes.setdefault(message.node, NaiveNode())
+        metric = node.take(message, FAITHFUL)
+        expected += [metric] if metric else []
+    result = subject.apply(records)
+    if not subject.counts["set_back"]:
+        assert metrics(result.outputs) == expected
+        assert [each.value for each in result.outputs] == [encode(each) for each in expected]
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_the_cut_into_batches_changes_no_byte(data: st.DataObject) -> None:
+    records = data.draw(histories())
+    limits = AggregateLimits(
+        forget_after_ms=5 * MINUTE, sweep_records=3, samples_per_node=6, resources_per_node=3
+    )
+    whole = stage(limits=limits).apply(records)
+    outputs: list[OutputRecord] = []
+    letters: list[OutputRecord] = []
+    subject = stage(limits=limits)
+    for batch in data.draw(batches(records)):
+        result = subject.apply(batch)
+        outputs += result.outputs
+        letters += result.dead_letters
+    assert tuple(outputs) == whole.outputs
+    assert tuple(letters) == whole.dead_letters
+
+
+@given(st.lists(st.tuples(st.none() | st.binary(), st.none() | st.binary())))
+def test_no_bytes_stop_the_stage_and_none_disappear(
+    garbage: list[tuple[bytes | None, bytes | None]],
+) -> None:
+    log, subject = Log(), stage()
+    for key, value in garbage:
+        log.add_raw(key, value)
+    result = subject.apply(log.records)
+    assert [source_record(letter(each)) for each in result.dead_letters] == garbage
+
+
+def test_the_partition_of_a_key_is_that_of_its_node() -> None:
+    assert partition_for(f"c/{node_in(3, 4)}".encode(), 4) == 3
+    assert read(sample(T0)).node == "n0"

@@ -1,0 +1,92 @@
+"""What a ranking must say, worked out the plain way.
+
+Plugins are made anew, told every node once, and asked about one node at a time; totals, bounds and counts
+are then put together in loops. Nothing is kept from one answer to the next.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.policy import Policy
+from streams.cluster.estimate import Estimator
+from streams.cluster.inventory import Inventory
+from streams.cluster.kind import Kind
+from streams.cluster.node import Node
+from streams.cluster.plugins.base import Plugin
+from streams.cluster.plugins.registry import build_filters, build_scores
+from streams.cluster.ranking import REFUSED, Ranking
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What all plugins together say of all nodes for one kind of pod."""
+
+    totals: list[int]
+    """By row, `REFUSED` where refused."""
+    refused_by: list[int]
+    """Nodes refused, per filter."""
+    reasons: Counter[str]
+
+    @property
+    def best(self) -> int | None:
+        """The first of the rows with the highest total."""
+        highest = max(self.totals, default=REFUSED)
+        return None if highest == REFUSED else self.totals.index(highest)
+
+
+def told(plugin: Plugin, nodes: Sequence[Node], now_ms: int) -> None:
+    """Let a new plugin know these nodes."""
+    plugin.relayout(np.full(len(nodes), -1, dtype=np.int64))
+    for row, node in enumerate(nodes):
+        plugin.refresh(row, node, now_ms)
+
+
+def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
+    """Judge every node that Kubernetes has named."""
+    nodes = sorted(
+        (node for node in inventory.nodes.values() if node.state is not None),
+        key=lambda node: node.name,
+    )
+    estimator = Estimator(policy.load_aware)
+    filters = build_filters(policy, estimator)
+    refused_by = [0] * len(filters)
+    reasons: Counter[str] = Counter()
+    passing = set(range(len(nodes)))
+    for index, plugin in enumerate(filters):
+        told(plugin, nodes, inventory.now_ms)
+        prepared = plugin.prepare(kind)
+        for row in sorted(passing):
+            reason = plugin.reason(prepared, row)
+            if reason is not None:
+                passing.discard(row)
+                refused_by[index] += 1
+                reasons[reason] += 1
+    totals = [0 if row in passing else REFUSED for row in range(len(nodes))]
+    for score, weight in build_scores(policy, estimator):
+        told(score, nodes, inventory.now_ms)
+        prepared = score.prepare(kind)
+        raw = {row: score.score(prepared, row) for row in sorted(passing)}
+        low, high = min(raw.values(), default=0.0), max(raw.values(), default=0.0)
+        for row, value in raw.items():
+            if score.normalised:
+                value = 100 if low == high else int((value - low) / (high - low) * 100)
+            totals[row] += weight * int(value)
+    return Verdict(totals, refused_by, reasons)
+
+
+def check(ranking: Ranking, expected: Verdict) -> None:
+    """A ranking says what the plain way says."""
+    assert ranking.totals.tolist() == expected.totals
+    assert ranking.refused_by == expected.refused_by
+    assert ranking.best() == expected.best
+    assert ranking.reasons() == expected.reasons
+    order = sorted(range(len(expected.totals)), key=lambda row: (-expected.totals[row], row))
+    passing = [row for row in order if expected.totals[row] != REFUSED]
+    if expected.best is not None:
+        assert ranking.runners_up(expected.best, 2) == passing[1:3]
+        terms = ranking.terms(expected.best)
+        assert sum(term.score * term.weight for term in terms) == expected.totals[expected.best]
+        assert all(0 <= term.score <= 100 for term in terms)

@@ -1,0 +1,144 @@
+"""A cluster stage with what it has read and written, as the worker around it keeps them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from schemas.clock import ClockTick
+from schemas.codec import decode, encode
+from schemas.deadletters import DeadLetter
+from schemas.decisions import PlacementDecision
+from schemas.lists import ListBegin, ListEnd
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodLifecycle
+from schemas.policies import PolicyRecord
+from schemas.requests import SchedulingRequest
+from streams.cluster.stage import ClusterStage
+from streams.cluster.state import ClusterState
+from streams.records import InputRecord, StageResult
+from tests.streams.cluster.builders import CLUSTER, tick
+
+_TOPICS: dict[type, str] = {
+    NodeState: "node-state",
+    PodLifecycle: "pod-lifecycle",
+    SchedulingRequest: "scheduling-requests",
+    PolicyRecord: "policies",
+    NodeMetric: "node-metrics",
+    ClockTick: "clock",
+    CommandOutcome: "command-outcomes",
+}
+
+Row = tuple[str, str, bytes]
+
+
+class Log:
+    """Turns messages into records, numbered per topic."""
+
+    def __init__(self, partition: int = 0) -> None:
+        self.partition = partition
+        self.ends: dict[str, int] = {}
+        self.records: list[InputRecord] = []
+
+    def message(self, message: Any, topic: str | None = None) -> InputRecord:
+        """The record of a message; those of lists need their topic."""
+        key = str(self.partition) if isinstance(message, ClockTick) else message.cluster
+        return self.raw(topic or _TOPICS[type(message)], encode(message), key.encode())
+
+    def raw(self, topic: str, value: bytes | None, key: bytes | None) -> InputRecord:
+        """A record as it is."""
+        offset = self.ends.get(topic, 0)
+        self.ends[topic] = offset + 1
+        record = InputRecord(topic, self.partition, offset, key, value, timestamp_ms=0)
+        self.records.append(record)
+        return record
+
+
+class Run:
+    """A stage, the table rows that it has written, and what it has said."""
+
+    def __init__(self, partition: int = 0, partitions: int = 1) -> None:
+        self.partition, self.partitions = partition, partitions
+        self.log = Log(partition)
+        self.stage = ClusterStage(partition, partitions)
+        self.rows: dict[tuple[str, str], bytes] = {}
+        self.outputs: list[bytes] = []
+        self.dead_letters: list[DeadLetter] = []
+
+    @property
+    def state(self) -> ClusterState:
+        """The state of the one cluster that builders speak of."""
+        return self.stage.clusters[CLUSTER]
+
+    def say(self, *messages: Any, topic: str | None = None) -> list[PlacementDecision]:
+        """Apply messages as one batch; answers with the decisions."""
+        return self.apply([self.log.message(message, topic) for message in messages])
+
+    def full_list(self, topic: str, list_id: str, *messages: Any) -> list[PlacementDecision]:
+        """Apply a full list."""
+        begin = ListBegin(cluster=CLUSTER, list_id=list_id)
+        end = ListEnd(cluster=CLUSTER, list_id=list_id)
+        named = [each.model_copy(update={"list_id": list_id}) for each in messages]
+        return self.say(begin, *named, end, topic=topic)
+
+    def apply(self, records: Sequence[InputRecord]) -> list[PlacementDecision]:
+        """Apply records as one batch."""
+        result = self.stage.apply(records)
+        self.keep(result)
+        return [decision(output.value) for output in result.outputs]
+
+    def keep(self, result: StageResult) -> None:
+        """Take over what a batch came to."""
+        self.outputs += [output.value for output in result.outputs]
+        for letter in result.dead_letters:
+            read = decode("dead-letters", letter.value)
+            assert isinstance(read, DeadLetter)
+            assert read.category != "internal", f"a defect of ours: {read.reason}"
+            self.dead_letters.append(read)
+        keys = [(row.table, row.key) for row in result.rows]
+        assert len(keys) == len(set(keys)), "a key occurs once in a batch"
+        for row in result.rows:
+            if row.value is None:
+                self.rows.pop((row.table, row.key), None)
+            else:
+                self.rows[row.table, row.key] = row.value
+
+    def restart(self, rows: Iterable[Row] | None = None) -> None:
+        """Go on with a stage that is put together from the rows, in the order given."""
+        self.stage = ClusterStage.restored(
+            self.partition, self.partitions, self.stored() if rows is None else rows
+        )
+
+    def stored(self) -> list[Row]:
+        """The table rows."""
+        return [(table, key, value) for (table, key), value in self.rows.items()]
+
+
+def decision(value: bytes) -> PlacementDecision:
+    """A decision as its reader sees it."""
+    read = decode("placement-decisions", value)
+    assert isinstance(read, PlacementDecision)
+    return read
+
+
+def only(decisions: Sequence[PlacementDecision]) -> PlacementDecision:
+    """The one decision that there is."""
+    assert len(decisions) == 1, [each.outcome for each in decisions]
+    return decisions[0]
+
+
+def cluster(*messages: Any) -> Run:
+    """A run of one cluster that was told these messages at second 0."""
+    run = Run()
+    run.say(tick(), *messages)
+    return run
+
+
+def waiting(run: Run) -> list[str]:
+    """uids of the pods that wait, in the order of arrival."""
+    return [each.request.pod.uid for each in run.state.placement.pending]
+
+
+def outcomes(decisions: Sequence[PlacementDecision]) -> list[tuple[str, str]]:
+    """Pod and outcome of each decision."""
+    return [(each.pod.uid, each.outcome) for each in decisions]

@@ -1,0 +1,74 @@
+"""Full lists of nodes and pods: what they lack is gone."""
+
+from schemas.lists import ListBegin, ListEnd
+from tests.streams.cluster.builders import (
+    full,
+    lifecycle,
+    node,
+    pod,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.run import cluster, only, outcomes, waiting
+
+
+def test_nodes_that_a_full_list_lacks_are_gone() -> None:
+    run = cluster(node("a"), node("b"))
+    run.full_list("node-state", "1", node("b"), node("c"))
+    assert [each.name for each in run.state.inventory.ready().nodes] == ["b", "c"]
+
+
+def test_pods_that_a_full_list_lacks_are_gone_and_those_that_waited_are_told() -> None:
+    run = cluster(node("a"))
+    run.say(lifecycle("running", full("bound"), "a"))
+    assert outcomes(run.say(request(full("kept")), request(full("lost")))) == [
+        ("kept", "waiting"), ("lost", "waiting"),
+    ]  # fmt: skip
+    made = run.full_list("pod-lifecycle", "1", lifecycle("seen", full("kept")))
+    assert outcomes(made) == [("lost", "withdrawn")]
+    assert made[0].message == "the pod is not there any more"
+    assert outcomes(run.say(tick(1))) == [("kept", "placed")]
+
+
+def test_a_reservation_of_a_pod_that_a_full_list_lacks_is_given_up() -> None:
+    run = cluster(node("a"))
+    run.say(request(full("gone")))
+    made = only(run.full_list("pod-lifecycle", "1"))
+    assert (made.outcome, made.node) == ("withdrawn", "a")
+
+
+def test_what_came_after_the_list_began_is_not_missing_in_it() -> None:
+    run = cluster(node("a", cpu="20"))
+    run.say(ListBegin(cluster="test", list_id="1"), topic="pod-lifecycle")
+    run.say(request("reserved"), lifecycle("bound", pod("bound"), "a"))
+    assert run.say(ListEnd(cluster="test", list_id="1"), topic="pod-lifecycle") == []
+    assert sorted(run.state.inventory.where) == ["bound", "reserved"]
+
+
+def test_a_list_may_be_interrupted_by_a_restart() -> None:
+    run = cluster(node("a"), policy_record("{initialBackoffSeconds: 60}"))
+    run.say(request(full("reserved")), lifecycle("bound", pod("bound"), "b"))
+    run.say(request(full("waits")))
+    run.say(ListBegin(cluster="test", list_id="1"), topic="pod-lifecycle")
+    run.say(lifecycle("seen", full("reserved"), list_id="1"))
+    run.say(lifecycle("seen", full("waits"), list_id="1"))
+    run.say(lifecycle("seen", pod("bound"), "b", list_id="1"))
+    run.restart()
+    assert run.say(ListEnd(cluster="test", list_id="1"), topic="pod-lifecycle") == []
+    assert sorted(run.state.inventory.where) == ["bound", "reserved"]
+    assert waiting(run) == ["waits"]
+
+
+def test_a_list_without_its_own_end_removes_nothing() -> None:
+    run = cluster(node("a"))
+    run.say(ListBegin(cluster="test", list_id="1"), topic="node-state")
+    run.say(ListEnd(cluster="test", list_id="2"), topic="node-state")
+    run.say(ListEnd(cluster="test", list_id="1"), topic="pod-lifecycle")
+    assert list(run.state.inventory.nodes) == ["a"]
+    run.restart()
+    run.say(ListBegin(cluster="test", list_id="3"), topic="node-state")
+    run.say(ListEnd(cluster="test", list_id="1"), topic="node-state")
+    assert list(run.state.inventory.nodes) == ["a"]
+    run.say(ListEnd(cluster="test", list_id="3"), topic="node-state")
+    assert list(run.state.inventory.nodes) == []

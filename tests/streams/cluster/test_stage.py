@@ -1,0 +1,269 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from schemas.clock import ClockTick
+from schemas.codec import encode
+from schemas.lists import ListBegin
+from schemas.partitions import partition_for
+from schemas.rows import ClusterRow, NodeRow
+from schemas.topics import CLUSTER_INPUTS, TOPIC_BY_NAME
+from streams.cluster import stage as stage_module
+from streams.cluster.stage import ClusterStage
+from streams.records import DamagedTable, InputRecord
+from tests.strategies import payloads
+from tests.streams.cluster.builders import (
+    CLUSTER,
+    START_MS,
+    at,
+    metric,
+    node,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.run import Run, only
+
+
+def test_a_request_is_answered_with_a_node() -> None:
+    run = Run()
+    made = only(run.say(tick(), node(), metric(cpu=1000), request()))
+    assert (made.outcome, made.node, made.pod.uid) == ("placed", "node-1", "pod-1")
+    assert made.decided_at_ms == START_MS
+    assert made.as_of.offsets == {
+        "clock": 0,
+        "node-state": 0,
+        "node-metrics": 0,
+        "scheduling-requests": 0,
+    }
+
+
+def test_two_requests_of_one_batch_never_see_the_same_room() -> None:
+    run = Run()
+    made = run.say(tick(), node(cpu="1500m"), request("a"), request("b"))
+    assert [(each.pod.uid, each.outcome) for each in made] == [("a", "placed"), ("b", "waiting")]
+
+
+def test_a_record_read_twice_changes_nothing() -> None:
+    run = Run()
+    run.say(tick(), node(), request("a"))
+    rows, said = dict(run.rows), len(run.outputs)
+    assert run.apply(run.log.records) == []
+    assert (run.rows, len(run.outputs)) == (rows, said)
+    assert run.stage.counts.results["repeated"] == len(run.log.records)
+
+
+def test_an_empty_batch_changes_nothing() -> None:
+    run = Run()
+    run.say(tick(), node(), request("a"))
+    rows = dict(run.rows)
+    assert run.apply([]) == []
+    assert run.rows == rows
+
+
+def test_what_a_decision_costs_in_the_table_is_its_own_rows() -> None:
+    run = Run()
+    run.say(tick(), node("a"), node("b", cpu="2"), request("first"))
+    result = run.stage.apply([run.log.message(request("second"))])
+    assert sorted({row.table for row in result.rows}) == ["clusters", "partitions", "reserved_pods"]
+    assert [row.key for row in result.rows if row.table == "reserved_pods"] == [f"0/{CLUSTER}/a"]
+
+
+def test_clusters_of_one_partition_know_nothing_of_each_other() -> None:
+    run = Run()
+    other = node("theirs").model_copy(update={"cluster": "other"})
+    made = only(run.say(tick(), other, request()))
+    assert (made.outcome, made.message) == ("waiting", "there are no nodes")
+
+
+def test_a_cluster_that_appears_late_knows_the_time() -> None:
+    run = Run()
+    run.say(tick(5))
+    assert only(run.say(node(), request())[-1:]).decided_at_ms == at(5)
+
+
+def test_an_older_tick_does_not_turn_the_time_back() -> None:
+    run = Run()
+    run.say(tick(5), node(), tick(3))
+    assert only(run.say(request())).decided_at_ms == at(5)
+    assert run.dead_letters == []
+
+
+@pytest.mark.parametrize(
+    ("record", "category", "reason"),
+    [
+        (("clock", encode(tick(partition=1)), b"1"), "misplaced", "partition is 1; allowed is 0"),
+        (
+            ("node-state", encode(node()), b"else"),
+            "misplaced",
+            "must have the key 'test'",
+        ),
+        (("node-state", encode(node()), None), "misplaced", "the record has no key"),
+        (("node-state", None, b"test"), "unreadable", "the record has no value"),
+        (("node-state", b"{", b"test"), "unreadable", "the record is no JSON"),
+        (("node-state", b"{}", b"test"), "invalid", "kind"),
+        (("policies", encode(policy_record("loadAwre: {}")), b"test"), "invalid", "loadAwre"),
+        (("node-metrics", encode(metric(seconds=61)), b"test"), "future", "updated_at_ms"),
+    ],
+)
+def test_a_record_that_cannot_be_applied_goes_to_dead_letters(
+    record: tuple[str, bytes | None, bytes | None], category: str, reason: str
+) -> None:
+    run = Run()
+    run.say(tick())
+    rows = dict(run.rows)
+    assert run.apply([run.log.raw(*record)]) == []
+    letter = run.dead_letters[-1]
+    assert (letter.topic, letter.offset, letter.category) == (
+        record[0],
+        run.log.ends[record[0]] - 1,
+        category,
+    )
+    assert reason in letter.reason
+    assert run.stage.counts.refused == {(record[0], category): 1}
+    assert {key: row for key, row in run.rows.items() if key[0] == "nodes"} == {
+        key: row for key, row in rows.items() if key[0] == "nodes"
+    }
+
+
+def test_a_record_of_a_key_that_belongs_elsewhere_is_refused() -> None:
+    right = partition_for(CLUSTER.encode(), 4)
+    run = Run(partition=(right + 1) % 4, partitions=4)
+    run.say(node())
+    assert "belongs to partition" in run.dead_letters[0].reason
+    assert run.stage.clusters == {}
+
+
+def test_one_cluster_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_module, "CLUSTERS_MAX", 1)
+    run = Run()
+    run.say(node(), node().model_copy(update={"cluster": "other"}), node("node-2"))
+    assert [letter.category for letter in run.dead_letters] == ["limit"]
+    assert list(run.stage.clusters) == [CLUSTER]
+
+
+def test_a_far_future_clock_does_not_stop_decisions() -> None:
+    run = Run()
+    latest_ms = 4_102_444_800_000
+    made = only(run.say(ClockTick(partition=0, now_ms=latest_ms), node(), request()))
+    assert made.outcome == "placed"
+    assert made.expires_at_ms == latest_ms
+
+
+# --- put together from rows ---------------------------------------------------------------------
+
+
+def test_a_stage_without_rows_starts_empty() -> None:
+    stage = ClusterStage.restored(0, 1, [])
+    assert (stage.clusters, stage.positions, stage.now_ms) == ({}, {}, None)
+
+
+def test_a_stage_put_together_from_rows_knows_its_positions() -> None:
+    run = Run()
+    run.say(tick(7), node(), node("node-2"))
+    run.restart()
+    assert run.stage.positions == {"clock": 0, "node-state": 1}
+    assert run.stage.now_ms == at(7)
+
+
+def test_a_row_that_cannot_be_read_is_named() -> None:
+    cluster = encode(ClusterRow(cluster=CLUSTER))
+    rows = [("clusters", "0/test", cluster), ("nodes", "0/test/node-1", b"{")]
+    with pytest.raises(DamagedTable, match="table nodes, row 0/test/node-1: cannot be read"):
+        ClusterStage.restored(0, 1, rows)
+
+
+@pytest.mark.parametrize(
+    ("key", "complaint"),
+    [
+        ("0", "the key names no cluster"),
+        ("0/other", "is of cluster test, which its key does not say"),
+    ],
+)
+def test_a_row_under_a_key_that_is_not_its_own_is_refused(key: str, complaint: str) -> None:
+    with pytest.raises(DamagedTable, match=f"table clusters, row {key}: {complaint}"):
+        ClusterStage.restored(0, 1, [("clusters", key, encode(ClusterRow(cluster=CLUSTER)))])
+
+
+def test_rows_of_a_cluster_without_its_own_row_are_refused() -> None:
+    row = NodeRow(cluster=CLUSTER, node="node-1")
+    with pytest.raises(DamagedTable, match="table clusters, row test: missing, while nodes have"):
+        ClusterStage.restored(0, 1, [("nodes", "0/test/node-1", encode(row))])
+
+
+# --- anything at all ----------------------------------------------------------------------------
+
+
+def records() -> SearchStrategy[list[tuple[str, bytes | None, bytes | None]]]:
+    """Values of any bytes, pieces of messages among them, under any key."""
+    pieces = st.sampled_from(
+        [encode(node()), encode(request()), encode(ListBegin(cluster="test", list_id="1"))]
+    )
+    value = st.one_of(
+        st.none(),
+        st.binary(max_size=64),
+        st.builds(lambda piece, cut: piece[:cut], pieces, st.integers(0, 40)),
+        st.builds(lambda piece, old, new: piece.replace(old, new), pieces, st.binary(min_size=1, max_size=2), st.binary(max_size=2)),
+    )  # fmt: skip
+    key = st.one_of(st.none(), st.binary(max_size=8), st.just(CLUSTER.encode()))
+    return st.lists(st.tuples(st.sampled_from(CLUSTER_INPUTS), value, key), max_size=8)
+
+
+@given(records())
+def test_every_record_is_applied_or_becomes_a_dead_letter(
+    told: list[tuple[str, bytes | None, bytes | None]],
+) -> None:
+    run = Run()
+    run.say(tick())
+    for record in told:
+        run.apply([run.log.raw(*record)])
+    counts = run.stage.counts
+    assert counts.results["applied"] - 1 + sum(counts.refused.values()) == len(told)
+    assert len(run.dead_letters) == sum(counts.refused.values())
+
+
+def messages() -> SearchStrategy[tuple[str, Any]]:
+    """Whatever the published schemas of the inputs allow."""
+    return st.one_of(
+        [
+            st.tuples(st.just(topic), payloads(TOPIC_BY_NAME[topic].message))
+            for topic in CLUSTER_INPUTS
+        ]
+    )
+
+
+@given(st.lists(messages(), min_size=1, max_size=6))
+@settings(max_examples=60)
+def test_whatever_the_schemas_allow_stops_nothing(told: list[tuple[str, Any]]) -> None:
+    run = Run()
+    run.say(tick(), node(), request())
+    written: list[InputRecord] = []
+    for topic, payload in told:
+        key = str(payload.get("cluster", CLUSTER)).encode()
+        written.append(run.log.raw(topic, json.dumps(payload).encode(), key))
+        run.apply(written[-1:])
+    again = Run()
+    again.apply(run.log.records)
+    assert (again.outputs, again.rows) == (run.outputs, run.rows)
+    again.restart()
+    later = [run.log.message(tick(400))]
+    assert again.apply(later) == run.apply(later)
+
+
+@given(st.lists(st.sampled_from([node("a"), node("b"), request("p"), request("q"), tick(), metric("a")]), max_size=12), st.lists(st.integers(1, 5), min_size=1, max_size=5))  # fmt: skip
+def test_batches_change_nothing_in_what_is_said(told: list[Any], sizes: list[int]) -> None:
+    whole, cut = Run(), Run()
+    whole.say(*told)
+    records = list(whole.log.records)
+    number = 0
+    while records:
+        size = sizes[number % len(sizes)]
+        cut.apply(records[:size])
+        records = records[size:]
+        number += 1
+    assert cut.outputs == whole.outputs
+    assert cut.rows == (whole.rows if told else {})

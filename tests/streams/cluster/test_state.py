@@ -1,0 +1,123 @@
+from typing import Any
+
+import pytest
+
+from schemas.refusals import Refusal
+from schemas.usage import NodeUsage
+from streams.cluster import state as state_module
+from streams.cluster.state import ClusterState, Position
+from tests.streams.cluster.builders import (
+    CLUSTER,
+    START_MS,
+    lifecycle,
+    metric,
+    node,
+    node_gone,
+    pod,
+    policy_record,
+    request,
+    tick,
+)
+
+
+class World:
+    """A cluster that is told messages."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState(CLUSTER)
+        self.offset = 0
+
+    def say(self, message: Any) -> Any:
+        self.offset += 1
+        position = Position("topic", 0, self.offset, {"topic": self.offset})
+        return self.state.apply(message, position)
+
+
+def test_a_cluster_begins_with_the_default_policy_and_no_time() -> None:
+    state = ClusterState(CLUSTER)
+    assert (state.policy_record, state.now_ms) == (None, None)
+    assert state.policy.reservation_seconds == 300
+
+
+@pytest.mark.parametrize(
+    ("seconds", "refused"), [(-999, False), (0, False), (60, False), (60.001, True), (9e6, True)]
+)
+def test_a_metric_from_the_future_is_refused(seconds: float, refused: bool) -> None:
+    world = World()
+    world.say(tick())
+    answer = world.say(metric(seconds=seconds))
+    assert isinstance(answer, Refusal) is refused
+    assert ("node-1" in world.state.inventory.nodes) is not refused
+
+
+def test_the_policy_says_how_far_ahead_a_metric_may_be() -> None:
+    world = World()
+    world.say(tick())
+    world.say(policy_record("metricFutureSeconds: 5"))
+    assert world.say(metric(seconds=6)).category == "future"
+
+
+def test_before_the_first_tick_no_metric_is_from_the_future() -> None:
+    assert World().say(metric(seconds=9e6)) == []
+
+
+def test_one_node_too_many_is_refused_and_known_ones_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "NODES_MAX", 2)
+    world = World()
+    assert world.say(node("a")) == world.say(metric("b")) == []
+    for message in (node("c"), metric("c")):
+        answer = world.say(message)
+        assert answer.category == "limit"
+        assert answer.reason == "node c would be one more than 2 in the cluster"
+    assert world.say(node("b")) == world.say(metric("a")) == []
+    world.say(node_gone("a"))
+    world.say(metric("a", removed=True))
+    assert world.say(node("c")) == []
+
+
+def test_one_pod_too_many_is_refused_and_known_ones_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "PODS_MAX", 1)
+    world = World()
+    assert world.say(lifecycle("bound", pod("p"), "a")) == []
+    assert world.say(lifecycle("bound", pod("q"), "a")).category == "limit"
+    assert world.say(lifecycle("running", pod("p"), "b")) == []
+    assert world.say(lifecycle("deleted", pod("p"), "b")) == []
+    assert world.say(lifecycle("bound", pod("q"), "a")) == []
+
+
+def test_a_policy_that_cannot_be_read_is_refused_with_every_problem() -> None:
+    world = World()
+    answer = world.say(policy_record("reservationSeconds: -1\nloadAwre: {}"))
+    assert answer.category == "invalid"
+    assert "the policy was not applied" in answer.reason
+    assert "reservationSeconds" in answer.reason
+    assert "loadAwre" in answer.reason
+    assert world.state.policy_record is None
+
+
+def test_the_same_policy_again_lays_nothing_out_anew() -> None:
+    world = World()
+    world.say(node())
+    placer = world.state.inventory.ready()
+    world.say(policy_record("", comment="the defaults"))
+    assert world.state.inventory.placer is placer
+    world.say(policy_record("reservationSeconds: 7"))
+    assert world.state.inventory.placer is not placer
+
+
+def test_decisions_say_by_which_policy_they_were_made() -> None:
+    world = World()
+    world.say(tick())
+    assert world.say(request("a"))[0].as_of.policy_digest == "default"
+    world.say(policy_record())
+    assert world.say(request("b"))[0].as_of.policy_digest == world.state.policy.digest
+
+
+def test_a_message_of_another_stage_is_a_programming_error() -> None:
+    sample = NodeUsage(cluster=CLUSTER, node="a", sampled_at_ms=START_MS, usage={})
+    with pytest.raises(TypeError, match="NodeUsage is no input of the cluster stage"):
+        World().say(sample)

@@ -1,0 +1,161 @@
+"""Rows of a state; `test_stage_histories` holds restarts to byte equality over random histories."""
+
+from typing import Any
+
+from schemas.codec import decode_as
+from schemas.rows import ClusterRow, NodeRow, PendingRequestRow, ReservedPodsRow
+from schemas.topics import TABLES
+from streams.cluster.stage import TABLES as STAGE_TABLES
+from tests.streams.cluster.builders import (
+    at,
+    lifecycle,
+    metric,
+    node,
+    node_gone,
+    outcome,
+    pod,
+    pod_metric,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.run import Run, only
+
+
+def row(run: Run, table: str, key: str, row_class: Any) -> Any:
+    """A row as it is read back."""
+    read = decode_as(row_class, run.rows[table, key])
+    assert isinstance(read, row_class)
+    return read
+
+
+def names(run: Run, table: str) -> list[str]:
+    return sorted(key for name, key in run.rows if name == table)
+
+
+def test_all_tables_of_the_stage_are_published() -> None:
+    assert set(STAGE_TABLES) <= {table.name for table in TABLES}
+    assert STAGE_TABLES[-1] == "partitions"
+
+
+def test_a_node_is_one_row_until_nothing_is_known_of_it() -> None:
+    run = Run()
+    run.say(node("a"), metric("a", seconds=3), metric("b"))
+    assert names(run, "nodes") == ["0/test/a", "0/test/b"]
+    found = row(run, "nodes", "0/test/a", NodeRow)
+    assert (found.state.node, found.metric.usage["cpu"]) == ("a", 0)
+    assert found.metric_time_ms == at(3)
+    run.say(node_gone("a"))
+    assert row(run, "nodes", "0/test/a", NodeRow).state is None
+    run.say(metric("a", removed=True))
+    assert names(run, "nodes") == ["0/test/b"]
+
+
+def test_a_nodes_pods_are_one_row() -> None:
+    run = Run()
+    run.say(tick(), node("a"), request("p"), lifecycle("running", pod("q"), "a"))
+    found = row(run, "reserved_pods", "0/test/a", ReservedPodsRow)
+    reserved, bound = found.pods
+    assert (reserved.pod.uid, reserved.expires_at_ms) == ("p", at(300))
+    assert (bound.pod.uid, bound.expires_at_ms, bound.decision_id) == ("q", None, None)
+    run.say(lifecycle("deleted", pod("p")), lifecycle("deleted", pod("q")))
+    assert names(run, "reserved_pods") == []
+
+
+def test_a_pod_keeps_the_state_by_which_it_counts_beside_its_newest_one() -> None:
+    run = Run()
+    relabelled = pod("p", labels={"koordinator.sh/priority-class": "koord-batch"})
+    run.say(
+        tick(), lifecycle("bound", pod("p"), "a"), tick(9), lifecycle("changed", relabelled, "a")
+    )
+    (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
+    assert held.pod.labels == relabelled.labels
+    assert held.counted is not None
+    assert held.counted.labels == {}
+    assert held.counted_at_ms == at(0)
+    run.say(lifecycle("changed", pod("p", initialized_at_ms=at(9)), "a"))
+    (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
+    assert (held.counted, held.counted_at_ms) == (None, at(9))
+
+
+def test_a_pod_that_does_not_count_for_estimation_says_so() -> None:
+    run = Run()
+    standing_in = pod("p", annotations={"scheduling.koordinator.sh/reserve-pod": "true"})
+    run.say(lifecycle("bound", standing_in, "a"))
+    (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
+    assert held.counted_at_ms is None
+
+
+def test_a_request_is_one_row_while_it_waits() -> None:
+    run = Run()
+    run.say(tick(), request("p"), tick(1))
+    found = row(run, "pending_requests", "0/test/p", PendingRequestRow)
+    assert (found.attempt, found.sequence, found.not_before_ms) == (1, 1, 0)
+    run.say(node("a"), tick(2))
+    assert names(run, "pending_requests") == []
+
+
+def test_a_request_that_a_newer_one_replaced_leaves_no_row_when_that_is_placed() -> None:
+    run = Run()
+    run.say(tick(), request("p"))
+    run.say(node("a"), request("p"))
+    assert run.state.inventory.where == {"p": "a"}
+    assert names(run, "pending_requests") == []
+
+
+def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
+    run = Run()
+    run.say(
+        tick(), policy_record("reservationSeconds: 9"), request("p"), request(pod("q", cpu="3"))
+    )
+    found = row(run, "clusters", "0/test", ClusterRow)
+    assert found.policy.document == "reservationSeconds: 9"
+    assert (found.applied, found.requests_seen) == (3, 2)
+    assert [(each.failures, each.unchanged) for each in found.groups] == [(1, True), (1, True)]
+    run.say(node("a", cpu="0"))
+    assert [each.unchanged for each in row(run, "clusters", "0/test", ClusterRow).groups] == [False] * 2  # fmt: skip
+
+
+def test_a_failed_binding_keeps_its_back_off_in_the_row() -> None:
+    run = Run()
+    made = only(run.say(tick(), node("a"), request("p")))
+    run.say(outcome(made, "failed"))
+    found = row(run, "pending_requests", "0/test/p", PendingRequestRow)
+    assert (found.attempt, found.not_before_ms) == (1, at(1))
+
+
+def test_a_restart_writes_no_row_again() -> None:
+    run = Run()
+    run.say(tick(), node("a", cpu="1500m"), metric("a"), request("p"), request("q"))
+    run.restart()
+    result = run.stage.apply([run.log.message(tick(0.5))])
+    assert [row.table for row in result.rows] == ["clusters", "partitions"]
+
+
+def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() -> None:
+    """It decides whether pods are estimated, so it must survive a restart as it does without one."""
+    for restarts in (False, True):
+        run = Run()
+        run.say(tick(), lifecycle("bound", pod("p"), "a"), metric("a", seconds=40))
+        run.say(tick(100), metric("a", removed=True))
+        if restarts:
+            run.restart()
+        usage = (pod_metric("p", cpu=100, memory=2**40),)
+        run.say(metric("a", updated_at_ms=None, report_interval_ms=0, pods=usage))
+        assert run.state.inventory.nodes["a"].load.delta == (0, 0)
+        run.say(metric("a", removed=True), lifecycle("deleted", pod("p")))
+        if restarts:
+            run.restart()
+        run.say(lifecycle("bound", pod("p"), "a"))
+        run.say(metric("a", updated_at_ms=None, report_interval_ms=0, pods=usage))
+        assert run.state.inventory.nodes["a"].load.delta == (750, 0)
+
+
+def test_requests_are_withdrawn_in_the_order_of_arrival_after_a_restart_too() -> None:
+    for restarts in (False, True):
+        run = Run()
+        run.say(tick(), request("a"), request("b"), request(pod("a", cpu="2")))
+        if restarts:
+            run.restart()
+        made = run.full_list("pod-lifecycle", "1")
+        assert [each.pod.uid for each in made] == ["a", "b"]

@@ -1,0 +1,250 @@
+"""What waits, for how long, in which order, and what stops or starts it."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from streams.cluster import placement as placement_module
+from streams.cluster.kind import kind_of
+from streams.cluster.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
+from streams.cluster.plugins.fit import NodeResourcesFit
+from tests.streams.cluster.builders import (
+    at,
+    full,
+    lifecycle,
+    metric,
+    node,
+    pod,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.run import cluster, only, outcomes, waiting
+
+
+def test_pods_that_wait_are_placed_when_a_node_comes() -> None:
+    run = cluster()
+    run.say(request("a"), request("b"))
+    assert outcomes(run.say(node(), tick(1))) == [("a", "placed"), ("b", "placed")]
+
+
+def test_a_request_joins_those_of_its_kind_and_their_back_off() -> None:
+    run = cluster(node(cpu="1500m"))
+    run.say(request("a"))
+    first = only(run.say(request("b")))
+    assert first.retry_after_ms == 1000
+    run.say(tick(0.5))
+    second = only(run.say(request("c")))
+    assert (second.outcome, second.retry_after_ms) == ("waiting", 500)
+    assert second.message == "1 node: Insufficient cpu"
+
+
+def test_a_request_for_which_there_is_room_waits_with_those_before_it_and_is_told_so() -> None:
+    run = cluster()
+    run.say(request("a"))
+    run.say(node(cpu="1500m"))
+    made = only(run.say(request("b")))
+    assert made.message == "pods of this kind wait already; it waits with them"
+    assert (made.reasons, made.refused_by) == ((), {})
+    assert outcomes(run.say(tick(1))) == [("a", "placed"), ("b", "waiting")]
+
+
+def test_a_request_that_comes_again_and_cannot_be_placed_does_not_wait_any_more() -> None:
+    run = cluster()
+    run.say(request())
+    assert only(run.say(request(pod(unsupported=("x",))))).outcome == "refused"
+    assert waiting(run) == []
+    run.restart()
+    assert waiting(run) == []
+
+
+def test_kinds_that_wait_do_not_hold_up_others() -> None:
+    run = cluster(node(cpu="2"))
+    run.say(request(full("large")))
+    assert only(run.say(request("small"))).outcome == "placed"
+
+
+def test_the_higher_priority_goes_first_across_kinds_and_within_one() -> None:
+    run = cluster()
+    run.say(
+        request(pod("low", priority=-5)),
+        request(pod("none")),
+        request(pod("high", priority=100)),
+        request(full("large", priority=50)),
+        request(pod("higher", priority=2**31 - 1)),
+        request(pod("first", priority=100)),
+    )
+    made = run.say(node("a", cpu="10"), node("b", cpu="3"), tick(1))
+    assert [each.pod.uid for each in made if each.outcome == "placed"] == [
+        "higher", "high", "first", "large", "none", "low",
+    ]  # fmt: skip
+
+
+def test_a_request_that_comes_again_keeps_its_place() -> None:
+    run = cluster()
+    run.say(request("a"), request("b"), request("a"))
+    assert outcomes(run.say(node(cpu="1500m"), tick(1)))[0] == ("a", "placed")
+
+
+def test_a_request_that_comes_again_as_another_kind_is_judged_anew() -> None:
+    run = cluster(node())
+    run.say(request(pod(cpu="9")))
+    assert only(run.say(request(pod(cpu="1")))).outcome == "placed"
+    assert waiting(run) == []
+    run.restart()
+    assert run.say(tick(60)) == []
+
+
+def test_the_back_off_doubles_up_to_its_limit_and_nothing_is_asked_in_between() -> None:
+    run = cluster(node(cpu="500m"), policy_record("maxBackoffSeconds: 8"))
+    run.say(request())
+    told = []
+    for second in range(1, 40):
+        # Something changes every second, so only the back-off holds attempts up.
+        made = run.say(metric(seconds=second), tick(second))
+        if made:
+            told.append((second, only(made).attempt, only(made).retry_after_ms))
+    assert told == [
+        (1, 2, 2000), (3, 3, 4000), (7, 4, 8000), (15, 5, 8000), (23, 6, 8000), (31, 7, 8000), (39, 8, 8000),
+    ]  # fmt: skip
+
+
+def test_while_nothing_changes_a_group_is_tried_only_at_the_longest_back_off() -> None:
+    run = cluster(node(cpu="500m"), policy_record("maxBackoffSeconds: 8"))
+    run.say(request())
+    times = [second for second in range(1, 60) if run.say(tick(second))]
+    assert times == [9, 19, 31, 47]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_pod_is_placed_within_the_longest_back_off_of_room_becoming_free(restarts: bool) -> None:
+    for freed_at in (0, 3, 100, 101, 130, 159):
+        run = cluster(node())
+        run.say(request(full("holder")))
+        run.say(request(full("waiter")))
+        for second in range(1, 400):
+            if second == freed_at + 1:
+                run.say(lifecycle("deleted", full("holder")))
+            if restarts and second % 7 == 0:
+                run.restart()
+            made = [each for each in run.say(tick(second)) if each.outcome == "placed"]
+            if made:
+                break
+        assert outcomes(made) == [("waiter", "placed")]
+        assert second <= freed_at + 1 + 60
+
+
+def test_a_group_that_finds_room_bit_by_bit_is_looked_at_again_soon() -> None:
+    run = cluster(node("n-0"))
+    run.say(*(request(full(f"p{number}")) for number in range(6)))
+    for second in range(1, 6):
+        made = run.say(node(f"n-{second}"), tick(second))
+        assert [each.pod.uid for each in made if each.outcome == "placed"] == [f"p{second}"]
+
+
+def test_no_more_pods_are_placed_at_one_tick_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(placement_module, "PLACEMENTS_PER_TICK_MAX", 3)
+    run = cluster()
+    run.say(*(request(f"a{number}") for number in range(5)))
+    run.say(*(request(pod(f"b{number}", cpu="2")) for number in range(3)))
+    run.say(node(cpu="100"))
+    placed = [
+        [each.pod.uid for each in run.say(tick(second)) if each.outcome == "placed"]
+        for second in (1, 2, 3, 4)
+    ]
+    assert placed == [["a0", "a1", "a2"], ["a3", "a4", "b0"], ["b1", "b2"], []]
+
+
+def test_all_are_told_about_their_first_failure_and_some_about_each_later_one() -> None:
+    run = cluster()
+    count = REPORTS_PER_ATTEMPT_MAX + 50
+    assert len(run.say(*(request(f"p{number:03}") for number in range(count)))) == count
+    made = run.say(node(cpu="500m"), tick(1))
+    assert [each.pod.uid for each in made] == [f"p{i:03}" for i in range(REPORTS_PER_ATTEMPT_MAX)]
+
+
+def test_a_hundred_thousand_pods_of_one_kind_cost_one_look_at_each_changed_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = cluster(node("a", cpu="500m"), node("b", cpu="500m"))
+    run.say(request("p0"))
+    pending = run.state.placement.pending
+    kind, wanting = kind_of(pod()), request()
+    for number in range(1, 100_000):
+        named = wanting.pod.model_copy(update={"uid": f"p{number}"})
+        another = wanting.model_copy(update={"pod": named})
+        pending.add(Waiting(another, kind, sequence=number + 1, attempt=1), at(0))
+    calls = Counter[str]()
+    for name in ("mask", "reason"):
+        _count(monkeypatch, NodeResourcesFit, name, calls)
+    told = 0
+    for second in range(1, 20):
+        told += len(run.say(metric("a", seconds=second), tick(second)))
+    attempts = 4  # after 1, 2, 4 and 8 seconds
+    assert told == attempts * REPORTS_PER_ATTEMPT_MAX
+    assert calls["mask"] == 0
+    assert calls["reason"] <= attempts
+    made = run.say(node("c", cpu="2500m"), tick(31))
+    assert [each.pod.uid for each in made if each.outcome == "placed"] == ["p0", "p1"]
+    assert len(pending) == 99_998
+
+
+def _count(patch: pytest.MonkeyPatch, plugin: type, name: str, calls: Counter[str]) -> None:
+    """Count how often a method of a plugin is called."""
+    method = getattr(plugin, name)
+
+    def counting(*arguments: Any) -> Any:
+        calls[name] += 1
+        return method(*arguments)
+
+    patch.setattr(plugin, name, counting)
+
+
+# --- limits and switches ------------------------------------------------------------------------
+
+
+def test_more_requests_than_may_wait_are_refused() -> None:
+    run = cluster(policy_record("maxPendingRequests: 2"))
+    run.say(request("a"), request("b"))
+    made = only(run.say(request("c")))
+    assert made.outcome == "refused"
+    assert made.message == "2 requests wait; maxPendingRequests allows no more"
+    assert only(run.say(request("b"))).outcome == "waiting"
+
+
+def test_a_paused_cluster_keeps_requests_and_decides_when_it_goes_on() -> None:
+    run = cluster(node(), policy_record(paused=True))
+    made = only(run.say(request()))
+    assert (made.outcome, made.message) == ("waiting", "the cluster is paused; the request is kept")
+    assert run.say(tick(1), tick(50)) == []
+    run.restart()
+    assert run.say(tick(51)) == []
+    run.say(policy_record())
+    assert outcomes(run.say(tick(52))) == [("pod-1", "placed")]
+
+
+def test_a_policy_decides_from_the_moment_at_which_it_is_applied() -> None:
+    run = cluster(node(), metric(cpu=7000))
+    before = only(run.say(request("a")))
+    assert before.message == "1 node: cpu usage exceed threshold"
+    assert before.as_of.policy_digest == "default"
+    run.say(policy_record("loadAware: {usageThresholds: {cpu: 99}}"))
+    after = only(run.say(tick(1)))
+    assert after.outcome == "placed"
+    assert after.as_of.policy_digest == run.state.policy.digest
+
+
+def test_a_new_policy_is_tried_on_those_that_wait_though_no_node_has_changed() -> None:
+    run = cluster(node(unschedulable=True))
+    run.say(request())
+    run.say(policy_record("plugins: {filter: [NodeResourcesFit]}"))
+    assert outcomes(run.say(tick(1))) == [("pod-1", "placed")]
+
+
+def test_a_policy_that_cannot_be_read_leaves_the_one_before_in_force() -> None:
+    run = cluster(node(), policy_record("reservationSeconds: 7"))
+    run.say(policy_record("reservationSeconds: soon"))
+    assert only(run.say(request())).expires_at_ms == at(7)

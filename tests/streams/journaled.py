@@ -1,0 +1,87 @@
+"""A partition's history as a worker leaves it: input topics, and the journal of what was applied."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from streams import journal
+from streams.cluster.stage import ClusterStage
+from streams.records import InputRecord, StageResult
+from streams.replay import Difference, Replay, Window, follow
+
+
+class Topics:
+    """Input topics in memory, read as a replay reads them."""
+
+    def __init__(self, records: Iterable[InputRecord]) -> None:
+        self._left: dict[str, list[InputRecord]] = {}
+        for record in records:
+            self._left.setdefault(record.topic, []).append(record)
+
+    def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
+        """Records that were not given before, up to an offset."""
+        left = self._left.get(topic, [])
+        while left and left[0].offset <= last_offset:
+            yield left.pop(0)
+
+
+class Journaled:
+    """Applies batches and journals them; may be killed at any time."""
+
+    def __init__(self) -> None:
+        self.topics: list[InputRecord] = []
+        """Everything that was applied, in order."""
+        self.journal: list[bytes] = []
+        self._rows: dict[tuple[str, str], bytes] = {}
+        self._place = journal.Place()
+        self.start()
+
+    def start(self) -> None:
+        """A new writer: its state comes from the rows."""
+        self.journal.append(journal.opening(0))
+        offset = len(self.journal) - 1
+        self._place = replace(self._place, epoch=offset, offset=offset)
+        rows = [(table, key, value) for (table, key), value in self._rows.items()]
+        self.stage = ClusterStage.restored(0, 1, rows)
+
+    def apply(self, records: Sequence[InputRecord]) -> StageResult:
+        """One batch."""
+        result = self.stage.apply(records)
+        self.write(records, result)
+        self.topics += records
+        for row in result.rows:
+            if row.value is None:
+                self._rows.pop((row.table, row.key), None)
+            else:
+                self._rows[row.table, row.key] = row.value
+        return result
+
+    def write(self, records: Sequence[InputRecord], result: StageResult) -> None:
+        """Journal a batch that came to this."""
+        self.journal += journal.batch(0, self._place, records, result)
+        place, offset = self._place, len(self.journal) - 1
+        self._place = journal.Place(place.epoch, place.sequence + 1, offset)
+
+    def lost(self, records: Sequence[InputRecord], result: StageResult) -> None:
+        """A batch of a writer that does not know that it has lost the partition, after its successor's
+        opening."""
+        old = self._place
+        self.start()
+        self.journal += journal.batch(0, old, records, result)
+
+    def replay(
+        self,
+        *,
+        topics: Iterable[InputRecord] | None = None,
+        values: Iterable[bytes] | None = None,
+        window: Window | None = None,
+    ) -> tuple[Difference | None, Replay]:
+        """Replay it, or what others hold it to be."""
+        fold = Replay(0, 1, window)
+        entries = enumerate(self.journal if values is None else values)
+        return follow(entries, Topics(self.topics if topics is None else topics), fold), fold
+
+
+def altered(records: Iterable[InputRecord], which: InputRecord, value: bytes) -> list[InputRecord]:
+    """The same records, one of them with another value."""
+    assert value != which.value
+    return [replace(record, value=value) if record is which else record for record in records]

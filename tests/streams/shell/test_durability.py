@@ -1,0 +1,143 @@
+"""Journal first, on a broker: who holds a partition, and what a failure leaves to redo."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from connectors.kafka.embedded import EmbeddedBroker
+from schemas.connection import KafkaSettings
+from schemas.partitions import partition_for
+from streams.broker import broker_urls
+from streams.journal import JournalDamaged
+from streams.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.shell import durability
+from streams.shell.durability import PLACES, Applied, JournalFirst, LostOffice, RowWriter
+from streams.shell.publisher import Publisher
+from streams.shell.reader import read_range
+from streams.shell.tables import RowTable
+from streams.shell.transport import WorkerApp
+from tests.conftest import RunningBroker
+
+_PARTITIONS = 4
+_DECISIONS = "placement-decisions"
+_PARTITION_OF_C = partition_for(b"c", _PARTITIONS)
+
+
+class Owner:
+    """A worker as far as its journal and its rows go."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
+        self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", PLACES)]
+        self.publisher = Publisher(kafka)
+        self.journal = JournalFirst(kafka, self.publisher, RowWriter(self.tables, self.publisher))
+
+    async def open(self) -> dict[str, dict[str, bytes]]:
+        """Take partition 0 over, with the rows that this owner has."""
+        return await self.journal.open(0, {table.name: table.rows([0])[0] for table in self.tables})
+
+    def rows(self) -> dict[str, bytes]:
+        """Rows of table `nodes` that are written."""
+        return self.tables[0].rows([0])[0]
+
+
+@asynccontextmanager
+async def owner(kafka: KafkaSettings) -> AsyncIterator[Owner]:
+    """An owner; its producer is stopped afterwards."""
+    it = Owner(kafka)
+    try:
+        yield it
+    finally:
+        await it.publisher.stop()
+
+
+def _batch(offset: int, **output: Any) -> Applied:
+    """One record that changes row 0/n and gives one decision."""
+    value = b'{"offset": %d}' % offset
+    record = InputRecord("node-state", 0, offset, b"c", b"{}", 0)
+    result = StageResult(
+        (OutputRecord(_DECISIONS, "c", value, 0, **output),), (RowChange("nodes", "0/n", value),)
+    )
+    return Applied(0, [record], result)
+
+
+async def _published(kafka: KafkaSettings, publisher: Publisher) -> list[bytes]:
+    """The decisions so far; a last record shows where they end."""
+    partition = 0
+    end = await publisher.append(_DECISIONS, partition, [b"end"])
+    found = await read_range(kafka, _DECISIONS, partition, 0, end)
+    return [entry.value or b"" for entry in found if entry.value != b"end"]
+
+
+async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing(
+    embedded: RunningBroker,
+) -> None:
+    kafka = embedded.settings
+    async with owner(kafka) as old, owner(kafka) as new:
+        await old.open()
+        await old.journal.commit([_batch(0, partition=0)])
+        redone = await new.open()
+        assert redone["nodes"] == {"0/n": b'{"offset": 0}'}, "the tail is redone"
+
+        with pytest.raises(LostOffice, match="partition 0"):
+            await old.journal.commit([_batch(1, partition=0)])
+        await old.journal.flush(force=True)
+        assert old.rows() == {}, "its rows are its successor's to write"
+
+        # The old owner's record stands in between now, and does not count.
+        await new.journal.commit([_batch(1, partition=0)])
+        await new.journal.flush(force=True)
+        assert new.rows() == {"0/n": b'{"offset": 1}'}
+        decisions = await _published(kafka, new.publisher)
+        assert [value for value in decisions if b"1" in value] == [b'{"offset": 1}']
+
+
+async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with owner(embedded.settings) as old:
+        await old.open()
+        await old.journal.commit([_batch(0)])
+        monkeypatch.setattr(durability, "OFFICE_S", -1.0)
+        await old.journal.flush(force=True)
+        assert old.rows() == {}
+        monkeypatch.undo()
+        await old.journal.commit([_batch(1)])
+        await old.journal.flush(force=True)
+        assert old.rows() == {"0/n": b'{"offset": 1}'}, (
+            "the journal says that it is still in office"
+        )
+
+
+async def test_outputs_that_were_not_published_are_published_by_the_next_owner(
+    embedded: RunningBroker,
+) -> None:
+    kafka = embedded.settings
+    async with owner(kafka) as first, owner(kafka) as second:
+        await first.open()
+        await first.journal.commit([_batch(0, partition=0)])
+        with pytest.raises(AssertionError, match="partition"):
+            await first.journal.commit([_batch(1, partition=99)])
+        # Rows may be written once more before the worker ends.
+        await first.journal.flush(force=True)
+        assert first.rows() == {"0/n": b'{"offset": 0}'}
+        second.tables[:] = first.tables
+        assert (await second.open())["nodes"] == {"0/n": b'{"offset": 1}'}
+        end = await second.publisher.append(_DECISIONS, _PARTITION_OF_C, [b"end"])
+        decisions = await read_range(kafka, _DECISIONS, _PARTITION_OF_C, 0, end)
+        assert b'{"offset": 1}' in [entry.value for entry in decisions]
+
+
+async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(
+    embedded: RunningBroker,
+) -> None:
+    with EmbeddedBroker() as other:
+        async with owner(embedded.settings) as before, owner(other.settings) as after:
+            await before.open()
+            await before.journal.commit([_batch(0, partition=0)])
+            await before.journal.flush(force=True)
+            places = before.tables[-1].rows([0])[0]
+            with pytest.raises(JournalDamaged, match=r"ends at offset 1, but .* up to 1: it was"):
+                await after.journal.open(0, {"nodes": before.rows(), PLACES: places})

@@ -1,0 +1,162 @@
+"""The journal: what is written is what a successor reads."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams import journal
+from streams.journal import JournalDamaged, Place
+from streams.records import InputRecord, OutputRecord, RowChange, StageResult
+
+_texts = st.text(max_size=40)
+_values = st.one_of(st.none(), _texts.map(str.encode))
+_rows = st.builds(RowChange, st.sampled_from(["nodes", "clusters"]), _texts, _values)
+_outputs = st.builds(
+    OutputRecord,
+    st.just("placement-decisions"),
+    _texts,
+    _texts.map(str.encode),
+    st.one_of(st.none(), st.integers(0, 2**40)),
+)
+_results = st.builds(
+    StageResult,
+    st.lists(_outputs, max_size=8).map(tuple),
+    st.lists(_rows, max_size=8).map(tuple),
+)
+
+
+def _records(offsets: dict[str, list[int]]) -> list[InputRecord]:
+    return [
+        InputRecord(topic, 0, offset, b"c", b"{}", 0)
+        for topic, of_topic in offsets.items()
+        for offset in of_topic
+    ]
+
+
+class Log:
+    """A partition of topic `journal`."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+
+    def append(self, values: list[bytes]) -> int:
+        """Offset of the last of them."""
+        self.values += values
+        return len(self.values) - 1
+
+    def after(self, place: Place) -> list[tuple[int, bytes]]:
+        """Entries that follow a place."""
+        return list(enumerate(self.values))[place.offset + 1 :]
+
+
+class Writer:
+    """Takes office and appends, as a worker does."""
+
+    def __init__(self, log: Log, known: Place) -> None:
+        self._log = log
+        log.append([journal.opening(0)])
+        self.tail = journal.follow(known, log.after(known))
+        self.place = self.tail.place
+
+    def write(self, result: StageResult, offsets: dict[str, list[int]] | None = None) -> None:
+        """Append one batch."""
+        offset = self._log.append(journal.batch(0, self.place, _records(offsets or {}), result))
+        self.place = Place(self.place.epoch, self.place.sequence + 1, offset)
+
+
+@given(st.lists(_results, max_size=6))
+def test_a_successor_reads_the_newest_rows_and_all_outputs_in_order(
+    results: list[StageResult],
+) -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    rows: dict[tuple[str, str], bytes | None] = {}
+    for result in results:
+        writer.write(result)
+        rows.update({(row.table, row.key): row.value for row in result.rows})
+    tail = Writer(log, Place()).tail
+    assert tail.rows == rows
+    assert tail.outputs == [output for result in results for output in result.outputs]
+    assert tail.place.sequence == len(results) - 1
+
+
+@given(st.lists(_results, min_size=1, max_size=6), st.data())
+def test_reading_on_from_any_batch_gives_what_is_left(
+    results: list[StageResult], data: st.DataObject
+) -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    places = []
+    for result in results:
+        writer.write(result)
+        places.append(writer.place)
+    known = data.draw(st.integers(0, len(results) - 1))
+    tail = Writer(log, places[known]).tail
+    assert tail.outputs == [o for result in results[known + 1 :] for o in result.outputs]
+
+
+def test_a_writer_that_lost_its_partition_is_not_heard() -> None:
+    log = Log()
+    old = Writer(log, Place())
+    old.write(StageResult(rows=(RowChange("nodes", "a", b"1"),)))
+    new = Writer(log, Place())
+    old.write(StageResult(rows=(RowChange("nodes", "a", b"old"),)))
+    new.write(StageResult(rows=(RowChange("nodes", "b", b"2"),)))
+    old.write(StageResult(rows=(RowChange("nodes", "b", b"old"),)))
+    assert Writer(log, Place()).tail.rows == {("nodes", "a"): b"1", ("nodes", "b"): b"2"}
+
+
+def test_a_batch_too_large_for_one_record_holds_only_when_it_is_complete() -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    large = tuple(
+        RowChange("nodes", str(number), b"x" * (journal.PART_BYTES // 3)) for number in range(8)
+    )
+    writer.write(StageResult(rows=large))
+    assert len(log.values) > 2
+    assert len(Writer(log, Place()).tail.rows) == 8
+
+    cut = Log()
+    cut.values = log.values[:3]
+    tail = Writer(cut, Place()).tail
+    assert tail.rows == {}
+    assert tail.place.sequence == -1
+
+
+def test_a_missing_batch_is_an_error_and_no_silent_hole() -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    writer.write(StageResult(rows=(RowChange("nodes", "a", b"1"),)))
+    writer.write(StageResult(rows=(RowChange("nodes", "a", b"2"),)))
+    whole = log.after(Place())
+    with pytest.raises(JournalDamaged, match="offsets 1 to 1 are gone"):
+        journal.follow(Place(), [whole[0], whole[2]])
+    del log.values[1]
+    with pytest.raises(JournalDamaged, match="expected 0"):
+        journal.follow(Place(), log.after(Place()))
+
+
+def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    for number in range(3):
+        writer.write(StageResult(rows=(RowChange("nodes", str(number), b"1"),)))
+    with pytest.raises(JournalDamaged, match="offsets 0 to 1 are gone"):
+        journal.follow(Place(), log.after(Place())[2:])
+    with pytest.raises(JournalDamaged, match="is of epoch 0, of which no opening was read"):
+        journal.follow(Place(offset=1), log.after(Place(offset=1)))
+
+
+def test_a_record_that_cannot_be_read_names_its_offset() -> None:
+    with pytest.raises(JournalDamaged, match="journal offset 7"):
+        journal.follow(Place(), [(7, b"{")])
+
+
+def test_runs_keep_the_order_in_which_records_were_applied() -> None:
+    applied = _records({"clock": [3], "node-state": [7, 8, 9]}) + _records({"clock": [4, 6]})
+    assert [(r["topic"], r["first_offset"], r["last_offset"]) for r in journal.runs(applied)] == [
+        ("clock", 3, 3),
+        ("node-state", 7, 9),
+        ("clock", 4, 4),
+        ("clock", 6, 6),
+    ]

@@ -1,0 +1,187 @@
+"""`loadstream replay` on what a worker has left behind, on the embedded broker and on a real Kafka."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from typer.testing import CliRunner, Result
+
+from connectors.cli import app
+from connectors.kafka.client import connect
+from schemas.clock import ClockTick
+from schemas.codec import encode
+from schemas.nodes import NodeState
+from schemas.partitions import partition_for
+from schemas.pods import Container, Pod
+from schemas.requests import SchedulingRequest
+from tests.conftest import RunningBroker
+from tests.streams.worker import Worker, client
+
+pytestmark = pytest.mark.timeout(400)
+
+_NOW_MS = 1_790_000_000_000
+_HOME = partition_for(b"c", 4)
+
+
+def _nodes() -> list[NodeState]:
+    allocatable = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    return [
+        NodeState(cluster="c", node=f"n{number}", event="added", allocatable=allocatable)
+        for number in range(4)
+    ]
+
+
+def _request(number: int) -> SchedulingRequest:
+    pod = Pod(
+        namespace="default",
+        name=f"p{number}",
+        uid=f"u{number}",
+        containers=(Container(requests={"cpu": "500m", "memory": "1Gi"}),),
+    )
+    return SchedulingRequest(cluster="c", requested_at_ms=_NOW_MS, pod=pod)
+
+
+def _replay(broker: RunningBroker, *arguments: str) -> Result:
+    environment = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
+    return CliRunner().invoke(app, ["replay", *arguments], env=environment)
+
+
+def _append(broker: RunningBroker, topic: str, partition: int, value: bytes) -> None:
+    producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
+    producer.produce(topic, value, key=str(partition), partition=partition)
+    assert producer.flush(30) == 0
+
+
+def _newest(broker: RunningBroker, topic: str, partition: int) -> tuple[int, bytes]:
+    """Offset and value of the last record."""
+    options = {**broker.settings.librdkafka_options(), "group.id": "test", "log_level": 0}
+    consumer = Consumer(options)
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+    consumer.assign([TopicPartition(topic, partition, end - 1)])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    assert message.error() is None
+    return int(message.offset()), message.value()
+
+
+async def test_what_a_killed_worker_has_left_is_equal_until_somebody_doctors_it(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    with Worker(broker.settings, tmp_path) as worker:
+        async with client(broker.settings, worker, "placement-decisions", "dead-letters") as kafka:
+            await kafka.send("node-state", _nodes())
+            await kafka.send("scheduling-requests", map(_request, range(10)))
+            await kafka.until(lambda: len(kafka.of("placement-decisions")) >= 1)
+            worker.kill()
+            await kafka.send("scheduling-requests", map(_request, range(10, 20)))
+            await kafka.send_raw("scheduling-requests", b"\xff no JSON")
+            worker.start()
+            decided: set[str] = set()
+
+            def all_decided() -> bool:
+                decided.update(each.pod.uid for each in kafka.of("placement-decisions"))
+                return len(decided) == 20 and len(kafka.of("dead-letters")) > 0
+
+            await kafka.until(all_decided)
+        assert worker.stop() == 0
+
+    done = await asyncio.to_thread(_replay, broker)
+    assert done.exit_code == 0, done.output
+    assert done.output.count(": equal: ") == 4, "every partition has a clock of its own"
+
+    done = await asyncio.to_thread(_replay, broker, "--cluster", "c", "--json")
+    assert done.exit_code == 0, done.output
+    (home,) = json.loads(done.stdout)
+    assert (home["partition"], home["verdict"]) == (_HOME, "equal")
+    assert home["outputs"] >= 20
+    assert home["inputs"] > 25, "nodes, requests, the bad record and the clock"
+
+    done = await asyncio.to_thread(_replay, broker, "--from", "2099-01-01")
+    assert done.exit_code == 2, "nothing was compared"
+    assert "nothing to compare" in done.output
+
+    await asyncio.to_thread(_doctor, broker)
+
+
+def _doctor(broker: RunningBroker) -> None:
+    """Go on with the journal as a worker would, but for what the next batch comes to."""
+    offset, value = _newest(broker, "journal", _HOME)
+    batch: dict[str, Any] = orjson.loads(value)
+    at, _ = _newest(broker, "clock", _HOME)
+    _append(broker, "clock", _HOME, encode(ClockTick(partition=_HOME, now_ms=_NOW_MS * 2)))
+    applied = orjson.loads(_row(batch, "partitions"))["offsets"]["clock"]
+    run = {"topic": "clock", "first_offset": applied + 1, "last_offset": at + 1}
+    batch |= {"sequence": batch["sequence"] + 1, "inputs": [run]}
+    _append(broker, "journal", _HOME, orjson.dumps(batch))
+
+    done = _replay(broker, "--partition", str(_HOME), "--partition", str((_HOME + 1) % 4))
+    assert done.exit_code == 1, done.output
+    assert f"partition {_HOME}: DIFFERENT after" in done.output
+    assert f"journal offset {offset + 1}" in done.output
+    assert f"first input that differs: clock, partition {_HOME}, offset " in done.output
+    assert "offsets.clock" in done.output
+    assert ": equal: " in done.output
+
+    run |= {"first_offset": at + 2, "last_offset": at + 2}
+    batch |= {"sequence": batch["sequence"] + 1, "inputs": [run]}
+    _append(broker, "journal", (_HOME + 1) % 4, orjson.dumps(batch))
+    done = _replay(broker, "--partition", str((_HOME + 1) % 4))
+    assert done.exit_code == 2, done.output
+    assert "CANNOT BE REPLAYED: journal offset" in done.output
+
+
+def _row(batch: dict[str, Any], table: str) -> str:
+    (value,) = (row["value"] for row in batch["rows"] if row["table"] == table)
+    return str(value)
+
+
+def test_an_empty_journal_is_not_equal(embedded: RunningBroker) -> None:
+    done = _replay(embedded)
+    assert done.exit_code == 2
+    assert "nothing was compared" in done.output
+
+
+@pytest.mark.kafka
+def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: RunningBroker) -> None:
+    connection = connect(clean_kafka.settings)
+    for _ in range(3):
+        _append(clean_kafka, "journal", 1, b"{}")
+    deleted = connection.admin.delete_records([TopicPartition("journal", 1, 2)])
+    for answer in deleted.values():
+        answer.result()
+    done = _replay(clean_kafka, "--partition", "1")
+    assert done.exit_code == 2
+    assert "journal offsets 0 to 1 are gone" in done.output
+    assert "retention.ms" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--partition", "4"], "the journal has the partitions 0 to 3"),
+        (["--cluster", "c", "--partition", str((_HOME + 1) % 4)], f"is in partition {_HOME} of 4"),
+        (["--from", "yesterday"], "expected beginning, end, a time ago"),
+        (["--to", "end"], "expected a time"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_said(
+    embedded: RunningBroker, arguments: list[str], words: str
+) -> None:
+    done = _replay(embedded, *arguments)
+    assert done.exit_code == 2
+    assert words in " ".join(done.output.replace("│", " ").split())
+
+
+def test_without_a_broker_nothing_can_be_told() -> None:
+    environment = {
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "1",
+    }
+    done = CliRunner().invoke(app, ["replay"], env=environment)
+    assert done.exit_code == 2
+    assert "no usable broker at 127.0.0.1:1" in done.output

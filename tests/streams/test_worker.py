@@ -1,0 +1,163 @@
+"""The worker end to end, on the embedded broker and on a real Kafka."""
+
+import time
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.codec import encode
+from schemas.decisions import PlacementDecision
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.pods import Container, Pod
+from schemas.policies import PolicyRecord
+from schemas.quantities import amount
+from schemas.requests import SchedulingRequest
+from schemas.usage import NodeUsage
+from tests.conftest import RunningBroker
+from tests.streams.worker import POSITIONS, Client, Worker, client
+
+_NODES = 8
+_POD_CPU = "1500m"
+
+pytestmark = pytest.mark.timeout(400)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _nodes() -> list[NodeState]:
+    allocatable = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    return [
+        NodeState(cluster="c", node=f"n{number}", event="added", allocatable=allocatable)
+        for number in range(_NODES)
+    ]
+
+
+def _metrics() -> list[NodeMetric]:
+    return [
+        NodeMetric(
+            cluster="c",
+            node=f"n{number}",
+            updated_at_ms=_now_ms(),
+            usage={"cpu": 1000 * number, "memory": 2**30 * number},
+        )
+        for number in range(_NODES)
+    ]
+
+
+def _request(number: int, **fields: object) -> SchedulingRequest:
+    pod = Pod(
+        namespace="default",
+        name=f"p{number}",
+        uid=f"u{number}",
+        containers=(Container(requests={"cpu": _POD_CPU, "memory": "1Gi"}),),
+    )
+    return SchedulingRequest(
+        cluster="c", requested_at_ms=_now_ms(), pod=pod.model_copy(update=fields)
+    )
+
+
+async def test_a_killed_worker_goes_on_where_it_was_and_no_room_is_given_twice(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    topics = ("placement-decisions", "dead-letters", POSITIONS)
+    with Worker(broker.settings, tmp_path) as worker:
+        async with client(broker.settings, worker, *topics) as kafka:
+            await kafka.send("node-state", _nodes())
+            await kafka.send("node-metrics", _metrics())
+            await kafka.send("scheduling-requests", map(_request, range(20)))
+            await kafka.until(lambda: len(_placed(kafka.of("placement-decisions"))) == 20)
+            await kafka.until(lambda: kafka.applied("scheduling-requests") == 19)
+
+            worker.kill()
+            await kafka.send("scheduling-requests", map(_request, range(20, 40)))
+            worker.start()
+            await kafka.until(lambda: len(_placed(kafka.of("placement-decisions"))) == 40)
+
+            assert worker.stop() == 0
+            assert kafka.of("dead-letters") == []
+            by_id: dict[str, set[bytes]] = defaultdict(set)
+            for decision in kafka.of("placement-decisions"):
+                value = encode(decision)
+                by_id[decision.decision_id].add(value)
+            assert all(len(values) == 1 for values in by_id.values()), "one id, two decisions"
+
+            placed = _placed(kafka.of("placement-decisions"))
+            assert len({decision.pod.uid for decision in placed.values()}) == 40
+            taken: dict[str, int] = defaultdict(int)
+            for decision in placed.values():
+                taken[decision.node or ""] += amount("cpu", _POD_CPU)
+            assert max(taken.values()) <= 16_000
+            assert all(not decision.stale_nodes for decision in placed.values())
+
+
+async def test_bad_records_end_in_dead_letters_and_stop_nothing_for_others(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    with Worker(broker.settings, tmp_path) as worker:
+        async with client(broker.settings, worker, "placement-decisions", "dead-letters") as kafka:
+            await kafka.send("node-state", _nodes())
+            await kafka.send_raw("scheduling-requests", b"\xff not json")
+            await kafka.send_raw("node-metrics", b'{"cluster":"c","node":"n0","usage":{"cpu":-1}}')
+            await kafka.send_raw("policies", b"[" * 100_000)
+            mode = "loadAware:\n  usageThresholds:\n    cpu: 165\n"
+            policy = PolicyRecord(cluster="c", document=mode, applied_at_ms=_now_ms())
+            await kafka.send("policies", [policy])
+            await kafka.send_raw("node-usage", b"{}", key="c/n0")
+            await kafka.send("scheduling-requests", [_request(1)])
+            await kafka.until(
+                lambda: (
+                    len(kafka.of("dead-letters")) >= 5
+                    and len(_placed(kafka.of("placement-decisions"))) == 1
+                )
+            )
+
+            letters = {letter.topic: letter for letter in kafka.of("dead-letters")}
+            assert set(letters) == {"scheduling-requests", "node-metrics", "policies", "node-usage"}
+            assert "usage.cpu" in letters["node-metrics"].reason
+            assert len(kafka.of("dead-letters")) == 5
+
+
+async def test_usage_samples_become_metrics_by_which_pods_are_placed(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    with Worker(broker.settings, tmp_path) as worker:
+        async with client(broker.settings, worker, "placement-decisions", "node-metrics") as kafka:
+            await kafka.send("node-state", _nodes())
+            now_ms = _now_ms()
+            for number in range(_NODES):
+                samples = [
+                    NodeUsage(
+                        cluster="c",
+                        node=f"n{number}",
+                        sampled_at_ms=now_ms - age_s * 1000,
+                        usage={"cpu": 15_000 if number else 2_000, "memory": 2**30},
+                    )
+                    for age_s in (120, 90, 60, 30, 0)
+                ]
+                await kafka.send("node-usage", samples, key=f"c/n{number}")
+            await kafka.until(lambda: {m.node for m in kafka.of("node-metrics")} >= {"n0", "n7"})
+            await kafka.until(lambda: len({m.node for m in kafka.of("node-metrics")}) == _NODES)
+            # Topics keep no order among each other: the last metrics may still be on their way.
+            for number in range(1, 60):
+                await kafka.send("scheduling-requests", [_request(number)])
+                await kafka.until(partial(_count_is, kafka, number))
+                *_, decision = _placed(kafka.of("placement-decisions")).values()
+                if decision.refused_by.get("LoadAwareScheduling") == _NODES - 1:
+                    break
+            assert decision.refused_by == {"LoadAwareScheduling": _NODES - 1}
+            assert decision.node == "n0", "all others are at 94 % of their CPU"
+
+
+def _count_is(kafka: Client, count: int) -> bool:
+    return len(_placed(kafka.of("placement-decisions"))) == count
+
+
+def _placed(decisions: list[Any]) -> dict[str, PlacementDecision]:
+    """Placed decisions by id: one that was published again counts once."""
+    return {each.decision_id: each for each in decisions if each.outcome == "placed"}

@@ -1,0 +1,183 @@
+"""A worker process for end-to-end tests, and a client that speaks with it through Kafka."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from pydantic import BaseModel
+
+from schemas.codec import decode, encode
+from schemas.connection import APP_ID, KafkaSettings
+from schemas.rows import PartitionRow
+from schemas.topics import TOPIC_BY_NAME
+
+#: Changelog that tells how far the cluster stage has come.
+POSITIONS = f"{APP_ID}-partitions-changelog"
+#: Longest wait for something that a test expects, generous because machines are slow and shared.
+PATIENCE_S = 120.0
+
+
+#: Arguments of Python that make it run `loadstream worker`.
+LOADSTREAM_WORKER = ("-c", "from connectors.cli import main; main()", "worker")
+
+
+class Worker:
+    """`loadstream worker` in a process of its own."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        directory: Path,
+        program: Sequence[str] = LOADSTREAM_WORKER,
+        **settings: str,
+    ) -> None:
+        self._program = program
+        self._log = directory / "worker.log"
+        self._environment = {
+            **os.environ,
+            "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+            "LOADSTREAM_WORKER_DATA_DIR": str(directory / "worker"),
+            **{f"LOADSTREAM_WORKER_{name.upper()}": value for name, value in settings.items()},
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start the process; it reads as soon as it has its partitions."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, *self._program],
+                env=self._environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        self.ask_to_stop()
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for its end; the exit code."""
+        assert self._process is not None
+        code = self._process.wait(PATIENCE_S)
+        self._process = None
+        return code
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM, without waiting for the end."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+
+    def stall(self) -> None:
+        """Let it stand still, as a machine without memory or a suspended one does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its process has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
+    def log(self) -> str:
+        """The last lines that it wrote."""
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-30:])
+
+    def check(self) -> None:
+        """Fail with its log if it has died."""
+        assert not self.ended, f"the worker has died:\n{self.log()}"
+
+
+class Client:
+    """Sends messages and collects what comes out."""
+
+    def __init__(self, producer: Any, consumer: Any, worker: Worker) -> None:
+        self._producer, self._consumer, self._worker = producer, consumer, worker
+        self.received: list[tuple[str, Any, bytes]] = []
+        """Topic, message (none for changelogs) and bytes of everything that came."""
+
+    async def send(self, topic: str, messages: Iterable[BaseModel], key: str = "c") -> None:
+        """Send messages of one cluster and wait until the broker has them."""
+        sent = [
+            await self._producer.send(topic, key=key.encode(), value=encode(message))
+            for message in messages
+        ]
+        await asyncio.gather(*sent)
+
+    async def send_raw(self, topic: str, value: bytes, key: str = "c") -> None:
+        """Send bytes as they are."""
+        await self._producer.send_and_wait(topic, key=key.encode(), value=value)
+
+    async def until(self, enough: Callable[[], bool]) -> None:
+        """Collect until there is enough; fails with the worker's log when it takes too long."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not enough():
+            self._worker.check()
+            assert time.monotonic() < deadline, f"still waiting; the worker:\n{self._worker.log()}"
+            for records in (await self._consumer.getmany(timeout_ms=200)).values():
+                for record in records:
+                    known = record.topic in TOPIC_BY_NAME
+                    message = decode(record.topic, record.value) if known else None
+                    self.received.append((record.topic, message, record.value))
+
+    def applied(self, topic: str) -> int:
+        """Offset of an input topic up to which the cluster stage's rows are written; -1: none."""
+        positions = [
+            PartitionRow.model_validate_json(value).offsets.get(topic, -1)
+            for name, _, value in self.received
+            if name == POSITIONS
+        ]
+        return max(positions, default=-1)
+
+    def of(self, topic: str) -> list[Any]:
+        """Messages of one topic so far."""
+        return [message for name, message, _ in self.received if name == topic]
+
+
+@asynccontextmanager
+async def client(kafka: KafkaSettings, worker: Worker, *topics: str) -> AsyncIterator[Client]:
+    """A client that reads these topics from the beginning."""
+    options = kafka.aiokafka_options()
+    producer = AIOKafkaProducer(**options)
+    consumer = AIOKafkaConsumer(*topics, auto_offset_reset="earliest", **options)
+    await producer.start()
+    try:
+        await consumer.start()
+        try:
+            yield Client(producer, consumer, worker)
+        finally:
+            await consumer.stop()
+    finally:
+        await producer.stop()
