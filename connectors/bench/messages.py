@@ -1,0 +1,127 @@
+"""What producers say in the benchmarks: one cluster, described from a seed, in plain messages."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from schemas.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
+from schemas.nodes import NodeState
+from schemas.pods import Container, Pod, PodLifecycle
+from schemas.requests import SchedulingRequest
+from schemas.usage import NodeUsage, PodUsage
+
+CLUSTER = "bench"
+
+#: Time between two samples of a node, and between two of its metrics (the default report interval).
+SAMPLE_INTERVAL_MS = 15_000
+SAMPLES_PER_METRIC = 4
+
+_GIB = 2**30
+_MIB = 2**20
+#: Sizes of nodes: cores, GiB.
+_SIZES = ((32, 128), (64, 256), (96, 384))
+#: Kinds of pods that ask for a node: millicores, MiB.
+KINDS = tuple((100 + 50 * number, 256 * (1 + number)) for number in range(8))
+
+
+def node_name(number: int) -> str:
+    """Name of a node."""
+    return f"node-{number:05}"
+
+
+def node_states(nodes: int) -> Iterator[NodeState]:
+    """All nodes of the cluster."""
+    for number in range(nodes):
+        cores, gib = _SIZES[number % len(_SIZES)]
+        yield NodeState(
+            cluster=CLUSTER,
+            node=node_name(number),
+            event="added",
+            allocatable={"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110"},
+        )
+
+
+def node_metrics(nodes: int, seed: int = 1) -> Iterator[NodeMetric]:
+    """A fresh metric of each node: most are moderately used, some are hot."""
+    random = np.random.default_rng(seed)
+    for number in range(nodes):
+        cores, gib = _SIZES[number % len(_SIZES)]
+        usage = {
+            "cpu": int(random.beta(2, 3) * cores * 1000),
+            "memory": int(random.beta(4, 3) * gib * _GIB),
+        }
+        figures = AggregatedUsage(
+            duration_ms=300_000, usage=dict.fromkeys(AGGREGATION_TYPES, usage)
+        )
+        yield NodeMetric(
+            cluster=CLUSTER,
+            node=node_name(number),
+            updated_at_ms=now_ms(),
+            usage=usage,
+            aggregated=(figures,),
+        )
+
+
+def running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
+    """Pods that run on the nodes already, node by node."""
+    for number in range(nodes):
+        for place in range(pods_per_node):
+            pod = _pod(f"running-{number:05}-{place}", *KINDS[(number + place) % len(KINDS)])
+            bound = pod.model_copy(update={"node": node_name(number), "phase": "Running"})
+            yield PodLifecycle(cluster=CLUSTER, event="bound", pod=bound)
+
+
+def request(number: int) -> SchedulingRequest:
+    """A pod that asks for a node; kinds take turns."""
+    pod = _pod(f"asking-{number}", *KINDS[number % len(KINDS)])
+    return SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=now_ms())
+
+
+def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator[NodeUsage]:
+    """Samples of all nodes, one round after the other; the last round is of now."""
+    random = np.random.default_rng(seed)
+    newest_ms = now_ms()
+    for left in reversed(range(rounds)):
+        for number in range(nodes):
+            cores = random.integers(5, 900, size=pods).tolist()
+            bytes_used = (random.integers(20, 2_000, size=pods) * _MIB).tolist()
+            yield NodeUsage(
+                cluster=CLUSTER,
+                node=node_name(number),
+                sampled_at_ms=newest_ms - left * SAMPLE_INTERVAL_MS,
+                usage={"cpu": sum(cores) + 500, "memory": sum(bytes_used) + _GIB},
+                pods=tuple(
+                    PodUsage(
+                        namespace="default",
+                        name=f"running-{number:05}-{place}",
+                        uid=_uid(f"running-{number:05}-{place}"),
+                        usage={"cpu": cores[place], "memory": bytes_used[place]},
+                    )
+                    for place in range(pods)
+                ),
+            )
+
+
+def now_ms() -> int:
+    """The wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def _pod(name: str, millicores: int, mebibytes: int) -> Pod:
+    return Pod(
+        namespace="default",
+        name=name,
+        uid=_uid(name),
+        labels={"app": "bench"},
+        containers=(
+            Container(
+                requests={"cpu": f"{millicores}m", "memory": f"{mebibytes}Mi"},
+                limits={"cpu": f"{2 * millicores}m", "memory": f"{2 * mebibytes}Mi"},
+            ),
+        ),
+    )
+
+
+def _uid(name: str) -> str:
+    return f"uid-{name}"

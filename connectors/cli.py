@@ -1,0 +1,32 @@
+"""The `loadstream` command: puts the command groups of connectors and streams together.
+
+Nothing heavy is imported here. Each command imports what it needs when it runs, so that
+`loadstream --help` answers at once and a broken optional part breaks only its own command.
+"""
+
+import typer
+
+from connectors import policy_commands, schema_commands
+from connectors.demo import commands as demo_commands
+from connectors.kafka import commands as kafka_commands
+from connectors.simulated import commands as simulated_commands
+from streams import cli as streams_commands
+
+app = typer.Typer(
+    name="loadstream",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Keeps the real load of Kubernetes clusters even, from a stream of metric events.",
+)
+kafka_commands.register(app)
+app.add_typer(policy_commands.app, name="policy")
+app.add_typer(schema_commands.app, name="schemas")
+streams_commands.register(app)
+demo_commands.register(app)
+simulated_commands.register(app)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

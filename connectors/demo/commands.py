@@ -1,0 +1,131 @@
+"""The command `loadstream demo`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+    from connectors.demo.runner import Run
+    from connectors.demo.scenario import Scenario
+    from connectors.simulated.machine import LiveReading
+
+#: Seconds that a run may be asked to last: with start and end it stays below two minutes.
+SECONDS_MIN, SECONDS_MAX = 10, 80
+NODES_MAX = 1000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(demo)
+
+
+def demo(
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Replay the traces of this directory instead of the seeded model."),
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=3, max=NODES_MAX, help="How many nodes.")] = 40,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Draws another load.")] = 1,
+    seconds: Annotated[
+        int, typer.Option(min=SECONDS_MIN, max=SECONDS_MAX, help="How long the run lasts.")
+    ] = 60,
+    output: Annotated[
+        Path, typer.Option(help="Directory for the picture, the decisions and the figures.")
+    ] = Path("demo-output"),
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
+    ] = False,
+) -> None:
+    """Place the pods of a whole cluster by its real load, on a broker and a worker of its own.
+
+    A day passes in a minute. Exit code 0: all went as it should; 1: something did not, and was said;
+    130: it was interrupted.
+    """
+    from rich.console import Console
+
+    from connectors.demo.runner import WorkerSilent
+    from connectors.demo.wire import WireError
+    from connectors.demo.worker import WorkerDied
+    from connectors.simulated.tracefiles import TraceError
+
+    console = Console()
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        scenario, live = _scenario(trace, nodes, seed, seconds)
+        for line in (*scenario.complaints, *scenario.notes):
+            console.print(line, highlight=False, soft_wrap=True)
+        raise typer.Exit(_run(console, scenario, live, seconds, output, plain, trace is not None))
+    except (TraceError, WireError, WorkerDied, WorkerSilent, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _scenario(
+    trace: Path | None, nodes: int, seed: int, seconds: int
+) -> "tuple[Scenario, Callable[[], LiveReading] | None]":
+    from connectors.demo.scenario import simulated_scenario, trace_scenario
+    from connectors.simulated.machine import MachineSampler
+
+    if trace is not None:
+        return trace_scenario(trace, nodes, seed, seconds), None
+    missing = MachineSampler.available()
+    if missing:
+        return simulated_scenario(nodes, seed, seconds, missing), None
+    sampler = MachineSampler()
+    size = (sampler.millicores, sampler.memory_bytes)
+    return simulated_scenario(nodes, seed, seconds, size), sampler.read
+
+
+def _run(
+    console: "Console",
+    scenario: "Scenario",
+    live: "Callable[[], LiveReading] | None",
+    seconds: int,
+    output: Path,
+    plain: bool,
+    traced: bool,
+) -> int:
+    from connectors.demo.display import Display, LiveDisplay, PlainDisplay
+    from connectors.demo.runner import run
+
+    display: Display = (
+        PlainDisplay(console) if plain or not console.is_terminal else LiveDisplay(console)
+    )
+    done = run(scenario, seconds, output, display, live)
+    problems = _tell(console, done, output, traced)
+    for problem in problems:
+        typer.echo(f"error: {problem}", err=True)
+    return 130 if done.interrupted else 1 if problems else 0
+
+
+def _tell(console: "Console", done: "Run", output: Path, traced: bool) -> list[str]:
+    """Print the summary, write the files; answers with what was not as it should be."""
+    from connectors.demo.picture import draw
+    from connectors.demo.report import print_next, print_report, write_figures
+    from connectors.demo.summary import figures_of, problems_of, thresholds, usage_by_requests
+
+    session = done.session
+    if done.interrupted and not session.observed.metrics:
+        console.print("Interrupted before the worker was heard of; there is nothing to tell.")
+        return []
+    compared = usage_by_requests(session)
+    figures = figures_of(session, compared, done.real_s)
+    print_report(console, figures, thresholds(session))
+    if not session.over:
+        why = (
+            "it was interrupted" if done.interrupted else "this machine was too slow for all of it"
+        )
+        console.print(f"The run ended before the scenario did: {why}.", highlight=False)
+    pictures = [output / "usage.png", output / "usage.svg"] if session.samples else []
+    draw(session, compared, pictures)
+    write_figures(figures, output / "summary.json")
+    files = ("decisions.jsonl", "summary.json", "policy.yaml", "worker.log")
+    print_next(console, output, [*pictures, *(output / name for name in files)], traced=traced)
+    return [] if done.interrupted else problems_of(session, figures)

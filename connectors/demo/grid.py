@@ -1,0 +1,55 @@
+"""Usage of nodes over time, in bins: what the picture shows and what the summary is computed from."""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Bins of a run, whatever its length.
+BINS = 144
+
+
+class UsageGrid:
+    """Mean usage as a share of each machine, per bin of time and machine."""
+
+    def __init__(self, machines: int, begin_ms: int, end_ms: int) -> None:
+        self.begin_ms, self.end_ms = begin_ms, end_ms
+        self.bin_ms = max(1.0, (end_ms - begin_ms) / BINS)
+        self.counts = np.zeros((BINS, machines))
+        """Samples, shape (bins, machines)."""
+        self.sums = np.zeros((2, BINS, machines))
+        """Sums of CPU and memory shares, shape (2, bins, machines)."""
+
+    def add(self, at_ms: int, machine: int, cpu: float, memory: float) -> None:
+        """Take in one sample; shares of the machine."""
+        index = self.bin_of(at_ms)
+        self.counts[index, machine] += 1
+        self.sums[:, index, machine] += (cpu, memory)
+
+    def bin_of(self, at_ms: int) -> int:
+        """Bin that a time lies in."""
+        return min(BINS - 1, max(0, int((at_ms - self.begin_ms) / self.bin_ms)))
+
+    @property
+    def cpu(self) -> FloatArray:
+        """Shape (bins, machines); NaN where there is no sample."""
+        return self._mean(0)
+
+    @property
+    def memory(self) -> FloatArray:
+        """Shape (bins, machines); NaN where there is no sample."""
+        return self._mean(1)
+
+    def without(self, machine: int | None) -> "UsageGrid":
+        """The same without one machine; None: the whole."""
+        if machine is None:
+            return self
+        rest = UsageGrid(self.counts.shape[1] - 1, self.begin_ms, self.end_ms)
+        rest.counts = np.delete(self.counts, machine, axis=1)
+        rest.sums = np.delete(self.sums, machine, axis=2)
+        return rest
+
+    def _mean(self, resource: int) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            mean: FloatArray = self.sums[resource] / np.where(self.counts > 0, self.counts, np.nan)
+        return mean

@@ -1,0 +1,154 @@
+"""What is printed at the end: the summary table, the files, and what to try next."""
+
+import json
+import shutil
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from connectors.demo.summary import SHORT_ABOVE, Figures, Spread
+from connectors.demo.wording import reason_text
+
+#: Names that a row of the summary holds.
+_NAMES_MAX = 6
+
+
+def print_report(console: Console, figures: Figures, thresholds: tuple[float, float]) -> None:
+    """The summary and the comparison."""
+    console.print()
+    console.print(_summary(figures))
+    console.print()
+    console.print(_comparison(figures, thresholds))
+
+
+def _summary(figures: Figures) -> Table:
+    table = Table(title="What happened", title_justify="left", show_header=False, box=None)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(style="dim")
+    latency = f"{figures.latency_p50_ms:.0f} ms" if figures.latency_p50_ms is not None else "-"
+    p99 = (
+        f"from request to decision, through Kafka; p99 {figures.latency_p99_ms:.0f} ms"
+        if figures.latency_p99_ms is not None
+        else ""
+    )
+    for row in (
+        ("simulated time", f"{figures.simulated_h:.1f} h", f"in {figures.real_s:.0f} s"),
+        ("requests", f"{figures.requests}", "pods that asked for a node"),
+        ("placed", f"{figures.placed}", ""),
+        ("waiting at the end", f"{figures.waiting}", _reasons(figures.waiting_reasons)),
+        ("refused for good", f"{figures.refused}", _reasons(figures.refused_reasons)),
+        ("decisions", f"{figures.decisions}", "repeated ones about waiting pods included"),
+        ("decided in", latency, p99),
+        (
+            "usage samples",
+            f"{figures.samples}",
+            f"{figures.samples_per_s:.0f} a second; {figures.metrics} node metrics came of them",
+        ),
+        ("hot at the end", f"{len(figures.hot_nodes)}", _names(figures.hot_nodes)),
+        ("dead letters", f"{figures.dead_letters}", ""),
+    ):
+        table.add_row(*row)
+    return table
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_NAMES_MAX]) + (" ..." if len(names) > _NAMES_MAX else "")
+
+
+def _reasons(reasons: tuple[tuple[str, int], ...]) -> str:
+    return "; ".join(f"{count}: {reason_text(reason)}" for reason, count in reasons)
+
+
+def _comparison(figures: Figures, thresholds: tuple[float, float]) -> Table:
+    table = Table(
+        title="How even it was: usage over all nodes and the whole time",
+        title_justify="left",
+        box=None,
+        caption="by requests alone: the same pods on the same load, each put where the largest share"
+        " of what it requests is free",
+        caption_justify="left",
+    )
+    table.add_column("", style="bold", no_wrap=True)
+    for head in ("by real load", "by requests alone"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, ours, theirs, threshold in (
+        ("cpu", figures.cpu, figures.cpu_by_requests, thresholds[0]),
+        ("memory", figures.memory, figures.memory_by_requests, thresholds[1]),
+    ):
+        rows = {
+            "mean": "mean",
+            "standard deviation over nodes": "deviation",
+            "busiest node": "largest",
+            f"time above {threshold:.0%}": "hot",
+            f"time above {SHORT_ABOVE:.0%}": "short",
+        }
+        for label, attribute in rows.items():
+            table.add_row(f"{name}: {label}", *(_share(s, attribute) for s in (ours, theirs)))
+    return table
+
+
+def _share(spread: Spread, attribute: str) -> str:
+    return f"{getattr(spread, attribute) * 100:.1f} %"
+
+
+def print_next(console: Console, output: Path, files: list[Path], *, traced: bool) -> None:
+    """Where the files are, and what to try next."""
+    console.print()
+    for file in files:
+        console.print(f"{_FILES[file.name]}: {file}", highlight=False, soft_wrap=True)
+    console.print()
+    console.print("[bold]What to try next[/]")
+    lines = _suggestions(output, traced=traced)
+    for command, what in lines:
+        console.print(f"  [dim]{what}:[/]\n    {command}", highlight=False, soft_wrap=True)
+
+
+def _suggestions(output: Path, *, traced: bool) -> list[tuple[str, str]]:
+    """Commands that work from here, and what they are good for."""
+    us = _command()
+    lines = [
+        (f"{us} tail placement-decisions", "in a second terminal, while the demo runs"),
+        (f"{us} policy check {output / 'policy.yaml'}", "the policy of this run in full"),
+    ]
+    if _KOORDINATOR.is_file():
+        lines.append(
+            (f"{us} policy check {_KOORDINATOR}", "a configuration pasted from Koordinator")
+        )
+    if not traced:
+        lines.append(
+            (f"{us} demo --trace DIR", "machines of Alibaba, tasks of OpenB, as they were")
+        )
+    lines.append((f"{us} demo --nodes 200 --seed 2", "a larger cluster, other pods"))
+    if Path("Makefile").is_file():
+        lines.append(("make test", "what holds, to the integer"))
+    return lines
+
+
+def _command() -> str:
+    """How the command is called from here: by its name, or by its path if that does not find it."""
+    if shutil.which("loadstream") is not None:
+        return "loadstream"
+    beside = Path(sys.executable).with_name("loadstream")
+    if beside.is_relative_to(Path.cwd()):
+        beside = beside.relative_to(Path.cwd())
+    return str(beside)
+
+
+_KOORDINATOR = Path("deploy/policies/koordinator.yaml")
+_FILES = {
+    "usage.png": "picture",
+    "usage.svg": "picture",
+    "decisions.jsonl": "all decisions",
+    "summary.json": "all figures",
+    "policy.yaml": "policy",
+    "worker.log": "log of the worker",
+}
+
+
+def write_figures(figures: Figures, file: Path) -> None:
+    """The figures as JSON."""
+    file.write_text(json.dumps(asdict(figures), indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,226 @@
+"""Scenarios: which machines there are, what they use, which pods come, and under which policy.
+
+`simulated_scenario` is the seeded model, `trace_scenario` replays published traces. Both last as many
+seconds as wanted, in which the clock of the scenario runs faster than a real one: a day in a minute,
+or slower where so many nodes would otherwise send more samples than one worker takes with ease.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+from connectors.simulated.alibaba import MachineTrace, MachineUsage, read_machine_usage
+from connectors.simulated.cluster import BASE_SHARE, Machine, make_machines
+from connectors.simulated.fitted import ALIBABA_2018
+from connectors.simulated.load import LoadModel
+from connectors.simulated.openb import Task, TaskList, plans_of, read_tasks
+from connectors.simulated.pods import GIB, PodPlan
+from connectors.simulated.readings import Readings, model_readings
+from connectors.simulated.replay import replay_readings
+from connectors.simulated.workload import make_pods
+from schemas.policy import Policy, read_policy
+
+#: Name of the demo's cluster.
+CLUSTER = "demo"
+#: The scenario begins at this time, a midnight: 2026-03-02 00:00 UTC. Its days are not today, so its
+#: records cannot be taken for measured ones.
+BEGIN_MS = 1_772_409_600_000
+#: Simulated seconds in a real one: a day in a minute.
+SPEED_MAX = 1440.0
+#: Samples per real second that the speed is lowered for. A worker takes several times as many.
+SAMPLES_PER_S_MAX = 600.0
+#: Time between two samples of a simulated machine. It is longer where a short run of many nodes would
+#: otherwise get through less than `SPAN_MIN_S`.
+SAMPLE_PERIOD_S = 120.0
+SPAN_MIN_S = 3600.0
+#: Before that nobody asks for a node: the windows of the percentiles fill.
+WARM_UP_MS = 30 * 60_000
+#: The node that this machine is.
+LIVE_NODE = "this-machine"
+
+#: Size of the traced machines. Cores are published; memory is only given in percent, so it is that of
+#: most machines of 96 cores without GPUs in the OpenB cluster.
+TRACE_MILLICORES, TRACE_MEMORY_BYTES = 96_000, 512 * GIB
+
+#: Tasks of a trace that a node gets in a day: all of the OpenB list for 40 nodes and a day. A shorter run,
+#: or one with fewer nodes, has fewer of them, taken evenly from the whole list.
+TASKS_PER_NODE_DAY = 27.2
+
+_POLICIES = Path(__file__).parent / "policies"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Everything that a run is made of."""
+
+    notes: tuple[str, ...]
+    """What is run and where it comes from, in sentences."""
+    complaints: tuple[str, ...]
+    """Rows of traces that could not be read."""
+    machines: tuple[Machine, ...]
+    live: int | None
+    """Index of the node that is this very machine."""
+    readings: Readings
+    """Base load; those of the live machine are filled in when they are taken."""
+    plans: tuple[PodPlan, ...]
+    """Pods in the order in which they ask for a node."""
+    policy_text: str
+    speed: float
+    """Simulated seconds in a real one."""
+    begin_ms: int
+    end_ms: int
+
+    @property
+    def policy(self) -> Policy:
+        """The policy as engines read it."""
+        return read_policy(self.policy_text)
+
+
+def simulated_scenario(
+    nodes: int, seed: int, seconds: float, live: tuple[int, int] | str
+) -> Scenario:
+    """The seeded model; `live` is this machine's millicores and bytes, or why it is left out."""
+    rarer = _rarer((nodes + 1) / SAMPLE_PERIOD_S, seconds)
+    period_s = SAMPLE_PERIOD_S * rarer
+    speed = _speed((nodes + 1) / period_s)
+    end_ms = BEGIN_MS + round(seconds * speed * 1000)
+    machines = make_machines(nodes, seed, ALIBABA_2018, BEGIN_MS)
+    # With the demo's pods the cluster is as loaded as the trace; without them it has the base share.
+    busy = sum(machine.millicores for machine in machines if machine.temper == "busy")
+    mean_cores = (1.0 - BASE_SHARE) * ALIBABA_2018.cpu_busy_mean * busy / 1000
+    notes = [
+        f"load: a seeded model of a co-located cluster, {nodes} nodes, seed {seed}; its parameters are"
+        " fitted to the Alibaba 2018 trace (16 machines, 8 days)"
+    ]
+    index = None
+    if isinstance(live, str):
+        notes.append(f"this machine is left out: {live}")
+    else:
+        index = len(machines)
+        machines = (*machines, Machine(LIVE_NODE, *live))
+        notes.append(f"node {LIVE_NODE} is this very machine, with its own live usage")
+    model = LoadModel(ALIBABA_2018, seed, period_s)
+    plans = make_pods(seed, BEGIN_MS + WARM_UP_MS, end_ms, mean_cores)
+    notes.append(f"pods: {len(plans)} of nine kinds, drawn from the seed")
+    return Scenario(
+        notes=tuple(notes),
+        complaints=(),
+        machines=machines,
+        live=index,
+        readings=model_readings(model, machines, BEGIN_MS, end_ms, BASE_SHARE),
+        plans=tuple(plans),
+        policy_text=(_POLICIES / "simulated.yaml").read_text(encoding="utf-8"),
+        speed=speed,
+        begin_ms=BEGIN_MS,
+        end_ms=end_ms,
+    )
+
+
+def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Scenario:
+    """Traced machines and tasks from the files of a directory.
+
+    Raises TraceError where a file is missing or of no use.
+    """
+    usage = read_machine_usage(directory)
+    tasks = read_tasks(directory)
+    readings_per_s = nodes * _readings_per_s(usage.machines)
+    every = _rarer(readings_per_s, seconds)
+    speed = _speed(readings_per_s / every)
+    end_ms = BEGIN_MS + round(seconds * speed * 1000)
+    width = max(2, len(str(nodes)))
+    machines = tuple(
+        Machine(f"node-{number:0{width}}", TRACE_MILLICORES, TRACE_MEMORY_BYTES)
+        for number in range(1, nodes + 1)
+    )
+    taken = _taken(tasks.tasks, nodes * (end_ms - BEGIN_MS) / 86_400_000)
+    plans = plans_of(taken, BEGIN_MS + WARM_UP_MS, end_ms, seed)
+    policy_text = (_POLICIES / "trace.yaml").read_text(encoding="utf-8")
+    return Scenario(
+        notes=(
+            *_trace_notes(usage, tasks, len(taken), nodes, read_policy(policy_text)),
+            *([f"one of every {every} readings is replayed"] if every > 1 else []),
+        ),
+        complaints=_complaints(usage, tasks),
+        machines=machines,
+        live=None,
+        readings=replay_readings(
+            [_every(machine, every) for machine in usage.machines],
+            nodes,
+            TRACE_MILLICORES,
+            TRACE_MEMORY_BYTES,
+            BEGIN_MS,
+            end_ms,
+            seed,
+        ),
+        plans=tuple(plans),
+        policy_text=policy_text,
+        speed=speed,
+        begin_ms=BEGIN_MS,
+        end_ms=end_ms,
+    )
+
+
+def _taken(tasks: Sequence[Task], node_days: float) -> Sequence[Task]:
+    count = min(len(tasks), max(1, round(TASKS_PER_NODE_DAY * node_days)))
+    return [tasks[index * len(tasks) // count] for index in range(count)]
+
+
+def _speed(samples_per_simulated_s: float) -> float:
+    return min(SPEED_MAX, SAMPLES_PER_S_MAX / samples_per_simulated_s)
+
+
+def _rarer(samples_per_simulated_s: float, seconds: float) -> int:
+    """Every so many-th sample is enough for a run of `seconds` to get through `SPAN_MIN_S`."""
+    return ceil(samples_per_simulated_s * SPAN_MIN_S / seconds / SAMPLES_PER_S_MAX)
+
+
+def _every(machine: MachineTrace, every: int) -> MachineTrace:
+    return MachineTrace(
+        machine.name,
+        machine.times_s[::every],
+        machine.cpu_percent[::every],
+        machine.memory_percent[::every],
+    )
+
+
+def _readings_per_s(machines: Sequence[MachineTrace]) -> float:
+    """Readings of one machine in a second of the trace, on average."""
+    span_s = sum(int(m.times_s[-1] - m.times_s[0]) + 60 for m in machines)
+    return sum(len(m.times_s) for m in machines) / span_s
+
+
+def _trace_notes(
+    usage: MachineUsage, tasks: TaskList, taken: int, nodes: int, policy: Policy
+) -> tuple[str, ...]:
+    memory = sum(m.memory_percent.mean() for m in usage.machines) / len(usage.machines)
+    aggregated = policy.load_aware.aggregated
+    threshold = aggregated.usage_thresholds["memory"] if aggregated is not None else 0
+    repeated = (
+        f", repeated with shifts in time to {nodes} nodes"
+        if nodes > len(usage.machines)
+        else f", of which {nodes} are used"
+        if nodes < len(usage.machines)
+        else ""
+    )
+    cut = f" (only the first {usage.rows} rows were read)" if usage.cut else ""
+    without = f"{usage.invalid} readings without a valid value were left out"
+    again = f", {usage.repeated} of a second read before" if usage.repeated else ""
+    of_them = "" if taken == len(tasks.tasks) else f"{taken} evenly taken from "
+    return (
+        f"load: {usage.file}, {len(usage.machines)} machines{repeated}{cut}; {without}{again}",
+        f"pods: {tasks.file}, {of_them}{len(tasks.tasks)} tasks; {tasks.with_gpus} of"
+        f" {tasks.rows} want GPUs and were left out",
+        f"policy: memory of these machines averages {memory:.0f} %, so a node may be filled up to"
+        f" {threshold} % of it (the default is 95 %), and cpu weighs"
+        f" {policy.load_aware.resource_weights['cpu']} times as much in the score",
+    )
+
+
+def _complaints(usage: MachineUsage, tasks: TaskList) -> tuple[str, ...]:
+    lines: list[str] = []
+    for malformed in (usage.malformed, tasks.malformed):
+        lines += malformed.told
+        if malformed.count:
+            lines.append(f"{malformed.file}: {malformed.count} rows could not be read")
+    return tuple(lines)

@@ -1,0 +1,235 @@
+"""A run of the demo: what is sent at each moment, and what the answers cause.
+
+    advance(now) ──▶ clock, samples, lifecycles, requests
+    hear(answer) ──▶ a placed pod is bound (or refused), which is told at once
+
+Pods follow decisions and usage follows pods, so the loop is closed. The session knows the scenario's
+time and is told the real one; it sends through a function and starts nothing itself.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from connectors.demo.grid import UsageGrid
+from connectors.demo.observed import Observed
+from connectors.demo.scenario import CLUSTER, Scenario
+from connectors.simulated.kubelet import Kubelets, PodEvent
+from connectors.simulated.machine import LiveReading
+from connectors.simulated.pods import PodPlan
+from schemas.clock import ClockTick
+from schemas.deadletters import DeadLetter
+from schemas.decisions import PlacementDecision
+from schemas.lists import ListBegin, ListEnd
+from schemas.metrics import NodeMetric
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodLifecycle, PodRef
+from schemas.policies import PolicyRecord
+from schemas.requests import SchedulingRequest
+
+#: Topics whose records the session wants to hear.
+HEARD = ("node-metrics", "placement-decisions", "dead-letters")
+
+#: Sends a message to a topic.
+Send = Callable[[str, Any], None]
+
+_LIST_ID = "demo-begins"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A decision that a node did not carry out."""
+
+    decision: PlacementDecision
+    reason: str
+
+
+class Session:
+    """One run."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        send: Send,
+        partitions: int,
+        live: Callable[[], LiveReading] | None = None,
+    ) -> None:
+        """`live` reads this very machine, where the scenario has it for a node."""
+        self.scenario = scenario
+        self.now_ms = scenario.begin_ms
+        self.observed = Observed(scenario.machines, scenario.policy)
+        self.kubelets = Kubelets(scenario.machines)
+        self.grid = UsageGrid(len(scenario.machines), scenario.begin_ms, scenario.end_ms)
+        self.placed_at_ms: list[int] = []
+        self.waiting: list[tuple[int, int]] = []
+        """Time, and how many pods wait for a node then."""
+        self.samples = 0
+        self.requests = 0
+        self.refusals: list[Refusal] = []
+        """Placements that nodes did not take: none, if the worker keeps its books right."""
+        self._read = 0
+        """How many readings have been sent."""
+        self._plans: dict[str, PodPlan] = {}
+        self._waiting: set[str] = set()
+        self._send = send
+        self._partitions = partitions
+        self._live = live
+
+    # --- what is sent ---------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Send what there is: the policy, the time, all nodes, and the pods that run on them."""
+        self._send("policies", self._policy_record())
+        self._tick()
+        for topic, messages in (
+            ("node-state", self._nodes()),
+            ("pod-lifecycle", self._residents()),
+        ):
+            self._send(topic, ListBegin(cluster=CLUSTER, list_id=_LIST_ID))
+            for message in messages:
+                self._send(topic, message)
+            self._send(topic, ListEnd(cluster=CLUSTER, list_id=_LIST_ID))
+
+    def advance(self, now_ms: int, real_s: float) -> None:
+        """Send everything that is due from the last time to this one."""
+        first, self._read = self._read, self.scenario.readings.until(now_ms)
+        self.now_ms = now_ms
+        # The clock goes first: a sample must never look as if it came from the future.
+        self._tick()
+        for event in self.kubelets.advance(now_ms):
+            self._lifecycle(event)
+        for index in range(first, self._read):
+            self._sample(index)
+        plans = self.scenario.plans
+        while self.requests < len(plans) and plans[self.requests].at_ms <= now_ms:
+            self._request(plans[self.requests], real_s)
+            self.requests += 1
+        self.waiting.append((now_ms, len(self._waiting)))
+
+    @property
+    def over(self) -> bool:
+        """The scenario has come to its end."""
+        return self.now_ms >= self.scenario.end_ms
+
+    def _policy_record(self) -> PolicyRecord:
+        return PolicyRecord(
+            cluster=CLUSTER,
+            document=self.scenario.policy_text,
+            applied_at_ms=self.now_ms,
+            comment="the demo's policy",
+        )
+
+    def _nodes(self) -> Iterator[Any]:
+        for machine in self.scenario.machines:
+            yield machine.node_state(CLUSTER, _LIST_ID)
+
+    def _residents(self) -> Iterator[Any]:
+        for machine in self.scenario.machines:
+            for resident in machine.residents:
+                yield PodLifecycle(
+                    cluster=CLUSTER, event="seen", list_id=_LIST_ID, pod=resident.pod
+                )
+
+    def _tick(self) -> None:
+        for partition in range(self._partitions):
+            self._send("clock", ClockTick(partition=partition, now_ms=self.now_ms))
+
+    def _lifecycle(self, event: PodEvent) -> None:
+        self._send("pod-lifecycle", PodLifecycle(cluster=CLUSTER, event=event.event, pod=event.pod))
+
+    def _sample(self, index: int) -> None:
+        readings = self.scenario.readings
+        at_ms, number = int(readings.at_ms[index]), int(readings.machine[index])
+        machine = self.scenario.machines[number]
+        reading = self._live() if self._live is not None and number == self.scenario.live else None
+        if reading is not None:
+            # Kept, so that the comparison afterwards has the same load.
+            readings.millicores[index] = reading.base["cpu"]
+            readings.memory_bytes[index] = reading.base["memory"]
+        base = {
+            "cpu": int(readings.millicores[index]),
+            "memory": int(readings.memory_bytes[index]),
+        }
+        sample = self.kubelets.sample(CLUSTER, machine.name, base, at_ms)
+        self._send("node-usage", sample if reading is None else reading.told_in(sample))
+        self.samples += 1
+        self.grid.add(
+            at_ms,
+            number,
+            sample.usage["cpu"] / machine.millicores,
+            sample.usage["memory"] / machine.memory_bytes,
+        )
+
+    def _request(self, plan: PodPlan, real_s: float) -> None:
+        self._plans[plan.pod.uid] = plan
+        self._send(
+            "scheduling-requests",
+            SchedulingRequest(cluster=CLUSTER, pod=plan.pod, requested_at_ms=plan.at_ms),
+        )
+        self.observed.asked(plan.pod.uid, real_s)
+
+    # --- what is heard --------------------------------------------------------------------------
+
+    def hear(self, message: Any, offset: int, real_s: float) -> None:
+        """Take in one answer of the worker, and the offset that it has in its partition."""
+        match message:
+            case NodeMetric():
+                self.observed.metric(message, offset)
+            case PlacementDecision():
+                self.observed.decision(message, real_s)
+                self._decided(message)
+            case DeadLetter():
+                self.observed.dead_letter(message)
+
+    def _decided(self, decision: PlacementDecision) -> None:
+        uid = decision.pod.uid
+        if decision.outcome == "placed":
+            self._waiting.discard(uid)
+            self._bind(decision)
+        elif decision.outcome in ("waiting", "expired"):
+            self._waiting.add(uid)
+        else:
+            self._waiting.discard(uid)
+
+    def _bind(self, decision: PlacementDecision) -> None:
+        plan = self._plans.get(decision.pod.uid)
+        if plan is None or decision.node is None:
+            self.refusals.append(Refusal(decision, "nobody has asked for a node for this pod"))
+            return
+        answer = self.kubelets.admit(plan, decision.node, self.now_ms)
+        if isinstance(answer, str):
+            self.refusals.append(Refusal(decision, answer))
+            self._outcome(decision, "failed", answer)
+            return
+        self.placed_at_ms.append(self.now_ms)
+        self._outcome(decision, "done", "")
+        self._lifecycle(answer)
+
+    def _outcome(self, decision: PlacementDecision, result: Any, reason: str) -> None:
+        pod = decision.pod
+        self._send(
+            "command-outcomes",
+            CommandOutcome(
+                command_id=decision.decision_id,
+                cluster=CLUSTER,
+                command="bind",
+                pod=PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid),
+                node=decision.node,
+                result=result,
+                reason=reason,
+                happened_at_ms=self.now_ms,
+            ),
+        )
+
+    def placements_per_bin(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Pods placed in each bin of the grid, and most pods that waited in it."""
+        bins = len(self.grid.cpu)
+        placed, waiting = np.zeros(bins), np.zeros(bins)
+        for at_ms in self.placed_at_ms:
+            placed[self.grid.bin_of(at_ms)] += 1
+        for at_ms, count in self.waiting:
+            index = self.grid.bin_of(at_ms)
+            waiting[index] = max(waiting[index], count)
+        return placed, waiting

@@ -1,0 +1,180 @@
+"""What came of a run: figures, and what was not as it should be.
+
+The comparison is with the same pods on the same base load, placed by requests alone
+(`connectors.simulated.byrequests`); both are measured by what the nodes used, this very machine left out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from connectors.demo.grid import FloatArray, UsageGrid
+from connectors.demo.session import Session
+from connectors.simulated.byrequests import place_by_requests
+
+#: CPU usage from which a node counts as short of cores.
+SHORT_ABOVE = 0.95
+#: After so many samples a metric of a node must have been heard; a traced node may have fewer at all.
+_SAMPLES_FOR_A_METRIC = 10
+#: Reasons that a summary names.
+_REASONS_MAX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How evenly the nodes were used; all figures are shares."""
+
+    mean: float
+    deviation: float
+    """Standard deviation over the nodes, averaged over time."""
+    largest: float
+    """Usage of the busiest node, averaged over time."""
+    hot: float
+    """Share of nodes and time in which a node was above the policy's threshold."""
+    short: float
+    """The same above `SHORT_ABOVE`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of one run."""
+
+    simulated_h: float
+    real_s: float
+    requests: int
+    placed: int
+    waiting: int
+    waiting_reasons: tuple[tuple[str, int], ...]
+    """The reason that most nodes gave, and how many of the waiting pods it keeps waiting."""
+    refused: int
+    refused_reasons: tuple[tuple[str, int], ...]
+    unanswered: int
+    decisions: int
+    latency_p50_ms: float | None
+    """Real time from a request to the decision on it."""
+    latency_p99_ms: float | None
+    samples: int
+    metrics: int
+    hot_nodes: tuple[str, ...]
+    """Nodes that are hot at the end."""
+    dead_letters: int
+    cpu: Spread
+    memory: Spread
+    cpu_by_requests: Spread
+    memory_by_requests: Spread
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples in a real second."""
+        return self.samples / self.real_s if self.real_s > 0 else 0.0
+
+
+def figures_of(session: Session, compared: UsageGrid, real_s: float) -> Figures:
+    """The figures of a run that took `real_s` seconds."""
+    observed = session.observed
+    latencies = observed.latencies_ms
+    p50, p99 = np.percentile(latencies, [50, 99]).tolist() if latencies else (None, None)
+    waiting = list(observed.of_outcome("waiting", "expired"))
+    refused = list(observed.of_outcome("refused"))
+    limits = thresholds(session)
+    # This very machine's load is not the demo's to spread.
+    ours, theirs = (grid.without(session.scenario.live) for grid in (session.grid, compared))
+    return Figures(
+        simulated_h=(session.now_ms - session.scenario.begin_ms) / 3_600_000,
+        real_s=real_s,
+        requests=session.requests,
+        placed=sum(1 for _ in observed.of_outcome("placed")),
+        waiting=len(waiting),
+        waiting_reasons=_counted(
+            d.reasons[0].reason if d.reasons else d.message or d.outcome for d in waiting
+        ),
+        refused=len(refused),
+        refused_reasons=_counted(d.message for d in refused),
+        unanswered=observed.unanswered,
+        decisions=sum(observed.decisions.values()),
+        latency_p50_ms=p50,
+        latency_p99_ms=p99,
+        samples=session.samples,
+        metrics=observed.metrics,
+        hot_nodes=tuple(observed.hot_nodes),
+        dead_letters=len(observed.dead_letters),
+        cpu=spread(ours.cpu, limits[0]),
+        memory=spread(ours.memory, limits[1]),
+        cpu_by_requests=spread(theirs.cpu, limits[0]),
+        memory_by_requests=spread(theirs.memory, limits[1]),
+    )
+
+
+def thresholds(session: Session) -> tuple[float, float]:
+    """Shares of CPU and memory above which the policy puts no pod on a node."""
+    args = session.scenario.policy.load_aware
+    limits = args.usage_thresholds
+    if args.aggregated is not None and args.aggregated.filters:
+        limits = args.aggregated.usage_thresholds
+    return limits.get("cpu", 100) / 100, limits.get("memory", 100) / 100
+
+
+def usage_by_requests(session: Session) -> UsageGrid:
+    """Usage as it would have been with all pods placed by requests alone, up to now."""
+    scenario = session.scenario
+    grid = UsageGrid(len(scenario.machines), scenario.begin_ms, scenario.end_ms)
+    for at_ms, number, usage in place_by_requests(
+        scenario.machines, scenario.plans, scenario.readings, session.now_ms
+    ):
+        machine = scenario.machines[number]
+        cpu, memory = usage["cpu"] / machine.millicores, usage["memory"] / machine.memory_bytes
+        grid.add(at_ms, number, cpu, memory)
+    return grid
+
+
+def spread(usage: FloatArray, hot_above: float) -> Spread:
+    """How even a usage of shape (bins, nodes) is; NaN is no sample, bins without any do not count."""
+    known = usage[~np.isnan(usage).all(axis=1)]
+    if not known.size:
+        return Spread(0.0, 0.0, 0.0, 0.0, 0.0)
+    samples = known[~np.isnan(known)]
+    return Spread(
+        mean=float(samples.mean()),
+        deviation=float(np.nanstd(known, axis=1).mean()),
+        largest=float(np.nanmax(known, axis=1).mean()),
+        hot=float((samples > hot_above).mean()),
+        short=float((samples > SHORT_ABOVE).mean()),
+    )
+
+
+def problems_of(session: Session, figures: Figures) -> list[str]:
+    """What should not have happened, in sentences; empty after a good run."""
+    observed = session.observed
+    problems = []
+    if not figures.placed:
+        problems.append(f"no pod was placed; {figures.requests} asked for a node")
+    if figures.unanswered:
+        problems.append(f"{figures.unanswered} requests were never answered")
+    if observed.dead_letters:
+        first = observed.dead_letters[0]
+        problems.append(
+            f"{len(observed.dead_letters)} records were refused; the first one, of {first.topic}:"
+            f" {first.reason}"
+        )
+    if session.refusals:
+        problems.append(
+            f"{len(session.refusals)} placements could not be carried out; the first one:"
+            f" {session.refusals[0].reason}"
+        )
+    sampled = session.grid.counts.sum(axis=0) >= _SAMPLES_FOR_A_METRIC
+    unheard = [
+        machine.name
+        for machine, enough in zip(session.scenario.machines, sampled, strict=True)
+        if enough and machine.name in observed.unknown_nodes
+    ]
+    if figures.placed and unheard:
+        names = ", ".join(unheard[:5])
+        problems.append(f"no metric was ever heard of {len(unheard)} nodes: {names}")
+    return problems
+
+
+def _counted(reasons: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    counts = Counter(reasons)
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_REASONS_MAX])

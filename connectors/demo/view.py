@@ -1,0 +1,208 @@
+"""The live view in a terminal: nodes, decisions and counts, as large as the terminal is.
+
+Nodes stand in as many columns as fit; where there are too many the busiest are shown. `render` is a
+function of the session alone, so that it can be looked at without a run.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from connectors.demo.observed import ObservedNode
+from connectors.demo.session import Session
+from connectors.demo.status import Status
+from connectors.demo.summary import thresholds
+from connectors.demo.wording import clock_text, decision_text, hour_text
+from schemas.decisions import PlacementDecision
+
+#: Least width of one column of nodes, and how many decisions there is always room for.
+_NODE_WIDTH = 58
+_DECISIONS_MIN = 6
+_BAR_CELLS = 16
+#: From this share of the threshold on a node is nearly hot.
+_WARM = 0.8
+
+_OUTCOME_STYLES = {
+    "placed": "green",
+    "waiting": "yellow",
+    "refused": "red",
+    "expired": "red",
+    "withdrawn": "dim",
+}
+
+
+def render(session: Session, status: Status, width: int, height: int) -> RenderableType:
+    """The whole view."""
+    columns = max(1, (width - 4) // _NODE_WIDTH)
+    # Both panels have a frame, the nodes a head line, and the top has three lines.
+    room = max(3, height - 3 - 3 - 2 - _DECISIONS_MIN)
+    nodes = list(session.observed.nodes.values())
+    lines = min(room, -(-len(nodes) // columns))
+    shown = nodes if len(nodes) <= lines * columns else _busiest(nodes, lines * columns)
+    title = (
+        f"{len(nodes)} nodes"
+        if len(shown) == len(nodes)
+        else f"the busiest {len(shown)} of {len(nodes)} nodes"
+    )
+    decisions = max(_DECISIONS_MIN, height - 3 - 3 - 2 - lines)
+    return Group(
+        _head(session, status, width),
+        Panel(_nodes(session, shown, lines), title=title, border_style="blue", padding=(0, 1)),
+        Panel(
+            _decisions(session, decisions, width - 6),
+            title="latest decisions",
+            border_style="blue",
+            padding=(0, 1),
+        ),
+    )
+
+
+def _head(session: Session, status: Status, width: int) -> RenderableType:
+    observed, scenario = session.observed, session.scenario
+    share = min(1.0, (session.now_ms - scenario.begin_ms) / (scenario.end_ms - scenario.begin_ms))
+    clock = clock_text(session.now_ms, scenario.begin_ms)
+    phases = {
+        "starting": "the worker is starting ...",
+        "running": f"{status.speed:.0f} times as fast as the clock",
+        "held": "the clock waits for the worker ...",
+        "closing": "the last answers ...",
+    }
+    first = Text.assemble(
+        ("loadstream demo  ", "bold"), (clock, "bold cyan"), f"  {phases[status.phase]}"
+    )
+    bar = max(10, min(40, width - len(first) - 4))
+    first.append("  ")
+    first.append("━" * round(bar * share), "cyan")
+    first.append("━" * (bar - round(bar * share)), "bright_black")
+    waiting = sum(1 for _ in observed.of_outcome("waiting", "expired"))
+    second = Text.assemble(
+        _count(session.requests, "requests", ""),
+        _count(len(session.placed_at_ms), "placed", "green"),
+        _count(waiting, "waiting", "yellow" if waiting else ""),
+        _count(sum(1 for _ in observed.of_outcome("refused")), "refused", ""),
+        _count(len(observed.hot_nodes), "hot", "red" if observed.hot_nodes else ""),
+        (f"decided in {_latency(session)}  ", ""),
+        (f"{status.samples_per_s:.0f} samples/s  ", ""),
+        _count(
+            len(observed.dead_letters), "dead letters", "bold red" if observed.dead_letters else ""
+        ),
+    )
+    lines = (first, second, Text(status.note, "dim"))
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(*lines)
+
+
+def _count(number: int, what: str, style: str) -> tuple[str, str]:
+    return (f"{number} {what}  ", style)
+
+
+def _latency(session: Session) -> str:
+    latencies = session.observed.latencies_ms[-500:]
+    if not latencies:
+        return "- ms"
+    p50, p99 = np.percentile(latencies, [50, 99]).tolist()
+    return f"{p50:.0f} ms (p99 {p99:.0f} ms)"
+
+
+def _busiest(nodes: list[ObservedNode], count: int) -> list[ObservedNode]:
+    order = sorted(nodes, key=lambda n: (-(n.cpu_p95 or n.cpu or 0.0), n.machine.name))
+    names = {node.machine.name for node in order[:count]}
+    return [node for node in nodes if node.machine.name in names]
+
+
+def _nodes(session: Session, nodes: list[ObservedNode], lines: int) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), expand=False, pad_edge=False)
+    groups = -(-len(nodes) // max(1, lines))
+    for group in range(groups):
+        gap = "" if group == groups - 1 else "  "
+        table.add_column("node", no_wrap=True)
+        table.add_column("cpu usage, ┃ p95", no_wrap=True)
+        for head in ("cpu", "p95", "mem", "req", "pods"):
+            table.add_column(head, justify="right", no_wrap=True)
+        table.add_column(gap, no_wrap=True)
+    threshold = thresholds(session)[0]
+    for line in range(lines):
+        cells: list[RenderableType] = []
+        for group in range(groups):
+            index = group * lines + line
+            cells += _cells(session, nodes[index], threshold) if index < len(nodes) else [""] * 8
+        table.add_row(*cells)
+    return table
+
+
+def _cells(session: Session, node: ObservedNode, threshold: float) -> list[RenderableType]:
+    name = node.machine.name
+    requested = session.kubelets.requested(name)
+    cores = requested.get("cpu", 0) + requested.get("kubernetes.io/batch-cpu", 0)
+    pods = session.kubelets.live_pods(name) + len(node.machine.residents)
+    style = _style(node, threshold)
+    return [
+        Text(name, "bold red" if node.hot else ""),
+        usage_bar(node.cpu, node.cpu_p95, style),
+        Text(_percent(node.cpu), style),
+        Text(_percent(node.cpu_p95), style),
+        _percent(node.memory),
+        Text(_percent(cores / node.machine.millicores), "dim"),
+        Text(str(pods), "dim"),
+        Text("hot", "bold red") if node.hot else Text("   "),
+    ]
+
+
+def _style(node: ObservedNode, threshold: float) -> str:
+    share = node.cpu_p95 if node.cpu_p95 is not None else node.cpu
+    if share is None:
+        return "dim"
+    return "red" if node.hot else "yellow" if share > _WARM * threshold else "green"
+
+
+def usage_bar(share: float | None, p95: float | None, style: str, cells: int = _BAR_CELLS) -> Text:
+    """Usage as a bar, with a mark where the p95 is."""
+    bar = Text()
+    filled = round((share or 0.0) * cells)
+    mark = None if p95 is None else min(cells - 1, int(p95 * cells))
+    for cell in range(cells):
+        if cell == mark:
+            bar.append("┃", style)
+        elif cell < filled:
+            bar.append("█", style)
+        else:
+            bar.append("·", "bright_black")
+    return bar
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.0f}%"
+
+
+def _decisions(session: Session, count: int, width: int) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(20, width - 7))
+    told = _told(session.observed.latest)[:count]
+    for decision, alike in told:
+        table.add_row(
+            Text(hour_text(decision.decided_at_ms), "dim"),
+            Text(decision_text(decision, alike), _OUTCOME_STYLES[decision.outcome]),
+        )
+    for _ in range(count - len(told)):
+        table.add_row("", "")
+    return table
+
+
+def _told(latest: Iterable[PlacementDecision]) -> list[tuple[PlacementDecision, int]]:
+    """Newest decisions first; of pods that wait for the same reasons only one, and how many more."""
+    told: list[tuple[PlacementDecision, int]] = []
+    for decision in reversed(list(latest)):
+        if told and decision.outcome == "waiting":
+            last, alike = told[-1]
+            same = (last.outcome, last.reasons, last.decided_at_ms)
+            if same == (decision.outcome, decision.reasons, decision.decided_at_ms):
+                told[-1] = (last, alike + 1)
+                continue
+        told.append((decision, 0))
+    return told

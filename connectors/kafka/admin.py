@@ -1,0 +1,268 @@
+"""Topics on a broker: read them, make those that are missing, mend settings, read their extent.
+
+On the embedded broker topics are made by asking for their metadata, and their settings are unknown: it
+does not answer such requests.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.kafka.client import BrokerUnavailable, Connection
+from connectors.kafka.topics import ExpectedTopic, Finding, FoundTopic, compare_all
+
+_LEADER_TIMEOUT_S = 30.0
+#: What a broker answers about a partition whose leader is about to be chosen, or has just moved.
+_LEADER_ERRORS = frozenset(
+    (
+        "FENCED_LEADER_EPOCH",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "REPLICA_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+        "UNKNOWN_TOPIC_OR_PART",
+        # librdkafka's own word for having found no leader at all.
+        "_NOENT",
+    )
+)
+_EMBEDDED_REASON = "the embedded broker has no topic settings and answers no question about them"
+
+
+class TopicsRefused(RuntimeError):
+    """Topics exist with another number of partitions; nothing was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What one partition holds."""
+
+    partition: int
+    first_offset: int
+    next_offset: int
+    """Offset that the next record gets; the difference is the most records that there can be."""
+
+
+def find_topics(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
+    """Those of the topics that exist."""
+    metadata = _call(connection, lambda t: connection.admin.list_topics(timeout=t)).topics
+    names = [name for name in names if name in metadata and metadata[name].error is None]
+    configs = _configs(connection, names)
+    found = {}
+    for name in names:
+        partitions = metadata[name].partitions.values()
+        config, reason = configs[name]
+        found[name] = FoundTopic(
+            name=name,
+            partitions=len(partitions),
+            replication=min((len(p.replicas) for p in partitions), default=0),
+            config=config,
+            reason=reason,
+        )
+    return found
+
+
+def _configs(
+    connection: Connection, names: list[str]
+) -> dict[str, tuple[dict[str, str] | None, str]]:
+    if connection.embedded:
+        return dict.fromkeys(names, (None, _EMBEDDED_REASON))
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    if not names:
+        return {}
+    wanted = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    timeout_s = connection.settings.connect_timeout_s
+    answers = connection.admin.describe_configs(wanted, request_timeout=timeout_s)
+    result: dict[str, tuple[dict[str, str] | None, str]] = {}
+    for resource, answer in answers.items():
+        try:
+            entries = answer.result().values()
+            result[resource.name] = ({entry.name: entry.value for entry in entries}, "")
+        except KafkaException as error:
+            result[resource.name] = (None, f"the broker refuses to tell ({error.args[0].str()})")
+    return result
+
+
+def create_topics(
+    connection: Connection, expected: tuple[ExpectedTopic, ...], *, mend: bool = False
+) -> tuple[list[str], dict[str, list[Finding]]]:
+    """Make what is missing; with `mend`, also set the settings that differ.
+
+    Answers with the names made and with what still differs. Raises TopicsRefused, and makes nothing,
+    where a topic has another number of partitions: topics of two counts would not meet in one worker.
+    """
+    names = [topic.name for topic in expected]
+    found = find_topics(connection, names)
+    report = compare_all(expected, found)
+    refused = [f for fs in report.values() for f in fs if f.setting == "partitions"]
+    if connection.embedded:
+        refused += _embedded_refusals(expected, found)
+    if refused:
+        raise TopicsRefused("\n".join(str(finding) for finding in refused))
+    missing = [topic for topic in expected if topic.name not in found]
+    if connection.embedded:
+        for topic in missing:
+            _call(connection, lambda t, n=topic.name: connection.admin.list_topics(n, timeout=t))
+    elif missing:
+        missing = _create(connection, missing)
+        # A topic that was made has leaders on all brokers a moment later; its offsets tell.
+        read_extents(
+            connection,
+            [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
+        )
+    if mend and not connection.embedded:
+        _mend(connection, [f for fs in report.values() for f in fs if f.verdict == "differs"])
+    return [t.name for t in missing], compare_all(expected, find_topics(connection, names))
+
+
+def _embedded_refusals(
+    expected: tuple[ExpectedTopic, ...], found: dict[str, FoundTopic]
+) -> list[Finding]:
+    from connectors.kafka.embedded import EMBEDDED_PARTITIONS
+
+    return [
+        Finding(
+            topic.name, "differs", "partitions", str(topic.partitions), str(EMBEDDED_PARTITIONS),
+            f"The embedded broker gives every topic {EMBEDDED_PARTITIONS} partitions; set "
+            f"LOADSTREAM_KAFKA_PARTITIONS={EMBEDDED_PARTITIONS} or use a real Kafka.",
+        )
+        for topic in expected
+        if topic.partitions != EMBEDDED_PARTITIONS and topic.name not in found
+    ]  # fmt: skip
+
+
+def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[ExpectedTopic]:
+    """Make the topics; answers with those that nobody else has made meanwhile."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    new = [
+        NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication if topic.replication is not None else -1,
+            config=dict(topic.config),
+        )
+        for topic in missing
+    ]
+    timeout_s = connection.settings.connect_timeout_s
+    made = set()
+    for name, answer in connection.admin.create_topics(new, request_timeout=timeout_s).items():
+        try:
+            answer.result()
+            made.add(name)
+        except KafkaException as error:
+            # The comparison afterwards tells whether what somebody else made is right.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise BrokerUnavailable(_refusal("create topic", name, error, connection)) from None
+    return [topic for topic in missing if topic.name in made]
+
+
+def _mend(connection: Connection, findings: list[Finding]) -> None:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import (
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    changes: dict[str, Any] = {}
+    for finding in findings:
+        if finding.setting in ("partitions", "replication"):
+            continue
+        resource = changes.setdefault(
+            finding.topic, ConfigResource(ResourceType.TOPIC, finding.topic)
+        )
+        resource.add_incremental_config(
+            ConfigEntry(
+                finding.setting, finding.expected, incremental_operation=AlterConfigOpType.SET
+            )
+        )
+    if not changes:
+        return
+    timeout_s = connection.settings.connect_timeout_s
+    answers = connection.admin.incremental_alter_configs(
+        list(changes.values()), request_timeout=timeout_s
+    )
+    for resource, answer in answers.items():
+        try:
+            answer.result()
+        except KafkaException as error:
+            raise BrokerUnavailable(
+                _refusal("set settings of topic", resource.name, error, connection)
+            ) from None
+
+
+def read_extents(
+    connection: Connection, topics: Iterable[FoundTopic]
+) -> dict[str, tuple[Extent, ...]]:
+    """First and next offset of every partition of the topics."""
+    from confluent_kafka.admin import OffsetSpec
+
+    topics = list(topics)
+    places = [(topic.name, p) for topic in topics for p in range(topic.partitions)]
+    if not places:
+        return {}
+    first, following = (
+        _read_offsets(connection, places, spec)
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    return {
+        topic.name: tuple(
+            Extent(p, first[topic.name, p], following[topic.name, p])
+            for p in range(topic.partitions)
+        )
+        for topic in topics
+    }
+
+
+def _read_offsets(
+    connection: Connection, places: list[tuple[str, int]], spec: Any
+) -> dict[tuple[str, int], int]:
+    """One offset of each partition; a leader that is being chosen is waited for."""
+    from confluent_kafka import KafkaException, TopicPartition
+
+    offsets: dict[tuple[str, int], int] = {}
+    deadline = time.monotonic() + _LEADER_TIMEOUT_S
+    while True:
+        missing = {TopicPartition(*place): spec for place in places if place not in offsets}
+        if not missing:
+            return offsets
+        timeout_s = connection.settings.connect_timeout_s
+        answers = connection.admin.list_offsets(missing, request_timeout=timeout_s)
+        for place, answer in answers.items():
+            try:
+                offsets[place.topic, place.partition] = answer.result().offset
+            except KafkaException as error:
+                waits = error.args[0].name() in _LEADER_ERRORS and time.monotonic() < deadline
+                if not waits:
+                    what = f"{place.topic} partition {place.partition}"
+                    raise BrokerUnavailable(
+                        _refusal("tell the offsets of", what, error, connection)
+                    ) from None
+        if len(offsets) < len(places):
+            time.sleep(0.05)
+            # librdkafka takes a topic that was missing for missing still, for half a minute, unless
+            # it hears otherwise.
+            _call(connection, lambda t: connection.admin.list_topics(timeout=t))
+
+
+def _call(connection: Connection, request: Any) -> Any:
+    from confluent_kafka import KafkaException
+
+    timeout_s = connection.settings.connect_timeout_s
+    try:
+        return request(timeout_s)
+    except KafkaException:
+        connection.admin.poll(0)
+        raise BrokerUnavailable(
+            connection.failures.explain(connection.settings, timeout_s)
+        ) from None
+
+
+def _refusal(action: str, name: str, error: Any, connection: Connection) -> str:
+    servers = ",".join(connection.settings.servers())
+    return f"{servers} did not {action} {name}: {error.args[0].str()}"

@@ -1,0 +1,77 @@
+"""`loadstream broker`: a broker that runs until it is told to stop, announced to other commands."""
+
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import typer
+
+from connectors.kafka.admin import create_topics
+from connectors.kafka.client import connect
+from connectors.kafka.distribution import KafkaUnavailable
+from connectors.kafka.embedded import EmbeddedBroker
+from connectors.kafka.server import KafkaServer
+from connectors.kafka.topics import expected_topics
+from schemas.announcement import announce
+from schemas.connection import KafkaSettings
+
+_WATCH_S = 1.0
+
+
+def run_embedded(brokers: int) -> None:
+    """Run the embedded broker; returns at SIGINT or SIGTERM."""
+    with terminable(), EmbeddedBroker(brokers) as server:
+        _serve("embedded broker", server.bootstrap_servers, watch=lambda: None)
+
+
+def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
+    """Run a real Kafka; returns at SIGINT or SIGTERM, raises KafkaUnavailable when a broker dies."""
+    configured = KafkaSettings.from_environment()
+    with terminable(), ExitStack() as stack:
+        if directory is None:
+            directory = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="loadstream-kafka-"))
+            )
+        server = stack.enter_context(KafkaServer(directory, brokers=brokers, port=port))
+        settings = KafkaSettings.local(
+            server.bootstrap_servers,
+            partitions=configured.partitions,
+            replication_factor=min(3, brokers),
+        )
+        create_topics(connect(settings), expected_topics(settings))
+
+        def watch() -> None:
+            for number in range(1, brokers + 1):
+                if server.pid(number) is None:
+                    log = directory / f"broker-{number}" / "log"
+                    raise KafkaUnavailable(f"broker {number} has ended by itself; see {log}")
+
+        _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, watch)
+
+
+def _serve(what: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:
+    with announce(bootstrap_servers) as path:
+        typer.echo(bootstrap_servers)
+        typer.echo(
+            f"{what} with all topics, announced in {path}: other commands find it. Ctrl-C ends it.",
+            err=True,
+        )
+        try:
+            while True:
+                watch()
+                time.sleep(_WATCH_S)
+        except KeyboardInterrupt:
+            return
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM ends the run as Ctrl-C does, with everything that was started."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

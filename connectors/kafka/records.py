@@ -1,0 +1,58 @@
+"""Where a message belongs: its key, its partition and the timestamp of its record.
+
+All three follow from the message alone, so a file of messages needs nothing beside it, and whoever
+produces it twice produces the same records.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.clock import ClockTick
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.metrics import NodeMetric
+from schemas.outcomes import CommandOutcome
+from schemas.policies import PolicyRecord
+from schemas.requests import SchedulingRequest
+from schemas.topics import Topic, node_key
+from schemas.usage import NodeUsage
+
+#: Field that says when what a message tells was so. The other messages do not say it.
+_TIME_FIELDS: dict[type, str] = {
+    NodeUsage: "sampled_at_ms",
+    SchedulingRequest: "requested_at_ms",
+    PolicyRecord: "applied_at_ms",
+    NodeMetric: "updated_at_ms",
+    ClockTick: "now_ms",
+    PlacementDecision: "decided_at_ms",
+    EvictionCommand: "decided_at_ms",
+    CommandOutcome: "happened_at_ms",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message belongs."""
+
+    key: bytes
+    partition: int | None
+    """None: the one that murmur2 of the key says."""
+    timestamp_ms: int | None
+    """None: the time of writing."""
+
+
+def place(topic: Topic, message: Any) -> Place:
+    """Where a message of this topic belongs."""
+    field = _TIME_FIELDS.get(type(message))
+    timestamp_ms = getattr(message, field) if field is not None else None
+    partition = None
+    if topic.key == "cluster/node":
+        key = node_key(message.cluster, message.node)
+    elif topic.key == "cluster":
+        key = message.cluster
+    elif topic.key == "partition":
+        partition = message.partition
+        key = str(partition)
+    else:
+        key = message.topic
+    return Place(key.encode(), partition, timestamp_ms)

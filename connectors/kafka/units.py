@@ -1,0 +1,53 @@
+"""Amounts, times and lengths of time as people write and read them."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
+
+
+def duration_ms(text: str) -> int | None:
+    """Milliseconds of `90s`, `15m`, `2h`, `1d`; None where the text is no such length of time."""
+    match = _DURATION.fullmatch(text)
+    return int(match[1]) * _UNIT_MS[match[2]] if match else None
+
+
+def duration_text(length_ms: int) -> str:
+    """A length of time in the largest unit that it is a whole number of: 300000 is `5m`."""
+    for unit in ("d", "h", "m", "s"):
+        if length_ms and length_ms % _UNIT_MS[unit] == 0:
+            return f"{length_ms // _UNIT_MS[unit]}{unit}"
+    return f"{length_ms}ms"
+
+
+def time_text(epoch_ms: int) -> str:
+    """A time in UTC to the millisecond, or the bare number where the calendar does not hold it."""
+    try:
+        moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{epoch_ms} ms"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{epoch_ms % 1000:03d}"
+
+
+def bytes_text(amount: int) -> str:
+    """Bytes with a binary unit: 1610612736 is `1.5Gi`."""
+    value, units = float(amount), ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
+    while value >= 1024 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{value:.3g}{units[0]}" if value < 1000 else f"{value:.0f}{units[0]}"
+
+
+def amounts_text(amounts: Mapping[str, int]) -> str:
+    """Resource amounts: cpu in cores, memory and storage in bytes, others as they are."""
+    texts = []
+    for name, amount in amounts.items():
+        if name == "cpu":
+            texts.append(f"cpu {amount / 1000:g}")
+        elif name == "memory" or name.endswith("storage"):
+            texts.append(f"{name} {bytes_text(amount)}")
+        else:
+            texts.append(f"{name} {amount}")
+    return ", ".join(texts) or "nothing"

@@ -1,0 +1,224 @@
+"""Messages as sentences, for `loadstream tail` and for whoever looks at a record.
+
+One line a message, whatever it holds: what it is about first, then what it says. Nothing is decided
+here and nothing left out that would change the meaning; the whole message is what `--json` prints.
+"""
+
+from functools import singledispatch
+from typing import Any
+
+from connectors.kafka.units import amounts_text, bytes_text, duration_text, time_text
+from schemas.clock import ClockTick
+from schemas.deadletters import DeadLetter
+from schemas.decisions import NodeScore, PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.journal import JournalRecord
+from schemas.lists import ListBegin, ListEnd
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodLifecycle, PodRef
+from schemas.policies import PolicyRecord
+from schemas.refusals import Refusal
+from schemas.requests import SchedulingRequest
+from schemas.usage import NodeUsage
+
+#: Reasons of refused nodes that a sentence names; the others are counted.
+REASONS_MAX = 3
+
+
+def sentence(message: Any) -> str:
+    """What a message, or a refusal of one, says on one line.
+
+    Only printable characters: those of foreign text could move the cursor of a terminal, or hide what
+    was printed before.
+    """
+    text = _sentence(message)
+    return "".join(character if character.isprintable() else " " for character in text).strip()
+
+
+@singledispatch
+def _sentence(message: Any) -> str:
+    raise TypeError(f"there is no sentence for a {type(message).__name__}")
+
+
+@_sentence.register
+def _(message: Refusal) -> str:
+    return f"{message.category}: {message.reason}"
+
+
+@_sentence.register
+def _(message: NodeUsage) -> str:
+    period = f" over {duration_text(message.interval_ms)}" if message.interval_ms else ""
+    beside = [_count(len(message.pods), "pod")]
+    if message.host_applications:
+        beside.append(_count(len(message.host_applications), "host application"))
+    if message.pool:
+        beside.append(f"pool {message.pool}")
+    used = amounts_text(message.usage)
+    return f"node {message.node} used {used}{period}; {', '.join(beside)}"
+
+
+@_sentence.register
+def _(message: NodeState) -> str:
+    what = f"node {message.node} {message.event}"
+    if message.event == "removed":
+        return what
+    details = [f"{name} {amount}" for name, amount in message.allocatable.items()]
+    if message.taints:
+        details.append(_count(len(message.taints), "taint"))
+    if message.unschedulable:
+        details.append("unschedulable")
+    return f"{what}: {', '.join(details) or 'nothing allocatable'}{_of_list(message.list_id)}"
+
+
+@_sentence.register
+def _(message: ListBegin) -> str:
+    return f"full list {message.list_id} begins"
+
+
+@_sentence.register
+def _(message: ListEnd) -> str:
+    return f"full list {message.list_id} ends; what it lacks is gone"
+
+
+@_sentence.register
+def _(message: PodLifecycle) -> str:
+    where = f" on {message.pod.node}" if message.pod.node else ""
+    state = f" ({message.pod.phase})" if message.event in ("seen", "changed") else ""
+    return f"pod {_pod(message.pod)} {message.event}{where}{state}{_of_list(message.list_id)}"
+
+
+@_sentence.register
+def _(message: SchedulingRequest) -> str:
+    if message.withdrawn:
+        return f"pod {_pod(message.pod)} does not want a node any more"
+    requests = "; ".join(
+        ", ".join(f"{name} {amount}" for name, amount in container.requests.items())
+        for container in message.pod.containers
+        if container.requests
+    )
+    priority = "" if message.pod.priority is None else f", priority {message.pod.priority}"
+    return f"pod {_pod(message.pod)} wants a node for {requests or 'no requests'}{priority}"
+
+
+@_sentence.register
+def _(message: PolicyRecord) -> str:
+    lines = len(message.document.splitlines())
+    document = _count(lines, "line") if lines else "all defaults"
+    paused = "; paused" if message.paused else ""
+    comment = f": {message.comment}" if message.comment else ""
+    return f"policy applied, {document}{paused}{comment}"
+
+
+@_sentence.register
+def _(message: NodeMetric) -> str:
+    if message.removed:
+        return f"node {message.node}: its metric is gone"
+    parts = ["usage unknown" if message.usage is None else f"average {amounts_text(message.usage)}"]
+    for aggregate in message.aggregated:
+        p95 = aggregate.usage.get("p95")
+        if p95:
+            parts.append(f"p95 over {duration_text(aggregate.duration_ms)} {amounts_text(p95)}")
+    parts.append(_count(len(message.pods), "pod"))
+    until = (
+        "never updated"
+        if message.updated_at_ms is None
+        else f"until {time_text(message.updated_at_ms)}"
+    )
+    return f"node {message.node}: {'; '.join(parts)} ({until})"
+
+
+@_sentence.register
+def _(message: ClockTick) -> str:
+    return f"partition {message.partition}: it is {time_text(message.now_ms)}"
+
+
+@_sentence.register
+def _(message: JournalRecord) -> str:
+    part = f" part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
+    runs = ", ".join(f"{r.topic} {r.first_offset} to {r.last_offset}" for r in message.inputs)
+    return (
+        f"partition {message.partition} epoch {message.epoch} batch {message.sequence}{part}: applied "
+        f"{runs or 'no inputs'}; {_count(len(message.rows), 'row')} changed, "
+        f"{_count(len(message.outputs), 'output')}"
+    )
+
+
+@_sentence.register
+def _(message: PlacementDecision) -> str:
+    pod = f"pod {_pod(message.pod)}"
+    refused = sum(message.refused_by.values())
+    stale = f", {message.stale_nodes} without a fresh metric" if message.stale_nodes else ""
+    if message.outcome == "placed":
+        score = f" with {_score(message.winner)}" if message.winner else ""
+        others = ", ".join(f"{other.node} {other.total}" for other in message.runners_up)
+        before = f"; before {others}" if others else ""
+        nodes = f"; {_count(message.nodes, 'node')}, {refused} refused{stale}"
+        return f"{pod} placed on {message.node}{score}{before}{nodes}"
+    counted = [f"{_count(r.nodes, 'node')}: {r.reason}" for r in message.reasons[:REASONS_MAX]]
+    if len(message.reasons) > REASONS_MAX:
+        counted.append(_count(len(message.reasons) - REASONS_MAX, "further reason"))
+    why = "; ".join(filter(None, [message.message, *counted]))
+    tail = (
+        f"; next attempt after {duration_text(message.retry_after_ms)}"
+        if message.retry_after_ms
+        else ""
+    )
+    attempt = f" (attempt {message.attempt})" if message.attempt else ""
+    return f"{pod} {_OUTCOMES[message.outcome]}{attempt}{': ' if why else ''}{why}{tail}"
+
+
+_OUTCOMES = {
+    "waiting": "waits for a node",
+    "refused": "is refused for good",
+    "withdrawn": "was withdrawn",
+    "expired": "lost its reservation unconfirmed and waits again",
+}
+
+
+@_sentence.register
+def _(message: EvictionCommand) -> str:
+    dry = "dry run, take note only: " if message.dry_run else ""
+    how = "" if message.policy == "Eviction" else f" by {message.policy}"
+    return (
+        f"{dry}evict pod {_pod(message.pod)} from {message.node}{how} until "
+        f"{time_text(message.expires_at_ms)}: {message.reason}"
+    )
+
+
+@_sentence.register
+def _(message: CommandOutcome) -> str:
+    verb = {"bind": "binding", "evict": "eviction of"}[message.command]
+    where = (
+        f" {'to' if message.command == 'bind' else 'from'} {message.node}" if message.node else ""
+    )
+    why = f": {message.reason}" if message.reason else ""
+    return f"{verb} pod {_pod(message.pod)}{where} {message.result}{why}"
+
+
+@_sentence.register
+def _(message: DeadLetter) -> str:
+    part = f", part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
+    size = bytes_text(len(message.value_base64) * 3 // 4)
+    return (
+        f"{message.topic} partition {message.partition} offset {message.offset} was not applied "
+        f"({message.category}, {size}{part}): {message.reason}"
+    )
+
+
+def _pod(pod: PodRef) -> str:
+    return f"{pod.namespace}/{pod.name}"
+
+
+def _score(winner: NodeScore) -> str:
+    terms = ", ".join(f"{term.plugin} {term.score}×{term.weight}" for term in winner.terms)
+    return f"{winner.total}{f' ({terms})' if terms else ''}"
+
+
+def _of_list(list_id: str | None) -> str:
+    return f" (full list {list_id})" if list_id else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

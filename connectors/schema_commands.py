@@ -1,0 +1,38 @@
+"""The command group `schemas`: the published documents of all topics and tables."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="The published schemas of all topics and tables.")
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `export` a command of its own although it is the only one."""
+
+
+@app.command()
+def export(
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
+    ] = False,
+    directory: Annotated[
+        Path | None, typer.Option(help="Write here instead of where they are checked in.")
+    ] = None,
+) -> None:
+    """Write a JSON Schema per topic and table, and one AsyncAPI document of all topics."""
+    from schemas.export import PUBLISHED, differences, documents, write
+
+    place = directory or PUBLISHED
+    changed = differences(place) if check else write(place)
+    for name in changed:
+        typer.echo(f"{'differs' if check else 'wrote'}: {place / name}")
+    if not check:
+        typer.echo(f"{len(documents())} documents in {place}, {len(changed)} of them changed")
+    elif changed:
+        typer.echo("run `loadstream schemas export` and check the result in", err=True)
+        raise typer.Exit(1)
+    else:
+        typer.echo(f"{len(documents())} documents in {place} are as the code says")

@@ -1,0 +1,78 @@
+"""The command `loadstream simulate`: a cluster that is not there, for a broker that is.
+
+Exit codes: 1 the broker is out of reach or did not take a record; 130 it was ended. It says once a minute
+on standard error what was done.
+"""
+
+from typing import Annotated
+
+import typer
+
+#: Time between two steps, in seconds.
+_STEP_S = 0.2
+_SAY_EVERY_S = 60.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(simulate)
+
+
+def simulate(
+    cluster: Annotated[str, typer.Option(help="Name of the cluster.")] = "simulated",
+    nodes: Annotated[int, typer.Option(min=1, max=1000, help="How many nodes.")] = 40,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Draws another load.")] = 1,
+    churn: Annotated[
+        float,
+        typer.Option(min=0.1, max=100, help="Pods come and go so many times as fast as in traces."),
+    ] = 12.0,
+    period: Annotated[
+        float, typer.Option(min=1, max=600, help="Seconds between two samples of a node.")
+    ] = 15.0,
+) -> None:
+    """Produce a simulated cluster into the configured broker, at the pace of the clock, until Ctrl-C.
+
+    Nodes report what they use, pods ask for nodes, and placed pods run there: a worker sees what it
+    would see of a cluster. Topics must be there.
+    """
+    from connectors.kafka.failures import as_messages
+
+    with as_messages():
+        import time
+
+        from connectors.demo.wire import Wire, WireError
+        from connectors.kafka.client import connect
+        from connectors.kafka.foreground import terminable
+        from connectors.simulated.lasting import LastingCluster
+        from schemas.connection import KafkaSettings
+
+        kafka = KafkaSettings.from_environment()
+        connect(kafka)
+        topics = ("placement-decisions",)
+        try:
+            with terminable(), Wire(kafka, topics, kafka.partitions, since="now") as wire:
+                simulated = LastingCluster(cluster, nodes, seed, churn, period, wire.send)
+                simulated.begin(_now_ms())
+                said_s = time.monotonic()
+                while True:
+                    for decision, _ in wire.receive(_STEP_S):
+                        simulated.hear(decision, _now_ms())
+                    simulated.advance(_now_ms())
+                    if time.monotonic() - said_s >= _SAY_EVERY_S:
+                        said_s = time.monotonic()
+                        done = simulated.totals
+                        typer.echo(
+                            f"{cluster}: {done.samples} samples, {done.requests} requests, {done.bound} "
+                            f"bound, {simulated.waiting} waiting, {done.withdrawn} given up, "
+                            f"{done.refused} refused by nodes",
+                            err=True,
+                        )
+        except WireError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from None
+
+
+def _now_ms() -> int:
+    import time
+
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,212 @@
+"""What becomes of pods that were given a node: a kubelet for every machine of a simulated cluster.
+
+A placed pod is admitted if what it requests is free, as a kubelet checks once more; then it is bound,
+runs, uses cores and memory, ends, and is deleted. The kubelet keeps its own books and believes nobody
+else's, so a placement that takes more than there is shows as a refusal.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from connectors.simulated.cluster import Machine
+from connectors.simulated.pods import PodPlan
+from schemas.pods import Pod
+from schemas.usage import NodeUsage, PodUsage
+
+Event = Literal["bound", "running", "finished", "deleted"]
+
+#: From the binding of a pod to its start: images are there.
+START_MS = 20_000
+#: A job that has finished is deleted after this time.
+CLEAN_UP_MS = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class PodEvent:
+    """Something happened to a pod."""
+
+    at_ms: int
+    event: Event
+    pod: Pod
+    """The pod as it is then."""
+
+
+@dataclass(slots=True)
+class RunningPod:
+    """A pod on its node."""
+
+    plan: PodPlan
+    pod: Pod
+    node: str
+    started_ms: int
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class _Books:
+    machine: Machine
+    pods: dict[str, RunningPod] = field(default_factory=dict)
+    requested: dict[str, int] = field(default_factory=dict)
+
+
+class Kubelets:
+    """All machines of a cluster and the pods on them; time only goes forward."""
+
+    def __init__(self, machines: Sequence[Machine]) -> None:
+        self._books = {machine.name: _Books(machine) for machine in machines}
+        self._nodes: dict[str, str] = {}
+        """Node of each pod, by uid."""
+        self._queue: list[tuple[int, int, str, Event]] = []
+        self._number = 0
+        for machine in machines:
+            for resident in machine.residents:
+                _take(self._books[machine.name], resident.requests, 1)
+
+    def admit(self, plan: PodPlan, node: str, now_ms: int) -> PodEvent | str:
+        """A pod was placed: it is bound, or the sentence says why this node does not take it."""
+        uid = plan.pod.uid
+        if uid in self._nodes:
+            return f"pod {plan.pod.name} is on node {self._nodes[uid]} already"
+        books = self._books.get(node)
+        if books is None:
+            return f"there is no node {node}"
+        missing = lacks(books.machine, books.requested, self.live_pods(node), plan)
+        if missing is not None:
+            return f"node {node} has too little {missing} free for pod {plan.pod.name}"
+        started_ms = now_ms + START_MS
+        bound = plan.pod.model_copy(update={"node": node, "scheduled_at_ms": now_ms})
+        books.pods[uid] = RunningPod(plan, bound, node, started_ms)
+        _take(books, plan.requests, 1)
+        self._nodes[uid] = node
+        end_ms = started_ms + plan.life_ms
+        self._expect(started_ms, uid, "running")
+        if plan.job:
+            self._expect(end_ms, uid, "finished")
+            end_ms += CLEAN_UP_MS
+        self._expect(end_ms, uid, "deleted")
+        return PodEvent(now_ms, "bound", bound)
+
+    def advance(self, now_ms: int) -> list[PodEvent]:
+        """What has happened until now, in the order of time."""
+        events = []
+        while self._queue and self._queue[0][0] <= now_ms:
+            at_ms, _, uid, event = heapq.heappop(self._queue)
+            events.append(self._happen(at_ms, uid, event))
+        return events
+
+    def requested(self, node: str) -> dict[str, int]:
+        """What the pods on a node request together, residents included."""
+        return dict(self._books[node].requested)
+
+    def live_pods(self, node: str) -> int:
+        """How many pods were placed on a node and have not ended."""
+        return sum(not pod.ended for pod in self._books[node].pods.values())
+
+    def pods_on(self, node: str) -> tuple[RunningPod, ...]:
+        """Pods that were placed on a node and are not deleted."""
+        return tuple(self._books[node].pods.values())
+
+    def node_of(self, uid: str) -> str | None:
+        """Node of a pod that was placed and is not deleted."""
+        return self._nodes.get(uid)
+
+    def total(self, node: str, base: Mapping[str, int], at_ms: int) -> dict[str, int]:
+        """What a node with this base load uses, its pods included: no more than it has."""
+        books = self._books[node]
+        wanted = _wanted(base, [usage for _, usage in _running(books, at_ms)])
+        return {
+            name: min(amount, books.machine.allocatable[name]) for name, amount in wanted.items()
+        }
+
+    def sample(self, cluster: str, node: str, base: Mapping[str, int], at_ms: int) -> NodeUsage:
+        """What a node with this base load uses, and each pod on it."""
+        books = self._books[node]
+        running = _running(books, at_ms)
+        allocatable = books.machine.allocatable
+        total, kept = {}, {}
+        for name, wanted in _wanted(base, [usage for _, usage in running]).items():
+            # A machine gives no more than it has; what is short is short for all alike.
+            total[name] = min(wanted, allocatable[name])
+            kept[name] = min(1.0, allocatable[name] / wanted) if wanted else 1.0
+        pods = [
+            PodUsage(
+                namespace=resident.pod.namespace,
+                name=resident.pod.name,
+                uid=resident.pod.uid,
+                usage=_scaled(base, {name: share * resident.share for name, share in kept.items()}),
+                priority_class="koord-prod",
+            )
+            for resident in books.machine.residents
+        ]
+        pods += [
+            PodUsage(
+                namespace=pod.pod.namespace,
+                name=pod.pod.name,
+                uid=pod.pod.uid,
+                usage=_scaled(usage, kept),
+                priority_class=pod.plan.priority_class,
+            )
+            for pod, usage in running
+        ]
+        return NodeUsage(
+            cluster=cluster, node=node, sampled_at_ms=at_ms, usage=total, pods=tuple(pods)
+        )
+
+    def _expect(self, at_ms: int, uid: str, event: Event) -> None:
+        self._number += 1
+        heapq.heappush(self._queue, (at_ms, self._number, uid, event))
+
+    def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent:
+        books = self._books[self._nodes[uid]]
+        running = books.pods[uid]
+        if event == "running":
+            change = {"phase": "Running", "ready": True, "initialized_at_ms": at_ms}
+        elif event == "finished":
+            change = {"phase": "Succeeded", "ready": False}
+        else:
+            change = {"deleting_at_ms": at_ms}
+        running.pod = running.pod.model_copy(update=change)
+        if event in ("finished", "deleted") and not running.ended:
+            running.ended = True
+            _take(books, running.plan.requests, -1)
+        if event == "deleted":
+            del books.pods[uid], self._nodes[uid]
+        return PodEvent(at_ms, event, running.pod)
+
+
+def lacks(machine: Machine, requested: Mapping[str, int], pods: int, plan: PodPlan) -> str | None:
+    """The resource of which too little is free on a machine; None: the pod fits.
+
+    `requested` includes the residents, `pods` does not.
+    """
+    free = machine.allocatable
+    if pods + len(machine.residents) >= free["pods"]:
+        return "pods"
+    for name, amount in plan.requests.items():
+        if free.get(name, 0) - requested.get(name, 0) < amount:
+            return name
+    return None
+
+
+def _running(books: _Books, at_ms: int) -> list[tuple[RunningPod, dict[str, int]]]:
+    """Pods that run at a time, and what each of them wants to use."""
+    return [
+        (pod, pod.plan.usage(at_ms - pod.started_ms))
+        for pod in books.pods.values()
+        if pod.started_ms <= at_ms and not pod.ended
+    ]
+
+
+def _wanted(base: Mapping[str, int], usages: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    return {name: amount + sum(usage[name] for usage in usages) for name, amount in base.items()}
+
+
+def _take(books: _Books, requests: Mapping[str, int], sign: int) -> None:
+    for name, amount in requests.items():
+        books.requested[name] = books.requested.get(name, 0) + sign * amount
+
+
+def _scaled(amounts: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
+    return {name: int(amounts[name] * share) for name, share in shares.items()}

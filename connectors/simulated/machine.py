@@ -1,0 +1,202 @@
+"""This very machine as a node: what it uses now, read from /proc.
+
+CPU is the mean over about the last second, since the counters of the kernel move in steps of 10 ms.
+Memory comes in two readings: without the page cache (MemTotal - MemAvailable) and with it
+(MemTotal - MemFree). The heaviest programs are told as host applications, all processes of one name
+together. Reading costs well below a millisecond; the processes are looked through only now and then.
+Only Linux has these files; elsewhere there is nothing to read and `available` says so.
+"""
+
+import os
+import re
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage
+
+PROC = Path("/proc")
+
+#: CPU usage is the mean over this time.
+_WINDOW_S = 1.0
+#: Two looks through all processes are that far apart.
+_PROCESSES_EVERY_S = 3.0
+#: How many programs are told.
+APPLICATIONS_MAX = 3
+#: A program that uses less is not told.
+_LEAST_MILLICORES = 10
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Ticks that all cores together have spent since the machine started."""
+
+    busy: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What /proc/meminfo says, in bytes."""
+
+    total: int
+    available: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process: its program, the ticks that it has spent, and its memory in bytes."""
+
+    pid: int
+    program: str
+    ticks: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReading:
+    """What this machine uses now."""
+
+    millicores: int
+    memory: MemoryReadings
+    applications: tuple[HostApplicationUsage, ...]
+
+    @property
+    def base(self) -> dict[str, int]:
+        """Usage as that of any other machine: memory is the one without the page cache."""
+        return {
+            "cpu": self.millicores,
+            "memory": self.memory.usage_without_page_cache_bytes or 0,
+        }
+
+    def told_in(self, sample: NodeUsage) -> NodeUsage:
+        """The sample of this machine's node with all memory readings and host applications."""
+        cached = (self.memory.usage_with_page_cache_bytes or 0) - self.base["memory"]
+        readings = MemoryReadings(
+            usage_without_page_cache_bytes=sample.usage["memory"],
+            usage_with_page_cache_bytes=sample.usage["memory"] + max(0, cached),
+        )
+        return sample.model_copy(
+            update={"memory": readings, "host_applications": self.applications}
+        )
+
+
+def parse_cpu_times(text: str) -> CpuTimes:
+    """The first line of /proc/stat; raises ValueError where it is another one."""
+    label, _, rest = text.split("\n", 1)[0].partition(" ")
+    ticks = rest.split()
+    if label != "cpu" or len(ticks) < 4:
+        raise ValueError(f"/proc/stat: found {text[:60]!r}; expected a line that begins with cpu")
+    # guest time is contained in user time already
+    spent = [int(tick) for tick in ticks[:8]]
+    idle = spent[3] + (spent[4] if len(spent) > 4 else 0)
+    return CpuTimes(busy=sum(spent) - idle, total=sum(spent))
+
+
+def parse_memory(text: str) -> Memory:
+    """/proc/meminfo; raises ValueError where one of the three fields is missing."""
+    found = dict(re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE))
+    missing = [name for name in ("MemTotal", "MemAvailable", "MemFree") if name not in found]
+    if missing:
+        raise ValueError(f"/proc/meminfo: {', '.join(missing)} not found")
+    total, available, free = (
+        int(found[name]) * 1024 for name in ("MemTotal", "MemAvailable", "MemFree")
+    )
+    return Memory(total, min(available, total), free)
+
+
+def parse_process(text: str) -> Process | None:
+    """/proc/PID/stat; None where it cannot be read as such."""
+    begin, end = text.find("("), text.rfind(")")
+    fields = text[end + 2 :].split()
+    if begin < 0 or end < begin or len(fields) < 22:
+        return None
+    program = _NOT_IN_A_NAME.sub("-", text[begin + 1 : end]).strip("-") or "unnamed"
+    ticks = int(fields[11]) + int(fields[12])
+    return Process(int(text[:begin]), program, ticks, max(0, int(fields[21])) * _PAGE_BYTES)
+
+
+def heaviest(
+    before: Iterable[Process], now: Iterable[Process], elapsed_s: float
+) -> tuple[HostApplicationUsage, ...]:
+    """The programs that used most CPU between two looks, heaviest first."""
+    known = {(process.pid, process.program): process.ticks for process in before}
+    cpu: dict[str, float] = defaultdict(float)
+    memory: dict[str, int] = defaultdict(int)
+    for process in now:
+        spent = process.ticks - known.get((process.pid, process.program), process.ticks)
+        cpu[process.program] += max(0, spent) / _TICKS_PER_S / elapsed_s * 1000
+        memory[process.program] += process.memory_bytes
+    order = sorted(cpu, key=lambda program: (-cpu[program], program))
+    return tuple(
+        HostApplicationUsage(name=name, usage={"cpu": round(cpu[name]), "memory": memory[name]})
+        for name in order[:APPLICATIONS_MAX]
+        if cpu[name] >= _LEAST_MILLICORES
+    )
+
+
+class MachineSampler:
+    """Reads this machine; `read` as often as one likes."""
+
+    def __init__(self, proc: Path = PROC) -> None:
+        self._proc = proc
+        self.millicores = (os.cpu_count() or 1) * 1000
+        self.memory_bytes = self._memory().total
+        self._times: deque[tuple[float, CpuTimes]] = deque([(time.monotonic(), self._cpu_times())])
+        self._looked_s = time.monotonic()
+        self._processes = self._all_processes()
+        self._applications: tuple[HostApplicationUsage, ...] = ()
+
+    @staticmethod
+    def available(proc: Path = PROC) -> str:
+        """Why this machine cannot be read; empty where it can."""
+        missing = [name for name in ("stat", "meminfo") if not (proc / name).is_file()]
+        return f"there is no {proc / missing[0]}; only Linux has it" if missing else ""
+
+    def read(self) -> LiveReading:
+        """What is used now."""
+        now_s, times = time.monotonic(), self._cpu_times()
+        self._times.append((now_s, times))
+        while len(self._times) > 2 and now_s - self._times[1][0] >= _WINDOW_S:
+            self._times.popleft()
+        first = self._times[0][1]
+        total = times.total - first.total
+        share = (times.busy - first.busy) / total if total > 0 else 0.0
+        if now_s - self._looked_s >= _PROCESSES_EVERY_S:
+            processes = self._all_processes()
+            self._applications = heaviest(self._processes, processes, now_s - self._looked_s)
+            self._processes, self._looked_s = processes, now_s
+        memory = self._memory()
+        return LiveReading(
+            millicores=round(min(1.0, max(0.0, share)) * self.millicores),
+            memory=MemoryReadings(
+                usage_without_page_cache_bytes=memory.total - memory.available,
+                usage_with_page_cache_bytes=memory.total - memory.free,
+            ),
+            applications=self._applications,
+        )
+
+    def _cpu_times(self) -> CpuTimes:
+        return parse_cpu_times((self._proc / "stat").read_text())
+
+    def _memory(self) -> Memory:
+        return parse_memory((self._proc / "meminfo").read_text())
+
+    def _all_processes(self) -> list[Process]:
+        found = []
+        for entry in self._proc.iterdir():
+            if entry.name.isdigit():
+                try:
+                    process = parse_process((entry / "stat").read_text(errors="replace"))
+                except OSError:
+                    continue  # it has ended meanwhile
+                if process is not None:
+                    found.append(process)
+        return found

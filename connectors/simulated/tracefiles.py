@@ -1,0 +1,127 @@
+"""Files of published traces: found by their names, read as a stream, row by row.
+
+Traces are foreign and large. A row that cannot be read is told with file and line and counted, and
+reading goes on; a file that is missing or is no text at all is an error that says what was looked for.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TextIO
+
+#: Malformed rows that are told one by one; all of them are counted.
+TOLD_MAX = 5
+#: Longest line that is read as a row.
+LINE_CHARACTERS_MAX = 4096
+
+
+class TraceError(ValueError):
+    """A trace cannot be used; the message names the file and what was expected."""
+
+
+class RowError(ValueError):
+    """One row cannot be read; the message names the column, what was found and what is allowed."""
+
+
+@dataclass(slots=True)
+class Malformed:
+    """Rows of one file that could not be read."""
+
+    file: str
+    count: int = 0
+    told: list[str] = field(default_factory=list)
+    """The first of them: file, line and what is wrong."""
+
+    def add(self, line: int, message: str) -> None:
+        """Take in one row."""
+        self.count += 1
+        if len(self.told) < TOLD_MAX:
+            self.told.append(f"{self.file} line {line}: {message}")
+
+
+def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
+    """The file of a directory whose name matches one of the patterns; the first pattern goes first.
+
+    Raises TraceError where there is none, or where several match and it is not clear which is meant.
+    """
+    if not directory.is_dir():
+        raise TraceError(f"{directory} is no directory; expected one that holds {what}")
+    names = sorted(entry.name for entry in directory.iterdir() if entry.is_file())
+    for pattern in patterns:
+        matching = [name for name in names if fnmatch(name, pattern)]
+        if len(matching) > 1:
+            raise TraceError(
+                f"{directory} holds {', '.join(matching)}; expected one file with {what}: leave one there"
+            )
+        if matching:
+            return directory / matching[0]
+    raise TraceError(
+        f"{directory} holds no {what}: expected a file named like {' or '.join(patterns)};"
+        f" found {', '.join(names[:10]) or 'no files'}"
+    )
+
+
+def read_rows(
+    path: Path, columns: Sequence[str], malformed: Malformed
+) -> Iterator[tuple[int, list[str]]]:
+    """Line number and fields of every row, in the order of `columns`.
+
+    A first line that names columns says where they stand; without one they stand in the published
+    order, which is that of `columns`. Raises TraceError where the file cannot be read.
+    """
+    places: list[int] = list(range(len(columns)))
+    width = len(columns)
+    with _opened(path) as lines:
+        number = 0
+        while line := lines.readline(LINE_CHARACTERS_MAX + 1):
+            number += 1
+            if len(line) > LINE_CHARACTERS_MAX:
+                malformed.add(number, f"the line has more than {LINE_CHARACTERS_MAX} characters")
+                while line and not line.endswith("\n"):
+                    line = lines.readline(LINE_CHARACTERS_MAX)
+                continue
+            fields = line.rstrip("\r\n").split(",")
+            if number == 1 and columns[0] in fields:
+                places, width = _places(path, fields, columns), len(fields)
+                continue
+            if fields == [""]:
+                continue
+            if len(fields) != width:
+                malformed.add(number, f"found {len(fields)} fields; expected {width}")
+                continue
+            yield number, [fields[place] for place in places]
+
+
+def whole_number(column: str, text: str) -> int:
+    """A number of seconds, cores or pieces, at least 0; raises RowError."""
+    # A float as some writers make it ("12.0") is as good; more than 15 digits would be inexact.
+    head, _, tail = text.partition(".")
+    if not head.isascii() or not head.isdigit() or len(head) > 15 or tail.strip("0"):
+        raise RowError(f"{column}: found {text[:40]!r}; expected a whole number, at least 0")
+    return int(head)
+
+
+def _places(path: Path, header: list[str], columns: Sequence[str]) -> list[int]:
+    missing = [column for column in columns if column not in header]
+    if missing:
+        raise TraceError(
+            f"{path} has no column {', '.join(missing)}; its first line names {', '.join(header)[:200]}"
+        )
+    return [header.index(column) for column in columns]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    try:
+        with (
+            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as plain,
+            TextIOWrapper(plain, "utf-8", errors="replace", newline="\n") as stream,
+        ):
+            yield stream
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"{path} cannot be read: {error}") from error

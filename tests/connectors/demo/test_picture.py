@@ -1,0 +1,35 @@
+"""The picture: drawn into files, also where there is little to draw."""
+
+from pathlib import Path
+
+import pytest
+
+from connectors.demo.picture import draw
+from connectors.demo.scenario import simulated_scenario
+from connectors.demo.session import Session
+from connectors.demo.summary import usage_by_requests
+from tests.connectors.demo.inmemory import InMemoryWorker
+
+
+def _files(directory: Path) -> list[Path]:
+    return [directory / "usage.png", directory / "usage.svg"]
+
+
+def test_the_picture_is_drawn_as_png_and_svg(finished: Session, tmp_path: Path) -> None:
+    png, svg = _files(tmp_path)
+    draw(finished, usage_by_requests(finished), [png, svg])
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert png.stat().st_size > 50_000
+    text = svg.read_text()
+    assert "<svg" in text
+    for machine in finished.scenario.machines:
+        assert machine.name in text
+
+
+@pytest.mark.parametrize("minutes", [2, 20])
+def test_a_run_that_hardly_began_has_a_picture_too(minutes: int, tmp_path: Path) -> None:
+    worker = InMemoryWorker(simulated_scenario(60, 1, 10, "not here"))
+    session = worker.run(worker.session.scenario.begin_ms + minutes * 60_000)
+    files = _files(tmp_path)
+    draw(session, usage_by_requests(session), files)
+    assert all(file.stat().st_size > 10_000 for file in files)

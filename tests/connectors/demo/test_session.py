@@ -1,0 +1,178 @@
+"""A whole run against the real stages, in memory: the loop is closed and the books are right."""
+
+from collections import Counter
+
+import pytest
+
+from connectors.demo.scenario import CLUSTER, simulated_scenario
+from connectors.demo.session import Session
+from connectors.simulated.machine import LiveReading
+from schemas.decisions import AsOf, PlacementDecision
+from schemas.pods import PodLifecycle, PodRef
+from schemas.usage import HostApplicationUsage, MemoryReadings
+from tests.connectors.demo.inmemory import PARTITIONS, InMemoryWorker
+
+
+def test_every_request_is_answered_and_nothing_is_refused(finished: Session) -> None:
+    observed = finished.observed
+    assert finished.over
+    assert finished.requests == len(finished.scenario.plans) > 40
+    assert observed.unanswered == 0
+    assert observed.dead_letters == []
+    assert finished.refusals == []
+    assert observed.unknown_nodes == []
+    placed = sum(1 for _ in observed.of_outcome("placed"))
+    assert placed > 0.8 * finished.requests
+    assert len(finished.placed_at_ms) == placed
+
+
+def test_a_placed_pod_is_bound_where_it_was_placed_and_confirmed_once(
+    worker: InMemoryWorker,
+) -> None:
+    bound = {
+        m.pod.uid: m.pod.node
+        for m in worker.sent["pod-lifecycle"]
+        if isinstance(m, PodLifecycle) and m.event == "bound"
+    }
+    decided = {d.pod.uid: d.node for d in worker.session.observed.of_outcome("placed")}
+    assert bound == decided
+    outcomes = Counter(outcome.result for outcome in worker.sent["command-outcomes"])
+    assert outcomes == {"done": len(bound)}
+
+
+def test_usage_follows_placements(worker: InMemoryWorker) -> None:
+    placed = {d.pod.uid: d.node for d in worker.session.observed.of_outcome("placed")}
+    seen = {
+        (pod.uid, sample.node)
+        for sample in worker.sent["node-usage"]
+        for pod in sample.pods
+        if pod.uid in placed
+    }
+    assert seen
+    assert all(placed[uid] == node for uid, node in seen)
+    # A pod placed well before the end has been measured.
+    early = [
+        d.pod.uid
+        for d in worker.session.observed.of_outcome("placed")
+        if d.decided_at_ms < worker.session.scenario.end_ms - 1_800_000
+    ]
+    assert set(early) <= {uid for uid, _ in seen}
+
+
+def test_no_pod_goes_to_a_machine_that_stays_hot(finished: Session) -> None:
+    hot = {m.name for m in finished.scenario.machines if m.temper == "hot"}
+    assert hot
+    assert hot <= set(finished.observed.hot_nodes)
+    assert not hot & {decision.node for decision in finished.observed.of_outcome("placed")}
+
+
+def test_pods_end_and_their_ends_are_told(worker: InMemoryWorker) -> None:
+    events = Counter(m.event for m in worker.sent["pod-lifecycle"] if isinstance(m, PodLifecycle))
+    assert events["seen"] == sum(len(m.residents) for m in worker.session.scenario.machines)
+    assert events["bound"] >= events["running"] > 0
+    assert events["deleted"] > 0
+    assert events["finished"] > 0
+    live = sum(worker.session.kubelets.live_pods(m.name) for m in worker.session.scenario.machines)
+    assert live < len(worker.session.placed_at_ms)
+
+
+def test_the_clock_goes_first_so_that_no_sample_comes_from_the_future() -> None:
+    order: list[tuple[str, int]] = []
+
+    def send(topic: str, message: object) -> None:
+        at = getattr(message, "now_ms", None) or getattr(message, "sampled_at_ms", None)
+        if at is not None:
+            order.append((topic, at))
+
+    scenario = simulated_scenario(3, 1, 10, "not here")
+    session = Session(scenario, send, PARTITIONS)
+    session.begin()
+    for _ in range(20):
+        session.advance(session.now_ms + 100_000, 0.0)
+    now_ms = 0
+    for topic, at_ms in order:
+        if topic == "clock":
+            now_ms = at_ms
+        assert at_ms <= now_ms
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_another() -> None:
+    def decisions(seed: int) -> list[tuple[str, str, str | None]]:
+        worker = InMemoryWorker(simulated_scenario(5, seed, 10, "not here"))
+        session = worker.run(worker.session.scenario.begin_ms + 2 * 3_600_000)
+        return [(d.decision_id, d.outcome, d.node) for d in session.observed.outcomes.values()]
+
+    one = decisions(1)
+    assert one
+    assert decisions(1) == one
+    assert decisions(2) != one
+
+
+def test_readings_are_sent_once_each_and_in_order(worker: InMemoryWorker) -> None:
+    times = [sample.sampled_at_ms for sample in worker.sent["node-usage"]]
+    assert times == worker.session.scenario.readings.at_ms.tolist()
+    assert worker.session.samples == len(times)
+
+
+def test_this_machine_is_told_with_all_that_was_read_of_it() -> None:
+    reading = LiveReading(
+        700,
+        MemoryReadings(usage_without_page_cache_bytes=1 << 30, usage_with_page_cache_bytes=3 << 30),
+        (HostApplicationUsage(name="editor", usage={"cpu": 300, "memory": 1 << 20}),),
+    )
+    scenario = simulated_scenario(3, 1, 10, (4000, 8 << 30))
+    worker = InMemoryWorker(scenario, lambda: reading)
+    session = worker.run(scenario.begin_ms + 3_600_000)
+    samples = [s for s in worker.sent["node-usage"] if s.node == "this-machine"]
+    assert len(samples) == 30
+    assert all(s.usage["cpu"] >= 700 for s in samples)
+    assert samples[0].host_applications == reading.applications
+    assert samples[0].memory is not None
+    assert samples[0].memory.usage_with_page_cache_bytes == 3 << 30
+    metric = session.observed.nodes["this-machine"]
+    assert metric.cpu is not None
+    assert metric.cpu >= 700 / 4000
+    # The comparison afterwards has the readings that were taken.
+    own = scenario.readings.machine == 3
+    taken = scenario.readings.millicores[own]
+    assert taken[: len(samples)].tolist() == [700] * len(samples)
+
+
+def _decision(uid: str, node: str | None) -> PlacementDecision:
+    return PlacementDecision(
+        decision_id="0123456789abcdef",
+        cluster=CLUSTER,
+        pod=PodRef(namespace="demo", name=uid, uid=uid),
+        outcome="placed",
+        node=node,
+        decided_at_ms=1_772_409_600_000,
+        as_of=AsOf(partition=0, offsets={}, policy_digest="default"),
+    )
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_placement_that_cannot_be_carried_out_is_noticed(known: bool) -> None:
+    sent: list[tuple[str, object]] = []
+    scenario = simulated_scenario(3, 1, 10, "not here")
+    session = Session(scenario, lambda topic, message: sent.append((topic, message)), PARTITIONS)
+    session.begin()
+    session.advance(scenario.begin_ms + 3_600_000, 0.0)
+    uid = scenario.plans[0].pod.uid if known else "somebody-else"
+    session.hear(_decision(uid, "node-99"), 0, 0.1)
+    assert len(session.refusals) == 1
+    assert session.placed_at_ms == []
+    outcomes = [message for topic, message in sent if topic == "command-outcomes"]
+    # Whoever has asked is told; a pod that nobody has asked for has nobody to tell.
+    assert [getattr(outcome, "result", None) for outcome in outcomes] == ["failed"] * known
+
+
+def test_a_pod_that_is_placed_twice_is_noticed() -> None:
+    scenario = simulated_scenario(3, 1, 10, "not here")
+    session = Session(scenario, lambda topic, message: None, PARTITIONS)
+    session.begin()
+    session.advance(scenario.begin_ms + 3_600_000, 0.0)
+    small = min(scenario.plans[: session.requests], key=lambda plan: sum(plan.requests.values()))
+    for _ in range(2):
+        session.hear(_decision(small.pod.uid, scenario.machines[0].name), 0, 0.1)
+    assert len(session.placed_at_ms) == 1
+    assert "already" in session.refusals[0].reason

@@ -1,0 +1,195 @@
+"""One message of every class, as small as it may be and as telling as it can be."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from schemas.clock import ClockTick
+from schemas.deadletters import DeadLetter
+from schemas.decisions import AsOf, NodeScore, PlacementDecision, ReasonCount, ScoreTerm
+from schemas.evictions import EvictionCommand
+from schemas.journal import InputRun, JournalRecord, Output, RowChange
+from schemas.lists import ListBegin, ListEnd
+from schemas.metrics import AggregatedUsage, NodeMetric
+from schemas.nodes import NodeState, Taint
+from schemas.outcomes import CommandOutcome
+from schemas.pods import Container, Pod, PodLifecycle, PodRef
+from schemas.policies import PolicyRecord
+from schemas.requests import SchedulingRequest
+from schemas.usage import NodeUsage, PodUsage
+
+NOW_MS = 1_795_000_000_000
+GIB = 2**30
+
+REF = PodRef(namespace="web", name="front-1", uid="u1")
+POD = Pod(
+    namespace="web", name="front-1", uid="u1", priority=9000,
+    containers=(Container(requests={"cpu": "500m", "memory": "1Gi"}), Container()),
+)  # fmt: skip
+AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
+
+
+def usage(cluster: str = "blue", node: str = "n1", **more: Any) -> NodeUsage:
+    """A usage sample."""
+    values: dict[str, Any] = {
+        "sampled_at_ms": NOW_MS,
+        "usage": {"cpu": 1500, "memory": 3 * GIB},
+    } | more
+    return NodeUsage(cluster=cluster, node=node, **values)
+
+
+def decision(**more: Any) -> PlacementDecision:
+    """A placement decision: that there is no node yet, unless said otherwise."""
+    values: dict[str, Any] = {
+        "decision_id": "decision-1", "cluster": "blue", "pod": REF, "outcome": "waiting",
+        "decided_at_ms": NOW_MS, "as_of": AS_OF,
+    }  # fmt: skip
+    return PlacementDecision(**(values | more))
+
+
+#: Topic, message, its record's time (None: it tells none), and what `tail` says of it.
+EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
+    (
+        "node-usage",
+        usage(
+            interval_ms=60_000, pool="batch",
+            pods=(PodUsage(namespace="web", name="front-1", uid="u1", usage={"cpu": 1}),),
+        ),
+        NOW_MS,
+        "node n1 used cpu 1.5, memory 3Gi over 1m; 1 pod, pool batch",
+    ),
+    (
+        "node-state",
+        NodeState(
+            cluster="blue", node="n1", event="added", list_id="L1",
+            allocatable={"cpu": "16", "memory": "64Gi"}, unschedulable=True,
+            taints=(Taint(key="a", effect="NoSchedule"), Taint(key="b", effect="NoExecute")),
+        ),
+        None,
+        "node n1 added: cpu 16, memory 64Gi, 2 taints, unschedulable (full list L1)",
+    ),
+    (
+        "node-state",
+        NodeState(cluster="blue", node="n1", event="removed"),
+        None,
+        "node n1 removed",
+    ),
+    ("node-state", ListBegin(cluster="blue", list_id="L1"), None, "full list L1 begins"),
+    (
+        "pod-lifecycle",
+        ListEnd(cluster="blue", list_id="L1"),
+        None,
+        "full list L1 ends; what it lacks is gone",
+    ),
+    (
+        "pod-lifecycle",
+        PodLifecycle(
+            cluster="blue", event="seen",
+            pod=Pod(namespace="web", name="front-1", uid="u1", node="n1", phase="Running"),
+        ),
+        None,
+        "pod web/front-1 seen on n1 (Running)",
+    ),
+    (
+        "scheduling-requests",
+        SchedulingRequest(cluster="blue", pod=POD, requested_at_ms=NOW_MS),
+        NOW_MS,
+        "pod web/front-1 wants a node for cpu 500m, memory 1Gi, priority 9000",
+    ),
+    (
+        "scheduling-requests",
+        SchedulingRequest(cluster="blue", pod=POD, requested_at_ms=NOW_MS, withdrawn=True),
+        NOW_MS,
+        "pod web/front-1 does not want a node any more",
+    ),
+    (
+        "policies",
+        PolicyRecord(
+            cluster="blue", document="a: 1\nb: 2\n", paused=True, applied_at_ms=NOW_MS,
+            comment="night",
+        ),
+        NOW_MS,
+        "policy applied, 2 lines; paused: night",
+    ),
+    (
+        "node-metrics",
+        NodeMetric(
+            cluster="blue", node="n1", updated_at_ms=NOW_MS, usage={"cpu": 250},
+            aggregated=(AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 750}}),),
+        ),
+        NOW_MS,
+        "node n1: average cpu 0.25; p95 over 5m cpu 0.75; 0 pods (until 2026-11-18 11:06:40.000)",
+    ),
+    (
+        "node-metrics",
+        NodeMetric(cluster="blue", node="n1"),
+        None,
+        "node n1: usage unknown; 0 pods (never updated)",
+    ),
+    (
+        "clock",
+        ClockTick(partition=3, now_ms=NOW_MS + 1),
+        NOW_MS + 1,
+        "partition 3: it is 2026-11-18 11:06:40.001",
+    ),
+    (
+        "journal",
+        JournalRecord(
+            partition=2, epoch=1, sequence=9, parts=2,
+            inputs=(InputRun(topic="clock", first_offset=3, last_offset=5),),
+            rows=(RowChange(table="nodes", key="k"),),
+            outputs=(Output(topic="placement-decisions", key="blue", value="{}"),) * 2,
+        ),
+        None,
+        "partition 2 epoch 1 batch 9 part 1 of 2: applied clock 3 to 5; 1 row changed, 2 outputs",
+    ),
+    (
+        "placement-decisions",
+        decision(
+            outcome="placed", node="n7", nodes=20, stale_nodes=2, refused_by={"fit": 3, "load": 1},
+            winner=NodeScore(node="n7", total=87, terms=(ScoreTerm(plugin="load", score=87, weight=1),)),
+            runners_up=(NodeScore(node="n3", total=80),),
+        ),
+        NOW_MS,
+        "pod web/front-1 placed on n7 with 87 (load 87×1); before n3 80; 20 nodes, 4 refused, "
+        "2 without a fresh metric",
+    ),
+    (
+        "placement-decisions",
+        decision(
+            nodes=6, attempt=2, retry_after_ms=10_000, message="no node",
+            reasons=tuple(ReasonCount(reason=f"reason {n}", nodes=n) for n in (3, 2, 1, 1)),
+        ),
+        NOW_MS,
+        "pod web/front-1 waits for a node (attempt 2): no node; 3 nodes: reason 3; "
+        "2 nodes: reason 2; 1 node: reason 1; 1 further reason; next attempt after 10s",
+    ),
+    (
+        "eviction-commands",
+        EvictionCommand(
+            command_id="command-1", cluster="blue", pod=REF, node="n1", reason="cpu 91 % > 80 %",
+            decided_at_ms=NOW_MS, expires_at_ms=NOW_MS + 60_000, as_of=AS_OF,
+        ),
+        NOW_MS,
+        "dry run, take note only: evict pod web/front-1 from n1 until 2026-11-18 11:07:40.000: "
+        "cpu 91 % > 80 %",
+    ),
+    (
+        "command-outcomes",
+        CommandOutcome(
+            command_id="decision-1", cluster="blue", command="bind", pod=REF, node="n7",
+            result="failed", reason="conflict", happened_at_ms=NOW_MS,
+        ),
+        NOW_MS,
+        "binding pod web/front-1 to n7 failed: conflict",
+    ),
+    (
+        "dead-letters",
+        DeadLetter(
+            topic="clock", partition=1, offset=5, reason="now_ms is missing", category="invalid",
+            value_base64="e30=",
+        ),
+        None,
+        "clock partition 1 offset 5 was not applied (invalid, 3): now_ms is missing",
+    ),
+]  # fmt: skip

@@ -1,0 +1,310 @@
+"""The commands as a user runs them: what they print, and with which exit code they end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from connectors.kafka import commands
+from connectors.kafka.client import connect
+from connectors.kafka.distribution import fetch_jars
+from connectors.kafka.server import free_port
+from connectors.kafka.topics import expected_names
+from schemas.announcement import announced
+from schemas.codec import encode
+from tests.conftest import RunningBroker, clear, skipped_where_unavailable
+from tests.connectors.kafka.messages import NOW_MS, decision, usage
+
+TOPICS = len(expected_names())
+
+app = typer.Typer(pretty_exceptions_enable=False)
+commands.register(app)
+
+
+def _run(*arguments: str, stdin: bytes | None = None) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_the_broker(
+    request: pytest.FixtureRequest, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands find the test's broker by the environment."""
+    for name in ("broker", "embedded", "clean_kafka"):
+        if name in request.fixturenames:
+            servers = request.getfixturevalue(name).bootstrap_servers
+            monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", servers)
+
+
+def _lines(*messages: object) -> bytes:
+    return b"".join(encode(message) + b"\n" for message in messages)  # type: ignore[arg-type]
+
+
+def test_what_is_produced_is_what_tail_shows(broker: RunningBroker, tmp_path: Path) -> None:
+    file = tmp_path / "samples.jsonl"
+    file.write_bytes(_lines(*(usage(cluster=c, node="n1") for c in ("blue", "green", "blue"))))
+    code, out, err = _run("produce", "node-usage", str(file))
+    assert (code, err.count("warning")) == (0, 0)
+    assert out.startswith("records written to node-usage: 3 (")
+    code, out, _ = _run("tail", "node-usage")
+    assert code == 0
+    assert sorted(line.split(" ", 3)[3] for line in out.splitlines()) == [
+        "blue node n1 used cpu 1.5, memory 3Gi; 0 pods",
+        "blue node n1 used cpu 1.5, memory 3Gi; 0 pods",
+        "green node n1 used cpu 1.5, memory 3Gi; 0 pods",
+    ]
+    _, out, _ = _run("tail", "node-usage", "--cluster", "green", "--json")
+    [whole] = [json.loads(line) for line in out.splitlines()]
+    assert (whole["key"], whole["timestamp_ms"]) == ("green/n1", NOW_MS)
+    assert len(_run("tail", "node-usage", "--limit", "2")[1].splitlines()) == 2
+    later = _run("tail", "node-usage", "--from", str(NOW_MS + 1))
+    assert later == (0, "", "")
+
+
+def test_refused_lines_are_told_on_standard_error_and_by_the_exit_code(
+    embedded: RunningBroker,
+) -> None:
+    lines = b"nonsense\n" + _lines(usage())
+    code, out, err = _run("produce", "node-usage", stdin=lines)
+    assert code == 1
+    assert err.splitlines()[0].startswith("line 1: the record is no JSON")
+    assert "stopped at the refused line" in err
+    assert "records written to node-usage: 0" in out
+    code, out, err = _run("produce", "node-usage", "-", "--on-error", "skip", stdin=lines)
+    assert code == 1
+    assert "records written to node-usage: 1" in out
+    assert out.endswith("lines refused: 1\n")
+
+
+def test_old_records_are_written_with_a_warning_where_they_would_be_deleted(
+    broker: RunningBroker,
+) -> None:
+    lines = _lines(decision(decided_at_ms=1_500_000_000_000))
+    code, out, err = _run("produce", "placement-decisions", stdin=lines)
+    assert (code, "records written to placement-decisions: 1" in out) == (0, True)
+    assert ("older than placement-decisions keeps them" in err) == (broker.kind == "kafka")
+
+
+def test_topics_are_made_checked_and_listed(broker: RunningBroker) -> None:
+    if broker.kind == "kafka":
+        clear(connect(broker.settings))
+        code, out, _ = _run("topics", "check")
+        assert code == 1
+        assert "node-usage: topic: expected to exist, found none" in out
+        assert "missing; `loadstream topics create` makes it" in _run("topics", "list")[1]
+        code, out, _ = _run("topics", "create")
+        assert (code, out.splitlines()[0]) == (0, f"made {TOPICS} topics; 0 existed already")
+    known = f"{TOPICS} topics: {TOPICS} {'ok' if broker.kind == 'kafka' else 'unknown'}"
+    for action in ("create", "check"):
+        code, out, err = _run("topics", action)
+        assert (code, err) == (0, "")
+        assert known in out.splitlines()
+        assert ("are unknown there" in out) == (broker.kind == "embedded")
+    _run("produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}' % NOW_MS)
+    code, out, _ = _run("topics", "list")
+    assert code == 0
+    assert "clock 4 1 1 0..0 0..0 0..1 0..0" in [
+        " ".join(line.split()) for line in out.splitlines()
+    ]
+
+
+def test_a_changed_partition_count_ends_with_an_error(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", "8")
+    code, out, err = _run("topics", "create")
+    assert (code, out) == (1, "")
+    assert "clock: partitions: expected 8, found 4. This is refused" in err
+    code, out, _ = _run("topics", "check")
+    assert code == 1
+    assert "clock: partitions: expected 8, found 4" in out
+    assert f"{TOPICS} topics: {TOPICS} differs" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("tail", "node-usag"), "did you mean node-usage?"),
+        (("produce", "xyz"), "expected one of node-usage, node-state"),
+        (("produce", "clock", "/no/such/file"), "cannot read /no/such/file"),
+        (("produce", "clock", "--on-error", "ignore"), "'stop', 'skip'"),
+        (("tail", "clock", "--cluster", "blue"), "about no single cluster"),
+        (("tail", "clock", "--from", "soon"), "expected beginning, end"),
+        (("tail", "clock", "--from", "end"), "without --follow"),
+        (("tail", "clock", "--limit", "0"), "--limit"),
+        (("broker", "--port", "9092"), "use --kafka"),
+        (("broker", "--directory", "d"), "use --kafka"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_with_what_is_allowed(
+    arguments: tuple[str, ...], complaint: str, embedded: RunningBroker
+) -> None:
+    code, out, err = _run(*arguments)
+    assert (code, out) == (2, "")
+    assert complaint in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("tail", "clock"), ("produce", "clock"), ("topics", "list"), ("topics", "create")],
+)
+def test_without_a_broker_each_command_says_so_within_its_time(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = _run(*arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: no broker is known")
+    address = f"127.0.0.1:{free_port(set())}"
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", address)
+    monkeypatch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "0.5")
+    code, out, err = _run(*arguments)
+    assert (code, out) == (1, "")
+    assert f"error: no usable broker at {address}" in err
+    assert "`loadstream broker` starts a local one" in err
+
+
+def test_the_commands_cost_nothing_until_they_run() -> None:
+    script = "import sys, connectors.kafka.commands; print(*sys.modules)"
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded & {"confluent_kafka", "pydantic", "faust", "numpy", "orjson", "rich"} == set()
+
+
+_MAIN = """
+import sys, typer
+from connectors.kafka import commands
+app = typer.Typer()
+commands.register(app)
+sys.argv[0] = "loadstream"
+app()
+"""
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that are gone after the test, whatever became of it."""
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def _start(processes: list[subprocess.Popen[str]], *arguments: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(  # noqa: S603 - our own script
+        [sys.executable, "-c", _MAIN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    processes.append(process)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_broker_command_serves_others_until_it_is_told_to_end(
+    number: signal.Signals, processes: list[subprocess.Popen[str]]
+) -> None:
+    process = _start(processes, "broker", "--brokers", "2")
+    assert process.stdout is not None
+    servers = process.stdout.readline().strip()
+    assert announced() == servers
+    assert len(servers.split(",")) == 2
+    assert _run("produce", "node-usage", stdin=_lines(usage()))[0] == 0
+    assert "node n1 used" in _run("tail", "node-usage")[1]
+    code, _, err = _run("broker")
+    assert code == 1
+    assert f"a local broker is running already ({servers}" in err
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 0
+    assert announced() is None
+
+
+@pytest.fixture
+def cache_with_jars(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test's own cache directory, with the jars that all tests share."""
+    monkeypatch.delenv("LOADSTREAM_CACHE")
+    with skipped_where_unavailable():
+        jars = fetch_jars()
+    monkeypatch.setenv("LOADSTREAM_CACHE", str(cache))
+    cache.mkdir()
+    (cache / jars.name).symlink_to(jars)
+    return cache
+
+
+@pytest.mark.kafka
+def test_the_broker_command_runs_a_real_kafka_and_ends_when_that_dies(
+    cache_with_jars: Path, processes: list[subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    port = free_port(set())
+    directory = tmp_path / "data"
+    process = _start(
+        processes, "broker", "--kafka", "--port", str(port), "--directory", str(directory)
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"127.0.0.1:{port}\n"
+    assert _run("produce", "node-usage", stdin=_lines(usage()))[0] == 0
+    assert "node n1 used" in _run("tail", "node-usage")[1]
+    assert f"{TOPICS} topics: {TOPICS} ok" in _run("topics", "check")[1]
+    assert (directory / "broker-1" / "data" / "node-usage-0").is_dir()
+    [java] = [pid for pid in _children(process.pid) if "kafka.Kafka" in _command(pid)]
+    os.kill(java, signal.SIGKILL)
+    assert process.wait(timeout=60) == 1
+    assert process.stderr is not None
+    assert "broker 1 has ended by itself" in process.stderr.read()
+
+
+def _children(parent: int) -> list[int]:
+    children = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        if int(fields[1]) == parent:
+            children.append(int(status.parent.name))
+    return children
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def test_a_reader_that_follows_ends_quietly_when_its_output_is_closed(
+    embedded: RunningBroker, processes: list[subprocess.Popen[str]]
+) -> None:
+    _run("produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}\n' % NOW_MS)
+    reader = _start(processes, "tail", "clock", "--follow", "--from", "beginning")
+    assert reader.stdout is not None
+    assert "it is 2026-11-18" in reader.stdout.readline()
+    reader.stdout.close()
+    deadline = time.monotonic() + 60
+    while reader.poll() is None and time.monotonic() < deadline:
+        _run("produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}\n' % NOW_MS)
+    assert reader.stderr is not None
+    assert "Traceback" not in reader.stderr.read()
+    assert reader.returncode is not None
+
+
+def test_ctrl_c_ends_a_reader_that_follows(
+    embedded: RunningBroker, processes: list[subprocess.Popen[str]]
+) -> None:
+    _run("produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}\n' % NOW_MS)
+    reader = _start(processes, "tail", "clock", "--follow", "--from", "beginning")
+    assert reader.stdout is not None
+    reader.stdout.readline()
+    reader.send_signal(signal.SIGINT)
+    assert reader.wait(timeout=60) == 130
+    assert reader.stderr is not None
+    assert reader.stderr.read() == ""
+    assert os.environ["LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"] == embedded.bootstrap_servers

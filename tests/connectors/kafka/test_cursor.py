@@ -1,0 +1,82 @@
+"""Reading one partition forward, as far as is asked for."""
+
+import io
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from connectors.kafka.client import Connection, connect
+from connectors.kafka.cursor import Cursor
+from connectors.kafka.produce import produce_lines
+from schemas.codec import encode
+from schemas.topics import TOPIC_BY_NAME
+from tests.conftest import RunningBroker
+from tests.connectors.kafka.messages import NOW_MS, usage
+
+
+def _ticks(connection: Connection, first: int, count: int) -> None:
+    lines = (
+        b'{"partition": 1, "now_ms": %d}\n' % (NOW_MS + n) for n in range(first, first + count)
+    )
+    produce_lines(connection, TOPIC_BY_NAME["clock"], io.BytesIO(b"".join(lines)))
+
+
+def test_each_record_comes_once_and_only_when_it_was_asked_for(broker: RunningBroker) -> None:
+    connection = connect(broker.settings)
+    _ticks(connection, 0, 3_000)
+    cursor = Cursor(connection, "clock", 1)
+    try:
+        for first, last in ((0, 0), (1, 9), (10, 9), (10, 2_500), (2_501, 2_999), (3_000, 10_000)):
+            found = list(cursor.through(last))
+            assert [record.offset for record in found] == list(range(first, min(last, 2_999) + 1))
+            assert all(record.timestamp_ms == NOW_MS + record.offset for record in found)
+            assert all(record.key == b"1" for record in found)
+    finally:
+        cursor.close()
+
+
+def test_an_empty_partition_ends_at_once(broker: RunningBroker) -> None:
+    cursor = Cursor(connect(broker.settings), "clock", 0)
+    assert list(cursor.through(10)) == []
+    cursor.close()
+
+
+def test_bytes_come_as_they_are(broker: RunningBroker) -> None:
+    producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
+    written = ((None, None), (b"", b"\xff"), (b"c", None))
+    for key, value in written:
+        producer.produce("node-state", value, key=key, partition=2)
+    assert producer.flush(30) == 0
+    cursor = Cursor(connect(broker.settings), "node-state", 2)
+    assert [(each.key, each.value) for each in cursor.through(10)] == list(written)
+    cursor.close()
+
+
+def test_what_the_embedded_broker_has_dropped_is_passed_over(embedded: RunningBroker) -> None:
+    connection = connect(embedded.settings)
+    big = encode(usage(node="n" * 200, usage={f"r{n}" + "x" * 250: n for n in range(60)}))
+    produce_lines(connection, TOPIC_BY_NAME["node-usage"], io.BytesIO((big + b"\n") * 500))
+    offsets: list[int] = []
+    for partition in range(4):
+        cursor = Cursor(connection, "node-usage", partition)
+        offsets += [record.offset for record in cursor.through(499)]
+        cursor.close()
+    assert offsets == list(range(offsets[0], 500))
+    assert offsets[0] > 0
+
+
+@pytest.mark.kafka
+def test_records_deleted_under_the_reader_are_passed_over(clean_kafka: RunningBroker) -> None:
+    connection = connect(clean_kafka.settings)
+    _ticks(connection, 0, 10)
+    cursor = Cursor(connection, "clock", 1)
+    assert [record.offset for record in cursor.through(3)] == [0, 1, 2, 3]
+    _ticks(connection, 10, 20_000)
+    gone = connection.admin.delete_records([TopicPartition("clock", 1, 15_000)])
+    for answer in gone.values():
+        answer.result()
+    offsets = [record.offset for record in cursor.through(20_009)]
+    cursor.close()
+    assert offsets == sorted(set(offsets))
+    kept = [offset for offset in offsets if offset >= 15_000]
+    assert kept == list(range(15_000, 15_000 + len(kept)))

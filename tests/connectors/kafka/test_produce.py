@@ -1,0 +1,173 @@
+"""JSON lines become records in their places, and what is refused becomes a report."""
+
+import io
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kafka import produce
+from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.kafka.embedded import EmbeddedBroker
+from connectors.kafka.produce import Rejection, produce_lines, read_lines
+from schemas.codec import VALUE_BYTES_MAX, encode
+from schemas.connection import KafkaSettings
+from schemas.partitions import partition_for
+from schemas.topics import TOPIC_BY_NAME
+from tests.conftest import RunningBroker, delete_topic
+from tests.connectors.kafka.messages import NOW_MS, usage
+
+USAGE = TOPIC_BY_NAME["node-usage"]
+CLOCK = TOPIC_BY_NAME["clock"]
+
+
+def _stream(lines: Iterable[bytes]) -> io.BytesIO:
+    return io.BytesIO(b"\n".join(lines))
+
+
+async def _records(settings: KafkaSettings, topic: str, count: int) -> list[Any]:
+    """The first records of all partitions, as another client sees them."""
+    places = [TopicPartition(topic, partition) for partition in range(4)]
+    async with AIOKafkaConsumer(**settings.aiokafka_options()) as consumer:
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        return [await consumer.getone() for _ in range(count)]
+
+
+async def test_every_line_becomes_a_record_in_its_place(broker: RunningBroker) -> None:
+    samples = [usage(node=f"n{n}", sampled_at_ms=NOW_MS + n) for n in range(200)]
+    # As another producer writes them: other order of fields, blanks, a field that is new to us.
+    lines = [
+        json.dumps({"new_field": 1, **json.loads(encode(sample))}, indent=None).encode()
+        for sample in samples
+    ]
+    summary = produce_lines(connect(broker.settings), USAGE, _stream(lines))
+    assert (summary.lines, summary.produced, summary.rejected) == (200, 200, 0)
+    assert summary.value_bytes == sum(map(len, lines))
+    found = {record.key: record for record in await _records(broker.settings, "node-usage", 200)}
+    for sample, line in zip(samples, lines, strict=True):
+        record = found[f"blue/{sample.node}".encode()]
+        assert record.value == line
+        assert record.timestamp == sample.sampled_at_ms
+        assert record.partition == partition_for(record.key, 4)
+    assert len({record.partition for record in found.values()}) == 4
+
+
+async def test_a_clock_record_goes_to_the_partition_that_it_names(broker: RunningBroker) -> None:
+    lines = [b'{"partition": %d, "now_ms": %d}' % (n % 4, NOW_MS + n) for n in range(8)]
+    produce_lines(connect(broker.settings), CLOCK, _stream(lines))
+    for record in await _records(broker.settings, "clock", 8):
+        assert record.key == str(record.partition).encode()
+        assert json.loads(record.value)["partition"] == record.partition
+
+
+LINES = [
+    encode(usage(node="n1")),
+    b"",
+    b"   \r",
+    encode(usage(node="n2")).replace(b"1500", b"-1500"),
+    encode(usage(node="n3")) + b"\r",
+    b"hello",
+    b'{"cluster": "blue"',
+    encode(usage(node="n4")),
+]
+
+
+def test_a_refused_line_stops_the_run_and_what_came_before_is_written(
+    embedded: RunningBroker,
+) -> None:
+    refused: list[Rejection] = []
+    summary = produce_lines(
+        connect(embedded.settings), USAGE, _stream(LINES), on_rejection=refused.append
+    )
+    assert (summary.lines, summary.produced, summary.rejected) == (2, 1, 1)
+    assert summary.stopped
+    [rejection] = refused
+    assert rejection.line == 4
+    assert "usage.cpu is -1500" in rejection.reason
+
+
+def test_refused_lines_can_be_skipped_and_all_are_told_by_number(embedded: RunningBroker) -> None:
+    refused: list[Rejection] = []
+    summary = produce_lines(
+        connect(embedded.settings), USAGE, _stream(LINES), on_error="skip",
+        on_rejection=refused.append,
+    )  # fmt: skip
+    assert (summary.lines, summary.produced, summary.rejected) == (6, 3, 3)
+    assert not summary.stopped
+    assert [rejection.line for rejection in refused] == [4, 6, 7]
+
+
+def test_a_partition_that_the_topic_does_not_have_is_refused(embedded: RunningBroker) -> None:
+    refused: list[Rejection] = []
+    line = b'{"partition": 4, "now_ms": %d}' % NOW_MS
+    produce_lines(connect(embedded.settings), CLOCK, _stream([line]), on_rejection=refused.append)
+    assert refused == [Rejection(1, "partition: found 4; the topic has the partitions 0 to 3")]
+
+
+def test_a_line_that_is_too_long_is_refused_and_the_next_one_read(embedded: RunningBroker) -> None:
+    refused: list[Rejection] = []
+    long = b"[" + b" " * (3 * VALUE_BYTES_MAX) + b"]"
+    summary = produce_lines(
+        connect(embedded.settings), USAGE, _stream([long, encode(usage())]), on_error="skip",
+        on_rejection=refused.append,
+    )  # fmt: skip
+    assert [rejection.line for rejection in refused] == [1]
+    assert f"more than the {VALUE_BYTES_MAX} bytes" in refused[0].reason
+    assert summary.produced == 1
+
+
+def test_nothing_to_write_is_no_error(broker: RunningBroker) -> None:
+    summary = produce_lines(connect(broker.settings), USAGE, io.BytesIO())
+    assert (summary.lines, summary.produced, summary.rejected, summary.stopped) == (0, 0, 0, False)
+
+
+def test_records_that_the_broker_would_delete_at_once_are_counted(embedded: RunningBroker) -> None:
+    connection = connect(embedded.settings)
+    old = encode(usage(sampled_at_ms=1_500_000_000_000))
+    assert produce_lines(connection, USAGE, _stream([old, old])).expired == 2
+    policy = b'{"cluster": "blue", "document": "", "applied_at_ms": 1500000000000}'
+    compacted = produce_lines(connection, TOPIC_BY_NAME["policies"], _stream([policy]))
+    assert (compacted.produced, compacted.expired) == (1, 0)
+
+
+@pytest.mark.kafka
+def test_a_missing_topic_is_not_made_by_accident(clean_kafka: RunningBroker) -> None:
+    connection = connect(clean_kafka.settings)
+    delete_topic(connection, "node-usage")
+    with pytest.raises(BrokerUnavailable, match="`loadstream topics create`"):
+        produce_lines(connection, USAGE, _stream([encode(usage())]))
+
+
+def test_a_broker_that_goes_away_is_told_with_the_first_line_that_was_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(produce, "DELIVERY_TIMEOUT_MS", 1500)
+    line = encode(usage())
+
+    class Stream(io.BytesIO):
+        """Stops the broker when a third of its lines are read and written."""
+
+        def readline(self, size: int | None = -1, /) -> bytes:
+            if self.tell() == 2000 * (len(line) + 1):
+                broker.stop()
+            return super().readline(size)
+
+    with EmbeddedBroker() as broker:
+        connection = connect(broker.settings)
+        with pytest.raises(BrokerUnavailable) as caught:
+            produce_lines(connection, USAGE, Stream((line + b"\n") * 6000))
+    text = str(caught.value)
+    assert "records were not acknowledged, from line " in text
+    assert connection.settings.bootstrap_servers in text
+
+
+@given(st.lists(st.binary(max_size=50).filter(lambda line: b"\n" not in line)))
+def test_lines_are_numbered_as_an_editor_does(lines: list[bytes]) -> None:
+    stream = io.BytesIO(b"".join(line + b"\n" for line in lines))
+    found = list(read_lines(stream))
+    assert found == [(number, line + b"\n") for number, line in enumerate(lines, 1)]

@@ -1,0 +1,190 @@
+"""TLS and SASL settings reach every client, against a real Kafka that insists on them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from pydantic import SecretStr
+
+from connectors.kafka.admin import find_topics
+from connectors.kafka.client import BrokerUnavailable, connect
+from schemas.connection import KafkaSettings
+from tests.connectors.kafka.conftest import KEY_PASSWORD, PASSWORD, PROFILES, USER, Secured
+
+pytestmark = pytest.mark.kafka
+
+
+async def _send(settings: KafkaSettings, topic: str, value: bytes) -> int:
+    """Offset of one record written to partition 0."""
+    async with AIOKafkaProducer(**settings.aiokafka_options()) as producer:
+        return int((await producer.send_and_wait(topic, value, partition=0)).offset)
+
+
+async def _read(settings: KafkaSettings, topic: str, offset: int) -> bytes:
+    async with AIOKafkaConsumer(**settings.aiokafka_options()) as consumer:
+        place = TopicPartition(topic, 0)
+        consumer.assign([place])
+        consumer.seek(place, offset)
+        return bytes((await consumer.getone()).value)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_aiokafka_writes_and_reads_through_each_listener(
+    profile: str, secured: Secured
+) -> None:
+    settings = secured(profile)
+    offset = await _send(settings, "node-usage", profile.encode())
+    assert await _read(settings, "node-usage", offset) == profile.encode()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_librdkafka_connects_through_each_listener(profile: str, secured: Secured) -> None:
+    connection = connect(secured(profile))
+    assert find_topics(connection, ["node-usage"])["node-usage"].config is not None
+
+
+_FAUST_APP = """
+import sys
+import faust
+from pydantic import TypeAdapter
+from schemas.connection import KafkaSettings
+from streams.broker import broker_credentials, broker_urls
+
+settings = KafkaSettings.from_environment()
+app = faust.App(
+    sys.argv[1], broker=broker_urls(settings), broker_credentials=broker_credentials(settings),
+    web_enabled=False, topic_disable_leader=True, datadir=sys.argv[2],
+)
+
+@app.agent(app.topic("clock", value_serializer="raw"))
+async def read(stream):
+    async for value in stream:
+        print("read", value.decode(), flush=True)
+
+faust.Worker(app, loglevel="error", redirect_stdouts=False).execute_from_commandline()
+"""
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_a_faust_app_reads_a_record_through_each_listener(
+    profile: str, secured: Secured, tmp_path: Path
+) -> None:
+    settings = secured(profile)
+    text = f"hello {profile}"
+    await _send(settings, "clock", text.encode())
+    script = tmp_path / "app.py"
+    script.write_text(_FAUST_APP)
+    worker = subprocess.Popen(  # noqa: S603 - our own script
+        [sys.executable, str(script), f"test-{profile}", str(tmp_path / "data")],
+        env=_environment(settings), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert worker.stdout is not None
+    lines = []
+    try:
+        for line in worker.stdout:
+            lines.append(line)
+            if line == f"read {text}\n":
+                break
+    finally:
+        worker.kill()
+        worker.communicate()
+    assert lines[-1:] == [f"read {text}\n"], "".join(lines)
+    assert PASSWORD not in "".join(lines)
+
+
+def _environment(settings: KafkaSettings) -> dict[str, str]:
+    """The settings as whoever starts a worker gives them."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    for name in settings.model_fields_set:
+        value = getattr(settings, name)
+        text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        environment[f"LOADSTREAM_KAFKA_{name.upper()}"] = text
+    return environment
+
+
+@pytest.mark.parametrize(
+    ("profile", "overrides", "named"),
+    [
+        ("scram-512", {"sasl_password": "guess-7f3a"}, "LOADSTREAM_KAFKA_SASL_USERNAME"),
+        ("plain", {"sasl_username": "mallory"}, "LOADSTREAM_KAFKA_SASL_USERNAME"),
+        ("scram-512", {"ca_file": "other-ca.pem"}, "LOADSTREAM_KAFKA_CA_FILE"),
+        ("misnamed", {"check_hostname": True}, "mismatch"),
+        (
+            "mutual",
+            {
+                "client_certificate_file": None,
+                "client_key_file": None,
+                "client_key_password": None,
+            },
+            "LOADSTREAM_KAFKA_CLIENT_CERTIFICATE_FILE",
+        ),
+    ],
+)
+def test_a_refused_connection_says_what_to_check_and_no_secret(
+    profile: str, overrides: dict[str, str], named: str, secured: Secured
+) -> None:
+    settings = secured(profile, connect_timeout_s=20, **overrides)
+    with pytest.raises(BrokerUnavailable) as caught:
+        connect(settings)
+    text = str(caught.value)
+    assert named in text
+    assert settings.bootstrap_servers in text
+    for secret in (PASSWORD, KEY_PASSWORD, "guess-7f3a"):
+        assert secret not in text
+
+
+def test_a_plain_client_at_an_encrypted_listener_is_told_so(secured: Secured) -> None:
+    settings = KafkaSettings.local(secured("plain").bootstrap_servers, connect_timeout_s=3)
+    with pytest.raises(BrokerUnavailable, match=r"speaks TLS\.\nCheck LOADSTREAM_KAFKA_SEC"):
+        connect(settings)
+
+
+def test_an_encrypting_client_at_a_plain_listener_is_told_so(secured: Secured) -> None:
+    settings = secured(
+        "mutual", bootstrap_servers=secured("unencrypted").bootstrap_servers, connect_timeout_s=3
+    )
+    with pytest.raises(BrokerUnavailable, match="the listener seems not to encrypt"):
+        connect(settings)
+
+
+def test_a_password_file_is_read_anew_at_each_connection(secured: Secured, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("outdated\n")
+    settings = secured("scram-512", sasl_password=None, sasl_password_file=file, sasl_username=USER)
+    with pytest.raises(BrokerUnavailable):
+        connect(settings)
+    file.write_text(f"{PASSWORD}\n")
+    assert connect(settings).brokers == 1
+
+
+@pytest.mark.parametrize("profile", ["plain", "mutual"])
+def test_a_worker_that_logs_all_it_can_logs_no_password(
+    profile: str, secured: Secured, tmp_path: Path
+) -> None:
+    environment = _environment(secured(profile)) | {
+        "LOADSTREAM_LOG_LEVEL": "debug",
+        "LOADSTREAM_WORKER_DATA_DIR": str(tmp_path / "data"),
+    }
+    command = [sys.executable, "-c", "from connectors.cli import main; main()", "worker"]
+    lines = []
+    worker = subprocess.Popen(  # noqa: S603 - our own command
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert worker.stdout is not None
+    try:
+        for line in worker.stdout:
+            lines.append(line)
+            if "Worker ready" in line:
+                break
+    finally:
+        worker.kill()
+        worker.communicate()
+    log = "".join(lines)
+    assert "Worker ready" in log, log
+    assert '"level": "debug"' in log
+    for secret in (PASSWORD, repr(PASSWORD)[1:-1], json.dumps(PASSWORD)[1:-1], KEY_PASSWORD):
+        assert secret not in log

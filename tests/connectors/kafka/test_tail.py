@@ -1,0 +1,239 @@
+"""Reading a topic without touching anybody's position, and saying what is gone."""
+
+import io
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kafka.admin import find_topics, read_extents
+from connectors.kafka.client import BrokerUnavailable, Connection, connect
+from connectors.kafka.embedded import EmbeddedBroker
+from connectors.kafka.produce import produce_lines
+from connectors.kafka.tail import Entry, Gap, as_json, parse_start, read_entries
+from connectors.kafka.tail import _Reader as Reader
+from schemas.codec import decode, encode
+from schemas.connection import KafkaSettings
+from schemas.refusals import Refusal
+from schemas.topics import TOPIC_BY_NAME
+from schemas.usage import NodeUsage
+from tests.conftest import RunningBroker, delete_topic
+from tests.connectors.kafka.messages import NOW_MS, usage
+
+USAGE = TOPIC_BY_NAME["node-usage"]
+CLOCK = TOPIC_BY_NAME["clock"]
+
+
+def _ticks(connection: Connection, first: int, count: int, partition: int = 0) -> None:
+    lines = (
+        b'{"partition": %d, "now_ms": %d}\n' % (partition, NOW_MS + n)
+        for n in range(first, first + count)
+    )
+    produce_lines(connection, CLOCK, io.BytesIO(b"".join(lines)))
+
+
+def _entries(connection: Connection, start: Any = "beginning") -> list[Entry]:
+    found = list(read_entries(connection, CLOCK, start, follow=False))
+    assert [item for item in found if isinstance(item, Gap)] == []
+    return [item for item in found if isinstance(item, Entry)]
+
+
+def _write_raw(settings: KafkaSettings, topic: str, key: bytes | None, value: bytes | None) -> None:
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    producer.produce(topic, value, key=key, partition=1)
+    assert producer.flush(30) == 0
+
+
+def test_a_bounded_read_gives_everything_once_and_in_order_of_each_partition(
+    broker: RunningBroker,
+) -> None:
+    connection = connect(broker.settings)
+    for partition in range(3):
+        _ticks(connection, 0, 700 * (partition + 1), partition)
+    found = _entries(connection)
+    assert len(found) == 700 + 1400 + 2100
+    for partition in range(3):
+        offsets = [entry.offset for entry in found if entry.partition == partition]
+        assert offsets == list(range(700 * (partition + 1)))
+    assert {entry.message.now_ms == entry.timestamp_ms for entry in found} == {True}
+
+
+def test_an_empty_topic_ends_at_once(broker: RunningBroker) -> None:
+    assert _entries(connect(broker.settings)) == []
+
+
+def test_a_bounded_read_ends_where_the_topic_ended_when_it_began(broker: RunningBroker) -> None:
+    connection = connect(broker.settings)
+    _ticks(connection, 0, 10)
+    reading = read_entries(connection, CLOCK, "beginning", follow=False)
+    first = next(reading)
+    _ticks(connection, 10, 10)
+    rest = list(reading)
+    assert isinstance(first, Entry)
+    assert [item.offset for item in rest if isinstance(item, Entry)] == list(range(1, 10))
+
+
+def test_a_time_means_the_records_from_then_on(broker: RunningBroker) -> None:
+    connection = connect(broker.settings)
+    _ticks(connection, 0, 100)
+    assert [e.timestamp_ms - NOW_MS for e in _entries(connection, NOW_MS + 60)] == list(
+        range(60, 100)
+    )
+    assert _entries(connection, NOW_MS + 100) == []
+    assert len(_entries(connection, NOW_MS - 1)) == 100
+
+
+def test_following_from_the_end_gives_what_comes_and_nothing_else(broker: RunningBroker) -> None:
+    connection = connect(broker.settings)
+    _ticks(connection, 0, 50)
+    seen = threading.Event()
+
+    def write() -> None:
+        n = 50
+        while not seen.is_set():
+            _ticks(connect(broker.settings), n, 5)
+            n += 5
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        reading = read_entries(connection, CLOCK, "end", follow=True)
+        offsets = [item.offset for item, _ in zip(reading, range(10), strict=False)]  # type: ignore[union-attr]
+        reading.close()  # type: ignore[attr-defined]  # a generator
+    finally:
+        seen.set()
+        writer.join()
+    assert offsets[0] >= 50
+    assert offsets == list(range(offsets[0], offsets[0] + 10))
+
+
+def test_a_record_that_is_no_message_is_shown_and_not_left_out(broker: RunningBroker) -> None:
+    connection = connect(broker.settings)
+    _write_raw(broker.settings, "node-usage", b"blue/n1", b"\xff{")
+    _write_raw(broker.settings, "node-usage", None, None)
+    found = list(read_entries(connection, USAGE, "beginning", follow=False))
+    assert [type(entry.message) for entry in found if isinstance(entry, Entry)] == [
+        Refusal,
+        Refusal,
+    ]
+    assert [entry.cluster for entry in found if isinstance(entry, Entry)] == ["blue", None]
+
+
+def test_what_the_embedded_broker_has_dropped_is_told(embedded: RunningBroker) -> None:
+    connection = connect(embedded.settings)
+    big = encode(usage(node="n" * 200, usage={f"r{n}" + "x" * 250: n for n in range(60)}))
+    produce_lines(connection, USAGE, io.BytesIO((big + b"\n") * 500))
+    gap, *entries = list(read_entries(connection, USAGE, "beginning", follow=False))
+    assert isinstance(gap, Gap)
+    assert gap.first_offset == 0 < gap.next_offset
+    offsets = [item.offset for item in entries if isinstance(item, Entry)]
+    assert offsets == list(range(gap.next_offset, 500))
+    assert f"the records 0 to {gap.next_offset - 1} are gone" in str(gap)
+
+
+@pytest.mark.kafka
+def test_records_deleted_under_a_reader_are_told_and_reading_goes_on(
+    clean_kafka: RunningBroker,
+) -> None:
+    connection = connect(clean_kafka.settings)
+    _ticks(connection, 0, 100)
+    extents = read_extents(connection, find_topics(connection, ["clock"]).values())["clock"]
+    reader = Reader(connection, CLOCK, "beginning", extents)
+    try:
+        wanted = [TopicPartition("clock", 0, 40)]
+        for answer in connection.admin.delete_records(wanted).values():
+            answer.result()
+        gap, *entries = list(reader.read(follow=False))
+    finally:
+        reader.close()
+    assert gap == Gap("clock", 0, 0, 40)
+    assert [item.offset for item in entries if isinstance(item, Entry)] == list(range(40, 100))
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_broker_that_goes_away_ends_the_reading_with_an_error(follow: bool) -> None:
+    with EmbeddedBroker() as broker:
+        settings = broker.settings.model_copy(update={"connect_timeout_s": 1.0})
+        connection = connect(settings)
+        _ticks(connection, 0, 10)
+        extents = read_extents(connection, find_topics(connection, ["clock"]).values())["clock"]
+        reader = Reader(connection, CLOCK, "beginning", extents)
+        broker.stop()
+        try:
+            with pytest.raises(BrokerUnavailable, match=settings.bootstrap_servers):
+                list(reader.read(follow=follow))
+        finally:
+            reader.close()
+
+
+@pytest.mark.kafka
+def test_a_missing_topic_says_how_to_make_it(clean_kafka: RunningBroker) -> None:
+    connection = connect(clean_kafka.settings)
+    delete_topic(connection, "clock")
+    with pytest.raises(BrokerUnavailable, match="`loadstream topics create`"):
+        next(read_entries(connection, CLOCK, "beginning", follow=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("beginning", "beginning"),
+        ("end", "end"),
+        ("15m", NOW_MS - 900_000),
+        ("0s", NOW_MS),
+        ("1795000000000", 1_795_000_000_000),
+        ("2026-11-18T11:06:40Z", NOW_MS),
+        ("2026-11-18T11:06:40.500", NOW_MS + 500),
+        ("2026-11-18 12:06:40+01:00", NOW_MS),
+        ("2026-11-18", NOW_MS - (11 * 3600 + 6 * 60 + 40) * 1000),
+    ],
+)
+def test_a_start_is_read_as_people_write_it(text: str, start: Any) -> None:
+    assert parse_start(text, NOW_MS) == start
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-5m", "17950000000001", "99", "2026-13-01"])
+def test_a_start_that_cannot_be_read_says_what_is_allowed(text: str) -> None:
+    with pytest.raises(ValueError, match="expected beginning, end, a time ago"):
+        parse_start(text, NOW_MS)
+
+
+@given(st.datetimes(timezones=st.timezones()).filter(lambda moment: moment.year > 1970))
+def test_any_moment_in_iso_8601_is_read_to_the_millisecond(moment: datetime) -> None:
+    microseconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    assert parse_start(moment.isoformat(), 0) == microseconds // 1000
+
+
+def _entry(value: bytes | None, key: bytes | None = b"blue/n1") -> Entry:
+    return Entry("node-usage", 1, 7, NOW_MS, key, value, decode("node-usage", value))
+
+
+def test_json_keeps_fields_that_are_new_and_fits_on_a_line() -> None:
+    value = json.dumps(json.loads(encode(usage())) | {"new": [1, "a\nb"]}, indent=2).encode()
+    text = as_json(_entry(value))
+    assert "\n" not in text
+    whole = json.loads(text)
+    assert whole["value"] == json.loads(value)
+    assert (whole["topic"], whole["partition"], whole["offset"]) == ("node-usage", 1, 7)
+    assert (whole["key"], whole["timestamp_ms"]) == ("blue/n1", NOW_MS)
+
+
+def test_json_is_json_even_where_a_foreign_field_is_not() -> None:
+    value = encode(usage()).replace(b"{", b'{"new": NaN, ', 1)
+    entry = _entry(value)
+    assert isinstance(entry.message, NodeUsage)
+    assert json.loads(as_json(entry))["value"] == entry.message.payload()
+
+
+@pytest.mark.parametrize(("value", "base64"), [(b"\xff", "/w=="), (b"", ""), (None, None)])
+def test_json_keeps_what_could_not_be_read(value: bytes | None, base64: str | None) -> None:
+    whole = json.loads(as_json(_entry(value, key=None)))
+    assert whole["value_base64"] == base64
+    assert whole["refused"]
+    assert whole["key"] is None
+    assert "value" not in whole

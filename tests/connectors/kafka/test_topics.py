@@ -1,0 +1,212 @@
+"""What topics must be like, and how differences are told and mended."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kafka.admin import TopicsRefused, create_topics, find_topics
+from connectors.kafka.client import Connection, connect
+from connectors.kafka.topics import (
+    ExpectedTopic,
+    FoundTopic,
+    compare,
+    compare_all,
+    expected_names,
+    expected_topics,
+    verdict,
+)
+from schemas.connection import KafkaSettings
+from schemas.topics import TABLES, TOPICS
+from tests.conftest import RunningBroker, clear, eventually
+
+SETTINGS = KafkaSettings.local("a:1")
+EXPECTED = {topic.name: topic for topic in expected_topics(SETTINGS)}
+
+
+def _found(expected: ExpectedTopic, **changes: Any) -> FoundTopic:
+    """The topic as it must be, but for the changes."""
+    values: dict[str, Any] = {
+        "name": expected.name, "partitions": expected.partitions, "replication": 1,
+        "config": dict(expected.config),
+    }  # fmt: skip
+    return FoundTopic(**(values | changes))
+
+
+def test_every_topic_and_the_changelog_of_every_table_is_expected() -> None:
+    names = {topic.name for topic in TOPICS}
+    changelogs = {f"loadstream-{table.name}-changelog" for table in TABLES}
+    assert set(expected_names()) == set(EXPECTED) == names | changelogs
+
+
+def test_all_topics_have_the_same_partitions_since_a_clusters_inputs_must_meet() -> None:
+    topics = expected_topics(SETTINGS.model_copy(update={"partitions": 12}))
+    assert {topic.partitions for topic in topics} == {12}
+
+
+def test_history_is_kept_or_compacted_as_the_table_of_topics_says() -> None:
+    assert EXPECTED["node-usage"].config["retention.ms"] == "604800000"
+    assert EXPECTED["policies"].config["cleanup.policy"] == "compact"
+    assert EXPECTED["policies"].config["min.compaction.lag.ms"] == "2592000000"
+    assert EXPECTED["loadstream-nodes-changelog"].config["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(("copies", "in_sync"), [(None, None), (1, None), (2, None), (3, "2")])
+def test_an_acknowledged_record_survives_one_broker_where_there_are_three_copies(
+    copies: int | None, in_sync: str | None
+) -> None:
+    topics = expected_topics(SETTINGS.model_copy(update={"replication_factor": copies}))
+    assert {topic.config.get("min.insync.replicas") for topic in topics} == {in_sync}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_topic_as_it_must_be_gives_nothing_to_say(name: str) -> None:
+    assert compare(EXPECTED[name], _found(EXPECTED[name])) == []
+
+
+def test_a_missing_topic_says_how_to_make_it() -> None:
+    [finding] = compare(EXPECTED["clock"], None)
+    assert finding.verdict == "missing"
+    assert str(finding) == (
+        "clock: topic: expected to exist, found none. Make it with `loadstream topics create`."
+    )
+
+
+def test_another_partition_count_is_told_with_both_numbers_and_the_danger() -> None:
+    [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], partitions=6))
+    assert "clock: partitions: expected 4, found 6. This is refused" in str(finding)
+    assert "LOADSTREAM_KAFKA_PARTITIONS=6" in str(finding)
+
+
+def test_copies_are_compared_only_where_a_number_is_wanted() -> None:
+    expected = expected_topics(SETTINGS.model_copy(update={"replication_factor": 3}))[0]
+    [finding] = compare(expected, _found(expected, replication=2))
+    assert (finding.setting, finding.expected, finding.found) == ("replication", "3", "2")
+    assert compare(EXPECTED["clock"], _found(EXPECTED["clock"], replication=7)) == []
+
+
+def test_unknown_settings_never_pass_for_right() -> None:
+    found = _found(EXPECTED["clock"], config=None, reason="the broker refuses to tell")
+    findings = compare(EXPECTED["clock"], found)
+    assert verdict(findings) == "unknown"
+    assert "the broker refuses to tell" in str(findings[0])
+    partly = dict(EXPECTED["clock"].config)
+    del partly["message.timestamp.after.max.ms"]
+    [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], config=partly))
+    assert (finding.verdict, finding.setting) == ("unknown", "message.timestamp.after.max.ms")
+
+
+@given(name=st.sampled_from(sorted(EXPECTED)), data=st.data())
+def test_exactly_the_settings_that_differ_are_named(name: str, data: st.DataObject) -> None:
+    expected = EXPECTED[name]
+    wrong = data.draw(st.sets(st.sampled_from(sorted(expected.config))))
+    config: Mapping[str, str] = {
+        setting: f"{value}0" if setting in wrong else value
+        for setting, value in expected.config.items()
+    }
+    findings = compare(expected, _found(expected, config=config))
+    assert {finding.setting for finding in findings} == wrong
+    assert all(finding.expected == expected.config[finding.setting] for finding in findings)
+    assert verdict(findings) == ("differs" if wrong else "ok")
+
+
+def test_the_gravest_finding_is_the_verdict() -> None:
+    expected = list(EXPECTED.values())[:2]
+    report = compare_all(expected, {})
+    unknown = compare(expected[0], _found(expected[0], config=None))
+    differs = compare(expected[0], _found(expected[0], partitions=1))
+    missing = report[expected[0].name]
+    assert verdict([*unknown, *differs, *missing]) == "missing"
+    assert verdict([*unknown, *differs]) == "differs"
+    assert verdict(unknown) == "unknown"
+    assert verdict([]) == "ok"
+
+
+def test_creating_twice_makes_nothing_the_second_time(broker: RunningBroker) -> None:
+    connection = connect(broker.settings)
+    made, report = create_topics(connection, expected_topics(broker.settings))
+    assert made == []
+    # A real Kafka confirms every setting; the embedded one none, and that is not the same as right.
+    wanted = "ok" if broker.kind == "kafka" else "unknown"
+    assert {verdict(findings) for findings in report.values()} == {wanted}
+
+
+def test_the_embedded_broker_refuses_a_partition_count_that_it_cannot_give(
+    embedded: RunningBroker,
+) -> None:
+    connection = connect(embedded.settings)
+    wanted = expected_topics(embedded.settings.model_copy(update={"partitions": 8}))
+    with pytest.raises(TopicsRefused, match="expected 8, found 4"):
+        create_topics(connection, wanted)
+    new = ExpectedTopic("brand-new", 8, None, {})
+    with pytest.raises(TopicsRefused, match="The embedded broker gives every topic 4 partitions"):
+        create_topics(connection, (new,))
+    assert find_topics(connection, ["brand-new"]) == {}
+
+
+@pytest.fixture
+def empty_kafka(clean_kafka: RunningBroker) -> Connection:
+    """A connection to the real Kafka without any topics."""
+    connection = connect(clean_kafka.settings)
+    clear(connection)
+    return connection
+
+
+def _alter(connection: Connection, topic: str, setting: str, value: str) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource.add_incremental_config(entry)
+    for answer in connection.admin.incremental_alter_configs([resource]).values():
+        answer.result()
+
+
+@pytest.mark.kafka
+def test_only_what_is_missing_is_made(empty_kafka: Connection) -> None:
+    expected = expected_topics(empty_kafka.settings)
+    made, report = create_topics(empty_kafka, expected[:5])
+    assert made == [topic.name for topic in expected[:5]]
+    assert {verdict(findings) for findings in report.values()} == {"ok"}
+    made, report = create_topics(empty_kafka, expected)
+    assert made == [topic.name for topic in expected[5:]]
+    assert {verdict(findings) for findings in report.values()} == {"ok"}
+
+
+@pytest.mark.kafka
+def test_settings_that_differ_are_named_and_mended_on_request_only(empty_kafka: Connection) -> None:
+    expected = expected_topics(empty_kafka.settings)
+    create_topics(empty_kafka, expected)
+    _alter(empty_kafka, "journal", "retention.ms", "1000")
+    _alter(empty_kafka, "policies", "cleanup.policy", "delete")
+    _, report = create_topics(empty_kafka, expected)
+    differing = {str(finding) for findings in report.values() for finding in findings}
+    assert differing == {
+        "journal: retention.ms: expected 604800000, found 1000. "
+        "Set it with `loadstream topics create --mend`.",
+        "policies: cleanup.policy: expected compact, found delete. "
+        "Set it with `loadstream topics create --mend`.",
+    }
+    _, report = create_topics(empty_kafka, expected, mend=True)
+    assert {verdict(findings) for findings in report.values()} == {"ok"}
+
+
+@pytest.mark.kafka
+def test_a_changed_partition_count_is_refused_and_nothing_is_made(empty_kafka: Connection) -> None:
+    create_topics(empty_kafka, (EXPECTED["clock"],))
+    wanted = expected_topics(empty_kafka.settings.model_copy(update={"partitions": 8}))
+    with pytest.raises(TopicsRefused, match="clock: partitions: expected 8, found 4"):
+        create_topics(empty_kafka, wanted, mend=True)
+    assert set(find_topics(empty_kafka, expected_names())) == {"clock"}
+    for answer in empty_kafka.admin.create_partitions([NewPartitions("clock", 5)]).values():
+        answer.result()
+    assert eventually(lambda: find_topics(empty_kafka, ["clock"])["clock"].partitions == 5)
+    with pytest.raises(TopicsRefused, match="clock: partitions: expected 4, found 5"):
+        create_topics(empty_kafka, expected_topics(empty_kafka.settings))

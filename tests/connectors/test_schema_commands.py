@@ -1,0 +1,30 @@
+"""`loadstream schemas export` writes the documents, and says whether they are up to date."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from connectors.schema_commands import app
+from schemas.export import documents
+
+
+def test_export_writes_all_documents_and_then_nothing_more(tmp_path: Path) -> None:
+    place = ["--directory", str(tmp_path)]
+    first = CliRunner().invoke(app, ["export", *place])
+    assert first.exit_code == 0
+    assert f"{len(documents())} of them changed" in first.output
+    assert {path.name for path in tmp_path.iterdir()} == documents().keys()
+    again = CliRunner().invoke(app, ["export", *place])
+    assert again.output.endswith(" 0 of them changed\n")
+
+
+def test_check_names_what_differs_changes_nothing_and_exits_with_1(tmp_path: Path) -> None:
+    place = ["--directory", str(tmp_path), "--check"]
+    CliRunner().invoke(app, ["export", *place[:2]])
+    assert CliRunner().invoke(app, ["export", *place]).exit_code == 0
+    (tmp_path / "clock.json").write_text("{}")
+    answer = CliRunner().invoke(app, ["export", *place])
+    assert answer.exit_code == 1
+    assert f"differs: {tmp_path / 'clock.json'}" in answer.output
+    assert "loadstream schemas export" in answer.output
+    assert (tmp_path / "clock.json").read_text() == "{}"
