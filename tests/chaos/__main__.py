@@ -1,0 +1,80 @@
+"""`python -m tests.chaos --seed N --runs K`: chaos runs on a real Kafka, and their verdict.
+
+Run number i has seed N + i, and the scenarios take turns. A run that fails says how to make it again, and
+leaves its logs.
+"""
+
+import argparse
+import asyncio
+import logging
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from tests.chaos.plan import SCENARIOS, Plan
+from tests.chaos.run import PARTITIONS, Outcome, run
+
+
+def main() -> int:
+    """Exit code: 0 where all runs are as they must be, 1 otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first run")
+    parser.add_argument("--runs", type=int, default=len(SCENARIOS), help="how many runs")
+    names = [scenario.name for scenario in SCENARIOS]
+    parser.add_argument("--scenario", choices=names, help="this one only; default: they take turns")
+    arguments = parser.parse_args()
+    # Whoever ends this run must not leave its workers behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    outcomes: list[Outcome] = []
+    failed = []
+    for number in range(arguments.runs):
+        seed = arguments.seed + number
+        name = arguments.scenario or names[seed % len(names)]
+        outcome = _one(seed, name)
+        if outcome is None or outcome.verdict.problems:
+            failed.append((seed, name))
+        if outcome is not None:
+            outcomes.append(outcome)
+    endings = sum(len(outcome.ended) for outcome in outcomes)
+    in_flight = sum(outcome.in_flight for outcome in outcomes)
+    print(f"{in_flight} of {endings} kills landed with a batch in flight")
+    for seed, name in failed:
+        print(f"FAILED; again: make chaos SEED={seed} RUNS=1 SCENARIO={name}")
+    if in_flight * 2 < endings:
+        print("FAILED: fewer than half of the kills landed with a batch in flight")
+        return 1
+    print(f"{arguments.runs - len(failed)} of {arguments.runs} runs are as they must be")
+    return 1 if failed else 0
+
+
+def _one(seed: int, name: str) -> Outcome | None:
+    """One run, told; none where it came to no verdict."""
+    scenario = next(each for each in SCENARIOS if each.name == name)
+    directory = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-{seed}-"))
+    # Clients tell at length of brokers that are away, which is what is wanted here.
+    logging.basicConfig(filename=directory / "client.log", force=True)
+    print(f"run with seed {seed}, {name}:", flush=True)
+    try:
+        plan = Plan(seed, scenario, PARTITIONS)
+        outcome = asyncio.run(run(plan, directory, lambda line: print(f"  {line}", flush=True)))
+    except Exception:
+        traceback.print_exc()
+        print(f"  no verdict; logs are in {directory}", flush=True)
+        return None
+    for problem in outcome.verdict.problems:
+        print(f"  WRONG: {problem[:2_000]}")
+    print(f"  {', '.join(f'{count} {what}' for what, count in outcome.verdict.figures.items())}")
+    print(f"  fullest node: {outcome.verdict.fullest_percent} % of its CPU taken")
+    print(f"  {', '.join(f'{what} {seconds:.0f} s' for what, seconds in outcome.seconds.items())}")
+    if outcome.verdict.problems:
+        print(f"  logs are in {directory}", flush=True)
+    else:
+        shutil.rmtree(directory)
+    return outcome
+
+
+if __name__ == "__main__":
+    sys.exit(main())

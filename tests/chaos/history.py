@@ -1,0 +1,84 @@
+"""Everything that Kafka holds after a run, as plain values for the judge."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from schemas.connection import APP_ID, KafkaSettings
+from schemas.topics import CLUSTER_INPUTS
+from streams import journal
+from streams.cluster.stage import TABLES
+from streams.records import InputRecord
+from streams.shell.durability import PLACES
+
+#: What the cluster stage publishes.
+OUTPUTS = ("placement-decisions", "eviction-commands", "dead-letters")
+_PATIENCE_S = 60.0
+
+Partition = tuple[str, int]
+"""Topic and number."""
+
+
+@dataclass
+class History:
+    """The records of all topics that the cluster stage has a part in, in the order of their logs."""
+
+    partitions: int
+    topics: dict[Partition, list[InputRecord]] = field(default_factory=dict)
+
+    def of(self, topic: str, partition: int) -> list[InputRecord]:
+        """The records of one partition."""
+        return self.topics.get((topic, partition), [])
+
+
+def changelog(table: str) -> str:
+    """Topic of a table's rows."""
+    return f"{APP_ID}-{table}-changelog"
+
+
+async def read(kafka: KafkaSettings) -> History:
+    """Read all of it, up to where it ends now."""
+    names = [*CLUSTER_INPUTS, journal.TOPIC, *OUTPUTS, *map(changelog, (*TABLES, PLACES))]
+    places = [TopicPartition(name, each) for name in names for each in range(kafka.partitions)]
+    consumer = AIOKafkaConsumer(enable_auto_commit=False, **kafka.aiokafka_options())
+    await consumer.start()
+    try:
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        ends = await consumer.end_offsets(places)
+        return await asyncio.wait_for(_read(consumer, kafka.partitions, ends), _PATIENCE_S)
+    finally:
+        await consumer.stop()
+
+
+async def _read(
+    consumer: AIOKafkaConsumer, partitions: int, ends: dict[TopicPartition, int]
+) -> History:
+    history = History(partitions)
+    while await _behind(consumer, ends):
+        for place, records in (await consumer.getmany(timeout_ms=200)).items():
+            history.topics.setdefault((place.topic, place.partition), []).extend(
+                InputRecord(
+                    each.topic, each.partition, each.offset, each.key, each.value, each.timestamp
+                )
+                for each in records
+            )
+    return history
+
+
+async def _behind(consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> bool:
+    return any([await consumer.position(place) < end for place, end in ends.items()])
+
+
+def rows_of(records: Iterable[InputRecord]) -> dict[str, bytes]:
+    """The rows that a changelog comes to."""
+    rows: dict[str, bytes] = {}
+    for record in records:
+        key = (record.key or b"").decode()
+        if record.value is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = record.value
+    return rows

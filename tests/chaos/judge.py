@@ -1,0 +1,267 @@
+"""The verdict on a run, from what Kafka holds after it and from nothing else.
+
+For each partition the recorded inputs are folded, in the journal's order, through a stage that starts
+empty and never stops. What a worker that was killed again and again has written must be the same, byte
+for byte: the journal's outputs and rows, the decisions and dead letters that were published, the tables.
+Over the same fold a plain account of room says whether a decision took what was not free, or a pod that
+had a node already.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from schemas.codec import decode, decode_as
+from schemas.decisions import PlacementDecision
+from schemas.nodes import NodeState
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodLifecycle
+from schemas.quantities import amount
+from schemas.refusals import Refusal
+from schemas.requests import SchedulingRequest
+from schemas.rows import JournalPositionRow
+from schemas.topics import CLUSTER_INPUTS
+from streams import journal, replay
+from streams.cluster.stage import TABLES, ClusterStage
+from streams.records import InputRecord, OutputRecord
+from streams.shell.durability import PLACES
+from streams.verdict import Verdict as Replayed
+from streams.verdict import as_lines
+from tests.chaos.history import OUTPUTS, History, changelog, rows_of
+
+#: Topic, key and value.
+Published = tuple[str, bytes, bytes]
+
+_DECISIONS = "placement-decisions"
+#: Problems that are told of one kind; the others are counted.
+_TOLD_MAX = 5
+
+
+@dataclass
+class Verdict:
+    """What is wrong, and how much was looked at."""
+
+    problems: list[str] = field(default_factory=list)
+    figures: Counter[str] = field(default_factory=Counter)
+    fullest_percent: int = 0
+    """Most CPU of a node that was taken, of what it has: near 100, or over-reservation was not tried."""
+
+    def say(self, problems: Iterable[str]) -> None:
+        """Add problems of one kind."""
+        found = list(problems)
+        self.problems += found[:_TOLD_MAX]
+        if len(found) > _TOLD_MAX:
+            self.problems.append(f"... and {len(found) - _TOLD_MAX} more like these")
+
+
+class _Inputs:
+    """The input topics of one partition, as a replay reads them."""
+
+    def __init__(self, history: History, partition: int) -> None:
+        self._ahead = {topic: deque(history.of(topic, partition)) for topic in CLUSTER_INPUTS}
+
+    def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
+        """Records that were not given before, up to an offset that belongs to them."""
+        ahead = self._ahead[topic]
+        while ahead and ahead[0].offset <= last_offset:
+            yield ahead.popleft()
+
+    def left(self) -> Iterator[str]:
+        """Topics of which something was not applied. The clock ends in ticks that came too late."""
+        for topic, ahead in self._ahead.items():
+            if ahead and topic != "clock":
+                yield f"{topic}: {len(ahead)} records from offset {ahead[0].offset} were not applied"
+
+
+def judge(history: History) -> Verdict:
+    """Look at everything."""
+    verdict = Verdict()
+    recorded: Counter[Published] = Counter()
+    for partition in range(history.partitions):
+        try:
+            outputs = _judge_partition(history, partition, verdict)
+        except (journal.JournalDamaged, replay.NotReplayable) as error:
+            verdict.say([f"partition {partition}: {error}"])
+            continue
+        recorded.update((out.topic, out.key.encode(), out.value) for out in outputs)
+    verdict.say(_published(history, recorded, verdict))
+    return verdict
+
+
+def _judge_partition(history: History, partition: int, verdict: Verdict) -> list[OutputRecord]:
+    """Look at one partition; answers with the outputs that its journal has."""
+    entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
+    tail = journal.follow(journal.Place(), entries)
+    inputs = _Inputs(history, partition)
+    fold = replay.Replay(partition, history.partitions)
+    difference = replay.follow(entries, inputs, fold)
+    verdict.figures.update(batches=fold.summary.batches, records=fold.summary.inputs)
+    if difference is not None:
+        verdict.say(as_lines(Replayed(partition, fold.summary, difference)))
+    else:
+        verdict.say(f"partition {partition}, {problem}" for problem in inputs.left())
+    verdict.say(_tables(history, partition, tail))
+    verdict.say(_order(history, partition, tail.outputs))
+    room = Room(partition, history.partitions)
+    verdict.say(room.follow(_applied(history, partition, entries)))
+    verdict.say(room.missing())
+    verdict.figures.update(room.figures)
+    verdict.fullest_percent = max(verdict.fullest_percent, room.fullest_percent)
+    return tail.outputs
+
+
+def _applied(
+    history: History, partition: int, entries: list[tuple[int, bytes | None]]
+) -> Iterator[InputRecord]:
+    """All inputs in the order applied."""
+    inputs = _Inputs(history, partition)
+    reader = journal.Reader(journal.Place())
+    for offset, value in entries:
+        batch = reader.take(offset, value)
+        for run in () if batch is None else batch.inputs:
+            yield from inputs.through(run.topic, run.last_offset)
+
+
+# --- tables and topics --------------------------------------------------------------------------
+
+
+def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[str]:
+    """Differences between the changelogs and the journal's rows; they hold after a clean stop."""
+    folded: dict[str, dict[str, bytes]] = defaultdict(dict)
+    for (table, key), value in tail.rows.items():
+        if value is not None:
+            folded[table][key] = value
+    for table in TABLES:
+        rows = rows_of(history.of(changelog(table), partition))
+        for key in sorted(rows.keys() | folded[table].keys()):
+            if rows.get(key) != folded[table].get(key):
+                yield (
+                    f"table {table}, row {key}: changelog {rows.get(key)!r}, "
+                    f"journal {folded[table].get(key)!r}"
+                )
+    places = rows_of(history.of(changelog(PLACES), partition))
+    for key, value in places.items():
+        row = decode_as(JournalPositionRow, value)
+        if isinstance(row, Refusal) or row.sequence != tail.place.sequence:
+            yield f"table {PLACES}, row {key}: {value!r}, the journal ends at {tail.place}"
+
+
+def _order(history: History, partition: int, outputs: list[OutputRecord]) -> Iterator[str]:
+    """Decisions whose first copies are not published in the journal's order."""
+    first = dict.fromkeys(each.value for each in history.of(_DECISIONS, partition))
+    wanted = [each.value for each in outputs if each.topic == _DECISIONS]
+    if list(first) != list(dict.fromkeys(wanted)):
+        yield f"{_DECISIONS}/{partition}: first copies are not in the journal's order"
+
+
+def _published(history: History, recorded: Counter[Published], verdict: Verdict) -> Iterator[str]:
+    """Outputs that were published and not recorded, or recorded and not published."""
+    published = Counter(
+        (topic, each.key or b"", each.value or b"")
+        for topic in OUTPUTS
+        for partition in range(history.partitions)
+        for each in history.of(topic, partition)
+        if topic != "dead-letters" or each.key != b"node-usage"
+    )
+    verdict.figures["outputs"] = sum(recorded.values())
+    verdict.figures["published again"] = sum(published.values()) - len(published)
+    for topic, key, value in published.keys() - recorded.keys():
+        yield f"{topic}: published and not in the journal: {key!r} {value!r}"
+    for topic, key, value in recorded.keys() - published.keys():
+        yield f"{topic}: in the journal and not published: {key!r} {value!r}"
+    yield from (f"{key!r}: recorded {n} times" for (_, key, _), n in recorded.items() if n > 1)
+    by_id: dict[str, set[bytes]] = defaultdict(set)
+    for topic, _, value in published:
+        if topic == _DECISIONS:
+            decision = decode_as(PlacementDecision, value)
+            if not isinstance(decision, Refusal):
+                by_id[decision.decision_id].add(value)
+    yield from (f"decision {id_} has two contents" for id_, all_ in by_id.items() if len(all_) > 1)
+
+
+# --- room ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Taken:
+    node: str
+    decision_id: str | None
+    cpu_millicores: int
+    memory_bytes: int
+
+
+class Room:
+    """A plain account of who holds what in the clusters of one partition."""
+
+    def __init__(self, partition: int, partitions: int) -> None:
+        self._stage = ClusterStage(partition, partitions)
+        self._allocatable: dict[str, tuple[int, int]] = {}
+        self._taken: dict[str, _Taken] = {}
+        self._size: dict[str, tuple[int, int]] = {}
+        """Millicores and bytes that each pod asked for."""
+        self._placed: set[str] = set()
+        self.figures: Counter[str] = Counter()
+        self.fullest_percent = 0
+
+    def follow(self, records: Iterable[InputRecord]) -> Iterator[str]:
+        """Book one record after the other, and the decisions that it causes."""
+        for record in records:
+            # One record at a time: what a decision saw is what was applied before it.
+            result = self._stage.apply([record])
+            if not result.dead_letters:
+                self._book(decode(record.topic, record.value))
+            self.figures["dead letters"] += len(result.dead_letters)
+            for output in result.outputs:
+                decision = decode_as(PlacementDecision, output.value)
+                if not isinstance(decision, Refusal):
+                    self.figures[decision.outcome] += 1
+                    yield from self._decide(decision)
+
+    def missing(self) -> Iterator[str]:
+        """Pods that never got a node."""
+        self.figures["pods"] = len(self._size)
+        return (f"pod {uid} was never placed" for uid in self._size if uid not in self._placed)
+
+    def _book(self, message: object) -> None:
+        match message:
+            case NodeState():
+                allocatable = message.allocatable
+                self._allocatable[message.node] = (
+                    amount("cpu", allocatable["cpu"]),
+                    amount("memory", allocatable["memory"]),
+                )
+            case SchedulingRequest():
+                requests = message.pod.containers[0].requests
+                cpu, memory = amount("cpu", requests["cpu"]), amount("memory", requests["memory"])
+                self._size[message.pod.uid] = cpu, memory
+            case CommandOutcome() if message.result != "done":
+                taken = self._taken.get(message.pod.uid)
+                if taken is not None and taken.decision_id == message.command_id:
+                    del self._taken[message.pod.uid]
+            case PodLifecycle(event="finished"):
+                self._taken.pop(message.pod.uid, None)
+            case PodLifecycle(event="bound"):
+                self._bind(message)
+
+    def _bind(self, lifecycle: PodLifecycle) -> None:
+        uid = lifecycle.pod.uid
+        if lifecycle.pod.node is not None:
+            self._taken[uid] = _Taken(lifecycle.pod.node, None, *self._size[uid])
+
+    def _decide(self, decision: PlacementDecision) -> Iterator[str]:
+        uid = decision.pod.uid
+        if decision.outcome == "expired":
+            self._taken.pop(uid, None)
+        if decision.outcome != "placed":
+            return
+        self._placed.add(uid)
+        if uid in self._taken:
+            yield f"pod {uid} was placed while it held room on {self._taken[uid].node}"
+        node = decision.node or ""
+        self._taken[uid] = _Taken(node, decision.decision_id, *self._size[uid])
+        on_it = [each for each in self._taken.values() if each.node == node]
+        sums = sum(each.cpu_millicores for each in on_it), sum(each.memory_bytes for each in on_it)
+        cpu, memory = self._allocatable[node]
+        self.fullest_percent = max(self.fullest_percent, 100 * sums[0] // cpu)
+        if sums[0] > cpu or sums[1] > memory:
+            yield f"{decision.decision_id} puts {sums} on {node}, which has {cpu, memory}"

@@ -1,0 +1,256 @@
+"""The world around the workers in a chaos run: clusters that ask for nodes, and what binds their pods.
+
+It sends the steps of a plan at their times, reads every decision as it comes and answers it as a binder
+and a kubelet would: once per decision id, only before it expires, and never for a pod that is bound.
+"""
+
+import asyncio
+import heapq
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from pydantic import BaseModel
+
+from schemas.codec import decode_as, encode
+from schemas.connection import KafkaSettings
+from schemas.decisions import PlacementDecision
+from schemas.metrics import NodeMetric
+from schemas.outcomes import CommandOutcome
+from schemas.pods import Pod, PodLifecycle
+from schemas.policies import PolicyRecord
+from schemas.refusals import Refusal
+from schemas.requests import SchedulingRequest
+from schemas.rows import PartitionRow
+from schemas.topics import CLUSTER_INPUTS
+from tests.chaos.plan import NODES_PER_CLUSTER, STEP_S, Fate, Plan, Step
+from tests.streams.worker import POSITIONS
+
+_DECISIONS = "placement-decisions"
+#: With so many pods without a node no further ones ask, so that an outage is soon made up for.
+WAITING_MAX = 400
+#: A binding is not begun so shortly before its decision expires.
+_MARGIN_MS = 1_000
+
+
+class Load:
+    """Sends, listens and answers until it is told to end."""
+
+    def __init__(self, plan: Plan, producer: Any, consumer: Any) -> None:
+        self._plan = plan
+        self._producer, self._consumer = producer, consumer
+        self._sent: set[asyncio.Future[Any]] = set()
+        self._failed: BaseException | None = None
+        self._answered: set[str] = set()
+        self._running: list[tuple[float, str, str]] = []
+        """When a pod will have finished, its uid and its cluster."""
+        self._ending = False
+        self.requested: dict[str, tuple[Pod, int]] = {}
+        """Pods that want a node, and the step in which they asked."""
+        self.bound: dict[str, str] = {}
+        """Pods that have got one."""
+        self.decided_at_s: dict[int, float] = {}
+        """When a decision came last, by partition."""
+        self.applied: dict[int, dict[str, int]] = {}
+        """How far the rows say that the inputs of a partition were applied."""
+
+    async def begin(self) -> None:
+        """Policies, nodes and their first metrics."""
+        for cluster in self._plan.clusters:
+            await self._policy(cluster, paused=False)
+            for number in range(NODES_PER_CLUSTER):
+                await self._send("node-state", self._plan.node(cluster, number))
+            await self._metrics(cluster)
+
+    async def run(self) -> None:
+        """Send the plan's steps until `end`."""
+        for number, step in enumerate(self._plan.steps()):
+            due_s = time.monotonic() + STEP_S
+            await self._step(number, step)
+            await self._finish_pods()
+            while time.monotonic() < due_s or self.waiting_count > WAITING_MAX:
+                if self._ending:
+                    return
+                await self._finish_pods()
+                await asyncio.sleep(max(STEP_S / 10, due_s - time.monotonic()))
+            if self._failed is not None:
+                raise self._failed
+
+    async def listen(self) -> None:
+        """Answer decisions, until cancelled."""
+        while True:
+            for place, records in (await self._consumer.getmany(timeout_ms=50)).items():
+                for record in records:
+                    if place.topic == POSITIONS:
+                        row = PartitionRow.model_validate_json(record.value)
+                        self.applied[row.partition] = dict(row.offsets)
+                    else:
+                        self.decided_at_s[place.partition] = time.monotonic()
+                        await self._answer(record.value)
+
+    async def end(self) -> None:
+        """No more requests; nothing stands in the way of those that wait."""
+        self._ending = True
+        for cluster in self._plan.clusters:
+            await self._policy(cluster, paused=False)
+            await self._metrics(cluster)
+            for number in range(NODES_PER_CLUSTER):
+                await self._send("node-state", self._plan.node(cluster, number))
+
+    async def settle(self) -> bool:
+        """Let pods finish; whether all pods are bound by now and all inputs applied."""
+        await self._finish_pods()
+        if not self.waiting_count:
+            await self._producer.flush()
+            return not await self.unapplied()
+        return False
+
+    @property
+    def waiting(self) -> list[str]:
+        """Pods without a node, as far as is known here."""
+        return [uid for uid in self.requested if uid not in self.bound]
+
+    @property
+    def waiting_count(self) -> int:
+        """How many they are."""
+        return len(self.requested) - len(self.bound)
+
+    async def unapplied(self) -> list[str]:
+        """Partitions of inputs of which rows do not say that all was applied; the clock never ends."""
+        places = [
+            TopicPartition(topic, partition)
+            for topic in CLUSTER_INPUTS
+            if topic != "clock"
+            for partition in range(self._plan.partitions)
+        ]
+        ends = await self._consumer.end_offsets(places)
+        return [
+            f"{place.topic}/{place.partition}: {applied} of {ends[place] - 1}"
+            for place in places
+            if (applied := self.applied.get(place.partition, {}).get(place.topic, -1))
+            < ends[place] - 1
+        ]
+
+    # --- what is sent ---------------------------------------------------------------------------
+
+    async def _step(self, number: int, step: Step) -> None:
+        for cluster, pod in step.requests:
+            self.requested[pod.uid] = pod, number
+            request = SchedulingRequest(cluster=cluster, pod=pod, requested_at_ms=_now_ms())
+            await self._send("scheduling-requests", request)
+        for topic, cluster, value, partition in step.spoilt:
+            await self._send_bytes(topic, cluster, value, partition)
+        if step.metrics_of is not None:
+            await self._metrics(step.metrics_of)
+        if step.policy_of is not None:
+            await self._policy(step.policy_of, paused=step.paused)
+        if step.cordon is not None:
+            cluster, node, closed = step.cordon
+            await self._send("node-state", self._plan.node(cluster, node, closed=closed))
+
+    async def _metrics(self, cluster: str) -> None:
+        for number in range(NODES_PER_CLUSTER):
+            usage = {"cpu": 400 * number, "memory": 2**30 * number}
+            node = self._plan.node(cluster, number).node
+            metric = NodeMetric(cluster=cluster, node=node, updated_at_ms=_now_ms(), usage=usage)
+            await self._send("node-metrics", metric)
+
+    async def _policy(self, cluster: str, *, paused: bool) -> None:
+        document = self._plan.policy(cluster)
+        now_ms = _now_ms()
+        record = PolicyRecord(
+            cluster=cluster, document=document, paused=paused, applied_at_ms=now_ms
+        )
+        await self._send("policies", record)
+
+    async def _finish_pods(self) -> None:
+        while self._running and self._running[0][0] <= time.monotonic():
+            _, uid, cluster = heapq.heappop(self._running)
+            pod = self.requested[uid][0].model_copy(
+                update={"node": self.bound[uid], "phase": "Succeeded"}
+            )
+            await self._send(
+                "pod-lifecycle", PodLifecycle(cluster=cluster, event="finished", pod=pod)
+            )
+
+    # --- answers --------------------------------------------------------------------------------
+
+    async def _answer(self, value: bytes) -> None:
+        decision = decode_as(PlacementDecision, value)
+        assert not isinstance(decision, Refusal), f"a decision that cannot be read: {value!r}"
+        if decision.outcome != "placed" or decision.decision_id in self._answered:
+            return
+        self._answered.add(decision.decision_id)
+        uid = decision.pod.uid
+        pod, step = self.requested[uid]
+        fate = self._plan.fate(uid, decision.attempt, step)
+        if uid in self.bound:
+            await self._outcome(decision, "refused")
+        elif (decision.expires_at_ms or 0) < _now_ms() + _MARGIN_MS:
+            await self._outcome(decision, "expired")
+        elif fate is Fate.FAILED:
+            await self._outcome(decision, "failed")
+        elif fate is Fate.BOUND:
+            assert decision.node is not None
+            self.bound[uid] = decision.node
+            bound = pod.model_copy(update={"node": decision.node})
+            ends_s = time.monotonic() + self._plan.life_s(uid)
+            heapq.heappush(self._running, (ends_s, uid, decision.cluster))
+            await self._outcome(decision, "done")
+            await self._send(
+                "pod-lifecycle", PodLifecycle(cluster=decision.cluster, event="bound", pod=bound)
+            )
+
+    async def _outcome(self, decision: PlacementDecision, result: Any) -> None:
+        outcome = CommandOutcome(
+            command_id=decision.decision_id,
+            cluster=decision.cluster,
+            command="bind",
+            pod=decision.pod,
+            node=decision.node,
+            result=result,
+            happened_at_ms=_now_ms(),
+        )
+        await self._send("command-outcomes", outcome)
+
+    async def _send(self, topic: str, message: BaseModel) -> None:
+        await self._send_bytes(topic, vars(message)["cluster"], encode(message))
+
+    async def _send_bytes(
+        self, topic: str, cluster: str, value: bytes, partition: int | None = None
+    ) -> None:
+        sent = await self._producer.send(
+            topic, key=cluster.encode(), value=value, partition=partition
+        )
+        self._sent.add(sent)
+        sent.add_done_callback(self._note)
+
+    def _note(self, sent: asyncio.Future[Any]) -> None:
+        self._sent.discard(sent)
+        if not sent.cancelled() and sent.exception() is not None:
+            self._failed = sent.exception()
+
+
+@asynccontextmanager
+async def connected(plan: Plan, kafka: KafkaSettings) -> AsyncIterator[Load]:
+    """The load of a plan, connected."""
+    options = kafka.aiokafka_options()
+    producer = AIOKafkaProducer(enable_idempotence=True, **options)
+    consumer = AIOKafkaConsumer(
+        _DECISIONS, POSITIONS, auto_offset_reset="earliest", fetch_max_wait_ms=50, **options
+    )
+    await producer.start()
+    try:
+        await consumer.start()
+        try:
+            yield Load(plan, producer, consumer)
+        finally:
+            await consumer.stop()
+    finally:
+        await producer.stop()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

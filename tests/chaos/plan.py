@@ -1,0 +1,226 @@
+"""What one chaos run does, drawn from a seed: who runs, when who is ended, and what the load is.
+
+A plan is endless and pure: step n of a seed is always the same, however long the run takes, and so is
+what becomes of a pod's binding. Only times are the run's own.
+"""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+import numpy as np
+
+from schemas.nodes import NodeState
+from schemas.partitions import partition_for
+from schemas.pods import Container, Pod
+
+NODES_PER_CLUSTER = 6
+ALLOCATABLE = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+#: Between two steps of the load, in seconds.
+STEP_S = 0.05
+#: Requests of a step over all clusters: with lives of about 2.5 s half of the room is taken,
+#: and all of it after an outage.
+REQUESTS_PER_STEP = 5
+#: Pods are left unbound only in the first steps, so that a run ends soon after its load.
+SILENT_STEPS = 120
+RESERVATION_S = 25
+
+#: Room for pods is what limits here: by measured load alone a node is never full.
+_BY_ROOM = f"""
+reservationSeconds: {RESERVATION_S}
+maxBackoffSeconds: 2
+plugins:
+  filter: [NodeUnschedulable, NodeResourcesFit]
+"""
+#: Here measured load counts as well.
+_BY_LOAD = f"""
+reservationSeconds: {RESERVATION_S}
+maxBackoffSeconds: 2
+"""
+_SIZES = (("500m", "1Gi"), ("1", "2Gi"), ("2", "4Gi"))
+#: Input topics that get a record which cannot be read now and then.
+_SPOILT = ("node-state", "node-metrics", "pod-lifecycle", "scheduling-requests", "command-outcomes")
+
+Ending = Literal["kill -9", "kill -9 twice", "SIGTERM", "stall", "broker"]
+"""kill -9 twice: the second one while the worker starts again. stall: a worker stands still until others
+have its partitions, and then goes on as if it had them."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Who runs, and who is ended how often."""
+
+    name: str
+    brokers: int
+    workers: int
+    endings: tuple[Ending, ...]
+    """What happens, in an order that the seed draws."""
+
+
+SCENARIOS = (
+    Scenario("one-worker", 1, 1, ("kill -9", "kill -9", "kill -9 twice", "SIGTERM")),
+    Scenario("two-workers", 1, 2, ("kill -9", "kill -9", "kill -9", "SIGTERM")),
+    Scenario("stalled-worker", 1, 2, ("stall", "stall", "kill -9")),
+    Scenario("three-brokers", 3, 1, ("broker", "broker", "kill -9")),
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One ending."""
+
+    ending: Ending
+    target: int
+    """Which worker or broker, from 0."""
+    after_s: float
+    """Since decisions came again after the fault before."""
+    into_batch_s: float
+    """Since a batch was seen in flight."""
+    again_after_s: float
+    """Between the start of a worker and its second kill: it joins its group, recovers, or runs already."""
+    away_s: float
+    """How long a worker stays away, or is watched after it stood still."""
+
+
+class Fate(Enum):
+    """What becomes of the binding of a pod."""
+
+    BOUND = "bound"
+    FAILED = "failed"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is sent at one point of the load."""
+
+    requests: tuple[tuple[str, Pod], ...] = ()
+    """Cluster and pod."""
+    spoilt: tuple[tuple[str, str, bytes, int | None], ...] = ()
+    """Topic, cluster, value and partition (none: where it belongs) of records to be refused."""
+    metrics_of: str | None = None
+    """Cluster whose nodes report now."""
+    policy_of: str | None = None
+    """Cluster whose policy is sent again."""
+    paused: bool = False
+    """With `policy_of`: whether that pauses it."""
+    cordon: tuple[str, int, bool] | None = None
+    """Cluster, node and whether it is unschedulable from now on."""
+
+
+class Plan:
+    """A run that can be made again from its seed."""
+
+    def __init__(self, seed: int, scenario: Scenario, partitions: int) -> None:
+        self.seed = seed
+        self.scenario = scenario
+        self.partitions = partitions
+        self.clusters = _clusters(partitions)
+
+    def faults(self) -> list[Fault]:
+        """The endings, in order."""
+        random = np.random.default_rng([self.seed, 1])
+        faults = []
+        for index in random.permutation(len(self.scenario.endings)):
+            ending = self.scenario.endings[index]
+            targets = self.scenario.brokers if ending == "broker" else self.scenario.workers
+            faults.append(
+                Fault(
+                    ending,
+                    target=int(random.integers(targets)),
+                    after_s=float(random.uniform(0.5, 3.0)),
+                    into_batch_s=float(random.uniform(0.0, 0.003)),
+                    again_after_s=float(random.uniform(1.0, 8.0)),
+                    away_s=float(random.uniform(0.0, 2.0)),
+                )
+            )
+        return faults
+
+    def steps(self) -> Iterator[Step]:
+        """The load, without end."""
+        random = np.random.default_rng([self.seed, 2])
+        paused: str | None = None
+        count = 0
+        while True:
+            requests = tuple(
+                (cluster, _pod(f"{cluster}-{count}-{number}", int(random.integers(len(_SIZES)))))
+                for number in range(REQUESTS_PER_STEP)
+                for cluster in [self._some_cluster(random)]
+            )
+            spoilt = tuple(self._spoilt(random)) if random.random() < 0.1 else ()
+            cordon = None
+            if random.random() < 0.05:
+                node, closed = int(random.integers(3)), bool(random.random() < 0.5)
+                cordon = (self._some_cluster(random), node, closed)
+            policy_of, pause = None, False
+            if paused is not None and count % 20 == 0:
+                policy_of, paused = paused, None
+            elif count % 100 == 50:
+                policy_of, pause = self._some_cluster(random), True
+                paused = policy_of
+            metrics_of = self.clusters[count // 8 % len(self.clusters)] if count % 8 == 0 else None
+            yield Step(requests, spoilt, metrics_of, policy_of, pause, cordon)
+            count += 1
+
+    def fate(self, uid: str, attempt: int, step: int) -> Fate:
+        """What becomes of the binding of a pod that was asked for in this step."""
+        drawn = self._drawn(f"{uid}/{attempt}")
+        if drawn < 0.06 and step < SILENT_STEPS:
+            return Fate.SILENT
+        return Fate.FAILED if drawn > 0.92 else Fate.BOUND
+
+    def life_s(self, uid: str) -> float:
+        """How long a pod runs before it has finished."""
+        return 1.0 + 3.0 * self._drawn(f"{uid}/life")
+
+    def policy(self, cluster: str) -> str:
+        """The policy document of a cluster."""
+        return _BY_LOAD if cluster == self.clusters[0] else _BY_ROOM
+
+    def node(self, cluster: str, number: int, *, closed: bool = False) -> NodeState:
+        """What Kubernetes says of a node."""
+        return NodeState(
+            cluster=cluster,
+            node=f"{cluster}-n{number}",
+            event="added",
+            allocatable=ALLOCATABLE,
+            unschedulable=closed,
+        )
+
+    def _drawn(self, what: str) -> float:
+        """A number from 0 to 1 that depends on nothing but the seed and what it is for."""
+        return zlib.crc32(f"{self.seed}/{what}".encode()) / 2**32
+
+    def _some_cluster(self, random: np.random.Generator) -> str:
+        return self.clusters[int(random.integers(len(self.clusters)))]
+
+    def _spoilt(self, random: np.random.Generator) -> Iterator[tuple[str, str, bytes, int | None]]:
+        topic = _SPOILT[int(random.integers(len(_SPOILT)))]
+        cluster = self._some_cluster(random)
+        yield topic, cluster, b'{"cluster": ' + random.bytes(4).hex().encode(), None
+        elsewhere = (partition_for(cluster.encode(), self.partitions) + 1) % self.partitions
+        state = self.node(cluster, 0).model_dump_json().encode()
+        yield "node-state", cluster, state, elsewhere
+
+
+def _clusters(partitions: int) -> list[str]:
+    """One cluster a partition, and two more that share theirs."""
+    by_partition: dict[int, str] = {}
+    number = 0
+    while len(by_partition) < partitions:
+        name = f"c{number}"
+        by_partition.setdefault(partition_for(name.encode(), partitions), name)
+        number += 1
+    return [*by_partition.values(), f"c{number}", f"c{number + 1}"]
+
+
+def _pod(name: str, size: int) -> Pod:
+    cpu, memory = _SIZES[size]
+    return Pod(
+        namespace="default",
+        name=name,
+        uid=f"u-{name}",
+        containers=(Container(requests={"cpu": cpu, "memory": memory}),),
+    )

@@ -1,0 +1,253 @@
+"""One chaos run: real brokers, real workers, load, endings at the plan's points, and the verdict."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connectors.kafka.admin import create_topics
+from connectors.kafka.client import connect
+from connectors.kafka.server import KafkaServer
+from connectors.kafka.topics import expected_topics
+from schemas.connection import KafkaSettings
+from tests.chaos.history import read
+from tests.chaos.judge import Verdict, judge
+from tests.chaos.load import Load, connected
+from tests.chaos.plan import Fault, Plan
+from tests.chaos.watched import Mark, Phase
+from tests.streams.worker import Worker
+
+PARTITIONS = 4
+#: Longest wait for decisions after an ending, and for all pods to have a node at the end.
+_PATIENCE_S = 90.0
+#: Longest wait for a batch to be in flight; then the ending comes anyway.
+_AIM_S = 2.0
+#: A decision that comes so much later than something was made after it.
+_ON_ITS_WAY_S = 0.5
+#: How long a worker stands still: its session of 6 s is over then.
+_STALL_S = 9.0
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Ended:
+    """What an ending met."""
+
+    ending: str
+    phase: Phase
+    """Where the batch was; of the worker that was ended, or of any where a broker was."""
+    silence_s: float = 0.0
+    """Until decisions came from every partition again, its own return included."""
+
+
+@dataclass
+class Outcome:
+    """What a run came to."""
+
+    verdict: Verdict
+    ended: list[Ended] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def in_flight(self) -> int:
+        """How many endings met a batch in flight."""
+        return sum(each.phase is not Phase.IDLE for each in self.ended)
+
+
+class _Member:
+    """A worker and the mark of its batch."""
+
+    def __init__(self, kafka: KafkaSettings, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        file = directory / "mark"
+        self.mark = Mark(file)
+        self.worker = Worker(kafka, directory, ("-m", "tests.chaos.watched", str(file)))
+        self.may_give_up = False
+        """It stood still: when it finds that it has lost what it held, it ends with an error."""
+
+    def start(self) -> None:
+        """Start the worker; what the mark of an earlier one says is over."""
+        self.mark.phase = Phase.IDLE
+        self.worker.start()
+
+    def check(self) -> None:
+        """Fail if it has died; one that gave up is started again, as whoever runs it would."""
+        if self.may_give_up and self.worker.ended:
+            self.may_give_up = False
+            self.start()
+        self.worker.check()
+
+
+async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
+    """Make a run; everything that it leaves is below `directory`."""
+    began_s = time.monotonic()
+    outcome = Outcome(Verdict())
+    with ExitStack() as stack:
+        brokers = plan.scenario.brokers
+        server = stack.enter_context(KafkaServer(directory / "kafka", brokers=brokers))
+        kafka = server.settings.model_copy(
+            update={"partitions": PARTITIONS, "replication_factor": min(brokers, 3)}
+        )
+        create_topics(connect(kafka), expected_topics(kafka))
+        members = [
+            _Member(kafka, directory / f"worker-{number}")
+            for number in range(plan.scenario.workers)
+        ]
+        async with connected(plan, kafka) as load:
+            await load.begin()
+            for member in members:
+                stack.enter_context(member.worker)
+            session = _Session(plan, load, server, members, say)
+            outcome.seconds["starting"] = time.monotonic() - began_s
+            outcome.verdict.say(await session.go())
+            outcome.ended = session.ended
+        outcome.seconds["running"] = time.monotonic() - began_s - outcome.seconds["starting"]
+        history = await read(kafka)
+    found = judge(history)
+    outcome.verdict.problems += found.problems
+    outcome.verdict.figures = found.figures
+    outcome.verdict.fullest_percent = found.fullest_percent
+    outcome.seconds["all"] = time.monotonic() - began_s
+    return outcome
+
+
+class _Session:
+    """The part of a run in which brokers and workers are up."""
+
+    def __init__(
+        self, plan: Plan, load: Load, server: KafkaServer, members: list[_Member], say: Say
+    ) -> None:
+        self._plan, self._load, self._server = plan, load, server
+        self._members, self._say = members, say
+        self.ended: list[Ended] = []
+
+    async def go(self) -> list[str]:
+        """Load, endings, the end of the load, a clean stop; answers with what went wrong."""
+        tasks = [asyncio.create_task(self._load.run()), asyncio.create_task(self._load.listen())]
+        try:
+            await self._decides_everywhere(tasks)
+            for fault in self._plan.faults():
+                await asyncio.sleep(fault.after_s)
+                await self._end(fault, tasks)
+            await self._load.end()
+            await tasks[0]
+            self._say(f"{len(self._load.requested)} pods asked for, {len(self._load.waiting)} wait")
+            return [*await self._settled(tasks), *await asyncio.to_thread(self._stop)]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _end(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> None:
+        """End somebody, wait until decisions come from every partition, and let it come back."""
+        members = self._members if fault.ending == "broker" else [self._members[fault.target]]
+        await self._aim(fault, members)
+        began_s = time.monotonic()
+        match fault.ending:
+            case "broker":
+                self._server.kill_broker(fault.target + 1)
+            case "kill -9" | "kill -9 twice":
+                members[0].worker.kill()
+            case "SIGTERM":
+                members[0].worker.ask_to_stop()
+            case "stall":
+                members[0].worker.stall()
+                members[0].may_give_up = True
+        ended = Ended(fault.ending, max(member.mark.phase for member in members))
+        self.ended.append(ended)
+        ended.silence_s = await self._bring_back(fault, tasks) - began_s
+        self._say(
+            f"{fault.ending} of {fault.target}: batch {ended.phase.name.lower()}, "
+            f"decisions of every partition after {ended.silence_s:.1f} s"
+        )
+
+    async def _bring_back(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> float:
+        """Answers with the time at which all partitions were decided for again."""
+        if fault.ending == "broker":
+            # The others must do without it.
+            back_s = await self._decides_everywhere(tasks)
+            await asyncio.to_thread(self._server.start_broker, fault.target + 1)
+            return back_s
+        member = self._members[fault.target]
+        worker = member.worker
+        if fault.ending == "stall":
+            # The others have its partitions before it goes on as if nothing had been.
+            await asyncio.sleep(_STALL_S)
+            back_s = await self._decides_everywhere(tasks)
+            worker.resume()
+            await asyncio.sleep(fault.away_s)
+            await self._decides_everywhere(tasks)
+            return back_s
+        if fault.ending == "SIGTERM":
+            code = await asyncio.to_thread(worker.wait)
+            assert code == 0, f"ended with code {code} on SIGTERM:\n{worker.log()}"
+        await asyncio.sleep(fault.away_s)
+        member.start()
+        if fault.ending == "kill -9 twice":
+            await asyncio.sleep(fault.again_after_s)
+            worker.kill()
+            phase = member.mark.phase
+            self.ended.append(Ended(fault.ending, phase))
+            self._say(f"killed again after {fault.again_after_s:.1f} s: batch {phase.name.lower()}")
+            member.start()
+        return await self._decides_everywhere(tasks)
+
+    async def _aim(self, fault: Fault, members: list[_Member]) -> None:
+        """Wait until a batch is in flight, and still is a little later; in the end, whether or not."""
+        deadline_s = time.monotonic() + _AIM_S
+        while time.monotonic() < deadline_s:
+            if any(member.mark.phase is not Phase.IDLE for member in members):
+                time.sleep(fault.into_batch_s)
+                if any(member.mark.phase is not Phase.IDLE for member in members):
+                    return
+            await asyncio.sleep(0)
+
+    async def _decides_everywhere(self, tasks: list[asyncio.Task[None]]) -> float:
+        """Wait until a decision has come from every partition that was made from now on; when that was."""
+        since_s = time.monotonic() + _ON_ITS_WAY_S
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while (
+            len(self._load.decided_at_s) < self._plan.partitions
+            or min(self._load.decided_at_s.values()) < since_s
+        ):
+            self._check(tasks)
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"no decisions of some partitions for {_PATIENCE_S:.0f} s")
+            await asyncio.sleep(0.02)
+        return time.monotonic()
+
+    async def _settled(self, tasks: list[asyncio.Task[None]]) -> list[str]:
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while not await self._load.settle():
+            self._check(tasks[1:])
+            if time.monotonic() > deadline_s:
+                waiting = self._load.waiting
+                behind = [] if waiting else await self._load.unapplied()
+                return [
+                    f"after {_PATIENCE_S:.0f} s {len(waiting)} pods have no node: {waiting[:5]}; "
+                    f"not applied: {behind}"
+                ]
+            await asyncio.sleep(0.1)
+        return []
+
+    def _stop(self) -> list[str]:
+        """Stop all workers at once, cleanly."""
+        for member in self._members:
+            member.check()
+            member.worker.ask_to_stop()
+        codes = [member.worker.wait() for member in self._members]
+        return [
+            f"worker {number} ended with code {code} on SIGTERM"
+            for number, code in enumerate(codes)
+            if code != 0
+        ]
+
+    def _check(self, tasks: list[asyncio.Task[None]]) -> None:
+        for member in self._members:
+            member.check()
+        for task in tasks:
+            if task.done():
+                task.result()

@@ -1,0 +1,30 @@
+"""One short chaos run; `make chaos` makes longer ones, with all scenarios."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.plan import SCENARIOS, Plan
+from tests.chaos.run import PARTITIONS, run
+from tests.conftest import skipped_where_unavailable
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+async def test_two_workers_that_are_killed_and_stopped_decide_everything_once(
+    tmp_path: Path,
+) -> None:
+    scenario = next(each for each in SCENARIOS if each.name == "two-workers")
+    short = replace(scenario, endings=("kill -9", "SIGTERM"))
+    with skipped_where_unavailable():
+        outcome = await run(Plan(1, short, PARTITIONS), tmp_path, print)
+    assert outcome.verdict.problems == []
+    assert outcome.in_flight >= 1, "no batch was in flight: nothing was shown"
+    figures = outcome.verdict.figures
+    assert figures["pods"] > 100
+    assert figures["placed"] >= figures["pods"]
+    assert figures["dead letters"] > 0
+    assert outcome.verdict.fullest_percent > 90, (
+        "nodes were never full: no room could be taken twice"
+    )

@@ -1,0 +1,192 @@
+"""The judge of chaos runs finds what it is there to find, in a history made by the stage itself."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from schemas.codec import encode
+from schemas.nodes import NodeState
+from schemas.partitions import partition_for
+from schemas.pods import Container, Pod
+from schemas.requests import SchedulingRequest
+from schemas.rows import JournalPositionRow
+from schemas.topics import CLUSTER_INPUTS
+from streams import journal
+from streams.cluster.stage import ClusterStage
+from streams.records import InputRecord
+from streams.shell.durability import PLACES
+from streams.shell.ticker import tick
+from tests.chaos.history import History, changelog
+from tests.chaos.judge import judge
+from tests.chaos.plan import SCENARIOS, Plan
+
+_PARTITIONS = 4
+_AT = partition_for(b"c", _PARTITIONS)
+_DECISIONS = "placement-decisions"
+_NOW_MS = 1_800_000_000_000
+
+
+def _whole() -> History:
+    """Four pods for two nodes, in batches of two records, as an undisturbed worker leaves them."""
+    history = History(_PARTITIONS)
+    stage = ClusterStage(_AT, _PARTITIONS)
+    _add(history, journal.TOPIC, journal.opening(_AT))
+    place = journal.Place(0, -1, 0)
+    inputs = _inputs()
+    for record in inputs:
+        history.topics.setdefault((record.topic, _AT), []).append(record)
+    for first in range(0, len(inputs), 2):
+        records = inputs[first : first + 2]
+        result = stage.apply(records)
+        for value in journal.batch(_AT, place, records, result):
+            offset = _add(history, journal.TOPIC, value)
+        place = journal.Place(0, place.sequence + 1, offset)
+        for output in (*result.outputs, *result.dead_letters):
+            _add(history, output.topic, output.value, output.key.encode())
+        for row in result.rows:
+            _add(history, changelog(row.table), row.value, row.key.encode())
+    position = JournalPositionRow(
+        partition=_AT, epoch=0, sequence=place.sequence, offset=place.offset
+    )
+    _add(history, changelog(PLACES), encode(position), str(_AT).encode())
+    return history
+
+
+def _inputs() -> list[InputRecord]:
+    messages = [("clock", tick(_AT, _NOW_MS).value)]
+    for number in range(2):
+        node = NodeState(
+            cluster="c",
+            node=f"n{number}",
+            event="added",
+            allocatable={"cpu": "4", "memory": "8Gi", "pods": "10"},
+        )
+        messages.append(("node-state", encode(node)))
+    for number in range(4):
+        pod = Pod(
+            namespace="default",
+            name=f"p{number}",
+            uid=f"u{number}",
+            containers=(Container(requests={"cpu": "1", "memory": "1Gi"}),),
+        )
+        request = SchedulingRequest(cluster="c", requested_at_ms=_NOW_MS, pod=pod)
+        messages.append(("scheduling-requests", encode(request)))
+    messages.append(("policies", b"not json"))
+    offsets = dict.fromkeys(CLUSTER_INPUTS, -1)
+    records = []
+    for topic, value in messages:
+        offsets[topic] += 1
+        records.append(InputRecord(topic, _AT, offsets[topic], b"c", value, _NOW_MS))
+    return records
+
+
+def _add(history: History, topic: str, value: bytes | None, key: bytes = b"") -> int:
+    records = history.topics.setdefault((topic, _AT), [])
+    records.append(InputRecord(topic, _AT, len(records), key, value, 0))
+    return len(records) - 1
+
+
+def _alter(history: History, topic: str, number: int, old: bytes, new: bytes) -> None:
+    records = history.topics[topic, _AT]
+    value = records[number].value or b""
+    assert old in value
+    records[number] = replace(records[number], value=value.replace(old, new))
+
+
+def test_a_history_without_faults_is_found_right() -> None:
+    verdict = judge(_whole())
+    assert verdict.problems == []
+    assert verdict.figures["placed"] == verdict.figures["pods"] == 4
+    assert verdict.figures["dead letters"] == 1
+    assert verdict.fullest_percent == 50
+
+
+def test_a_decision_that_is_published_twice_is_no_fault() -> None:
+    history = _whole()
+    again = history.of(_DECISIONS, _AT)[1]
+    _add(history, _DECISIONS, again.value, again.key or b"")
+    verdict = judge(history)
+    assert verdict.problems == []
+    assert verdict.figures["published again"] == 1
+
+
+def _change_an_input(history: History) -> None:
+    _alter(history, "scheduling-requests", 2, b'"cpu":"1"', b'"cpu":"2"')
+
+
+def _change_a_published_decision(history: History) -> None:
+    _alter(history, _DECISIONS, 1, b'"attempt":0', b'"attempt":9')
+
+
+def _change_a_row(history: History) -> None:
+    _alter(history, changelog("nodes"), 0, b'"4"', b'"5"')
+
+
+def _lose_a_decision(history: History) -> None:
+    del history.topics[_DECISIONS, _AT][2]
+
+
+def _swap_two_decisions(history: History) -> None:
+    history.topics[_DECISIONS, _AT][:2] = reversed(history.topics[_DECISIONS, _AT][:2])
+
+
+def _lose_a_dead_letter(history: History) -> None:
+    history.topics["dead-letters", _AT].clear()
+
+
+def _forget_the_last_batch(history: History) -> None:
+    history.topics[journal.TOPIC, _AT].pop()
+
+
+def _apply_a_record_twice(history: History) -> None:
+    last = len(history.topics[journal.TOPIC, _AT]) - 1
+    old, new = b'{"topic":"policies","first_offset":0,"last_offset":0}', b'{"topic":"scheduling-requests","first_offset":2,"last_offset":2}'  # fmt: skip
+    _alter(history, journal.TOPIC, last, old, new)
+
+
+def _never_apply_a_record(history: History) -> None:
+    late = replace(history.of("node-state", _AT)[-1], offset=2)
+    history.topics["node-state", _AT].append(late)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (_change_an_input, "differ"),
+        (_change_a_published_decision, "not in the journal"),
+        (_change_a_row, "table nodes"),
+        (_lose_a_decision, "not published"),
+        (_swap_two_decisions, "order"),
+        (_lose_a_dead_letter, "dead-letters"),
+        (_forget_the_last_batch, "not applied"),
+        (_apply_a_record_twice, "was applied before"),
+        (_never_apply_a_record, "not applied"),
+    ],
+)
+def test_every_fault_is_told(fault: Callable[[History], None], told: str) -> None:
+    history = _whole()
+    fault(history)
+    assert any(told in problem for problem in judge(history).problems)
+
+
+def test_a_seed_gives_the_same_load_and_the_same_kills() -> None:
+    for scenario in SCENARIOS:
+        plans = [Plan(seed, scenario, _PARTITIONS) for seed in (7, 7, 8)]
+        one, again, other = ((plan.faults(), _steps(plan)) for plan in plans)
+        assert one == again
+        assert one != other
+        assert sorted(fault.ending for fault in one[0]) == sorted(scenario.endings)
+
+
+def test_policies_of_the_load_can_be_read() -> None:
+    from schemas.policy import read_policy
+
+    plan = Plan(1, SCENARIOS[0], _PARTITIONS)
+    for cluster in plan.clusters:
+        assert read_policy(plan.policy(cluster)).max_backoff_seconds == 2
+
+
+def _steps(plan: Plan) -> list[object]:
+    steps = plan.steps()
+    return [next(steps) for _ in range(200)]

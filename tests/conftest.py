@@ -1,0 +1,141 @@
+"""Brokers for tests.
+
+`broker` runs a test twice: on the embedded broker and on a real Kafka, each with all topics and nothing
+in them. `kafka` is the real server itself, one for the whole run. Where Java or Maven is missing the real
+half is skipped and says so; with LOADSTREAM_REQUIRE_ALL=1, as in CI, it fails instead.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from connectors.kafka.admin import create_topics, find_topics
+from connectors.kafka.client import Connection, connect
+from connectors.kafka.distribution import KafkaUnavailable
+from connectors.kafka.embedded import EmbeddedBroker
+from connectors.kafka.server import KafkaServer
+from connectors.kafka.topics import expected_topics
+from schemas.connection import ENV_PREFIX, KafkaSettings
+
+# No deadlines: machines are slow and shared, and nothing here is about time. `ci` draws the same examples
+# in every run; HYPOTHESIS_PROFILE names the profile.
+settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@dataclass(frozen=True)
+class RunningBroker:
+    """A broker that a test may fill."""
+
+    kind: Literal["embedded", "kafka"]
+    settings: KafkaSettings
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses as `host:port,host:port`."""
+        return self.settings.bootstrap_servers
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of whoever runs the tests must not reach them."""
+    for name in list(os.environ):
+        if name.upper().startswith(ENV_PREFIX):
+            monkeypatch.delenv(name)
+
+
+@contextmanager
+def skipped_where_unavailable() -> Iterator[None]:
+    """Skip the test where this machine cannot run a real Kafka, unless everything is required."""
+    try:
+        yield
+    except KafkaUnavailable as error:
+        if os.environ.get("LOADSTREAM_REQUIRE_ALL") == "1":
+            raise
+        pytest.skip(f"no real Kafka: {error}")
+
+
+@contextmanager
+def running(server: KafkaServer) -> Iterator[KafkaServer]:
+    """The server while it runs; the test is skipped where this machine cannot run one."""
+    with skipped_where_unavailable():
+        server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """A real Kafka of one broker, for the whole run; what tests leave in it is theirs to expect."""
+    with running(KafkaServer(tmp_path_factory.mktemp("kafka"))) as server:
+        yield server
+
+
+@pytest.fixture
+def embedded() -> Iterator[RunningBroker]:
+    """An embedded broker of its own for this test."""
+    with EmbeddedBroker() as server:
+        yield RunningBroker("embedded", server.settings)
+
+
+@pytest.fixture
+def clean_kafka(kafka: KafkaServer) -> RunningBroker:
+    """The real Kafka with all topics, empty."""
+    connection = connect(kafka.settings)
+    clear(connection)
+    create_topics(connection, expected_topics(kafka.settings))
+    return RunningBroker("kafka", kafka.settings)
+
+
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+def broker(request: pytest.FixtureRequest) -> RunningBroker:
+    """The test runs on the embedded broker and on a real Kafka."""
+    name = "embedded" if request.param == "embedded" else "clean_kafka"
+    return request.getfixturevalue(name)  # type: ignore[no-any-return]  # pytest cannot know
+
+
+def clear(connection: Connection, timeout_s: float = 30.0) -> None:
+    """Delete all topics but Kafka's own, and with them the positions of consumer groups."""
+    deadline = time.monotonic() + timeout_s
+    while names := [
+        name for name in connection.admin.list_topics(timeout=timeout_s).topics if name[:2] != "__"
+    ]:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"topics are still there after {timeout_s} s: {names}")
+        for answer in connection.admin.delete_topics(names).values():
+            answer.exception()  # one that is being deleted already is no error
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache directory of its own: no local broker is announced in it."""
+    monkeypatch.setenv("LOADSTREAM_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def delete_topic(connection: Connection, name: str) -> None:
+    """Delete a topic and wait until it is gone: brokers tell of it before all of them know of it."""
+    for answer in connection.admin.delete_topics([name]).values():
+        answer.result()
+    assert eventually(lambda: not find_topics(connection, [name]))
+
+
+def eventually(holds: Callable[[], bool], timeout_s: float = 60.0) -> bool:
+    """Whether something becomes true that takes its time elsewhere."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

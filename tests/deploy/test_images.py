@@ -1,0 +1,129 @@
+"""The image and the composition, as far as they can be judged without an engine that runs them."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from connectors.cli import app
+from schemas.connection import KafkaSettings
+from streams.settings import LogSettings, WorkerSettings
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+def _instructions() -> list[tuple[str, str]]:
+    """Instructions of the Dockerfile and their arguments, continued lines joined."""
+    text = (ROOT / "deploy/Dockerfile").read_text()
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
+    return [
+        (words[0], words[1])
+        for line in joined.splitlines()
+        if len(words := line.strip().split(maxsplit=1)) == 2
+    ]
+
+
+def _arguments(instruction: str) -> list[str]:
+    return [arguments for name, arguments in _instructions() if name == instruction]
+
+
+def _known_variables() -> set[str]:
+    groups = (KafkaSettings, WorkerSettings, LogSettings)
+    return {
+        f"{group.model_config.get('env_prefix')}{field.upper()}"
+        for group in groups
+        for field in group.model_fields
+    }
+
+
+def test_the_image_is_built_in_two_stages_from_a_pinned_base() -> None:
+    bases = _arguments("FROM")
+    assert len(bases) == 2
+    for base in bases:
+        assert re.match(r"python:3\.11\.\d+-slim-\w+( AS build)?$", base)
+
+
+def test_the_image_fetches_nothing_by_itself_and_runs_as_nobody_special() -> None:
+    assert _arguments("ADD") == []
+    names = [name for name, _ in _instructions()]
+    assert _arguments("USER") == ["10001:10001"]
+    assert names.index("USER") < names.index("ENTRYPOINT")
+    after = _instructions()[names.index("USER") :]
+    assert not [name for name, _ in after if name in ("RUN", "COPY")]
+
+
+def test_everything_that_is_copied_is_in_the_build_context() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "*" in ignored
+    for arguments in _arguments("COPY"):
+        *sources, _ = shlex.split(arguments)
+        if sources[0].startswith("--from="):
+            continue
+        for source in sources:
+            assert f"!{source}" in ignored
+            assert (ROOT / source).exists()
+
+
+def test_the_image_has_a_health_check_on_the_port_that_it_opens() -> None:
+    (health,) = _arguments("HEALTHCHECK")
+    (port,) = _arguments("EXPOSE")
+    assert f"127.0.0.1:{port}/healthz" in health
+    assert f"LOADSTREAM_WORKER_METRICS_PORT={port}" in " ".join(_arguments("ENV"))
+
+
+def test_settings_of_the_image_and_the_services_exist() -> None:
+    named = set(re.findall(r"\b(LOADSTREAM_\w+)=", " ".join(_arguments("ENV"))))
+    for service in SERVICES.values():
+        named |= {name for name in service.get("environment", {}) if "LOADSTREAM" in name}
+    assert named
+    assert named <= _known_variables()
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_a_pinned_image_and_files_that_are_there(name: str) -> None:
+    service = SERVICES[name]
+    assert re.search(r":(v?\d+\.\d+\.\d+|local)$", service["image"])
+    for volume in service.get("volumes", []):
+        source = volume.split(":")[0]
+        if source.startswith("."):
+            assert (ROOT / source).exists()
+            assert volume.endswith(":ro")
+        else:
+            assert source in COMPOSE["volumes"]
+    for port in service.get("ports", []):
+        assert port.startswith("127.0.0.1:"), "nothing is open to other machines"
+    for needed in service.get("depends_on", []):
+        assert needed in SERVICES
+
+
+@pytest.mark.parametrize("name", [n for n, s in SERVICES.items() if "build" in s])
+def test_a_service_of_ours_runs_a_command_that_there_is_and_without_privileges(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    command = service["command"]
+    assert command[0] in get_command(app).commands  # type: ignore[attr-defined]  # it is a group
+    known = CliRunner().invoke(app, [*[w for w in command if w.isalpha()], "--help"], color=False)
+    assert known.exit_code == 0
+    # A terminal as narrow as the help was printed for may break an option's name.
+    for option in (word for word in command if word.startswith("--")):
+        assert option in re.sub(r"\s", "", known.output)
+
+
+def test_workers_are_scraped_under_their_name_and_on_their_port() -> None:
+    scrape = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+    (job,) = scrape["scrape_configs"]
+    (lookup,) = job["dns_sd_configs"]
+    assert lookup["names"] == ["worker"]
+    assert str(lookup["port"]) in _arguments("EXPOSE")
+    assert "ports" not in SERVICES["worker"], "a fixed port would keep it from being scaled"
+    for file in scrape["rule_files"]:
+        assert (ROOT / "deploy/prometheus" / file).exists()

@@ -1,0 +1,156 @@
+"""Dashboard and alerts speak of metrics that a worker has, and the documents of all of them."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streams.observation import ClusterFigures, Counts, Figures
+from streams.records import OutputRecord, RowChange, StageResult
+from streams.settings import LogSettings, WorkerSettings
+from streams.shell.gauges import Gauges, Look
+from streams.shell.telemetry import Telemetry
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+_METRIC = re.compile(r"\b((?:loadstream|process)_[a-z_]+)\b(?:\{([^}]*)\})?")
+_GROUPED = re.compile(r"\bby \(([^)]*)\)")
+_LEGEND = re.compile(r"\{\{(\w+)\}\}")
+#: Labels that Prometheus itself adds.
+_OF_PROMETHEUS = {"instance", "job"}
+
+
+def _exposed() -> dict[str, set[str]]:
+    """Names of series of a worker that has done everything once, with their labels."""
+    telemetry, gauges = Telemetry(), Gauges()
+    telemetry.registry.register(gauges)
+    telemetry.begin("cluster", ["scheduling-requests"])
+    telemetry.result(
+        "cluster",
+        StageResult((OutputRecord("t", "k", b""),), (RowChange("nodes", "0/c/n", None),)),
+    )
+    counts = Counts()
+    counts.results["applied"] += 1
+    counts.decided["placed", "none"] += 1
+    telemetry.counts("cluster", counts)
+    telemetry.recovered("cluster", 1, 1, 1.0)
+    gauges.show(
+        Look(
+            lags={("cluster", "clock", 0): 1},
+            figures={("cluster", 0): Figures(1, 1, (ClusterFigures("c", 1, 1, 1, 1, 1),))},
+            written_bytes={("cluster", "journal"): 1},
+        )
+    )
+    found: dict[str, set[str]] = {}
+    for family in telemetry.registry.collect():
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return {name: labels for name, labels in found.items() if not name.endswith("_created")}
+
+
+EXPOSED = _exposed()
+DASHBOARD = json.loads((DEPLOY / "grafana/dashboards/loadstream.json").read_text())
+RULES = [
+    rule
+    for group in yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
+]
+
+
+def _panels() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Panels with each of their queries."""
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", []):
+            yield panel, target
+
+
+EXPRESSIONS = [rule["expr"] for rule in RULES] + [target["expr"] for _, target in _panels()]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_a_query_uses_metrics_and_labels_that_there_are(expression: str) -> None:
+    used = list(_METRIC.finditer(expression))
+    assert used or "up{" in expression
+    known = set(_OF_PROMETHEUS)
+    for match in used:
+        assert match[1] in EXPOSED, f"{match[1]} is no metric of a worker"
+        labels = EXPOSED[match[1]] | _OF_PROMETHEUS
+        matchers = re.findall(r"(\w+)\s*[=!]~?=?", match[2] or "")
+        assert set(matchers) <= labels
+        known |= labels
+    for grouped in _GROUPED.findall(expression):
+        assert {label.strip() for label in grouped.split(",")} <= known
+    assert expression.count("(") == expression.count(")")
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_counters_are_only_used_as_rates(expression: str) -> None:
+    for match in re.finditer(r"\b(loadstream_[a-z_]+_(?:total|bucket|sum|count))\b", expression):
+        before = expression[: match.start()]
+        assert re.search(r"(rate|increase)\($", before), match[1]
+
+
+def test_legends_name_labels_that_the_query_keeps() -> None:
+    for panel, target in _panels():
+        grouped = _GROUPED.findall(target["expr"])
+        if grouped and (wanted := set(_LEGEND.findall(target["legendFormat"]))):
+            kept = set.union(*({label.strip() for label in each.split(",")} for each in grouped))
+            assert wanted <= kept, panel["title"]
+
+
+def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
+    taken: dict[tuple[int, int], str] = {}
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert taken.setdefault((x, y), panel["title"]) == panel["title"]
+    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_panels_ask_the_data_source_that_is_provisioned() -> None:
+    path = DEPLOY / "grafana/provisioning/datasources/prometheus.yml"
+    (source,) = yaml.safe_load(path.read_text())["datasources"]
+    for panel, target in _panels():
+        assert panel["datasource"]["uid"] == target["datasource"]["uid"] == source["uid"]
+
+
+def test_each_alert_has_a_severity_a_sentence_and_a_paragraph_in_the_runbook() -> None:
+    runbook = (DEPLOY / "README.md").read_text()
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert rule["annotations"]["summary"].endswith(".")
+        assert f"### {rule['alert']}\n" in runbook, rule["alert"]
+        labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        grouped = _GROUPED.findall(rule["expr"])
+        if labels and grouped:
+            assert labels <= {label.strip() for each in grouped for label in each.split(",")}
+    told = re.findall(r"^### (Loadstream\w+)$", runbook, re.MULTILINE)
+    assert sorted(told) == sorted(rule["alert"] for rule in RULES)
+
+
+def test_every_metric_of_ours_is_documented_and_no_other() -> None:
+    told = set(re.findall(r"`(loadstream_[a-z_]+)`", (ROOT / "docs/operations.md").read_text()))
+    ours = {
+        re.sub(r"_(bucket|sum|count)$", "", name)
+        for name in EXPOSED
+        if name.startswith("loadstream_")
+    }
+    assert told == ours
+
+
+def test_every_setting_of_a_worker_is_documented_and_no_other() -> None:
+    text = (ROOT / "docs/operations.md").read_text()
+    told = set(re.findall(r"^\| `(LOADSTREAM_(?:WORKER|LOG)_\w+)`", text, re.MULTILINE))
+    assert told == {
+        f"{group.model_config.get('env_prefix')}{field.upper()}"
+        for group in (WorkerSettings, LogSettings)
+        for field in group.model_fields
+    }

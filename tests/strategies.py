@@ -1,0 +1,161 @@
+"""Hypothesis strategies for messages, made from what is published about them.
+
+A payload is drawn from the JSON Schema of its message, so a strategy never lags behind a class, and a
+payload that is drawn here and refused by the code is a fault of one of the two.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+from pydantic import BaseModel
+
+from schemas import contract
+from schemas.topics import TABLES, TOPICS
+
+M = TypeVar("M", bound=BaseModel)
+
+#: Longest text, list and map that is drawn; the published bounds hold as well.
+_TEXT_MAX = 12
+_ITEMS_MAX = 2
+
+Json = Any
+
+
+#: Every class that a topic carries or a table holds.
+MESSAGE_CLASSES: tuple[type[BaseModel], ...] = tuple(
+    dict.fromkeys(
+        [cls for topic in TOPICS for cls in topic.classes] + [table.row for table in TABLES]
+    )
+)
+
+
+def messages(message_class: type[M]) -> SearchStrategy[M]:
+    """Messages, rows or parts of one class."""
+    adapter = contract.adapter(message_class)
+    return payloads(message_class).map(lambda payload: adapter.validate_json(_json(payload)))
+
+
+def payloads(message: Any) -> SearchStrategy[Json]:
+    """JSON values that the published schema of a message class, or of a union, allows."""
+    root = contract.json_schema(message)
+    return _drawn(root, root)
+
+
+def json_values() -> SearchStrategy[Json]:
+    """Any JSON value, with the numbers that JSON readers differ on among them."""
+    leaves = st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.sampled_from([-1, 2**63, 2**64, 10**30, 1760000000000]),
+        st.floats(),
+        st.text(max_size=_TEXT_MAX),
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        ),
+        max_leaves=8,
+    )
+
+
+def mutated(payload: Any) -> SearchStrategy[Any]:
+    """The payload with one value anywhere in it replaced, removed, or named otherwise."""
+
+    @st.composite
+    def mutation(draw: DrawFn) -> Any:
+        places = list(places_in(payload))
+        if not places:
+            return draw(json_values())
+        copy = json.loads(json.dumps(payload))
+        *above, last = draw(st.sampled_from(places))
+        target = copy
+        for step in above:
+            target = target[step]
+        how = draw(st.sampled_from(["replace", "remove", "rename", "repeat"]))
+        old = target.pop(last)
+        if isinstance(target, list):
+            target[last:last] = {
+                "replace": [draw(json_values())],
+                "repeat": [old] * draw(st.sampled_from([2, 300, 3000])),
+            }.get(how, [])
+        elif how != "remove":
+            name = draw(st.text(max_size=8)) if how == "rename" else last
+            target[name] = draw(json_values()) if how == "replace" else old
+        return copy
+
+    return mutation()
+
+
+def places_in(value: Any) -> Iterator[tuple[Any, ...]]:
+    """Paths to every value inside a JSON value."""
+    if not isinstance(value, dict | list):
+        return
+    for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (step,)
+        yield from ((step, *below) for below in places_in(inner))
+
+
+def _drawn(schema: Json, root: Json) -> SearchStrategy[Json]:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return st.deferred(lambda: _drawn(root["$defs"][name], root))
+    for union in ("anyOf", "oneOf"):
+        if union in schema:
+            return st.one_of([_drawn(member, root) for member in schema[union]])
+    if "const" in schema:
+        return st.just(schema["const"])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    match schema["type"]:
+        case "null":
+            return st.none()
+        case "boolean":
+            return st.booleans()
+        case "integer":
+            return st.integers(schema.get("minimum"), schema.get("maximum"))
+        case "string":
+            return _text(schema)
+        case "array":
+            return _array(schema, root)
+        case "object":
+            return _map(schema, root) if "propertyNames" in schema else _fields(schema, root)
+    raise AssertionError(f"no strategy for {schema}")
+
+
+def _text(schema: Json) -> SearchStrategy[str]:
+    least, most = schema.get("minLength", 0), schema.get("maxLength", _TEXT_MAX)
+    if "pattern" in schema:
+        matching = st.from_regex(schema["pattern"], fullmatch=True)
+        return matching.filter(lambda text: least <= len(text) <= most)
+    return st.text(min_size=least, max_size=min(most, max(least, _TEXT_MAX)))
+
+
+def _array(schema: Json, root: Json) -> SearchStrategy[list[Json]]:
+    if "prefixItems" in schema:
+        return st.tuples(*(_drawn(item, root) for item in schema["prefixItems"])).map(list)
+    most = min(schema.get("maxItems", _ITEMS_MAX), _ITEMS_MAX)
+    return st.lists(_drawn(schema["items"], root), max_size=most)
+
+
+def _map(schema: Json, root: Json) -> SearchStrategy[dict[str, Json]]:
+    names = {"type": "string"} | schema["propertyNames"]
+    values = _drawn(schema["additionalProperties"], root)
+    return st.dictionaries(_drawn(names, root), values, max_size=_ITEMS_MAX)
+
+
+def _fields(schema: Json, root: Json) -> SearchStrategy[dict[str, Json]]:
+    fields = {name: _drawn(field, root) for name, field in schema["properties"].items()}
+    required = set(schema.get("required", ()))
+    return st.fixed_dictionaries(
+        {name: field for name, field in fields.items() if name in required},
+        optional={name: field for name, field in fields.items() if name not in required},
+    )
+
+
+def _json(payload: Json) -> bytes:
+    return json.dumps(payload).encode()
