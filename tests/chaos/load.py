@@ -65,8 +65,10 @@ class Load:
             await self._metrics(cluster)
 
     async def run(self) -> None:
-        """Send the plan's steps until `end`."""
+        """Send the plan's steps until told to stop; the step at hand is sent whole."""
         for number, step in enumerate(self._plan.steps()):
+            if self._ending:
+                return
             due_s = time.monotonic() + STEP_S
             await self._step(number, step)
             await self._finish_pods()
@@ -90,9 +92,12 @@ class Load:
                         self.decided_at_s[place.partition] = time.monotonic()
                         await self._answer(record.value)
 
-    async def end(self) -> None:
-        """No more requests; nothing stands in the way of those that wait."""
+    def stop(self) -> None:
+        """No more steps: `run` ends."""
         self._ending = True
+
+    async def clear(self) -> None:
+        """Once `run` has ended, whose last step may pause or cordon: nothing stands in the way of who waits."""
         for cluster in self._plan.clusters:
             await self._policy(cluster, paused=False)
             await self._metrics(cluster)

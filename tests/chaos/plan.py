@@ -4,7 +4,7 @@ A plan is endless and pure: step n of a seed is always the same, however long th
 what becomes of a pod's binding. Only times are the run's own.
 """
 
-import zlib
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -191,7 +191,9 @@ class Plan:
 
     def _drawn(self, what: str) -> float:
         """A number from 0 to 1 that depends on nothing but the seed and what it is for."""
-        return zlib.crc32(f"{self.seed}/{what}".encode()) / 2**32
+        # Not a checksum: those of neighbouring attempts differ too little for fates to be independent.
+        digest = hashlib.blake2b(f"{self.seed}/{what}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest) / 2**64
 
     def _some_cluster(self, random: np.random.Generator) -> str:
         return self.clusters[int(random.integers(len(self.clusters)))]

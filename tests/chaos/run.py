@@ -132,8 +132,9 @@ class _Session:
             for fault in self._plan.faults():
                 await asyncio.sleep(fault.after_s)
                 await self._end(fault, tasks)
-            await self._load.end()
+            self._load.stop()
             await tasks[0]
+            await self._load.clear()
             self._say(f"{len(self._load.requested)} pods asked for, {len(self._load.waiting)} wait")
             return [*await self._settled(tasks), *await asyncio.to_thread(self._stop)]
         finally:
