@@ -14,6 +14,14 @@ from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.journal import JournalRecord
 from schemas.metrics import NodeMetric
+from schemas.moves import (
+    CoolingNodeRow,
+    FollowedEvictionRow,
+    MoveOutcome,
+    PoolVerdictsRow,
+    RecentMovesRow,
+    UnmovablePodsRow,
+)
 from schemas.nodes import NodeStateRecord
 from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
@@ -82,10 +90,14 @@ TOPICS: tuple[Topic, ...] = (
     Topic("placement-decisions", PlacementDecision, "cluster", "A node for a pod, or why there is none.", "none", "cluster"),
     Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
     Topic("command-outcomes", CommandOutcome, "cluster", "What came of a binding or an eviction.", "cluster"),
+    Topic("move-outcomes", MoveOutcome, "cluster", "What became of evictions: did they help?", "none", "cluster"),
     Topic("dead-letters", DeadLetter, "source topic", "Records that could not be read or were refused.", "none", "every stage"),
 )  # fmt: skip
 
 TOPIC_BY_NAME: dict[str, Topic] = {topic.name: topic for topic in TOPICS}
+
+#: The topic that carries a class of messages.
+TOPIC_OF: dict[type[Message], str] = {cls: topic.name for topic in TOPICS for cls in topic.classes}
 
 #: Topics whose partition n together make up the state of partition n's clusters.
 CLUSTER_INPUTS: tuple[str, ...] = tuple(t.name for t in TOPICS if t.stage == "cluster")
@@ -110,6 +122,11 @@ TABLES: tuple[Table, ...] = (
     Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),
     Table("hotspot_counters", HotspotCounterRow, "How long nodes have been abnormal."),
     Table("migrations", MigrationRow, "Pods on their way from node to node."),
+    Table("recent_moves", RecentMovesRow, "Moves of an owner's pods; whether it is frozen."),
+    Table("cooling_nodes", CoolingNodeRow, "Nodes that moves left, and when they were hot last."),
+    Table("unmovable_pods", UnmovablePodsRow, "Pods that no target could take, per node."),
+    Table("followed_evictions", FollowedEvictionRow, "Evictions whose effect is watched."),
+    Table("pool_verdicts", PoolVerdictsRow, "Whether the moves of a pool help."),
 )
 
 

@@ -1,7 +1,7 @@
 """One partition of the cluster stage: a pure fold over input records.
 
     records (node-state, pod-lifecycle, scheduling-requests, policies, node-metrics, clock,
-             command-outcomes) ──▶ decisions, changed table rows, dead letters
+             command-outcomes) ──▶ decisions and commands, changed table rows, dead letters
 
 Records are applied one after the other, in the order given; batches only bound how much is made durable
 at once and change nothing in what is decided. A record that is read twice is skipped by its offset. A
@@ -11,6 +11,7 @@ record that cannot be read or applied becomes a dead letter; nothing in a record
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from schemas.clock import ClockTick
@@ -18,36 +19,23 @@ from schemas.codec import decode, encode
 from schemas.decisions import PlacementDecision
 from schemas.partitions import mislabelled, misplaced
 from schemas.refusals import Refusal
-from schemas.rows import (
-    ClusterRow,
-    NodeRow,
-    PartitionRow,
-    PendingRequestRow,
-    ReservedPodsRow,
-)
+from schemas.rows import PartitionRow
+from schemas.topics import TOPIC_OF
 from streams.cluster.figures import figures_of, reason_class
-from streams.cluster.state import ClusterState, Position
-from streams.cluster.tables import changed_rows, restore
+from streams.cluster.state import Answer, ClusterState, Output, Position
+from streams.cluster.tables import ROWS, changed_rows, restore
 from streams.deadletters import buried
 from streams.observation import Counts, Figures
 from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 
 logger = logging.getLogger(__name__)
 
-DECISIONS_TOPIC = "placement-decisions"
-
 #: Most clusters in one partition.
 CLUSTERS_MAX = 1_000
 
-_ROWS = {
-    "clusters": ClusterRow,
-    "nodes": NodeRow,
-    "reserved_pods": ReservedPodsRow,
-    "pending_requests": PendingRequestRow,
-}
 #: All tables, in the order in which their rows are written: positions come last, so that a crash in
 #: between repeats records and never skips them.
-TABLES = (*_ROWS, "partitions")
+TABLES = (*ROWS, "partitions")
 
 
 class ClusterStage:
@@ -73,20 +61,21 @@ class ClusterStage:
                 self.counts.results["repeated"] += 1
                 continue
             self.positions[record.topic] = record.offset
-            decisions, refusal = self._apply(record)
+            answered, refusal = self._apply(record)
             if refusal is None:
                 self.counts.results["applied"] += 1
             else:
                 self.counts.results["refused"] += 1
                 self.counts.refused[record.topic, refusal.category] += 1
                 dead.extend(buried(record, refusal))
-            for decision in decisions:
-                self._count(decision)
-                outputs.append(_output(decision))
+            for message in answered:
+                if isinstance(message, PlacementDecision):
+                    self._count(message)
+                outputs.append(self._output(message))
         return StageResult(tuple(outputs), tuple(self._rows()), tuple(dead))
 
-    def _apply(self, record: InputRecord) -> tuple[list[PlacementDecision], Refusal | None]:
-        """Decisions that the record causes, and why it was refused if it was."""
+    def _apply(self, record: InputRecord) -> tuple[Sequence[Output], Refusal | None]:
+        """Messages that the record causes, and why it was refused if it was."""
         message = decode(record.topic, record.value)
         if isinstance(message, Refusal):
             return [], message
@@ -108,9 +97,7 @@ class ClusterStage:
         answer = self._of_cluster(state, message, position)
         return ([], answer) if isinstance(answer, Refusal) else (answer, None)
 
-    def _of_cluster(
-        self, state: ClusterState, message: Any, position: Position
-    ) -> list[PlacementDecision] | Refusal:
+    def _of_cluster(self, state: ClusterState, message: Any, position: Position) -> Answer:
         """Let one cluster apply a message; a defect of ours must not stop the others."""
         self._changed[state.cluster] = None
         try:
@@ -121,9 +108,7 @@ class ClusterStage:
             )
             return Refusal("internal", f"{type(error).__name__}: {error}")
 
-    def _tick(
-        self, tick: ClockTick, position: Position
-    ) -> tuple[list[PlacementDecision], Refusal | None]:
+    def _tick(self, tick: ClockTick, position: Position) -> tuple[Sequence[Output], Refusal | None]:
         """Let every cluster of the partition know what time it is."""
         if tick.partition != self.partition:
             return [], Refusal(
@@ -133,15 +118,23 @@ class ClusterStage:
         if self.now_ms is not None and tick.now_ms < self.now_ms:
             return [], None
         self.now_ms = tick.now_ms
-        decisions: list[PlacementDecision] = []
+        outputs: list[Output] = []
         failure: Refusal | None = None
         for cluster in sorted(self.clusters):
             answer = self._of_cluster(self.clusters[cluster], tick, position)
             if isinstance(answer, Refusal):
                 failure = failure or answer
             else:
-                decisions += answer
-        return decisions, failure
+                outputs += answer
+        return outputs, failure
+
+    def _output(self, message: Output) -> OutputRecord:
+        return OutputRecord(
+            topic=TOPIC_OF[type(message)],
+            key=message.cluster,
+            value=encode(message),
+            timestamp_ms=self.now_ms or 0,
+        )
 
     # --- what there is to see ---------------------------------------------------------------------
 
@@ -200,10 +193,7 @@ class ClusterStage:
             stage.clusters[cluster] = restore(
                 cluster,
                 stage.now_ms,
-                next(_rows_of(cluster, "clusters", parts)),
-                _rows_of(cluster, "nodes", parts),
-                _rows_of(cluster, "reserved_pods", parts),
-                _rows_of(cluster, "pending_requests", parts),
+                partial(_rows_of, cluster, parts),
             )
         return stage
 
@@ -212,10 +202,10 @@ class ClusterStage:
 _Unread = dict[str, list[tuple[str, bytes]]]
 
 
-def _rows_of(cluster: str, table: str, parts: _Unread) -> Iterator[Any]:
+def _rows_of(cluster: str, parts: _Unread, table: str) -> Iterator[Any]:
     """The rows, each read when it is its turn: all of them at once would take twice the memory."""
     for key, value in parts[table]:
-        row = _read(_ROWS[table], table, key, value)
+        row = _read(ROWS[table], table, key, value)
         if row.cluster != cluster:
             raise DamagedTable(
                 table, key, f"is of cluster {row.cluster}, which its key does not say"
@@ -236,12 +226,3 @@ def _read(row: Any, table: str, key: str, value: bytes) -> Any:
         return row.model_validate_json(value)
     except ValueError as error:
         raise DamagedTable(table, key, f"cannot be read: {error}") from error
-
-
-def _output(decision: PlacementDecision) -> OutputRecord:
-    return OutputRecord(
-        topic=DECISIONS_TOPIC,
-        key=decision.cluster,
-        value=encode(decision),
-        timestamp_ms=decision.decided_at_ms,
-    )

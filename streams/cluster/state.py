@@ -4,11 +4,13 @@ The state is a fold: what it is, and what it answers, depends on the records app
 alone. A record that cannot be applied is answered with a `Refusal` and changes nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from schemas.clock import ClockTick
 from schemas.decisions import AsOf, PlacementDecision
+from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
@@ -42,7 +44,9 @@ class Position:
     """Offset applied last of each input topic, this record included."""
 
 
-Answer = list[PlacementDecision] | Refusal
+#: What a cluster says: decisions, commands and the records that go with them.
+Output = PlacementDecision | EvictionCommand
+Answer = Sequence[Output] | Refusal
 
 
 class ClusterState:

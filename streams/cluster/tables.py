@@ -5,7 +5,8 @@ that is put together from its rows goes on exactly as the one that they were mad
 records give the same decisions, byte for byte.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from schemas.base import Message
 from schemas.codec import encode
@@ -23,6 +24,14 @@ from streams.cluster.pending import Waiting
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.state import ClusterState
 from streams.records import RowChange
+
+#: Tables of a cluster and the classes of their rows, in the order in which rows are written.
+ROWS: dict[str, type[Message]] = {
+    "clusters": ClusterRow,
+    "nodes": NodeRow,
+    "reserved_pods": ReservedPodsRow,
+    "pending_requests": PendingRequestRow,
+}
 
 
 def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
@@ -48,29 +57,23 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     yield RowChange("clusters", prefix, encode(_cluster_row(state)))
 
 
-def restore(
-    cluster: str,
-    now_ms: int | None,
-    row: ClusterRow,
-    nodes: Iterable[NodeRow],
-    pods: Iterable[ReservedPodsRow],
-    requests: Iterable[PendingRequestRow],
-) -> ClusterState:
-    """Put a cluster's state together from its rows."""
+def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any]]) -> ClusterState:
+    """Put a cluster's state together; `read` gives the rows that it has in a table."""
     state = ClusterState(cluster)
+    row: ClusterRow = next(read("clusters"))
     state.policy_record = row.policy
     if row.policy is not None:
         state.set_policy(read_policy(row.policy.document, KNOWN))
-    for node_row in nodes:
+    for node_row in read("nodes"):
         _restore_node(state, node_row)
-    for pods_row in pods:
+    for pods_row in read("reserved_pods"):
         _restore_pods(state, pods_row)
     inventory = state.inventory
     inventory.sequence = row.applied
     inventory.lists = dict(row.lists)
     if now_ms is not None:
         state.advance(now_ms)
-    _restore_requests(state, row, requests)
+    _restore_requests(state, row, read("pending_requests"))
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     state.placement.changed_requests.clear()
