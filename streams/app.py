@@ -109,10 +109,12 @@ def _add_cluster(
         telemetry=telemetry,
     )
     if worker.clock == "wall":
-        ticker = Ticker(Publisher(kafka), worker.tick_interval_s)
+        ticker = runner.clock = Ticker(
+            kafka, Publisher(kafka), worker.tick_interval_s, worker.clock_hold_s
+        )
 
         async def clock() -> None:
-            await ticker.run(app, runner.stages)
+            await ticker.run(app, runner)
 
         app.task(clock)
     return runner

@@ -32,6 +32,9 @@ class WorkerSettings(BaseSettings):
     somebody else does, as in a demonstration or a replay whose time runs faster."""
     tick_interval_s: Annotated[float, Field(gt=0, le=60)] = 1.0
     """Seconds between two clock records; reservations and back-offs end at ticks."""
+    clock_hold_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
+    """Longest time that a clock record waits for confirmations which were there before it. Past it time goes
+    on, and reservations may end although their confirmation waits to be read."""
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = 500
     """Most records applied at once; more of them cost less each and delay the first longer."""
     batch_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024

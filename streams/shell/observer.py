@@ -8,11 +8,12 @@ neither the answer nor its absence holds up the work. Nothing in here can stop a
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 from schemas.connection import KafkaSettings
 from streams.records import Stage
+from streams.shell.brokers import Brokers
 from streams.shell.gauges import Gauges, Look
 from streams.shell.health import Health, Watched
 
@@ -21,8 +22,6 @@ logger = logging.getLogger(__name__)
 #: Time between two signs of life, and between two looks, in seconds.
 BEAT_S = 1.0
 LOOK_S = 5.0
-#: How long an answer of the brokers is waited for, in seconds.
-_ANSWER_S = 5.0
 
 
 class Observed(Watched, Protocol):
@@ -48,7 +47,7 @@ class Observer:
     """Watches runners; `run` it for as long as the worker lives."""
 
     def __init__(self, settings: KafkaSettings, gauges: Gauges, health: Health) -> None:
-        self._brokers = _Brokers(settings)
+        self._brokers = Brokers(settings)
         self._gauges = gauges
         self._health = health
         self._runners: list[Observed] = []
@@ -120,54 +119,3 @@ class Observer:
                 broker_up=spans is not None,
             )
         )
-
-
-class _Brokers:
-    """Asks where partitions begin and end, outside of any consumer group."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
-        self._consumer: Any = None
-        self._silent = False
-
-    async def spans(
-        self, places: set[tuple[str, int]]
-    ) -> dict[tuple[str, int], tuple[int, int]] | None:
-        """First offset and end of each partition; none: no broker has answered in time."""
-        try:
-            spans = await asyncio.wait_for(self._spans(sorted(places)), _ANSWER_S)
-        except Exception as error:
-            if not self._silent:
-                why = str(error) or type(error).__name__
-                logger.warning("the brokers do not answer: %s", why)
-            self._silent = True
-            await self.leave()
-            return None
-        if self._silent:
-            logger.warning("the brokers answer again")
-        self._silent = False
-        return spans
-
-    async def leave(self) -> None:
-        """Disconnect; the next question connects anew."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await consumer.stop()
-
-    async def _spans(
-        self, places: Sequence[tuple[str, int]]
-    ) -> dict[tuple[str, int], tuple[int, int]]:
-        from aiokafka import AIOKafkaConsumer, TopicPartition
-
-        if self._consumer is None:
-            self._consumer = AIOKafkaConsumer(
-                enable_auto_commit=False, **self._settings.aiokafka_options()
-            )
-            await self._consumer.start()
-        if not places:
-            await self._consumer.topics()  # a worker without partitions still needs its brokers
-            return {}
-        partitions = [TopicPartition(topic, number) for topic, number in places]
-        first = await self._consumer.beginning_offsets(partitions)
-        ends = await self._consumer.end_offsets(partitions)
-        return {(tp.topic, tp.partition): (first[tp], ends[tp]) for tp in partitions}

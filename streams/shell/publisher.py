@@ -61,12 +61,16 @@ class Publisher:
         if producer is not None:
             await producer.stop()
 
-    async def publish(self, records: Iterable[OutputRecord]) -> None:
-        """Write records; returns when all are acknowledged, raises Undelivered if one is not."""
-        await self._deliver(
+    async def publish(self, records: Iterable[OutputRecord]) -> list[int]:
+        """Write records; returns when all are acknowledged, raises Undelivered if one is not.
+
+        Answers with the offset of each, -1 where the broker did not say.
+        """
+        answers = await self._deliver(
             (each.topic, each.key.encode(), each.value, each.partition, each.timestamp_ms)
             for each in records
         )
+        return [int(answer.offset) for answer in answers]
 
     async def write_rows(self, topic: str, partition: int, changes: Iterable[RowChange]) -> None:
         """Write row changes to a changelog, in their order; as `publish` otherwise."""

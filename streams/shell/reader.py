@@ -5,6 +5,7 @@ were not. Offsets that hold nothing (compacted away, or older than what is kept)
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,10 @@ from schemas.connection import KafkaSettings
 
 #: Longest time without a record before reading is given up.
 PATIENCE_S = 60.0
+#: Most records that are handed out at once, however long the stretch is.
+PIECE_RECORDS_MAX = 2_000
+#: Most bytes that a broker sends at once; a larger record comes alone.
+PIECE_BYTES_MAX = 1024 * 1024
 
 
 class Unread(RuntimeError):
@@ -31,25 +36,46 @@ class Entry:
 async def read_range(
     settings: KafkaSettings, topic: str, partition: int, first: int, end: int
 ) -> list[Entry]:
-    """Records with offsets from `first` up to and without `end`, in order.
+    """Records with offsets from `first` up to and without `end`, in order: for few of them.
+
+    Raises:
+        Unread: the broker gave nothing for too long.
+    """
+    pieces = read_pieces(settings, topic, partition, first, end)
+    return [entry async for piece in pieces for entry in piece]
+
+
+async def read_pieces(
+    settings: KafkaSettings, topic: str, partition: int, first: int, end: int
+) -> AsyncIterator[list[Entry]]:
+    """The same piece by piece, however many they are; no piece is empty or beyond `PIECE_RECORDS_MAX`.
+
+    Besides the piece that is handed out, at most `PIECE_BYTES_MAX` or one larger record are in memory.
 
     Raises:
         Unread: the broker gave nothing for too long.
     """
     if first >= end:
-        return []
+        return
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     place = TopicPartition(topic, partition)
     consumer: Any = AIOKafkaConsumer(
-        enable_auto_commit=False, fetch_max_wait_ms=100, **settings.aiokafka_options()
+        enable_auto_commit=False,
+        fetch_max_wait_ms=100,
+        max_partition_fetch_bytes=PIECE_BYTES_MAX,
+        **settings.aiokafka_options(),
     )
     await consumer.start()
     try:
         consumer.assign([place])
         start = (await consumer.beginning_offsets([place]))[place]
         consumer.seek(place, max(first, start))
-        return await asyncio.wait_for(_until(consumer, place, end), PATIENCE_S)
+        while True:
+            piece = await asyncio.wait_for(_piece(consumer, place, end), PATIENCE_S)
+            if not piece:
+                return
+            yield piece
     except TimeoutError:
         at = await consumer.position(place)
         raise Unread(
@@ -60,10 +86,15 @@ async def read_range(
         await consumer.stop()
 
 
-async def _until(consumer: Any, place: Any, end: int) -> list[Entry]:
-    entries: list[Entry] = []
+async def _piece(consumer: Any, place: Any, end: int) -> list[Entry]:
+    """The records that come next; none: there are no more."""
     while await consumer.position(place) < end:
-        for record in (await consumer.getmany(place, timeout_ms=200)).get(place, ()):
-            if record.offset < end:
-                entries.append(Entry(record.offset, record.key, record.value, record.timestamp))
-    return entries
+        found = await consumer.getmany(place, timeout_ms=200, max_records=PIECE_RECORDS_MAX)
+        entries = [
+            Entry(record.offset, record.key, record.value, record.timestamp)
+            for record in found.get(place, ())
+            if record.offset < end
+        ]
+        if entries:
+            return entries
+    return []

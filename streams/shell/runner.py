@@ -6,6 +6,9 @@ last, and fetch what is missing in between; apply them to the state in memory; m
 repeats: the state starts again from what is durable, and records that it knows already are passed over.
 Any error stops the worker, since the state in memory may be ahead of what is durable by then.
 
+Time that was lost is made up for before anything else is applied (see `ticker`): when partitions were taken
+over, and when their clock has stood for too long.
+
 On a rebalance the batch under way is finished first. State and rows of partitions that are gone are
 dropped, and when Faust has recovered the tables, the state of every partition is built from its rows: also
 of one that stayed, since another worker may have had it meanwhile without this one noticing.
@@ -24,9 +27,10 @@ from streams.shell import memory
 from streams.shell.batches import Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
 from streams.shell.publisher import Publisher
-from streams.shell.reader import read_range
+from streams.shell.reader import Entry, read_pieces
 from streams.shell.tables import RowTable
 from streams.shell.telemetry import Telemetry
+from streams.shell.ticker import Ticker
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +62,7 @@ class StageRunner:
         name: str = "stage",
         telemetry: Telemetry | None = None,
     ) -> None:
-        """`build` makes the stage of a partition from its rows; none: it starts empty."""
+        """`build` makes the stage of a partition from its rows, which may be none."""
         self._app = app
         self.topics = frozenset(topics)
         self._tables = {table.name: table for table in tables}
@@ -71,6 +75,10 @@ class StageRunner:
         self.name = name
         self._telemetry = telemetry or Telemetry()
         self._telemetry.begin(name, self.topics)
+        self.clock: Ticker | None = None
+        """Who tells the partitions the time, where that is this worker's to do."""
+        self.generation = 0
+        """How often partitions were taken away."""
         self.stages: dict[int, Stage] = {}
         self.recovered = False
         """All partitions that this worker owns, which may be none, have their state."""
@@ -113,8 +121,12 @@ class StageRunner:
     async def _apply_batches(self) -> None:
         while True:
             events = await self._batches.take()
+            if self.clock is not None and self.clock.late(self.stages):
+                await self.clock.make_up(self)
             async with self._batch_under_way:
-                await self._put_through(events)
+                # Otherwise partitions were taken away meanwhile, and the events come again to their owner.
+                if self.recovered:
+                    await self._put_through(events)
 
     async def _flush_rows(self) -> None:
         """Rows become due also while nothing comes in."""
@@ -130,29 +142,35 @@ class StageRunner:
             # A partition that was lost meanwhile: its events come again, to its new owner.
             if event.message.partition in self.stages:
                 by_partition[event.message.partition].append(_record(event.message))
-        batches = [
-            Applied(partition, fresh, self.stages[partition].apply(fresh))
-            for partition, records in by_partition.items()
-            if (fresh := await self._in_sequence(partition, records))
-        ]
-        await self._durability.commit(batches)
+        batches = []
+        for partition, records in by_partition.items():
+            if fresh := await self._in_sequence(partition, records):
+                batches.append(self._apply(partition, fresh))
+        await self._commit(batches)
         for event in events:
             event.ack()
         self.busy_since_s = None
-        self._tell(events, batches, time.monotonic() - began)
+        by_topic = Counter(event.message.topic for event in events)
+        self._telemetry.batch(self.name, by_topic, time.monotonic() - began)
 
-    def _tell(self, events: list[Any], batches: list[Applied], seconds: float) -> None:
-        """Count what went through."""
-        telemetry, name = self._telemetry, self.name
-        telemetry.batch(name, Counter(event.message.topic for event in events), seconds)
+    def _apply(self, partition: int, records: list[InputRecord]) -> Applied:
+        return Applied(partition, records, self.stages[partition].apply(records))
+
+    async def _commit(self, batches: list[Applied]) -> None:
+        """Make batches durable, and count what they came to."""
+        await self._durability.commit(batches)
         for batch in batches:
-            telemetry.result(name, batch.result)
+            self._telemetry.result(self.name, batch.result)
             if (stage := self.stages.get(batch.partition)) is not None:
-                telemetry.counts(name, stage.take_counts())
-            telemetry.answered(name, batch.records)
+                self._telemetry.counts(self.name, stage.take_counts())
+            self._telemetry.answered(self.name, batch.records)
 
     async def _in_sequence(self, partition: int, records: list[InputRecord]) -> list[InputRecord]:
-        """The records without those applied before, and with those that Faust passed over."""
+        """The records without those applied before.
+
+        Where Faust has passed some over, they are read and put through first, and what stands before
+        them: however many they are, no more than a piece is in memory.
+        """
         following = {
             topic: offset + 1 for topic, offset in self.stages[partition].positions.items()
         }
@@ -162,30 +180,54 @@ class StageRunner:
             if record.offset < expected:
                 continue
             if record.offset > expected:
-                fresh += await self._missing(record.topic, partition, expected, record.offset)
+                if fresh:
+                    await self._commit([self._apply(partition, fresh)])
+                    fresh = []
+                await self._heal(record.topic, partition, expected, record.offset)
             fresh.append(record)
             following[record.topic] = record.offset + 1
         return fresh
 
-    async def _missing(self, topic: str, partition: int, first: int, end: int) -> list[InputRecord]:
-        """Records that should have been delivered; offsets may also hold nothing any more."""
-        entries = await read_range(self._settings, topic, partition, first, end)
-        if entries:
+    async def _heal(self, topic: str, partition: int, first: int, end: int) -> None:
+        """Put records through that should have been delivered; offsets may also hold nothing any more."""
+        count = 0
+        async for entries in read_pieces(self._settings, topic, partition, first, end):
+            records = [_of_entry(topic, partition, entry) for entry in entries]
+            await self._commit([self._apply(partition, records)])
+            count += len(records)
+        if count:
             logger.warning(
                 "%s, partition %d: read %d records from offset %d that were not delivered",
                 topic,
                 partition,
-                len(entries),
+                count,
                 first,
             )
-            self._telemetry.healed(self.name, topic, len(entries))
-        return [
-            InputRecord(topic, partition, entry.offset, entry.key, entry.value, entry.timestamp_ms)
-            for entry in entries
-        ]
+            self._telemetry.healed(self.name, topic, count)
+
+    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
+        """Put a topic's records below `end` through in front of all others; Faust's come too late then.
+
+        Answers whether that was done: not past `until_s`, and not once partitions are taken away.
+        """
+        generation = self.generation
+        first = self.stages[partition].positions.get(topic, -1) + 1
+        async for entries in read_pieces(self._settings, topic, partition, first, end):
+            async with self._batch_under_way:
+                if self.generation != generation or time.monotonic() > until_s:
+                    return False
+                # Faust may have delivered some of them meanwhile.
+                position = self.stages[partition].positions.get(topic, -1)
+                fresh = [entry for entry in entries if entry.offset > position]
+                if fresh:
+                    records = [_of_entry(topic, partition, entry) for entry in fresh]
+                    await self._commit([self._apply(partition, records)])
+                    self._telemetry.ahead(self.name, topic, len(records))
+        return True
 
     async def _on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
         self.recovered = False
+        self.generation += 1
         self._batches.hold()
         async with self._batch_under_way:
             # Its rows are in the changelog before anybody reads that.
@@ -212,6 +254,7 @@ class StageRunner:
             table.keep_only(owned | copies)
 
     async def _on_recovered(self, app: Any, **_: Any) -> None:
+        generation = self.generation
         owned = self._partitions(self._app.assignor.assigned_actives())
         rows = {name: table.rows(owned) for name, table in self._tables.items()}
         with memory.lasting():
@@ -222,6 +265,10 @@ class StageRunner:
                 )
                 await asyncio.sleep(0)  # heartbeats go on between large partitions
         await self._check_positions()
+        if self.clock is not None:
+            await self.clock.make_up(self)
+        if self.generation != generation:
+            return  # partitions were taken away meanwhile; the next assignment comes here again
         await self._seek()
         self._telemetry.recovered(
             self.name,
@@ -277,3 +324,7 @@ def _record(message: Any) -> InputRecord:
         # Faust turns Kafka's milliseconds into seconds.
         timestamp_ms=round(message.timestamp * 1_000) if message.timestamp is not None else -1,
     )
+
+
+def _of_entry(topic: str, partition: int, entry: Entry) -> InputRecord:
+    return InputRecord(topic, partition, entry.offset, entry.key, entry.value, entry.timestamp_ms)

@@ -73,6 +73,9 @@ class Telemetry:
         self._healed = counter(
             "healed_records", "Records that were not delivered and had to be read.", "topic"
         )
+        self._ahead = counter(
+            "records_read_ahead", "Records that were read so that time could go on.", "topic"
+        )
         self._batch = histogram("batch_records", "Records in a batch.", _RECORDS)
         self._seconds = histogram(
             "batch_seconds", "Time from taking a batch to its acknowledgement.", _SECONDS
@@ -110,6 +113,7 @@ class Telemetry:
         for topic in topics:
             self._records.labels(stage, topic)
             self._healed.labels(stage, topic)
+            self._ahead.labels(stage, topic)
             for category in get_args(Category):
                 self._dead.labels(stage, topic, category)
             if topic == REQUESTS:
@@ -164,6 +168,10 @@ class Telemetry:
     def healed(self, stage: str, topic: str, records: int) -> None:
         """Records were missing in the stream and have been read."""
         self._healed.labels(stage, topic).inc(records)
+
+    def ahead(self, stage: str, topic: str, records: int) -> None:
+        """Records were read in front of all others, because time had to wait for them."""
+        self._ahead.labels(stage, topic).inc(records)
 
     def recovered(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
         """The worker has these partitions now, put together from so many rows."""
