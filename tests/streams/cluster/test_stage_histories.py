@@ -141,13 +141,16 @@ class ClusterMachine(RuleBasedStateMachine):
         if known:
             assert made == []
             return
-        self.waiting[uid] = wanting
+        full = uid not in self.waiting and len(self.waiting) >= self.most_waiting()
         if not self.begun:
             assert made == []
-            self.kept.add(uid)
+            if not full:
+                self.waiting[uid] = wanting
+                self.kept.add(uid)
             return
+        self.waiting[uid] = wanting
         assert [each.pod.uid for each in made] == [uid]
-        assert made[0].outcome in (("refused",) if needs else ("placed", "waiting"))
+        assert made[0].outcome in (("refused",) if needs or full else ("placed", "waiting"))
         self.take_over(made, wanting)
 
     @rule(uid=st.sampled_from(_UIDS))
@@ -311,6 +314,12 @@ class ClusterMachine(RuleBasedStateMachine):
         assert len(here) <= offered.get("pods", 0)
         for resource, amount in pod_demand(booking.pod).requests.items():
             assert not amount or taken[resource] <= offered.get(resource, 0)
+
+    def most_waiting(self) -> int:
+        if CLUSTER not in self.run.stage.clusters:
+            return Policy().max_pending_requests
+        policy: Policy = self.run.state.policy
+        return policy.max_pending_requests
 
     def enforces(self, plugin: str) -> bool:
         policy: Policy = self.run.state.policy
