@@ -1,0 +1,116 @@
+"""Weekly windows: times of the week, in a zone of fixed offset, that settings refer to.
+
+    {days: [mon, tue], from: "22:00", to: "06:00", utcOffset: "+08:00"}
+
+A window begins at `from` on each of its days and ends at the next `to`, so one from 22:00 to 06:00 on
+mon ends on Tuesday morning, and one whose `to` equals its `from` lasts for 24 hours. Offsets are fixed:
+which offset holds at a date is a matter of tables that change, and the same log must always mean the
+same decisions.
+"""
+
+import re
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from schemas.policy.parts import Items, PolicyPart
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+MINUTE_MS = 60_000
+DAY_MS = 1_440 * MINUTE_MS
+WEEK_MS = 7 * DAY_MS
+#: 1970-01-01 was a Thursday: the Monday before it is three days away.
+_MONDAY_SHIFT_MS = 3 * DAY_MS
+#: Most windows in one list.
+WINDOWS_MAX = 64
+
+_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
+_OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])", re.ASCII)
+
+
+def _check_time(text: str) -> str:
+    if _TIME.fullmatch(text) or text == "24:00":
+        return text
+    allowed = 'a time of day such as "06:30", in quotes, from "00:00" to "24:00"'
+    raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
+
+
+def _check_offset(text: str) -> str:
+    if _OFFSET.fullmatch(text) and text[1:] <= "14:00":
+        return text
+    allowed = 'an offset from UTC such as "+08:00", in quotes, from "-14:00" to "+14:00"'
+    raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
+
+
+def _minutes(text: str) -> int:
+    hours, minutes = text.split(":")
+    return int(hours) * 60 + int(minutes)
+
+
+def _distinct(days: tuple[Day, ...]) -> tuple[Day, ...]:
+    if len(set(days)) == len(days):
+        return days
+    raise PydanticCustomError("allowed", "{allowed}", {"allowed": "days that differ"})
+
+
+class WeeklyWindow(PolicyPart):
+    """A time of the week, again every week."""
+
+    days: Annotated[Items[Day], Field(max_length=7), AfterValidator(_distinct)] = ()
+    """Days on which it begins; none given: every day."""
+    start: Annotated[str, AfterValidator(_check_time)] = Field("00:00", alias="from")
+    """Time of day at which it begins."""
+    end: Annotated[str, AfterValidator(_check_time)] = Field("24:00", alias="to")
+    """Time of day before which it is; at or before `from`: on the day after."""
+    utc_offset: Annotated[str, AfterValidator(_check_offset)] = "+00:00"
+    """Offset of its times from UTC."""
+
+    @cached_property
+    def _spans(self) -> tuple[tuple[int, int], ...]:
+        """Begin in milliseconds of a week that begins on Monday 00:00 UTC, and length."""
+        start, end = _minutes(self.start), _minutes(self.end)
+        length = end - start if end > start else end + 1_440 - start
+        sign = -1 if self.utc_offset[0] == "-" else 1
+        shift = sign * _minutes(self.utc_offset[1:])
+        return tuple(
+            (
+                ((DAYS.index(day) * 1_440 + start - shift) * MINUTE_MS) % WEEK_MS,
+                length * MINUTE_MS,
+            )
+            for day in (self.days or DAYS)
+        )
+
+    def contains(self, at_ms: int) -> bool:
+        """Whether a time, in milliseconds since 1970-01-01 UTC, lies in the window."""
+        of_week = (at_ms + _MONDAY_SHIFT_MS) % WEEK_MS
+        return any((of_week - begin) % WEEK_MS < length for begin, length in self._spans)
+
+    def opens_after_ms(self, at_ms: int) -> int:
+        """How long until the window is open: 0 while it is."""
+        if self.contains(at_ms):
+            return 0
+        of_week = (at_ms + _MONDAY_SHIFT_MS) % WEEK_MS
+        return min((begin - of_week) % WEEK_MS for begin, _ in self._spans)
+
+    def __str__(self) -> str:
+        """As in "mon, tue 22:00 to 06:00 +08:00"."""
+        days = ", ".join(self.days) if self.days else "every day"
+        return f"{days} {self.start} to {self.end} {self.utc_offset}"
+
+
+#: A list of windows; what it holds for is open while one of them is. An empty list is always open.
+Windows = Annotated[Items[WeeklyWindow], Field(max_length=WINDOWS_MAX)]
+
+
+def within(windows: tuple[WeeklyWindow, ...], at_ms: int) -> bool:
+    """Whether one of the windows is open, or there is none."""
+    return not windows or any(window.contains(at_ms) for window in windows)
+
+
+def opens_after_ms(windows: tuple[WeeklyWindow, ...], at_ms: int) -> int:
+    """How long until one of the windows is open: 0 while one is, or if there is none."""
+    return min((window.opens_after_ms(at_ms) for window in windows), default=0)

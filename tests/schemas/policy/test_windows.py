@@ -1,0 +1,109 @@
+"""Weekly windows: which times of a week lie in them."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.policy.windows import DAYS, WEEK_MS, WeeklyWindow, opens_after_ms, within
+
+#: 2026-11-16 was a Monday.
+MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
+
+
+def window(**fields: Any) -> WeeklyWindow:
+    return WeeklyWindow.model_validate(fields)
+
+
+def ms(day: int, hour: int, minute: int = 0, offset_hours: int = 0) -> int:
+    zone = timezone(timedelta(hours=offset_hours))
+    at = MONDAY.replace(tzinfo=zone) + timedelta(days=day, hours=hour, minutes=minute)
+    return int(at.timestamp() * 1000)
+
+
+def test_a_window_over_midnight_ends_on_the_morning_after() -> None:
+    night = window(days=["mon"], **{"from": "22:00", "to": "06:00"})
+    assert not night.contains(ms(0, 21, 59))
+    assert night.contains(ms(0, 22))
+    assert night.contains(ms(1, 5, 59))
+    assert not night.contains(ms(1, 6))
+    assert not night.contains(ms(1, 22))
+
+
+def test_a_window_of_sunday_night_reaches_into_monday() -> None:
+    night = window(days=["sun"], **{"from": "22:00", "to": "06:00"})
+    assert night.contains(ms(7, 5))
+    assert night.contains(ms(0, 5))
+    assert not night.contains(ms(1, 5))
+
+
+def test_times_are_those_of_the_offset() -> None:
+    morning = window(days=["tue"], utcOffset="+08:00", **{"from": "01:00", "to": "02:00"})
+    assert morning.contains(ms(1, 1, 30, offset_hours=8))
+    assert morning.contains(ms(0, 17, 30))
+    assert not morning.contains(ms(1, 1, 30))
+
+
+def test_equal_times_are_a_whole_day_and_no_fields_are_always() -> None:
+    assert window(days=["wed"], **{"from": "09:00", "to": "09:00"}).contains(ms(3, 8, 59))
+    assert all(window().contains(ms(day, 13)) for day in range(7))
+
+
+def test_no_windows_are_always_open() -> None:
+    assert within((), ms(0, 0))
+    assert opens_after_ms((), ms(0, 0)) == 0
+
+
+def test_the_time_until_a_window_opens_is_told() -> None:
+    windows = (window(days=["wed"], **{"from": "10:00"}), window(days=["tue"], **{"from": "10:00"}))
+    assert opens_after_ms(windows, ms(0, 9)) == 25 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"from": "24:30"},
+        {"from": "9:00"},
+        {"from": 900},
+        {"to": "06:60"},
+        {"days": ["Monday"]},
+        {"days": ["mon", "mon"]},
+        {"utcOffset": "+15:00"},
+        {"utcOffset": "+14:30"},
+        {"utcOffset": "08:00"},
+        {"timezone": "Asia/Shanghai"},
+    ],
+)
+def test_what_is_no_window_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        window(**fields)
+
+
+@given(
+    days=st.lists(st.sampled_from(DAYS), unique=True, max_size=3),
+    start=st.times(),
+    end=st.times(),
+    offset=st.integers(-14, 14),
+    at=st.integers(0, 2**41),
+)
+def test_a_calendar_agrees(days: list[Any], start: Any, end: Any, offset: int, at: int) -> None:
+    text = f"{'-' if offset < 0 else '+'}{abs(offset):02}:00"
+    fields = {"from": start.strftime("%H:%M"), "to": end.strftime("%H:%M"), "utcOffset": text}
+    weekly = window(days=days, **fields)
+    local = datetime.fromtimestamp(at / 1000, timezone(timedelta(hours=offset)))
+    begin = timedelta(hours=start.hour, minutes=start.minute)
+    length = timedelta(hours=end.hour, minutes=end.minute) - begin
+    length = length if length > timedelta() else length + timedelta(days=1)
+    expected = False
+    for back in range(2):
+        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=back)
+        named = not days or DAYS[midnight.weekday()] in days
+        expected |= named and begin <= local - midnight < begin + length
+    assert weekly.contains(at) == expected
+    wait = weekly.opens_after_ms(at)
+    assert (wait == 0) == expected
+    assert weekly.contains(at + wait)
+    assert 0 <= wait < WEEK_MS
