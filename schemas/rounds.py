@@ -1,0 +1,134 @@
+"""`rebalance-rounds`: what one round of rebalancing saw, what it wanted, and what stopped it.
+
+"Why was nothing evicted?" must have an answer for every round, every hot node and every pod on it: the
+first gate that stopped it, in words with numbers. A record is bounded; what it leaves out is counted.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base import (
+    INT64_MAX,
+    ClusterName,
+    Count,
+    Counts,
+    EpochMs,
+    Message,
+    NodeName,
+    Part,
+    ResourceAmounts,
+    ResourceName,
+)
+from schemas.decisions import AsOf, DecisionId
+from schemas.pods import PodRef
+
+#: Hot nodes that one record names over all pools; the hottest first.
+HOT_NODES_MAX = 100
+#: Pods that a record names for each of them, in the order in which they were looked at.
+PODS_PER_NODE_MAX = 20
+
+#: Watched as a whole, or for its prod pods alone.
+Phase = Literal["node", "prod"]
+Gate = Annotated[str, Field(max_length=500)]
+"""What stopped it first, with numbers; empty: nothing did."""
+
+
+class ThresholdsInForce(Part):
+    """Percent of a node's capacity per resource, as the round applied them."""
+
+    low: dict[ResourceName, float] = Field(default_factory=dict)
+    """Below all of these a node is lightly loaded."""
+    high: dict[ResourceName, float] = Field(default_factory=dict)
+    """Above any of these a node is hot."""
+    prod_low: dict[ResourceName, float] = Field(default_factory=dict)
+    """As `low`, of its prod pods alone."""
+    prod_high: dict[ResourceName, float] = Field(default_factory=dict)
+    """As `high`, of its prod pods alone."""
+    source: Annotated[str, Field(max_length=500)] = ""
+    """How they came about: as configured, or by which window, mean and deviation."""
+
+
+class Reading(Part):
+    """One resource of a hot node when the round looked at it first."""
+
+    used: Annotated[int, Field(ge=0, le=INT64_MAX)]
+    """Used by the node, or by its prod pods."""
+    limit: Annotated[int, Field(ge=0, le=INT64_MAX)]
+    """Above this it is hot."""
+    capacity: Annotated[int, Field(ge=0, le=INT64_MAX)]
+    """What the percentages are of."""
+
+
+class PodVerdict(Part):
+    """One pod of a hot node, and how far it came."""
+
+    pod: PodRef
+    """The pod."""
+    gate: Gate = ""
+    """What stopped it first; empty: it leaves."""
+    target: NodeName | None = None
+    """Where the plan moves it; none: it was stopped, or no target was planned."""
+    usage: ResourceAmounts = Field(default_factory=dict)
+    """What it uses; empty: not known."""
+    migration_id: DecisionId | None = None
+    """The migration that was begun for it."""
+
+
+class HotNode(Part):
+    """A node above its high thresholds."""
+
+    node: NodeName
+    phase: Phase
+    """What is above: the whole node, or its prod pods."""
+    readings: Annotated[dict[ResourceName, Reading], Field(max_length=64)]
+    """The resources that are above their limits."""
+    abnormal_rounds: Count
+    """For how many rounds in a row it has been hot, this one included."""
+    gate: Gate = ""
+    """What stopped the whole node, or ended its turn; empty: it was relieved."""
+    leaving: Count = 0
+    """Pods that leave it."""
+    pods: Annotated[tuple[PodVerdict, ...], Field(max_length=PODS_PER_NODE_MAX)] = ()
+    """Its pods in the order in which they were looked at."""
+    pods_left_out: Count = 0
+    """How many more were looked at."""
+
+
+class PoolRound(Part):
+    """One pool in a round."""
+
+    pool: Annotated[str, Field(max_length=253)]
+    """Its name in the policy."""
+    nodes: Counts = Field(default_factory=dict)
+    """Nodes per class: low, bothLow, prodLow, normal, prodHigh, high, skipped."""
+    thresholds: ThresholdsInForce = Field(default_factory=ThresholdsInForce)
+    """What was compared with."""
+    gate: Gate = ""
+    """What stopped the whole pool."""
+    wanted: Count = 0
+    """Pods that were to leave."""
+    leaving: Count = 0
+    """Pods for which a migration began."""
+    hot: Annotated[tuple[HotNode, ...], Field(max_length=HOT_NODES_MAX)] = ()
+    """Hot nodes, in the order of their turns."""
+    hot_left_out: Count = 0
+    """How many more there were."""
+
+
+class RebalanceRound(Message):
+    """One round of a cluster (key: cluster)."""
+
+    round_id: DecisionId
+    """Id of the round, derived from its inputs."""
+    cluster: ClusterName
+    decided_at_ms: EpochMs
+    """The log's time of the round."""
+    dry_run: bool
+    """Commands that follow from it are marked dry."""
+    gate: Gate = ""
+    """What stopped the whole round."""
+    pools: Annotated[tuple[PoolRound, ...], Field(max_length=256)] = ()
+    """Every pool, in the order in which nodes are given to them."""
+    as_of: AsOf
+    """The state that it was computed from."""
