@@ -15,6 +15,14 @@ from schemas.evictions import EvictionCommand
 from schemas.journal import InputRun, JournalRecord, Output, RowChange
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
+from schemas.migrations import (
+    Condition,
+    DrainStatus,
+    MigrationRequest,
+    MigrationStatus,
+    ProtectedPod,
+)
+from schemas.moves import LoadReading, MoveOutcome
 from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Container, OwnerReference, Pod, PodLifecycle, PodRef, Toleration
@@ -22,6 +30,7 @@ from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage, PodUsage
+from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 
 CLUSTER = "prod-eu"
 NODE = "worker-7"
@@ -147,6 +156,24 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
             event="bound",
             pod=_POD.model_copy(update={"node": NODE, "scheduled_at_ms": NOW_MS + 40}),
         ),
+        WorkloadState(
+            cluster=CLUSTER,
+            uid="b7c1",
+            owner_kind="ReplicaSet",
+            namespace=_WEB.namespace,
+            name="web-6d4cf56db6",
+            replicas=6,
+        ),
+        DisruptionBudget(
+            cluster=CLUSTER,
+            namespace=_WEB.namespace,
+            name="web",
+            selector=PodSelector(match_labels={"app": "web"}),
+            disruptions_allowed=1,
+            current_healthy=6,
+            desired_healthy=5,
+            expected_pods=6,
+        ),
         _LIST_BEGIN,
         _LIST_END,
     ),
@@ -209,6 +236,58 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
             reason="cpu 83 % is over the high threshold 70 % of pool web since 5 rounds",
             decided_at_ms=NOW_MS,
             expires_at_ms=NOW_MS + 300_000,
+            migration_id="m-91c7d2405fa83be6",
+            attempt=1,
+            trigger="rebalance",
+            retry_until_ms=NOW_MS + 300_000,
+            as_of=_AS_OF,
+        ),
+    ),
+    "migration-requests": (
+        MigrationRequest(
+            request_id="drain-worker-12",
+            cluster=CLUSTER,
+            action="drain",
+            node="worker-12",
+            reason="its fan is failing",
+            requested_at_ms=NOW_MS,
+        ),
+    ),
+    "migration-status": (
+        MigrationStatus(
+            cluster=CLUSTER,
+            migration_id="m-91c7d2405fa83be6",
+            pod=_REPORT,
+            source_node="worker-12",
+            target_node=NODE,
+            mode="ReservationFirst",
+            phase="Running",
+            reason="Evicting",
+            message="eviction commanded, attempt 1",
+            trigger="rebalance",
+            cause="cpu 83 % is over the high threshold 70 % of pool web since 5 rounds",
+            conditions=(
+                Condition(type="ReservationCreated", status=True, changed_at_ms=NOW_MS - 1_000),
+                Condition(type="ReservationScheduled", status=True, changed_at_ms=NOW_MS - 1_000),
+                Condition(type="Eviction", status=False, reason="Evicting", changed_at_ms=NOW_MS),
+            ),
+            attempts=1,
+            command_id="e-91c7d2405fa83be6",
+            deadline_ms=NOW_MS + 300_000,
+            created_at_ms=NOW_MS - 1_000,
+            changed_at_ms=NOW_MS,
+            happened_at_ms=NOW_MS,
+            as_of=_AS_OF,
+        ),
+        DrainStatus(
+            cluster=CLUSTER,
+            node="worker-12",
+            phase="Draining",
+            pods_left=14,
+            pods_protected=1,
+            protected=(ProtectedPod(pod=_REPORT, reason="owned by a DaemonSet"),),
+            request_id="drain-worker-12",
+            happened_at_ms=NOW_MS,
             as_of=_AS_OF,
         ),
     ),
@@ -221,6 +300,36 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
             node=NODE,
             result="done",
             happened_at_ms=NOW_MS + 35,
+        ),
+    ),
+    "move-outcomes": (
+        MoveOutcome(
+            command_id="e-91c7d2405fa83be6",
+            migration_id="m-4c1b7f0a92de5583",
+            cluster=CLUSTER,
+            pool="web",
+            phase="node",
+            pod=_REPORT,
+            owner="c51e8a90-2b7d-4e55-8f1c-7d20f4a1b6e2",
+            source_node="worker-12",
+            target_node=NODE,
+            replacement=_REPORT.model_copy(
+                update={"name": "nightly-28931-q4t2m", "uid": "0b9c4f6e-77a1-4d0b-b0f5-6a1e2d3c4b5a"}
+            ),
+            dry_run=False,
+            verdict="helped",
+            message="worker-12 cooled to cpu 64.5 % of at most 70 % after 2m; worker-7 stayed below its threshold; the replacement was ready after 21s",
+            source=LoadReading(
+                resource="cpu", used=10_249, limit=11_123, capacity=15_890, read_at_ms=NOW_MS - 480_000
+            ),
+            cooled_after_ms=120_000,
+            target=LoadReading(
+                resource="cpu", used=7_627, limit=11_123, capacity=15_890, read_at_ms=NOW_MS - 480_000
+            ),
+            ready_after_ms=21_000,
+            evicted_at_ms=NOW_MS - 600_000,
+            judged_at_ms=NOW_MS,
+            as_of=_AS_OF,
         ),
     ),
     "dead-letters": (

@@ -18,6 +18,7 @@ from schemas.policy.evictor import DefaultEvictorArgs
 from schemas.policy.loadaware import LoadAwareSchedulingArgs
 from schemas.policy.lownodeload import Compat, LowNodeLoadArgs
 from schemas.policy.migration import MigrationControllerArgs
+from schemas.policy.moves import MoveArgs
 from schemas.policy.parts import Conflict, PolicyPart, whole
 from schemas.policy.plugins import PluginChoice
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
@@ -43,6 +44,7 @@ class Policy(PolicyPart):
     migration: MigrationControllerArgs = Field(default_factory=MigrationControllerArgs)
     evictor: DefaultEvictorArgs = Field(default_factory=DefaultEvictorArgs)
     descheduling: DeschedulingLimits = Field(default_factory=DeschedulingLimits)
+    moves: MoveArgs = Field(default_factory=MoveArgs)
 
     reservation_seconds: Annotated[int, whole(1, _DAY_S)] = 300
     """Life of a reservation that the pod's lifecycle has not confirmed."""
@@ -94,6 +96,11 @@ class Policy(PolicyPart):
             or self.rebalance.dry_run
             or self.migration.dry_run
         )
+
+    @property
+    def remembers_moves(self) -> bool:
+        """Whether past moves have a say in new ones; upstream has nothing of the kind."""
+        return self.moves.enabled and self.compat == "loadstream"
 
     def document(self) -> dict[str, Any]:
         """The effective policy as plain values, in the names and shapes that the reader takes."""
