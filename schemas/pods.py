@@ -20,7 +20,7 @@ from schemas.base import (
     StringMap,
     Uid,
 )
-from schemas.lists import ListBegin, ListEnd, ListId
+from schemas.lists import ListId
 
 Namespace = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[^/\s]+$")]
 _Text = Annotated[str, Field(max_length=512)]
@@ -98,6 +98,15 @@ class OwnerReference(Part):
     """This owner controls the pod."""
 
 
+class VolumeClaim(Part):
+    """A volume claim that a pod mounts."""
+
+    name: _Text
+    """Name of the claim."""
+    storage_class: _Text = ""
+    """Its storage class; empty: none, or not known."""
+
+
 class PodRef(Part):
     """Which pod."""
 
@@ -145,6 +154,14 @@ class Pod(PodRef):
     """spec.tolerations."""
     unsupported: Annotated[tuple[_Text, ...], Field(max_length=32, fail_fast=True)] = ()
     """Requirements that loadstream does not evaluate: "unbound volume", "pod affinity", "topology spread" ..."""
+    local_storage: bool | None = None
+    """It has a volume of type emptyDir or hostPath, which an eviction loses; none: it has not."""
+    volume_claims: (
+        Annotated[tuple[VolumeClaim, ...], Field(max_length=256, fail_fast=True)] | None
+    ) = None
+    """Volume claims that it mounts; none: it mounts no claim."""
+    resource_claims: bool | None = None
+    """It has resource claims (spec.resourceClaims); none: it has not."""
     created_at_ms: EpochMs | None = None
     """metadata.creationTimestamp."""
     scheduled_at_ms: EpochMs | None = None
@@ -169,6 +186,3 @@ class PodLifecycle(Message):
     """Set while a full list is being sent."""
     pod: Pod
     """The pod as it is now; a deleted one as it was last."""
-
-
-PodLifecycleRecord = Annotated[PodLifecycle | ListBegin | ListEnd, Field(discriminator="kind")]

@@ -13,7 +13,6 @@ from schemas.base import (
     ClusterName,
     Count,
     Counts,
-    DurationMs,
     EpochMs,
     Message,
     NodeName,
@@ -24,7 +23,7 @@ from schemas.decisions import DecisionId
 from schemas.lists import ListId
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
-from schemas.pods import Pod, PodRef
+from schemas.pods import Pod
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 
@@ -168,33 +167,3 @@ class HotspotCounterRow(Message):
     """Since when the node counts as abnormal; none: it does not."""
     counted_at_ms: EpochMs
     """Time of the round counted last."""
-
-
-class MigrationRow(Message):
-    """Table `migrations`: one pod on its way from a node to another."""
-
-    cluster: ClusterName
-    migration_id: DecisionId
-    """Id of the migration, derived from its inputs."""
-    pod: PodRef
-    """The pod that moves."""
-    source_node: NodeName
-    """The node that it leaves."""
-    target_node: NodeName | None = None
-    """The node that it goes to, where that is known."""
-    mode: Literal["ReservationFirst", "EvictDirectly"]
-    """Room is reserved elsewhere before the pod is evicted, or not."""
-    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Aborted"]
-    """How far it has come."""
-    reason: str = ""
-    """Why it failed or was given up."""
-    dry_run: bool = True
-    """It is only taken note of."""
-    paused: bool = False
-    """It waits until it is resumed."""
-    ttl_ms: DurationMs
-    """It is given up that long after it was created."""
-    created_at_ms: EpochMs
-    """When it was created."""
-    changed_at_ms: EpochMs
-    """When its phase changed last."""

@@ -14,6 +14,16 @@ from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.journal import JournalRecord
 from schemas.metrics import NodeMetric
+from schemas.migrations import (
+    DisruptionBudgetRow,
+    DrainRow,
+    EvictionLimiterRow,
+    MigrationRequest,
+    MigrationRow,
+    MigrationStateRow,
+    MigrationStatusRecord,
+    WorkloadRow,
+)
 from schemas.moves import (
     CoolingNodeRow,
     FollowedEvictionRow,
@@ -25,20 +35,19 @@ from schemas.moves import (
 from schemas.nodes import NodeStateRecord
 from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
-from schemas.pods import PodLifecycleRecord
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from schemas.rows import (
     ClusterRow,
     HotspotCounterRow,
     JournalPositionRow,
-    MigrationRow,
     NodeRow,
     PartitionRow,
     PendingRequestRow,
     ReservedPodsRow,
 )
 from schemas.usage import NodeUsage
+from schemas.workloads import PodLifecycleRecord
 
 KeyKind = Literal["cluster/node", "cluster", "partition", "source topic"]
 Writer = Literal["outside", "aggregate", "cluster", "every stage"]
@@ -78,7 +87,7 @@ class Topic:
 TOPICS: tuple[Topic, ...] = (
     Topic("node-usage", NodeUsage, "cluster/node", "What a node and everything on it used.", "aggregate"),
     Topic("node-state", NodeStateRecord, "cluster", "Nodes added, changed and removed, with full lists.", "cluster"),
-    Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, with full lists.", "cluster"),
+    Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads and disruption budgets, with full lists.", "cluster"),
     Topic("scheduling-requests", SchedulingRequest, "cluster", "Pods that want a node.", "cluster"),
     Topic(
         "policies", PolicyRecord, "cluster", "A cluster's whole policy; pause and resume.", "cluster",
@@ -91,6 +100,8 @@ TOPICS: tuple[Topic, ...] = (
     Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
     Topic("command-outcomes", CommandOutcome, "cluster", "What came of a binding or an eviction.", "cluster"),
     Topic("move-outcomes", MoveOutcome, "cluster", "What became of evictions: did they help?", "none", "cluster"),
+    Topic("migration-requests", MigrationRequest, "cluster", "What users want of migrations: migrate, pause, abort, drain.", "cluster"),
+    Topic("migration-status", MigrationStatusRecord, "cluster", "How far each migration and each drain has come.", "none", "cluster"),
     Topic("dead-letters", DeadLetter, "source topic", "Records that could not be read or were refused.", "none", "every stage"),
 )  # fmt: skip
 
@@ -122,6 +133,15 @@ TABLES: tuple[Table, ...] = (
     Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),
     Table("hotspot_counters", HotspotCounterRow, "How long nodes have been abnormal."),
     Table("migrations", MigrationRow, "Pods on their way from node to node."),
+    Table("migration_state", MigrationStateRow, "What belongs to all migrations of a cluster."),
+    Table("drains", DrainRow, "Nodes that are being emptied."),
+    Table("eviction_limiters", EvictionLimiterRow, "Token buckets that are not full."),
+    Table("workloads", WorkloadRow, "How many replicas an owner wants."),
+    Table(
+        "disruption_budgets",
+        DisruptionBudgetRow,
+        "Disruption budgets, and what commands took from them.",
+    ),
     Table("recent_moves", RecentMovesRow, "Moves of an owner's pods; whether it is frozen."),
     Table("cooling_nodes", CoolingNodeRow, "Nodes that moves left, and when they were hot last."),
     Table("unmovable_pods", UnmovablePodsRow, "Pods that no target could take, per node."),
