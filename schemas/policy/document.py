@@ -17,6 +17,7 @@ from schemas.policy.descheduling import DeschedulingLimits
 from schemas.policy.evictor import DefaultEvictorArgs
 from schemas.policy.loadaware import LoadAwareSchedulingArgs
 from schemas.policy.lownodeload import Compat, LowNodeLoadArgs
+from schemas.policy.maintenance import MaintenanceArgs
 from schemas.policy.migration import MigrationControllerArgs
 from schemas.policy.moves import MoveArgs
 from schemas.policy.parts import Conflict, PolicyPart, whole
@@ -44,8 +45,12 @@ class Policy(PolicyPart):
     migration: MigrationControllerArgs = Field(default_factory=MigrationControllerArgs)
     evictor: DefaultEvictorArgs = Field(default_factory=DefaultEvictorArgs)
     descheduling: DeschedulingLimits = Field(default_factory=DeschedulingLimits)
+    maintenance: MaintenanceArgs = Field(default_factory=MaintenanceArgs)
     moves: MoveArgs = Field(default_factory=MoveArgs)
 
+    other_schedulers: Literal["refuse", "evictDirectly"] = "refuse"
+    """Pods that another scheduler places, where room is to be reserved first: left alone, as upstream
+    does, or evicted without a reservation."""
     reservation_seconds: Annotated[int, whole(1, _DAY_S)] = 300
     """Life of a reservation that the pod's lifecycle has not confirmed."""
     max_pending_requests: Annotated[int, whole(1, 10_000_000)] = 100_000

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from schemas.policy.durations import Duration, PositiveDuration
+from schemas.policy.gates import EvictionGate
 from schemas.policy.parts import (
     INT32_MAX,
     NOT_APPLIED,
@@ -127,8 +128,8 @@ class MigrationControllerArgs(PluginArgs):
     max_migrating_per_workload: Share | None = None
     max_unavailable_per_workload: Share | None = None
     skip_check_expected_replicas: bool = False
-    skip_eviction_gates: Items[Annotated[str, Field(pattern=r"^[A-Z][A-Za-z]{1,62}$")]] = ()
-    """Checks that are passed over, by upstream's names: MaxMigratingPerNode ..."""
+    skip_eviction_gates: Items[EvictionGate] = ()
+    """Checks that are passed over, by upstream's names; `schemas.policy.gates` lists them."""
     object_limiters: dict[Literal["workload", "namespace"], ObjectLimiter] = Field(
         default_factory=dict, validate_default=True
     )

@@ -1,0 +1,45 @@
+"""`skipEvictionGates`: names of the checks before an eviction that a policy may pass over.
+
+What is always checked has no name here: that the pod is there and where it was, that it is not moving
+already, the limits on commands, disruption budgets, maintenance windows.
+"""
+
+from typing import Literal, get_args
+
+EvictionGate = Literal[
+    "Namespaces",
+    "LabelSelector",
+    "NodeSelector",
+    "NodeFit",
+    "BarePods",
+    "LocalStoragePods",
+    "SystemCriticalPods",
+    "PVCPods",
+    "PriorityThreshold",
+    "ExpectedReplicas",
+    "MaxMigratingGlobally",
+    "MaxMigratingPerNode",
+    "MaxMigratingPerNamespace",
+    "MaxMigratingPerWorkload",
+    "MaxUnavailablePerWorkload",
+]
+
+#: What each gate checks; skipping it lifts exactly that.
+GATES: dict[EvictionGate, str] = {
+    "Namespaces": "migration.namespaces",
+    "LabelSelector": "labelSelector of migration and evictor",
+    "NodeSelector": "nodeSelector of migration and evictor",
+    "NodeFit": "nodeFit of migration and evictor",
+    "BarePods": "pods without an owner",
+    "LocalStoragePods": "pods with volumes of type emptyDir or hostPath",
+    "SystemCriticalPods": "pods of priority 2000000000 and above",
+    "PVCPods": "pods with volume claims",
+    "PriorityThreshold": "priorityThreshold of migration and evictor",
+    "ExpectedReplicas": "workloads with as few replicas as may move at once",
+    "MaxMigratingGlobally": "maxMigratingGlobally",
+    "MaxMigratingPerNode": "maxMigratingPerNode",
+    "MaxMigratingPerNamespace": "maxMigratingPerNamespace",
+    "MaxMigratingPerWorkload": "maxMigratingPerWorkload",
+    "MaxUnavailablePerWorkload": "maxUnavailablePerWorkload",
+}
+EVICTION_GATES: tuple[str, ...] = get_args(EvictionGate)

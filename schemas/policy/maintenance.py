@@ -1,0 +1,73 @@
+"""`maintenance`: the times of the week at which pods may be evicted, for all, by pool and by namespace.
+
+Each list that names windows must have one open: a pod of namespace `shop` on a node of pool `web` is
+evicted only while the windows of the policy, of `web` and of `shop` are. A list without windows is always
+open. The time is the log's, so a replay opens and closes the same windows.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.policy.durations import format_duration_ms
+from schemas.policy.parts import Conflict, Items, PolicyPart
+from schemas.policy.windows import WeeklyWindow, Windows, opens_after_ms
+
+
+class PoolWindows(PolicyPart):
+    """Windows of one pool of nodes."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+    windows: Windows = ()
+
+
+class NamespaceWindows(PolicyPart):
+    """Windows of one namespace."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)]
+    windows: Windows = ()
+
+
+class MaintenanceArgs(PolicyPart):
+    """When evictions may happen."""
+
+    windows: Windows = ()
+    pools: Items[PoolWindows] = ()
+    namespaces: Items[NamespaceWindows] = ()
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """A pool and a namespace have one entry each."""
+        yield from _repeated("pools", [pool.name for pool in self.pools])
+        yield from _repeated("namespaces", [each.name for each in self.namespaces])
+
+    @cached_property
+    def _of_pool(self) -> dict[str, tuple[WeeklyWindow, ...]]:
+        return {pool.name: pool.windows for pool in self.pools}
+
+    @cached_property
+    def _of_namespace(self) -> dict[str, tuple[WeeklyWindow, ...]]:
+        return {each.name: each.windows for each in self.namespaces}
+
+    def closed(self, pool: str, namespace: str, at_ms: int) -> str | None:
+        """Why a pod of a namespace on a node of a pool may not be evicted at a time; None: it may."""
+        lists = (
+            ("the policy", self.windows),
+            (f"pool {pool}", self._of_pool.get(pool, ())),
+            (f"namespace {namespace}", self._of_namespace.get(namespace, ())),
+        )
+        for whose, windows in lists:
+            wait_ms = opens_after_ms(windows, at_ms)
+            if wait_ms:
+                named = "; ".join(map(str, windows[:2])) + ("; ..." if len(windows) > 2 else "")
+                wait = format_duration_ms(wait_ms)
+                return f"outside of the maintenance windows of {whose} ({named}); opens in {wait}"
+        return None
+
+
+def _repeated(field: str, names: list[str]) -> Iterator[Conflict]:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            message = f"found {name!r} a second time; allowed is one entry"
+            yield Conflict((field, index, "name"), message, (field,))

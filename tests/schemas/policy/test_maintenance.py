@@ -1,0 +1,64 @@
+"""When a policy lets pods be evicted, and which checks it may pass over."""
+
+import pytest
+
+from schemas.policy import PolicyError, read_policy
+from schemas.policy.gates import EVICTION_GATES, GATES
+
+#: 2026-11-16 00:00 UTC, a Monday.
+MONDAY_MS = 1_794_787_200_000
+HOUR_MS = 3_600_000
+
+POLICY = """
+maintenance:
+  windows: [{days: [mon], from: "10:00", to: "20:00"}]
+  pools: [{name: web, windows: [{from: "12:00", to: "14:00"}]}]
+  namespaces: [{name: shop, windows: [{from: "13:00", to: "15:00"}]}, {name: other}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("pool", "namespace", "hour", "why"),
+    [
+        ("", "other", 9, "outside of the maintenance windows of the policy (mon 10:00 to 20:00 "
+         "+00:00); opens in 1h"),
+        ("", "other", 11, None),
+        ("web", "other", 11, "outside of the maintenance windows of pool web (every day 12:00 to "
+         "14:00 +00:00); opens in 1h"),
+        ("web", "other", 12, None),
+        ("web", "shop", 12, "outside of the maintenance windows of namespace shop (every day 13:00 "
+         "to 15:00 +00:00); opens in 1h"),
+        ("web", "shop", 13, None),
+    ],
+)  # fmt: skip
+def test_every_list_must_have_a_window_open(
+    pool: str, namespace: str, hour: int, why: str | None
+) -> None:
+    maintenance = read_policy(POLICY).maintenance
+    assert maintenance.closed(pool, namespace, MONDAY_MS + hour * HOUR_MS) == why
+
+
+def test_without_windows_it_is_always_open() -> None:
+    assert read_policy("").maintenance.closed("web", "shop", MONDAY_MS) is None
+
+
+def test_a_pool_has_one_entry() -> None:
+    with pytest.raises(PolicyError, match=r"maintenance.pools\[1\].name: found 'a' a second time"):
+        read_policy("maintenance: {pools: [{name: a}, {name: a}]}")
+
+
+def test_own_fields_are_refused_in_pasted_arguments() -> None:
+    pasted = "kind: MigrationControllerArgs\nmaintenance: {}\n"
+    with pytest.raises(PolicyError, match="unknown field"):
+        read_policy(pasted)
+
+
+def test_a_gate_that_is_not_known_is_refused() -> None:
+    with pytest.raises(PolicyError, match=r"migration.skipEvictionGates\[0\].*NoSuchGate"):
+        read_policy("migration: {skipEvictionGates: [NoSuchGate]}")
+
+
+def test_every_gate_says_what_it_lifts() -> None:
+    assert set(GATES) == set(EVICTION_GATES)
+    policy = read_policy(f"migration: {{skipEvictionGates: [{', '.join(EVICTION_GATES)}]}}")
+    assert policy.migration.skip_eviction_gates == EVICTION_GATES
