@@ -56,6 +56,5 @@ def register(
     async def aggregate(stream: Any) -> None:
         await runner.run(stream)
 
-    usage = app.topic(INPUT, key_serializer="raw", value_serializer="raw")
-    app.agent(usage, name="aggregate")(aggregate)
+    app.agent(app.inputs((INPUT,)), name="aggregate")(aggregate)
     return runner

@@ -48,10 +48,8 @@ def register(
         name="cluster",
         telemetry=telemetry,
     )
-    inputs = app.topic(*CLUSTER_INPUTS, key_serializer="raw", value_serializer="raw")
-
     async def cluster(stream: Any) -> None:
         await runner.run(stream)
 
-    app.agent(inputs, name="cluster")(cluster)
+    app.agent(app.inputs(CLUSTER_INPUTS), name="cluster")(cluster)
     return runner

@@ -1,21 +1,27 @@
 """Writes of a stage to Kafka, by an idempotent producer of our own.
 
 Faust's producer costs as much a message as Faust's consumer and tells nobody when a batch is safe. Here
-a call returns when the brokers have acknowledged everything that it was given. Records to one partition
-keep their order, also through retries; nothing is written twice by one producer. A record that cannot be
+a call returns when the brokers have acknowledged everything that it was given. What goes to one partition
+is handed to the producer whole, since a call a record costs more than deciding what it says. Records to one
+partition keep their order, also through retries; nothing is written twice by one producer. A record that cannot be
 written is an error: whoever called has state in memory that is not durable, and must not go on.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 from schemas.connection import BATCH_BYTES_MAX, KafkaSettings
+from schemas.partitions import partition_for
 from streams.records import OutputRecord, RowChange
 
 #: Most bytes that travel in one batch to one partition; a larger record makes a batch of its own.
 _BATCH_BYTES = 512 * 1024
+
+
+#: Topic, key, value, partition or none where the key says it, timestamp or none for now.
+_Record = tuple[str, bytes, bytes | None, int | None, int | None]
 
 
 class Undelivered(RuntimeError):
@@ -31,6 +37,7 @@ class Publisher:
         self._options = options
         self._producer: Any = None
         self._starting = asyncio.Lock()
+        self._counts: dict[str, int] = {}
         self.written_bytes: Counter[str] = Counter()
         """Bytes of keys and values that were given to the brokers, by topic."""
 
@@ -66,11 +73,10 @@ class Publisher:
 
         Answers with the offset of each, -1 where the broker did not say.
         """
-        answers = await self._deliver(
+        return await self._deliver(
             (each.topic, each.key.encode(), each.value, each.partition, each.timestamp_ms)
             for each in records
         )
-        return [int(answer.offset) for answer in answers]
 
     async def write_rows(self, topic: str, partition: int, changes: Iterable[RowChange]) -> None:
         """Write row changes to a changelog, in their order; as `publish` otherwise."""
@@ -81,38 +87,71 @@ class Publisher:
     async def append(self, topic: str, partition: int, values: Iterable[bytes]) -> int:
         """Write records keyed by their partition, in order; offset of the last one."""
         key = str(partition).encode()
-        answers = await self._deliver((topic, key, value, partition, None) for value in values)
-        last = max(int(answer.offset) for answer in answers)
+        offsets = await self._deliver((topic, key, value, partition, None) for value in values)
+        last = max(offsets)
         if last < 0:
             raise Undelivered(f"the broker did not say at which offset of {topic} the records are")
         return last
 
-    async def _deliver(
-        self, records: Iterable[tuple[str, bytes, bytes | None, int | None, int | None]]
-    ) -> list[Any]:
-        """What the brokers answered, record by record."""
-        futures = []
-        topics = set()
+    async def _deliver(self, records: Iterable[_Record]) -> list[int]:
+        """Offsets of the records, in their order; -1 where the broker did not say."""
+        by_place: dict[tuple[str, int], list[tuple[int, _Record]]] = defaultdict(list)
+        count = 0
+        for record in records:
+            topic, key, value, partition, _ = record
+            self.written_bytes[topic] += len(key) + len(value or b"")
+            if partition is None:
+                partition = partition_for(key, await self._partitions(topic))
+            by_place[topic, partition].append((count, record))
+            count += 1
+        offsets = [-1] * count
+        outcomes = await asyncio.gather(
+            *(self._to(place, numbered, offsets) for place, numbered in by_place.items()),
+            return_exceptions=True,
+        )
+        for (topic, partition), outcome in zip(by_place, outcomes, strict=True):
+            if isinstance(outcome, AssertionError | asyncio.CancelledError):
+                raise outcome
+            if outcome is not None:
+                raise Undelivered(
+                    f"{len(by_place[topic, partition])} records to {topic}, partition {partition}, were "
+                    f"not all acknowledged: {type(outcome).__name__}: {outcome}"
+                ) from outcome
+        return offsets
+
+    async def _to(
+        self, place: tuple[str, int], numbered: list[tuple[int, _Record]], offsets: list[int]
+    ) -> None:
+        """Hand records of one partition over in as few batches as they fit into; note their offsets."""
+        topic, partition = place
+        sent: list[tuple[list[int], Any]] = []
+        left = iter(numbered)
+        following = next(left, None)
         try:
-            for topic, key, value, partition, timestamp_ms in records:
-                topics.add(topic)
-                self.written_bytes[topic] += len(key) + len(value or b"")
-                futures.append(
-                    await self._producer.send(
-                        topic,
-                        key=key,
-                        value=value,
-                        partition=partition,
-                        timestamp_ms=timestamp_ms,
-                    )
-                )
+            while following is not None:
+                builder = self._producer.create_batch()
+                numbers = []
+                while following is not None:
+                    number, (_, key, value, _, timestamp_ms) = following
+                    if builder.append(key=key, value=value, timestamp=timestamp_ms) is None:
+                        break
+                    numbers.append(number)
+                    following = next(left, None)
+                answer = await self._producer.send_batch(builder, topic, partition=partition)
+                sent.append((numbers, answer))
         finally:
-            # Also when a later record was not even accepted: what is on its way is waited for.
-            answers = await asyncio.gather(*futures, return_exceptions=True)
-        failures = [answer for answer in answers if isinstance(answer, BaseException)]
-        if failures:
-            raise Undelivered(
-                f"{len(failures)} of {len(answers)} records to {', '.join(sorted(topics))} were not "
-                f"acknowledged: {type(failures[0]).__name__}: {failures[0]}"
-            ) from failures[0]
-        return answers
+            # Also when a later batch was not even accepted: what is on its way is waited for.
+            answers = await asyncio.gather(*(each for _, each in sent), return_exceptions=True)
+        for (numbers, _), answer in zip(sent, answers, strict=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            if answer.offset >= 0:
+                for index, number in enumerate(numbers):
+                    offsets[number] = answer.offset + index
+
+    async def _partitions(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        count = self._counts.get(topic)
+        if count is None:
+            count = self._counts[topic] = len(await self._producer.partitions_for(topic))
+        return count

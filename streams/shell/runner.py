@@ -4,7 +4,8 @@ A batch goes through in this order, and nothing is skipped: look whether the rec
 last, and fetch what is missing in between; apply them to the state in memory; make the result durable
 (see `durability`); acknowledge the events, which lets Faust commit their offsets. A crash in between
 repeats: the state starts again from what is durable, and records that it knows already are passed over.
-Any error stops the worker, since the state in memory may be ahead of what is durable by then.
+Any error stops the worker, since the state in memory may be ahead of what is durable by then. That is the
+rule while all is well, too: the next batch is applied while the one before is on its way to the broker.
 
 Time that was lost is made up for before anything else is applied (see `ticker`): when partitions were taken
 over, and when their clock has stood for too long.
@@ -24,8 +25,9 @@ from typing import Any
 from schemas.connection import KafkaSettings
 from streams.records import InputRecord, Stage
 from streams.shell import memory
-from streams.shell.batches import Batches, BatchLimits
+from streams.shell.batches import Batch, Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
+from streams.shell.pipeline import Pipeline, UnderWay
 from streams.shell.publisher import Publisher
 from streams.shell.reader import Entry, read_pieces
 from streams.shell.tables import RowTable
@@ -33,9 +35,6 @@ from streams.shell.telemetry import Telemetry
 from streams.shell.ticker import Ticker
 
 logger = logging.getLogger(__name__)
-
-#: How often is looked whether rows are due, in seconds.
-_FLUSH_CHECK_S = 0.25
 
 #: Rows of one partition: table name to row key to row.
 Rows = Mapping[str, Mapping[str, bytes]]
@@ -71,7 +70,8 @@ class StageRunner:
         self._settings = settings
         self._build = build
         self._batches = Batches(app, limits)
-        self._batch_under_way = asyncio.Lock()
+        self._applying = asyncio.Lock()
+        self._pipeline = Pipeline(durability, self._tell)
         self.name = name
         self._telemetry = telemetry or Telemetry()
         self._telemetry.begin(name, self.topics)
@@ -82,8 +82,6 @@ class StageRunner:
         self.stages: dict[int, Stage] = {}
         self.recovered = False
         """All partitions that this worker owns, which may be none, have their state."""
-        self.busy_since_s: float | None = None
-        """When the batch under way began, by the monotonic clock; none: there is none."""
         self._assigned_at_s = time.monotonic()
         app.on_partitions_revoked.connect(self._on_revoked)
         app.on_partitions_assigned.connect(self._on_assigned)
@@ -95,13 +93,19 @@ class StageRunner:
         """Bytes of keys and values that were given to the brokers since the start, by topic."""
         return self._publisher.written_bytes
 
+    @property
+    def busy_since_s(self) -> float | None:
+        """When the oldest batch under way began, by the monotonic clock; none: there is none."""
+        return self._pipeline.busy_since_s
+
     async def run(self, stream: Any) -> None:
         """Apply the stream's events batch by batch; returns only by an error or a cancellation."""
         await self._publisher.start()
         tasks = [
             asyncio.create_task(self._batches.pump(stream)),
             asyncio.create_task(self._apply_batches()),
-            asyncio.create_task(self._flush_rows()),
+            asyncio.create_task(self._pipeline.commit_all()),
+            asyncio.create_task(self._pipeline.flush_rows()),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -116,54 +120,59 @@ class StageRunner:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._pipeline.give_up()
             await self._publisher.stop()
 
     async def _apply_batches(self) -> None:
         while True:
-            events = await self._batches.take()
+            batch = await self._batches.take()
             if self.clock is not None and self.clock.late(self.stages):
                 await self.clock.make_up(self)
-            async with self._batch_under_way:
-                # Otherwise partitions were taken away meanwhile, and the events come again to their owner.
+            async with self._applying:
+                # Otherwise partitions were taken away meanwhile, and the records come again to their owner.
                 if self.recovered:
-                    await self._put_through(events)
+                    await self._put_through(batch)
 
-    async def _flush_rows(self) -> None:
-        """Rows become due also while nothing comes in."""
-        while True:
-            await asyncio.sleep(_FLUSH_CHECK_S)
-            async with self._batch_under_way:
-                await self._durability.flush()
-
-    async def _put_through(self, events: list[Any]) -> None:
-        began = self.busy_since_s = time.monotonic()
+    async def _put_through(self, batch: Batch) -> None:
+        """Apply a batch; it is durable when those before it are."""
+        began_s = time.monotonic()
         by_partition: dict[int, list[InputRecord]] = defaultdict(list)
-        for event in events:
-            # A partition that was lost meanwhile: its events come again, to its new owner.
-            if event.message.partition in self.stages:
-                by_partition[event.message.partition].append(_record(event.message))
-        batches = []
-        for partition, records in by_partition.items():
-            if fresh := await self._in_sequence(partition, records):
-                batches.append(self._apply(partition, fresh))
-        await self._commit(batches)
-        for event in events:
-            event.ack()
-        self.busy_since_s = None
-        by_topic = Counter(event.message.topic for event in events)
-        self._telemetry.batch(self.name, by_topic, time.monotonic() - began)
+        for record in batch.records:
+            # A partition that was lost meanwhile: its records come again, to its new owner.
+            if record.partition in self.stages:
+                by_partition[record.partition].append(record)
+        applied = [
+            self._apply(partition, fresh)
+            for partition, records in by_partition.items()
+            if (fresh := await self._in_sequence(partition, records))
+        ]
+        await self._commit(applied, batch, began_s)
 
     def _apply(self, partition: int, records: list[InputRecord]) -> Applied:
         return Applied(partition, records, self.stages[partition].apply(records))
 
-    async def _commit(self, batches: list[Applied]) -> None:
-        """Make batches durable, and count what they came to."""
-        await self._durability.commit(batches)
-        for batch in batches:
-            self._telemetry.result(self.name, batch.result)
+    async def _commit(
+        self, applied: list[Applied], batch: Batch | None = None, began_s: float | None = None
+    ) -> None:
+        """Let this be made durable after all that was applied before; waits while that is much."""
+        it = UnderWay(applied, batch or Batch(), began_s or time.monotonic())
+        await self._pipeline.hand_over(it)
+
+    async def _settle(self) -> None:
+        """All that was applied is durable, and its rows are written; the caller holds back what follows."""
+        async with self._applying:
+            await self._pipeline.settle()
+
+    def _tell(self, it: UnderWay, seconds: float) -> None:
+        """Count what went through."""
+        telemetry, name = self._telemetry, self.name
+        if it.batch.records:
+            telemetry.batch(name, Counter(record.topic for record in it.batch.records), seconds)
+        for batch in it.applied:
+            telemetry.result(name, batch.result)
             if (stage := self.stages.get(batch.partition)) is not None:
-                self._telemetry.counts(self.name, stage.take_counts())
-            self._telemetry.answered(self.name, batch.records)
+                telemetry.counts(name, stage.take_counts())
+            telemetry.answered(name, batch.records)
 
     async def _in_sequence(self, partition: int, records: list[InputRecord]) -> list[InputRecord]:
         """The records without those applied before.
@@ -213,7 +222,7 @@ class StageRunner:
         generation = self.generation
         first = self.stages[partition].positions.get(topic, -1) + 1
         async for entries in read_pieces(self._settings, topic, partition, first, end):
-            async with self._batch_under_way:
+            async with self._applying:
                 if self.generation != generation or time.monotonic() > until_s:
                     return False
                 # Faust may have delivered some of them meanwhile.
@@ -229,17 +238,15 @@ class StageRunner:
         self.recovered = False
         self.generation += 1
         self._batches.hold()
-        async with self._batch_under_way:
-            # Its rows are in the changelog before anybody reads that.
-            await self._durability.flush(force=True)
+        # Its rows are in the changelog before anybody reads that.
+        await self._settle()
 
     async def _on_shutdown(self, app: Any, **_: Any) -> None:
         """A clean end leaves nothing to redo."""
         if app.crashed:
             return
         self._batches.hold()
-        async with self._batch_under_way:
-            await self._durability.flush(force=True)
+        await self._settle()
 
     async def _on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
         self.recovered = False
@@ -312,18 +319,6 @@ class StageRunner:
 
     def _partitions(self, assigned: Any) -> set[int]:
         return {tp.partition for tp in assigned if tp.topic in self.topics}
-
-
-def _record(message: Any) -> InputRecord:
-    return InputRecord(
-        topic=message.topic,
-        partition=message.partition,
-        offset=message.offset,
-        key=message.key,
-        value=message.value,
-        # Faust turns Kafka's milliseconds into seconds.
-        timestamp_ms=round(message.timestamp * 1_000) if message.timestamp is not None else -1,
-    )
 
 
 def _of_entry(topic: str, partition: int, entry: Entry) -> InputRecord:

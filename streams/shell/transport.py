@@ -4,14 +4,34 @@ Faust lets a fetch of idle partitions wait for 1.5 s at the broker, without a se
 hold back one partition's records for as long while another one is idle; the embedded broker does. That
 would be the latency of a decision, so the wait is shortened before the consumer starts.
 
+Faust hands over message by message, which takes longer than a decision may: conductor, queue, stream and
+acknowledgement each have their share. So what a fetch brought of a partition travels as a `Parcel`, one
+message to Faust with many records in it: flow control, generations and commits stay Faust's, and cost
+once a parcel. Changelogs, which Faust reads for itself, come as always.
+
 Faust starts an app's tasks only when its tables are recovered; its companion runs from the start on.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from typing import Any
 
 import faust
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
+from faust.types.tuples import ConsumerMessage
+
+from streams.records import InputRecord
+
+#: Most records in a parcel: topics take turns by parcels, so that none waits for all of another.
+PARCEL_RECORDS = 100
+#: Most parcels that wait in a stream before the consumer stops fetching.
+PARCELS_QUEUED_MAX = 32
+
+
+class Parcel(ConsumerMessage):
+    """Consecutive records of one partition, as one message to Faust; its offset is that of the last."""
+
+    __slots__ = ("records",)
+    records: list[InputRecord]
 
 
 class _PromptThread(AIOKafkaConsumerThread):
@@ -23,8 +43,83 @@ class _PromptThread(AIOKafkaConsumerThread):
 
 
 class _PromptConsumer(Consumer):
+    app: Any
+
     def _new_consumer_thread(self) -> Any:
         return _PromptThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[Any, Any]]:
+        """What a fetch brought: parcels of the app's own topics, single messages of all others."""
+        records, active = await self._wait_next_records(timeout)
+        generation = self.app.consumer_generation_id
+        if records is None or self.should_stop:
+            return
+        if not self.flow_active:
+            # A rebalance began while the fetch was under way; as Faust does.
+            try:
+                await self.perform_seek()
+            except Exception as error:  # the consumer may be without its group for a moment
+                self.log.warning("cannot seek to what was committed: %s", error)
+            return
+        for tp, message in self._messages(records):
+            if not self._goes_on(generation):
+                break
+            if active is None or tp in active or tp in self._buffered_partitions:
+                self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
+                yield tp, message
+
+    def _goes_on(self, generation: int) -> bool:
+        """No rebalance has begun since."""
+        return self.flow_active and bool(self.app.consumer_generation_id == generation)
+
+    def _messages(self, fetched: Any) -> Iterator[tuple[Any, Any]]:
+        packed: Collection[str] = self.app.packed_topics
+        parcels = {tp: found for tp, found in fetched.items() if tp.topic in packed}
+        if len(parcels) < len(fetched):
+            others = {tp: found for tp, found in fetched.items() if tp not in parcels}
+            for tp, record in self.scheduler.iterate(others):
+                yield tp, self._to_message(tp, record)
+        for start in range(0, max(map(len, parcels.values()), default=0), PARCEL_RECORDS):
+            for tp, found in parcels.items():
+                if start < len(found):
+                    yield tp, self._parcel(tp, found[start : start + PARCEL_RECORDS])
+
+    def _parcel(self, tp: Any, found: list[Any]) -> Parcel:
+        parcel = Parcel(
+            tp.topic,
+            tp.partition,
+            found[-1].offset,
+            found[-1].timestamp / 1000,
+            found[-1].timestamp_type,
+            None,
+            None,
+            None,
+            None,
+            tp=tp,
+            generation_id=self.app.consumer_generation_id,
+        )
+        topic, partition = tp
+        parcel.records = [
+            InputRecord(topic, partition, each.offset, each.key, each.value, each.timestamp)
+            for each in found
+        ]
+        return parcel
+
+    async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
+        if tp.topic not in self.app.packed_topics:
+            await super()._add_gap(tp, offset_from, offset_to)
+
+    def _new_offset(self, tp: Any) -> int | None:
+        """What to commit; parcels of a partition are acknowledged in their order."""
+        if tp.topic not in self.app.packed_topics:
+            return super()._new_offset(tp)
+        acked = self._acked[tp]
+        if not acked:
+            return None
+        following = max(acked) + 1
+        acked.clear()
+        self._acked_index[tp].clear()
+        return following
 
 
 class PromptTransport(Transport):
@@ -38,6 +133,8 @@ class WorkerApp(faust.App):
 
     fetch_wait_ms: int = 100
     """Longest time that the broker waits for records before it answers a fetch with none."""
+    packed_topics: frozenset[str] = frozenset()
+    """Topics whose records come as parcels; `inputs` adds to them."""
     companion: Callable[[], Awaitable[None]] | None = None
     """Runs beside the agents, also while tables are recovered; cancelled at the end."""
 
@@ -46,6 +143,13 @@ class WorkerApp(faust.App):
         await super().on_start()
         if self.companion is not None:
             self.add_future(self.companion())
+
+    def inputs(self, topics: Collection[str]) -> Any:
+        """A Faust topic for these topics; the messages of its stream are parcels."""
+        self.packed_topics |= frozenset(topics)
+        return self.topic(
+            *topics, key_serializer="raw", value_serializer="raw", maxsize=PARCELS_QUEUED_MAX
+        )
 
     def _new_transport(self) -> Any:
         return PromptTransport(self.conf.broker_consumer, self)
