@@ -49,6 +49,8 @@ def means(values: Figures) -> list[int | None]:
     """Mean of each column, rounded down; None where nothing was measured."""
     if not len(values):
         return [None] * values.shape[1]
+    if int(values.min(initial=0)) >= 0 and int(values.max(initial=0)) <= _INT64_MAX // len(values):
+        return (values.sum(axis=0) // len(values)).tolist()  # type: ignore[no-any-return]
     return [
         total // count if count else None
         for total, count in zip(sums(values)[0], counts(values)[0], strict=True)
@@ -74,9 +76,9 @@ def percentiles(values: Figures, percents: Sequence[int]) -> list[list[int] | No
 
 def spans(times: npt.NDArray[np.int64], values: Figures) -> list[int]:
     """Time between the first and the last value of each column; 0 where there are fewer than two."""
-    known = values >= 0
-    if len(times) and known.all():
+    if len(times) and int(values.min(initial=0)) >= 0:
         return [int(times[-1]) - int(times[0])] * values.shape[1]
+    known = values >= 0
     found = []
     for column in known.T:
         places = np.flatnonzero(column)

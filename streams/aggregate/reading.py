@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.usage import MemoryReadings, NodeUsage
+from streams.aggregate.percentile import Figures
 
 Amounts = Mapping[str, int]
 
@@ -34,6 +35,10 @@ class Reading:
     """Pods, then host applications, in the order of the sample."""
     resources: frozenset[str]
     """Every resource of which there is any figure."""
+    columns: tuple[str, ...] = ()
+    """Resources of the columns of `matrix`."""
+    matrix: Figures | None = None
+    """The members as the node's `PodWindow.matrix` has them; none: nobody has made it yet."""
 
 
 def read(sample: NodeUsage, value: bytes, memory_field: str) -> Reading:

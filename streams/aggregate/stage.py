@@ -24,6 +24,7 @@ from streams.aggregate.partition import PartitionState
 from streams.aggregate.reading import Reading, read
 from streams.aggregate.report import encoded, report
 from streams.aggregate.rows import SampleEntry
+from streams.aggregate.shortcut import shortcut
 from streams.deadletters import buried
 from streams.observation import Counts, Figures
 from streams.records import InputRecord, OutputRecord, StageResult
@@ -82,22 +83,37 @@ class AggregateStage:
         return Figures(self.state.clock.now_ms, len(self.state.nodes))
 
     def _apply(self, record: InputRecord) -> Refusal | None:
+        refusal = misplaced(record.key, record.partition, self._partitions)
+        if refusal is not None:
+            return refusal
+        # What is no text is the key of no node.
+        node = self.state.nodes.get((record.key or b"").decode(errors="surrogateescape"))
+        if node is not None:
+            self.state.touch(node)
+            known = shortcut(record.value, node)
+            if known is not None:
+                pool, reading = known
+                return self._from_the_future(reading.sampled_at_ms, record) or self._take(
+                    node, reading, self.state.collecting.of_pool(pool), record.offset
+                )
+        return self._apply_any(record)
+
+    def _apply_any(self, record: InputRecord) -> Refusal | None:
+        """A record of which nothing is known yet."""
         sample = self._read(record)
         if isinstance(sample, Refusal):
             return sample
         policy = self.state.collecting.of_pool(sample.pool)
         reading = read(sample, record.value or b"", policy.memory_field)
-        self.state.clock.hear(reading.sampled_at_ms)
         node = self.state.nodes.get(node_key(sample.cluster, sample.node))
-        if node is not None:
-            self.state.touch(node)
-        elif len(self.state.nodes) >= self._limits.nodes_per_partition:
-            return Refusal(
-                "limit",
-                f"nodes_per_partition: {sample.cluster}/{sample.node} is one node too many; allowed "
-                f"are at most {self._limits.nodes_per_partition}",
-            )
-        else:
+        if node is None:
+            if len(self.state.nodes) >= self._limits.nodes_per_partition:
+                self.state.clock.hear(reading.sampled_at_ms)
+                return Refusal(
+                    "limit",
+                    f"nodes_per_partition: {sample.cluster}/{sample.node} is one node too many; "
+                    f"allowed are at most {self._limits.nodes_per_partition}",
+                )
             node = self.state.create(sample.cluster, sample.node, record.offset)
         return self._take(node, reading, policy, record.offset)
 
@@ -105,6 +121,7 @@ class AggregateStage:
         self, node: NodeState, reading: Reading, policy: CollectPolicy, offset: int
     ) -> Refusal | None:
         state = self.state
+        state.clock.hear(reading.sampled_at_ms)
         verdict = node.judge(reading, state.collecting, self._limits)
         if isinstance(verdict, Refusal) and self._was_set_back(node, reading):
             verdict = NodeState(node.cluster, node.name, offset).judge(
@@ -158,9 +175,6 @@ class AggregateStage:
         return refusal
 
     def _read(self, record: InputRecord) -> NodeUsage | Refusal:
-        refusal = misplaced(record.key, record.partition, self._partitions)
-        if refusal is not None:
-            return refusal
         sample: NodeUsage | Refusal = decode(INPUT, record.value)
         if isinstance(sample, Refusal):
             return sample
@@ -170,12 +184,12 @@ class AggregateStage:
                 "invalid",
                 f"key: found {record.key!r}; allowed for this cluster and node is {expected!r}",
             )
+        return self._from_the_future(sample.sampled_at_ms, record) or sample
+
+    def _from_the_future(self, at_ms: int, record: InputRecord) -> Refusal | None:
         if record.timestamp_ms < 0:
-            return sample  # the record has no timestamp to hold its sample against
-        return (
-            from_the_future(sample.sampled_at_ms, record.timestamp_ms, self._limits.future_ms)
-            or sample
-        )
+            return None  # the record has no timestamp to hold its sample against
+        return from_the_future(at_ms, record.timestamp_ms, self._limits.future_ms)
 
     def _was_set_back(self, node: NodeState, reading: Reading) -> bool:
         """Whether a node's newest sample is the odd one out, and not the one that comes after it."""

@@ -1,0 +1,203 @@
+import re
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.codec import decode
+from schemas.usage import NodeUsage
+from streams.aggregate.collect import CollectPolicy
+from streams.aggregate.node import NodeState
+from streams.aggregate.reading import Reading
+from streams.aggregate.reading import read as reading_of
+from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
+from streams.aggregate.shortcut import shortcut
+from tests.streams.aggregate.builders import T0, pod, sample
+
+_MEMORY_FIELD = CollectPolicy().memory_field
+_PODS = ("a", "b", "c")
+
+
+def known_node() -> NodeState:
+    """A node with two resources, three pods, one of them of a class, and a host application."""
+    node = NodeState("c", "n0", 0)
+    pods = [pod(name, 1, usage={"cpu": 1, "memory": 2}) for name in _PODS]
+    pods[2]["priority_class"] = "koord-prod"
+    first = by_contract(
+        orjson.dumps(
+            sample(
+                T0,
+                usage={"cpu": 5, "memory": 9},
+                pods=pods,
+                host_applications=[{"name": "x", "usage": {"cpu": 1}}],
+            )
+        )
+    )
+    assert first is not None
+    node.take(first[1], 0, RowLog[SampleEntry](0), RowLog[PodEntry](0))
+    return node
+
+
+def by_contract(value: bytes) -> tuple[str | None, Reading] | None:
+    message = decode("node-usage", value)
+    if not isinstance(message, NodeUsage):
+        return None
+    return message.pool, reading_of(message, value, _MEMORY_FIELD)
+
+
+def shown(node: NodeState, found: tuple[str | None, Reading] | None) -> Any:
+    """Everything that a sample says, its pods by their numbers."""
+    assert found is not None
+    pool, reading = found
+    resources = node.samples.resources
+    matrix = reading.matrix
+    if matrix is None and reading.members:
+        matrix = node.pods.matrix(reading.members, resources)
+    return (
+        pool,
+        reading.sampled_at_ms,
+        reading.digest,
+        dict(reading.usage),
+        dict(reading.system),
+        [(member, dict(amounts)) for member, amounts in reading.members],
+        reading.resources,
+        None if matrix is None else matrix.tolist(),
+    )
+
+
+def common(**fields: Any) -> dict[str, Any]:
+    """A sample of the common kind; `fields` are added or replace."""
+    pods = [pod(name, 0, usage={"cpu": 7, "memory": 30}, priority_class="") for name in "ab"]
+    whole = {"usage": {"cpu": 20, "memory": 70}, "pods": pods, **fields}
+    return sample(T0 + 1_000, **whole)
+
+
+_ODD: Any = st.sampled_from(
+    [None, True, False, 0, 1, -1, 1.0, 2**52, 2**63 - 1, 2**63, 2**64, "", "x", "a:b", [], {}, [1]]
+)
+_NAMES = st.sampled_from(["a", "b", "c", "new", "", "x", "a/b", None, 5])
+
+
+@st.composite
+def _some_pod(draw: st.DrawFn) -> Any:
+    made = pod("a", 0)
+    made["name"] = draw(_NAMES)
+    made["uid"] = draw(st.sampled_from([f"uid-{made['name']}", "", "other"]))
+    made["namespace"] = draw(st.sampled_from(["default", "default", "", "other"]))
+    made["usage"] = draw(
+        st.dictionaries(
+            st.sampled_from(["cpu", "memory", "gpu", ""]), st.integers(0, 99) | _ODD, max_size=3
+        )
+        | st.just({"cpu": 3, "memory": 5})
+    )
+    field = draw(st.sampled_from(["priority_class", "memory", "extra", "name", "none"]))
+    if field != "none":
+        made[field] = draw(_ODD | st.just("koord-prod"))
+    return made
+
+
+@st.composite
+def odd_samples(draw: st.DrawFn) -> bytes:
+    """Samples that differ from the common kind in places, as bytes; good ones and bad ones."""
+    made = common()
+    for name in draw(st.lists(st.sampled_from(sorted(NodeUsage.model_fields)), max_size=3)):
+        made[name] = draw(_ODD)
+    if draw(st.booleans()):
+        made["pods"] = draw(st.lists(_some_pod(), max_size=4))
+    for part in ("usage", "system_usage"):
+        if draw(st.booleans()):
+            made[part] = draw(
+                st.dictionaries(
+                    st.sampled_from(["cpu", "memory", "gpu"]), st.integers(0, 99) | _ODD
+                )
+            )
+    value = orjson.dumps(made) if _fits(made) else b"{}"
+    if draw(st.booleans()):
+        # A name twice in an object; which of both comes first differs.
+        old = draw(st.sampled_from([b'"cpu":', b'"pods":', b'"usage":', b'"cluster":']))
+        new = old + draw(st.sampled_from([b"1,", b"-1,", b'"x",', b"[],", b"{},"])) + old
+        value = value.replace(old, new, 1)
+    return value
+
+
+def _fits(made: Any) -> bool:
+    return not re.search(r"18446744073709551616", str(made))
+
+
+@given(odd_samples())
+@settings(max_examples=400, deadline=None)
+def test_a_sample_that_is_read_the_short_way_is_what_the_contract_makes_of_it(value: bytes) -> None:
+    node = known_node()
+    found = shortcut(value, node)
+    if found is not None:
+        assert shown(node, found) == shown(node, by_contract(value))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"pool": "blue"},
+        {"pods": []},
+        {"interval_ms": 5, "host_applications": [], "system_usage": {"memory": 1}},
+        {"usage": {"memory": 3}},
+        {"pods": [pod("b", 1), pod("a", 2)]},
+        {"pods": [pod("a", 0, usage={"memory": 9, "cpu": 1}), pod("b", 0, usage={"cpu": 1, "memory": 9})]},
+        {"pods": [pod("c", 1, priority_class="koord-prod")]},
+        {"pods": [pod("a", 1), pod("a", 2)]},
+    ],
+)  # fmt: skip
+def test_samples_of_the_common_kind_go_the_short_way(fields: dict[str, Any]) -> None:
+    node = known_node()
+    value = orjson.dumps(common(**fields))
+    found = shortcut(value, node)
+    assert shown(node, found) == shown(node, by_contract(value))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"pods": [pod("new", 1)]},
+        {"pods": [pod("a", 1), pod("b", 1, priority_class="koord-prod")]},
+        {"pods": [pod("x", 1, namespace="", uid="", priority_class="")]},
+        {"pods": [pod("a", 1, memory={"usage_without_page_cache_bytes": 5})]},
+        {"pods": [pod("a", 1, usage={"gpu": 1})]},
+        {"pods": [pod("a", 1, usage={"cpu": True})]},
+        {"pods": [pod("a", 1, usage={"cpu": 1.0})]},
+        {"pods": [pod("a", 1, usage={"cpu": -1})]},
+        {"usage": {"gpu": 1}},
+        {"usage": {"cpu": True}},
+        {"pool": "a/b"},
+        {"node": "n1"},
+        {"schema_version": True},
+        {"schema_version": 2},
+        {"sampled_at_ms": 5},
+        {"interval_ms": -1},
+        {"extra": [[[]]]},
+        {"host_applications": [{"name": "x", "usage": {"cpu": 1}}]},
+    ],
+)
+def test_whatever_is_new_or_unusual_is_left_to_the_contract(fields: dict[str, Any]) -> None:
+    assert shortcut(orjson.dumps(common(**fields)), known_node()) is None
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\xff", b"[]", b"{}", b"[" * 5_000, b"1"])
+def test_what_is_no_sample_is_left_to_the_contract(value: bytes | None) -> None:
+    assert shortcut(value, known_node()) is None
+
+
+def test_an_amount_that_is_given_twice_is_left_to_the_contract() -> None:
+    value = orjson.dumps(common()).replace(b'"cpu":', b'"cpu":-1,"cpu":', 1)
+    assert by_contract(value) is None
+    assert shortcut(value, known_node()) is None
+
+
+def test_a_pod_that_was_forgotten_is_read_by_the_contract_again() -> None:
+    node = known_node()
+    value = orjson.dumps(common())
+    assert shortcut(value, node) is not None
+    node.pods.drop(T0 + 1)
+    node.pods.prune()
+    assert shortcut(value, node) is None
