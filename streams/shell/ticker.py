@@ -91,7 +91,7 @@ class Ticker:
     ) -> None:
         """`hold_max_s`: longest time that a mark waits for confirmations, in seconds."""
         self._publisher = publisher
-        self._brokers = Brokers(kafka)
+        self.brokers = Brokers(kafka)
         self._interval_s = interval_s
         self._hold_max_s = hold_max_s
         self._told_ms: dict[int, int] = {}
@@ -108,7 +108,11 @@ class Ticker:
                     await self.tick(runner)
                 await asyncio.sleep(self._interval_s)
         finally:
-            await self._brokers.leave()
+            await self.leave()
+
+    async def leave(self) -> None:
+        """Disconnect."""
+        await self.brokers.leave()
 
     async def tick(self, runner: Clocked) -> None:
         """Tell each partition what time it is now, as soon as it knows what has happened until now."""
@@ -192,7 +196,7 @@ class Ticker:
         # The time first: whatever had happened by then is below the ends.
         now_ms, now_s = time.time_ns() // 1_000_000, time.monotonic()
         places = {(topic, partition) for topic in CONFIRMING for partition in own}
-        spans = await self._brokers.spans(places) if own else {}
+        spans = await self.brokers.spans(places) if own else {}
         if spans is None:
             return {}
         marks = {}

@@ -1,0 +1,121 @@
+"""What happened while no worker ran is known before its time has passed."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from schemas.codec import decode_as
+from schemas.decisions import PlacementDecision
+from schemas.journal import JournalRecord
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.partitions import partition_for
+from schemas.pods import Container, Pod, PodLifecycle
+from schemas.policies import PolicyRecord
+from schemas.requests import SchedulingRequest
+from streams.journal import TOPIC as JOURNAL
+from tests.conftest import RunningBroker
+from tests.streams.worker import Client, Worker, client
+
+_RESERVATION_S = 4
+#: Records that stand before the confirmations.
+_OTHERS = 3_000
+_PODS = 20
+_PARTITION = partition_for(b"c", 4)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _pod(name: str, node: str | None = None) -> Pod:
+    container = Container(requests={"cpu": "100m", "memory": "64Mi"})
+    return Pod(namespace="default", name=name, uid=f"u-{name}", containers=(container,), node=node)
+
+
+def _request(name: str) -> SchedulingRequest:
+    return SchedulingRequest(cluster="c", requested_at_ms=_now_ms(), pod=_pod(name))
+
+
+def _placed(kafka: Client) -> dict[str, PlacementDecision]:
+    decisions = kafka.of("placement-decisions")
+    return {each.pod.name: each for each in decisions if each.outcome == "placed"}
+
+
+async def _begin(kafka: Client) -> None:
+    policy = f"reservationSeconds: {_RESERVATION_S}\n"
+    record = PolicyRecord(cluster="c", document=policy, applied_at_ms=_now_ms())
+    await kafka.send("policies", [record])
+    allocatable = {"cpu": "64", "memory": "256Gi", "pods": "10000"}
+    state = NodeState(cluster="c", node="n", event="added", allocatable=allocatable)
+    await kafka.send("node-state", [state])
+    requests = [_request(f"p{number}") for number in range(_PODS)]
+    await kafka.send("scheduling-requests", requests)
+    await kafka.until(lambda: len(_placed(kafka)) == _PODS)
+
+
+@pytest.mark.timeout(400)
+async def test_reservations_that_were_confirmed_in_an_outage_do_not_end_after_it(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    with Worker(broker.settings, tmp_path) as worker:
+        async with client(broker.settings, worker, "placement-decisions", JOURNAL) as kafka:
+            await _begin(kafka)
+            worker.kill()
+            others = [_pod(f"other{number}") for number in range(_OTHERS)]
+            bound = [_pod(f"p{number}", "n") for number in range(_PODS)]
+            events = [PodLifecycle(cluster="c", event="seen", pod=pod) for pod in others]
+            events += [PodLifecycle(cluster="c", event="bound", pod=pod) for pod in bound]
+            await kafka.send("pod-lifecycle", events)
+            usage = {"cpu": 100, "memory": 2**30}
+            metric = NodeMetric(cluster="c", node="n", updated_at_ms=_now_ms(), usage=usage)
+            await kafka.send("node-metrics", [metric])
+            await kafka.send("scheduling-requests", [_request("later")])
+            await asyncio.sleep(_RESERVATION_S + 1)
+            worker.start()
+            await kafka.until(lambda: "later" in _placed(kafka))
+
+            outcomes = [each.outcome for each in kafka.of("placement-decisions")]
+            assert "expired" not in outcomes
+            later = _placed(kafka)["later"]
+            assert later.expires_at_ms is not None
+            assert later.expires_at_ms > _now_ms() - 60_000, (
+                "it was not decided by a time long gone"
+            )
+            await kafka.until(lambda: _is_told_again(kafka))
+            assert _first_of_clock(kafka) > _last_of_lifecycle(kafka, len(events))
+
+
+def _journal(kafka: Client) -> list[JournalRecord]:
+    values = [value for topic, _, value in kafka.received if topic == JOURNAL]
+    records = [decode_as(JournalRecord, value) for value in values]
+    return [
+        each for each in records if isinstance(each, JournalRecord) and each.partition == _PARTITION
+    ]
+
+
+def _ticks(kafka: Client) -> list[JournalRecord]:
+    """Batches with ticks."""
+    return [each for each in _journal(kafka) if any(run.topic == "clock" for run in each.inputs)]
+
+
+def _is_told_again(kafka: Client) -> bool:
+    """The second writer has applied a tick."""
+    return len({each.epoch for each in _ticks(kafka)}) == 2
+
+
+def _first_of_clock(kafka: Client) -> int:
+    """The first batch of the second writer that has a tick in it."""
+    epoch = max(each.epoch for each in _ticks(kafka))
+    return min(each.sequence for each in _ticks(kafka) if each.epoch == epoch)
+
+
+def _last_of_lifecycle(kafka: Client, count: int) -> int:
+    """The batch in which all that happened in the outage was known."""
+    return min(
+        each.sequence
+        for each in _journal(kafka)
+        if any(run.topic == "pod-lifecycle" and run.last_offset >= count - 1 for run in each.inputs)
+    )
