@@ -137,6 +137,8 @@ def _allowed(schema: JsonSchema, root: JsonSchema) -> str:
         case "integer":
             unit = f" ({schema['unit']})" if "unit" in schema else ""
             return "an integer" + _range(schema, "imum", "") + unit
+        case "number":
+            return "a number" + _range(schema, "imum", "")
         case "boolean":
             return "true or false"
         case "array":

@@ -29,6 +29,14 @@ from schemas.pods import Container, OwnerReference, Pod, PodLifecycle, PodRef, T
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
+from schemas.rounds import (
+    HotNode,
+    PodVerdict,
+    PoolRound,
+    Reading,
+    RebalanceRound,
+    ThresholdsInForce,
+)
 from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage, PodUsage
 from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 
@@ -300,6 +308,49 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
             node=NODE,
             result="done",
             happened_at_ms=NOW_MS + 35,
+        ),
+    ),
+    "rebalance-rounds": (
+        RebalanceRound(
+            round_id="r-5d0e92b7c4a1f368",
+            cluster=CLUSTER,
+            decided_at_ms=NOW_MS,
+            dry_run=False,
+            pools=(
+                PoolRound(
+                    pool="web",
+                    nodes={"low": 9, "normal": 30, "high": 1},
+                    thresholds=ThresholdsInForce(
+                        low={"cpu": 45.0}, high={"cpu": 70.0}, source="as configured"
+                    ),
+                    rounds_needed=5,
+                    wanted=2,
+                    leaving=1,
+                    hot=(
+                        HotNode(
+                            node="worker-12",
+                            phase="node",
+                            readings={"cpu": Reading(used=12_840, limit=11_123, capacity=15_890)},
+                            abnormal_rounds=7,
+                            leaving=1,
+                            pods=(
+                                PodVerdict(
+                                    pod=_REPORT,
+                                    target=NODE,
+                                    usage={"cpu": 2_100, "memory": 4 * _GIB},
+                                    migration_id="m-4c1b7f0a92de5583",
+                                ),
+                                PodVerdict(
+                                    pod=_WEB,
+                                    gate="workload: 1 of its 3 replicas is on its way; at most 1 may be",
+                                    usage={"cpu": 900, "memory": 2 * _GIB},
+                                ),
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+            as_of=_AS_OF,
         ),
     ),
     "move-outcomes": (

@@ -19,6 +19,7 @@ from schemas.base import (
     Part,
     ResourceAmounts,
     ResourceName,
+    published,
 )
 from schemas.decisions import AsOf, DecisionId
 from schemas.pods import PodRef
@@ -32,18 +33,21 @@ PODS_PER_NODE_MAX = 20
 Phase = Literal["node", "prod"]
 Gate = Annotated[str, Field(max_length=500)]
 """What stopped it first, with numbers; empty: nothing did."""
+#: A threshold; one above 100 % is never exceeded.
+Percent = Annotated[float, Field(ge=0, le=10_000, json_schema_extra=published(unit="percent"))]
+Percents = Annotated[dict[ResourceName, Percent], Field(max_length=64, fail_fast=True)]
 
 
 class ThresholdsInForce(Part):
     """Percent of a node's capacity per resource, as the round applied them."""
 
-    low: dict[ResourceName, float] = Field(default_factory=dict)
+    low: Percents = Field(default_factory=dict)
     """Below all of these a node is lightly loaded."""
-    high: dict[ResourceName, float] = Field(default_factory=dict)
+    high: Percents = Field(default_factory=dict)
     """Above any of these a node is hot."""
-    prod_low: dict[ResourceName, float] = Field(default_factory=dict)
+    prod_low: Percents = Field(default_factory=dict)
     """As `low`, of its prod pods alone."""
-    prod_high: dict[ResourceName, float] = Field(default_factory=dict)
+    prod_high: Percents = Field(default_factory=dict)
     """As `high`, of its prod pods alone."""
     source: Annotated[str, Field(max_length=500)] = ""
     """How they came about: as configured, or by which window, mean and deviation."""
@@ -81,7 +85,7 @@ class HotNode(Part):
     node: NodeName
     phase: Phase
     """What is above: the whole node, or its prod pods."""
-    readings: Annotated[dict[ResourceName, Reading], Field(max_length=64)]
+    readings: Annotated[dict[ResourceName, Reading], Field(max_length=64, fail_fast=True)]
     """The resources that are above their limits."""
     abnormal_rounds: Count
     """For how many rounds in a row it has been hot, this one included."""
@@ -89,7 +93,7 @@ class HotNode(Part):
     """What stopped the whole node, or ended its turn; empty: it was relieved."""
     leaving: Count = 0
     """Pods that leave it."""
-    pods: Annotated[tuple[PodVerdict, ...], Field(max_length=PODS_PER_NODE_MAX)] = ()
+    pods: Annotated[tuple[PodVerdict, ...], Field(max_length=PODS_PER_NODE_MAX, fail_fast=True)] = ()
     """Its pods in the order in which they were looked at."""
     pods_left_out: Count = 0
     """How many more were looked at."""
@@ -104,13 +108,15 @@ class PoolRound(Part):
     """Nodes per class: low, bothLow, prodLow, normal, prodHigh, high, skipped."""
     thresholds: ThresholdsInForce = Field(default_factory=ThresholdsInForce)
     """What was compared with."""
+    rounds_needed: Count = 0
+    """For so many rounds in a row a node must be hot before pods leave it; 0: not told."""
     gate: Gate = ""
     """What stopped the whole pool."""
     wanted: Count = 0
     """Pods that were to leave."""
     leaving: Count = 0
     """Pods for which a migration began."""
-    hot: Annotated[tuple[HotNode, ...], Field(max_length=HOT_NODES_MAX)] = ()
+    hot: Annotated[tuple[HotNode, ...], Field(max_length=HOT_NODES_MAX, fail_fast=True)] = ()
     """Hot nodes, in the order of their turns."""
     hot_left_out: Count = 0
     """How many more there were."""
@@ -128,7 +134,7 @@ class RebalanceRound(Message):
     """Commands that follow from it are marked dry."""
     gate: Gate = ""
     """What stopped the whole round."""
-    pools: Annotated[tuple[PoolRound, ...], Field(max_length=256)] = ()
+    pools: Annotated[tuple[PoolRound, ...], Field(max_length=256, fail_fast=True)] = ()
     """Every pool, in the order in which nodes are given to them."""
     as_of: AsOf
     """The state that it was computed from."""

@@ -37,6 +37,7 @@ from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
+from schemas.rounds import RebalanceRound
 from schemas.rows import (
     ClusterRow,
     HotspotCounterRow,
@@ -99,6 +100,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("placement-decisions", PlacementDecision, "cluster", "A node for a pod, or why there is none.", "none", "cluster"),
     Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
     Topic("command-outcomes", CommandOutcome, "cluster", "What came of a binding or an eviction.", "cluster"),
+    Topic("rebalance-rounds", RebalanceRound, "cluster", "What each round of rebalancing saw and wanted, and what stopped it.", "none", "cluster"),
     Topic("move-outcomes", MoveOutcome, "cluster", "What became of evictions: did they help?", "none", "cluster"),
     Topic("migration-requests", MigrationRequest, "cluster", "What users want of migrations: migrate, pause, abort, drain.", "cluster"),
     Topic("migration-status", MigrationStatusRecord, "cluster", "How far each migration and each drain has come.", "none", "cluster"),

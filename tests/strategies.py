@@ -118,6 +118,8 @@ def _drawn(schema: Json, root: Json) -> SearchStrategy[Json]:
             return st.booleans()
         case "integer":
             return st.integers(schema.get("minimum"), schema.get("maximum"))
+        case "number":
+            return st.floats(schema.get("minimum"), schema.get("maximum"), allow_nan=False)
         case "string":
             return _text(schema)
         case "array":
