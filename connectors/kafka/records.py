@@ -11,9 +11,12 @@ from schemas.clock import ClockTick
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.metrics import NodeMetric
+from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.moves import MoveOutcome
 from schemas.outcomes import CommandOutcome
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
+from schemas.rounds import RebalanceRound
 from schemas.topics import Topic, node_key
 from schemas.usage import NodeUsage
 
@@ -27,6 +30,11 @@ _TIME_FIELDS: dict[type, str] = {
     PlacementDecision: "decided_at_ms",
     EvictionCommand: "decided_at_ms",
     CommandOutcome: "happened_at_ms",
+    RebalanceRound: "decided_at_ms",
+    MigrationRequest: "requested_at_ms",
+    MigrationStatus: "happened_at_ms",
+    DrainStatus: "happened_at_ms",
+    MoveOutcome: "judged_at_ms",
 }
 
 

@@ -7,6 +7,9 @@ here and nothing left out that would change the meaning; the whole message is wh
 from functools import singledispatch
 from typing import Any
 
+from connectors.kafka import rebalancing
+from connectors.kafka.rebalancing import count_text as _count
+from connectors.kafka.rebalancing import pod_text as _pod
 from connectors.kafka.units import amounts_text, bytes_text, duration_text, time_text
 from schemas.clock import ClockTick
 from schemas.deadletters import DeadLetter
@@ -15,13 +18,17 @@ from schemas.evictions import EvictionCommand
 from schemas.journal import JournalRecord
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
+from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.moves import MoveOutcome
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle, PodRef
+from schemas.pods import PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
+from schemas.rounds import RebalanceRound
 from schemas.usage import NodeUsage
+from schemas.workloads import DisruptionBudget, WorkloadState
 
 #: Reasons of refused nodes that a sentence names; the others are counted.
 REASONS_MAX = 3
@@ -207,8 +214,13 @@ def _(message: DeadLetter) -> str:
     )
 
 
-def _pod(pod: PodRef) -> str:
-    return f"{pod.namespace}/{pod.name}"
+_sentence.register(RebalanceRound, rebalancing.round_text)
+_sentence.register(MigrationStatus, rebalancing.migration_text)
+_sentence.register(DrainStatus, rebalancing.drain_text)
+_sentence.register(MigrationRequest, rebalancing.request_text)
+_sentence.register(MoveOutcome, rebalancing.move_text)
+_sentence.register(WorkloadState, rebalancing.workload_text)
+_sentence.register(DisruptionBudget, rebalancing.budget_text)
 
 
 def _score(winner: NodeScore) -> str:
@@ -218,7 +230,3 @@ def _score(winner: NodeScore) -> str:
 
 def _of_list(list_id: str | None) -> str:
     return f" (full list {list_id})" if list_id else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

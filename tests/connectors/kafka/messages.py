@@ -11,12 +11,16 @@ from schemas.evictions import EvictionCommand
 from schemas.journal import InputRun, JournalRecord, Output, RowChange
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import AggregatedUsage, NodeMetric
+from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus, ProtectedPod
+from schemas.moves import MoveOutcome
 from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Container, Pod, PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
+from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 from schemas.usage import NodeUsage, PodUsage
+from schemas.workloads import DisruptionBudget, WorkloadState
 
 NOW_MS = 1_795_000_000_000
 GIB = 2**30
@@ -182,6 +186,123 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         ),
         NOW_MS,
         "binding pod web/front-1 to n7 failed: conflict",
+    ),
+    (
+        "rebalance-rounds",
+        RebalanceRound(
+            round_id="round-01", cluster="blue", decided_at_ms=NOW_MS, dry_run=True, as_of=AS_OF,
+            pools=(
+                PoolRound(
+                    pool="web", nodes={"low": 3, "normal": 0, "high": 2}, wanted=2, leaving=1,
+                    hot=(
+                        HotNode(
+                            node="n1", phase="node", readings={}, abnormal_rounds=5, leaving=1,
+                            pods=(PodVerdict(pod=REF, target="n7"),),
+                        ),
+                        HotNode(
+                            node="n2", phase="node", readings={}, abnormal_rounds=3,
+                            gate="hot for 3 of 5 rounds",
+                        ),
+                    ),
+                    hot_left_out=2,
+                ),
+                PoolRound(pool="batch", gate="no node is lightly loaded"),
+            ),
+        ),
+        NOW_MS,
+        "dry run: round: pool web: 3 low, 2 high; 1 of 2 wanted pods leave; hot: n1 (1 leave), n2 "
+        "(hot for 3 of 5 rounds) and 2 more; pool batch stopped: no node is lightly loaded",
+    ),
+    (
+        "rebalance-rounds",
+        RebalanceRound(
+            round_id="round-02", cluster="blue", decided_at_ms=NOW_MS, dry_run=False, as_of=AS_OF,
+            gate="rebalancing is paused",
+        ),
+        NOW_MS,
+        "round stopped: rebalancing is paused",
+    ),
+    (
+        "migration-status",
+        MigrationStatus(
+            cluster="blue", migration_id="migration-1", pod=REF, source_node="n1", target_node="n7",
+            mode="EvictDirectly", phase="Running", reason="Evicting", message="command 1 of 3",
+            trigger="rebalance", dry_run=False, deadline_ms=NOW_MS + 1, created_at_ms=NOW_MS,
+            changed_at_ms=NOW_MS, happened_at_ms=NOW_MS + 2, as_of=AS_OF,
+        ),
+        NOW_MS + 2,
+        "migration migration-1 of pod web/front-1 from n1 to n7: Running (Evicting): command 1 of 3",
+    ),
+    (
+        "migration-status",
+        DrainStatus(
+            cluster="blue", node="n1", phase="Draining", pods_left=1, pods_protected=2,
+            protected=(ProtectedPod(pod=REF, reason="owned by a DaemonSet"),),
+            request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
+        ),
+        NOW_MS,
+        "node n1 draining: 1 pod left, 2 protected; not evicted: web/front-1 (owned by a DaemonSet)",
+    ),
+    (
+        "migration-requests",
+        MigrationRequest(
+            request_id="request-1", cluster="blue", action="drain", node="n1", reason="new disk",
+            requested_at_ms=NOW_MS,
+        ),
+        NOW_MS,
+        "drain node n1, asked for by request request-1: new disk",
+    ),
+    (
+        "migration-requests",
+        MigrationRequest(
+            request_id="request-2", cluster="blue", action="abort", pod=REF, requested_at_ms=NOW_MS
+        ),
+        NOW_MS,
+        "abort pod web/front-1, asked for by request request-2",
+    ),
+    (
+        "move-outcomes",
+        MoveOutcome(
+            command_id="command-1", migration_id="migration-1", cluster="blue", pool="web",
+            phase="node", pod=REF, owner="rs-1", source_node="n1", target_node="n7", dry_run=False,
+            verdict="helped", message="n1 cooled after 2m", evicted_at_ms=NOW_MS,
+            judged_at_ms=NOW_MS + 600_000, as_of=AS_OF,
+        ),
+        NOW_MS + 600_000,
+        "pod web/front-1 moved from n1 to n7 at 2026-11-18 11:06:40.000: helped (n1 cooled after 2m)",
+    ),
+    (
+        "pod-lifecycle",
+        WorkloadState(
+            cluster="blue", uid="rs-1", owner_kind="ReplicaSet", namespace="web", name="front",
+            replicas=3, list_id="L1",
+        ),
+        None,
+        "ReplicaSet web/front wants 3 replicas (full list L1)",
+    ),
+    (
+        "pod-lifecycle",
+        WorkloadState(
+            cluster="blue", uid="rs-1", owner_kind="ReplicaSet", namespace="web", name="front",
+            removed=True,
+        ),
+        None,
+        "ReplicaSet web/front is gone",
+    ),
+    (
+        "pod-lifecycle",
+        DisruptionBudget(
+            cluster="blue", namespace="web", name="front", disruptions_allowed=1, current_healthy=3,
+            desired_healthy=2, expected_pods=3,
+        ),
+        None,
+        "disruption budget web/front allows 1 disruption; 3 of 3 pods healthy, 2 wanted",
+    ),
+    (
+        "pod-lifecycle",
+        DisruptionBudget(cluster="blue", namespace="web", name="front", removed=True),
+        None,
+        "disruption budget web/front is gone",
     ),
     (
         "dead-letters",

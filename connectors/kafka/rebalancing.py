@@ -1,0 +1,129 @@
+"""Messages of rebalancing as sentences: rounds, migrations, requests, outcomes of moves, budgets.
+
+Each function says one message on one line; `connectors.kafka.wording` knows which message is whose.
+"""
+
+from connectors.kafka.units import duration_text, time_text
+from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.moves import MoveOutcome
+from schemas.pods import PodRef
+from schemas.rounds import PoolRound, RebalanceRound
+from schemas.workloads import DisruptionBudget, WorkloadState
+
+#: Hot nodes of a pool that a sentence names; the others are counted.
+HOT_NAMED_MAX = 3
+
+
+def pod_text(pod: PodRef) -> str:
+    """Namespace and name of a pod."""
+    return f"{pod.namespace}/{pod.name}"
+
+
+def count_text(number: int, noun: str) -> str:
+    """A number of things: `1 node`, `2 nodes`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def round_text(message: RebalanceRound) -> str:
+    """What a round saw, and what left."""
+    dry = "dry run: " if message.dry_run else ""
+    if message.gate:
+        return f"{dry}round stopped: {message.gate}"
+    pools = "; ".join(_pool_text(pool) for pool in message.pools)
+    return f"{dry}round: {pools or 'the policy has no pool to look at'}"
+
+
+def _pool_text(pool: PoolRound) -> str:
+    if pool.gate:
+        return f"pool {pool.pool} stopped: {pool.gate}"
+    classes = ", ".join(f"{count} {name}" for name, count in pool.nodes.items() if count)
+    text = f"pool {pool.pool}: {classes or 'no nodes'}"
+    if not pool.hot and not pool.hot_left_out:
+        return text
+    names = [f"{hot.node} ({hot.gate or f'{hot.leaving} leave'})" for hot in pool.hot]
+    more = max(0, len(names) - HOT_NAMED_MAX) + pool.hot_left_out
+    named = ", ".join(names[:HOT_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"{text}; {pool.leaving} of {pool.wanted} wanted pods leave; hot: {named}"
+
+
+def migration_text(message: MigrationStatus) -> str:
+    """How far a migration has come."""
+    dry = "dry run: " if message.dry_run else ""
+    to = f" to {message.target_node}" if message.target_node else ""
+    reason = f" ({message.reason})" if message.reason else ""
+    paused = ", paused" if message.paused else ""
+    why = message.message or message.cause
+    return (
+        f"{dry}migration {message.migration_id} of pod {pod_text(message.pod)} from "
+        f"{message.source_node}{to}: {message.phase}{reason}{paused}{f': {why}' if why else ''}"
+    )
+
+
+def drain_text(message: DrainStatus) -> str:
+    """How far a drain has come."""
+    kept = [f"{pod_text(each.pod)} ({each.reason})" for each in message.protected[:HOT_NAMED_MAX]]
+    protected = f"; not evicted: {', '.join(kept)}" if kept else ""
+    return (
+        f"node {message.node} {message.phase.lower()}: {count_text(message.pods_left, 'pod')} left, "
+        f"{message.pods_protected} protected{protected}"
+    )
+
+
+def request_text(message: MigrationRequest) -> str:
+    """What a user asks for."""
+    if message.node is not None and message.action in ("drain", "undrain"):
+        what = f"node {message.node}"
+    elif message.pod is not None:
+        what = f"pod {pod_text(message.pod)}"
+    else:
+        what = f"migration {message.migration_id or 'of nothing named'}"
+    why = f": {message.reason}" if message.reason else ""
+    return f"{message.action} {what}, asked for by request {message.request_id}{why}"
+
+
+def move_text(message: MoveOutcome) -> str:
+    """What became of an eviction."""
+    dry = "dry run: " if message.dry_run else ""
+    to = f" to {message.target_node}" if message.target_node else ""
+    return (
+        f"{dry}pod {pod_text(message.pod)} moved from {message.source_node}{to} at "
+        f"{time_text(message.evicted_at_ms)}: {message.verdict} ({message.message})"
+    )
+
+
+def workload_text(message: WorkloadState) -> str:
+    """How many pods an owner wants."""
+    what = f"{message.owner_kind} {message.namespace}/{message.name}"
+    if message.removed:
+        return f"{what} is gone"
+    listed = f" (full list {message.list_id})" if message.list_id else ""
+    return f"{what} wants {count_text(message.replicas, 'replica')}{listed}"
+
+
+def budget_text(message: DisruptionBudget) -> str:
+    """How many pods may be disrupted."""
+    what = f"disruption budget {message.namespace}/{message.name}"
+    if message.removed:
+        return f"{what} is gone"
+    listed = f" (full list {message.list_id})" if message.list_id else ""
+    return (
+        f"{what} allows {count_text(message.disruptions_allowed, 'disruption')}; "
+        f"{message.current_healthy} of {message.expected_pods} pods healthy, "
+        f"{message.desired_healthy} wanted{listed}"
+    )
+
+
+def ago_text(length_ms: int) -> str:
+    """A length of time in words of at most two units: 3723000 is `1h 2m`."""
+    seconds = max(0, length_ms) // 1000
+    if seconds < 60:
+        return duration_text(seconds * 1000) if seconds else "0s"
+    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+    parts = []
+    for unit, size in units:
+        if seconds >= size:
+            parts.append(f"{seconds // size}{unit}")
+            seconds %= size
+        elif parts:
+            break
+    return " ".join(parts[:2])
