@@ -89,7 +89,7 @@ class UnmovablePod(Part):
     """A pod that no target could take without becoming hot."""
 
     pod: PodRef
-    """Which pod."""
+    """The pod."""
     reason: Annotated[str, Field(max_length=500)]
     """Why, with numbers."""
     usage: ResourceAmounts

@@ -1,0 +1,58 @@
+"""Nodes that moves have left, and whether they have cooled since.
+
+A node is cooling for a named time after it was hot last, and until it has sent some fresh metrics by
+which it is not: the average of a metric lags behind, so the first one alone proves nothing. Only nodes
+are kept that somebody's memory names; whoever holds them says when they may go.
+"""
+
+from schemas.moves import CoolingNodeRow
+from schemas.policy.moves import MoveArgs
+
+#: A node that sends no metrics any more is cooling for so long at most.
+COOLING_MAX_MS = 86_400_000
+
+
+class Cooling:
+    """Hot and cooling nodes of one cluster."""
+
+    def __init__(self, cluster: str, args: MoveArgs) -> None:
+        self.cluster = cluster
+        self.args = args
+        self.nodes: dict[str, CoolingNodeRow] = {}
+        """What is known, by node."""
+        self.changed: dict[str, None] = {}
+        """Rows of table `cooling_nodes` to write."""
+
+    def hot(self, node: str, now_ms: int) -> None:
+        """The node is hot now; from now on it is kept."""
+        self._put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
+
+    def metric(self, node: str, now_ms: int, *, hot: bool) -> None:
+        """A kept node has sent a fresh metric; costs a look-up where nothing is kept of it."""
+        row = self.nodes.get(node)
+        if row is None:
+            return
+        if hot:
+            self.hot(node, now_ms)
+        elif row.metrics < self.args.cooling_metrics:
+            self._put(row.model_copy(update={"metrics": row.metrics + 1}))
+
+    def cooling(self, node: str, now_ms: int) -> bool:
+        """The node was hot, and too little time or too few metrics have come since."""
+        row = self.nodes.get(node)
+        if row is None:
+            return False
+        age_ms = now_ms - row.hot_at_ms
+        if age_ms < self.args.cooling_seconds * 1000:
+            return True
+        return row.metrics < self.args.cooling_metrics and age_ms < COOLING_MAX_MS
+
+    def forget(self, node: str) -> None:
+        """Nobody remembers having left the node, or it is gone."""
+        if self.nodes.pop(node, None) is not None:
+            self.changed[node] = None
+
+    def _put(self, row: CoolingNodeRow) -> None:
+        if self.nodes.get(row.node) != row:
+            self.nodes[row.node] = row
+            self.changed[row.node] = None

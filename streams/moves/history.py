@@ -1,0 +1,291 @@
+"""Recent moves per owner: where its pods must not return, and whether it goes in circles.
+
+In comes who leaves a node because it is hot (`left`), that nothing came of it (`stayed`), and where a new
+pod of an owner arrives (`arrived`). Out go two answers, one for placement (`forbidden_nodes`: left while
+hot and not cool yet) and one for rebalancing (`frozen`: features.md P1 to P6, P48; section 4, rank 6).
+
+A departure and an arrival make a move: the oldest departure that is open takes the next arrival, whoever
+of the owner's pods it is, because a replacement does not say what it replaces. An owner without memory
+costs one look-up. Moves that are only said to happen count against the number of moves, as the real
+ones would, and keep no pod away from anywhere; they are forgotten when saying becomes doing.
+"""
+
+from collections.abc import Callable, Container
+
+from schemas.moves import RecentMove, RecentMovesRow
+from schemas.policy import Policy
+from schemas.policy.moves import HISTORY_MAX
+from streams.moves.circles import circle
+from streams.moves.cooling import Cooling
+from streams.moves.deadlines import Deadlines, doubling_ms, seconds
+
+#: Most owners that are remembered; the one of which nothing was heard longest is forgotten first.
+OWNERS_MAX = 10_000
+
+_NOWHERE: frozenset[str] = frozenset()
+_TEXT_MAX = 500
+
+
+class Moves:
+    """Moves of the pods of one cluster, by owner."""
+
+    def __init__(self, cluster: str, policy: Policy, owners_max: int = OWNERS_MAX) -> None:
+        self.cluster = cluster
+        self.owners_max = owners_max
+        self.owners: dict[str, RecentMovesRow] = {}
+        """What is remembered, by owner."""
+        self.changed: dict[str, None] = {}
+        """Rows of table `recent_moves` to write."""
+        self.cooling = Cooling(cluster, policy.moves)
+        self._leavers: dict[str, dict[str, None]] = {}
+        """Owners that remember having left a node."""
+        self._deadlines = Deadlines()
+        self._overdue: dict[str, None] = {}
+        """Owners that are remembered only because a node that they left is not cool yet."""
+        self.set_policy(policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Judge by another policy. When moves become real, those that were only said are forgotten."""
+        self.args = self.cooling.args = policy.moves
+        self.enabled = policy.remembers_moves
+        self._deadlines.clear()
+        for owner, row in sorted(self.owners.items()):
+            kept = row if policy.dry_run else _without_dry(row)
+            if kept is not row:
+                self._put(owner, kept)
+            else:
+                self._deadlines.expect(self._due_ms(row), owner)
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def left(
+        self,
+        owner: str,
+        node: str,
+        now_ms: int,
+        why: str,
+        *,
+        dry_run: bool = False,
+        replicas: int = 1,
+    ) -> None:
+        """A pod of the owner is told to leave a hot node; one move too many freezes the owner.
+
+        Args:
+            owner: see `owner_key`.
+            node: the node that it leaves.
+            now_ms: the log's time.
+            why: why it leaves, for whoever reads the row.
+            dry_run: it is only said to leave.
+            replicas: how many pods the owner has: each of them may move once.
+        """
+        if not self.enabled:
+            return
+        row = self.owners.get(owner) or self._new(owner)
+        move = RecentMove(source=node, left_at_ms=now_ms, why=why[:_TEXT_MAX], dry_run=dry_run)
+        if not dry_run:
+            self.cooling.hot(node, now_ms)
+        moves = (*(old for old in row.moves if self._counts(old, now_ms)), move)[-HISTORY_MAX:]
+        row = row.model_copy(update={"moves": moves, "touched_at_ms": now_ms})
+        recent = self._recent(row, now_ms)
+        allowed = max(self.args.max_moves_per_owner, replicas)
+        if len(recent) > allowed and row.frozen_until_ms <= now_ms:
+            why = f"{len(recent)} moves within {self.args.loop_window_seconds} s, allowed are {allowed}"
+            row = self._frozen(row, "count", why, now_ms, dry=any(each.dry_run for each in recent))
+        self._put(owner, row)
+
+    def stayed(self, owner: str, node: str, now_ms: int) -> None:
+        """Nothing came of a pod's leaving: the newest departure from the node is taken back."""
+        row = self.owners.get(owner)
+        if row is None:
+            return
+        for index in range(len(row.moves) - 1, -1, -1):
+            move = row.moves[index]
+            if move.source == node and move.arrived_at_ms is None:
+                break
+        else:
+            return
+        moves = row.moves[:index] + row.moves[index + 1 :]
+        update: dict[str, object] = {"moves": moves, "touched_at_ms": now_ms}
+        if row.frozen_by == "count" and row.frozen_until_ms == move.left_at_ms + self._freeze_ms(
+            row.freezes
+        ):
+            # It was the move too many.
+            update |= _thawed(row.freezes - 1)
+        self._put(owner, row.model_copy(update=update))
+
+    def arrived(self, owner: str, node: str, now_ms: int) -> None:
+        """A new pod of the owner runs on a node; one that closes a circle freezes the owner."""
+        row = self.owners.get(owner)
+        if row is None:
+            return
+        recent = self._recent(row, now_ms)
+        opened = next((each for each in recent if each.target is None and not each.dry_run), None)
+        if opened is None:
+            return
+        closed = opened.model_copy(update={"target": node, "arrived_at_ms": now_ms})
+        moves = tuple(closed if each is opened else each for each in row.moves)
+        row = row.model_copy(update={"moves": moves, "touched_at_ms": now_ms})
+        path = circle(self._recent(row, now_ms), closed)
+        if path is not None and row.frozen_until_ms <= now_ms:
+            nodes = " → ".join(path if len(path) <= 8 else (*path[:4], "…", *path[-3:]))
+            why = f"its pods went {nodes} within {self.args.loop_window_seconds} s"
+            row = self._frozen(row, "circle", why, now_ms, dry=False)
+        self._put(owner, row)
+
+    def metric(self, node: str, now_ms: int, *, hot: bool) -> None:
+        """A node has sent a fresh metric, by which it is hot or not."""
+        self.cooling.metric(node, now_ms, hot=hot)
+
+    def observe(self, hot: Container[str], now_ms: int) -> None:
+        """A round has found these nodes hot."""
+        for node in [node for node in self.cooling.nodes if node in hot]:
+            self.cooling.hot(node, now_ms)
+
+    def node_gone(self, node: str) -> None:
+        """There is no such node any more; one that comes by its name is another one."""
+        self.cooling.forget(node)
+
+    def tick(self, now_ms: int) -> None:
+        """Time has passed: what is over is forgotten."""
+        for owner in self._deadlines.due(now_ms):
+            self._overdue[owner] = None
+        for owner in sorted(self._overdue):
+            row = self.owners.get(owner)
+            if row is None or self._due_ms(row) > now_ms:
+                del self._overdue[owner]
+            elif not any(self._counts(move, now_ms) for move in row.moves):
+                del self._overdue[owner]
+                self._put(owner, None)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def tracks(self, node: str) -> bool:
+        """Whether anybody remembers having left the node, so that its metrics matter."""
+        return node in self.cooling.nodes
+
+    def remembers(self, owner: str) -> bool:
+        """Whether anything is remembered of the owner."""
+        return owner in self.owners
+
+    def forbidden_nodes(
+        self, owner: str, hot: Callable[[str], bool] | None, now_ms: int
+    ) -> frozenset[str]:
+        """Nodes that pods of the owner left and that are hot or cooling.
+
+        Args:
+            owner: see `owner_key`.
+            hot: whether a node is hot by its newest metric, where the caller can tell.
+            now_ms: the log's time.
+        """
+        row = self.owners.get(owner)
+        if row is None or not self.enabled:
+            return _NOWHERE
+        sources = dict.fromkeys(move.source for move in row.moves if not move.dry_run)
+        return frozenset(
+            node
+            for node in sources
+            if self.cooling.cooling(node, now_ms) or (hot is not None and hot(node))
+        )
+
+    def frozen(self, owner: str, now_ms: int) -> str | None:
+        """Why pods of the owner are not moved now, with numbers; None: they may be."""
+        row = self.owners.get(owner)
+        if row is None or not self.enabled or row.frozen_until_ms <= now_ms:
+            return None
+        left_s = seconds(row.frozen_until_ms - now_ms)
+        return f"the owner is frozen for {left_s} s more, time {row.freezes} in a row: {row.frozen_for}"
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def restore(self, row: RecentMovesRow) -> None:
+        """Take over a row as it was written; the order of rows does not matter."""
+        self._put(row.owner, row)
+        self.changed.pop(row.owner, None)
+
+    def _new(self, owner: str) -> RecentMovesRow:
+        if len(self.owners) >= self.owners_max:
+            oldest = min(self.owners.values(), key=lambda row: (row.touched_at_ms, row.owner))
+            self._put(oldest.owner, None)
+        return RecentMovesRow(cluster=self.cluster, owner=owner, touched_at_ms=0)
+
+    def _put(self, owner: str, row: RecentMovesRow | None) -> None:
+        if row is not None and not row.moves and not row.freezes:
+            row = None
+        before = _sources(self.owners.get(owner))
+        self.changed[owner] = None
+        if row is None:
+            self.owners.pop(owner, None)
+        else:
+            self.owners[owner] = row
+            self._deadlines.expect(self._due_ms(row), owner)
+        after = _sources(row)
+        for node in after:
+            self._leavers.setdefault(node, {})[owner] = None
+        for node in before:
+            if node not in after:
+                leavers = self._leavers[node]
+                del leavers[owner]
+                if not leavers:
+                    del self._leavers[node]
+                    self.cooling.forget(node)
+
+    # --- rules ------------------------------------------------------------------------------------
+
+    def _recent(self, row: RecentMovesRow, now_ms: int) -> list[RecentMove]:
+        since_ms = now_ms - self.args.loop_window_seconds * 1000
+        return [move for move in row.moves if move.left_at_ms > since_ms]
+
+    def _counts(self, move: RecentMove, now_ms: int) -> bool:
+        """Whether a move still matters: it is recent, or the node is not cool yet."""
+        if move.left_at_ms > now_ms - self.args.loop_window_seconds * 1000:
+            return True
+        return not move.dry_run and self.cooling.cooling(move.source, now_ms)
+
+    def _due_ms(self, row: RecentMovesRow) -> int:
+        """When nothing of a row matters any more, if no node is hot."""
+        newest_ms = max((move.left_at_ms for move in row.moves), default=0)
+        return max(newest_ms, row.frozen_until_ms) + self.args.loop_window_seconds * 1000
+
+    def _freeze_ms(self, times: int) -> int:
+        return doubling_ms(self.args.initial_freeze_seconds, self.args.max_freeze_seconds, times)
+
+    def _frozen(
+        self, row: RecentMovesRow, by: str, why: str, now_ms: int, *, dry: bool
+    ) -> RecentMovesRow:
+        freezes = row.freezes + 1
+        return row.model_copy(
+            update={
+                "freezes": freezes,
+                "frozen_until_ms": now_ms + self._freeze_ms(freezes),
+                "frozen_for": why[:_TEXT_MAX],
+                "frozen_by": by,
+                "frozen_dry": dry,
+            }
+        )
+
+
+def _sources(row: RecentMovesRow | None) -> dict[str, None]:
+    """Nodes that a row's owner really left."""
+    moves = () if row is None else row.moves
+    return dict.fromkeys(move.source for move in moves if not move.dry_run)
+
+
+def _thawed(freezes: int) -> dict[str, object]:
+    return {
+        "freezes": freezes,
+        "frozen_until_ms": 0,
+        "frozen_for": "",
+        "frozen_by": "",
+        "frozen_dry": False,
+    }
+
+
+def _without_dry(row: RecentMovesRow) -> RecentMovesRow | None:
+    """The row without moves that were only said to happen and what came of them; None: nothing is left."""
+    moves = tuple(move for move in row.moves if not move.dry_run)
+    if len(moves) == len(row.moves) and not row.frozen_dry:
+        return row
+    update: dict[str, object] = {"moves": moves}
+    if row.frozen_dry:
+        update |= _thawed(0)
+    return row.model_copy(update=update) if moves or not row.frozen_dry else None

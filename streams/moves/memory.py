@@ -1,0 +1,87 @@
+"""Everything that is remembered of moves in one cluster, and its rows.
+
+Whoever holds it hands on what happens and asks before it moves a pod or places one; what has changed is
+written by `changed_rows`, and a memory put together by `restore` goes on exactly as the one that the
+rows were made from, whatever their order.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from schemas.base import Message
+from schemas.moves import (
+    CoolingNodeRow,
+    FollowedEvictionRow,
+    PoolVerdictsRow,
+    RecentMovesRow,
+    UnmovablePodsRow,
+)
+from schemas.policy import Policy
+from streams.moves.follower import Follower
+from streams.moves.history import Moves
+from streams.moves.unmovable import Unmovable
+
+#: Tables and the classes of their rows, in the order in which rows are written.
+ROWS: dict[str, type[Message]] = {
+    "cooling_nodes": CoolingNodeRow,
+    "recent_moves": RecentMovesRow,
+    "unmovable_pods": UnmovablePodsRow,
+    "followed_evictions": FollowedEvictionRow,
+    "pool_verdicts": PoolVerdictsRow,
+}
+
+
+class MoveMemory:
+    """Recent moves, unmovable pods and followed evictions of one cluster."""
+
+    def __init__(self, cluster: str, policy: Policy) -> None:
+        self.moves = Moves(cluster, policy)
+        self.unmovable = Unmovable(cluster, policy)
+        self.follower = Follower(cluster, policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Judge by another policy from now on."""
+        self.moves.set_policy(policy)
+        self.unmovable.set_policy(policy)
+        self.follower.set_policy(policy)
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod has finished or was deleted."""
+        self.unmovable.gone(uid)
+        self.follower.gone(uid)
+
+    def changed_rows(self) -> Iterator[tuple[str, str, Message | None]]:
+        """Table, key within the cluster, and row of what has changed since the last call."""
+        moves, follower = self.moves, self.follower
+        for node in sorted(moves.cooling.changed):
+            yield "cooling_nodes", node, moves.cooling.nodes.get(node)
+        for owner in sorted(moves.changed):
+            yield "recent_moves", owner, moves.owners.get(owner)
+        for node in sorted(self.unmovable.changed):
+            yield "unmovable_pods", node, self.unmovable.row(node)
+        for command in sorted(follower.changed_followed):
+            yield "followed_evictions", command, follower.followed.get(command)
+        for pool in sorted(follower.changed_pools):
+            yield "pool_verdicts", pool, follower.pools.get(pool)
+        self._unchanged()
+
+    def restore(self, read: Callable[[str], Iterator[Any]]) -> None:
+        """Take over the rows that `read` gives of each table; of a new memory only."""
+        for row in read("cooling_nodes"):
+            self.moves.cooling.nodes[row.node] = row
+        for row in read("recent_moves"):
+            self.moves.restore(row)
+        for row in read("unmovable_pods"):
+            self.unmovable.restore(row)
+        for row in read("followed_evictions"):
+            self.follower.restore_followed(row)
+        for row in read("pool_verdicts"):
+            self.follower.restore_pool(row)
+        self._unchanged()
+
+    def _unchanged(self) -> None:
+        self.moves.cooling.changed.clear()
+        self.moves.changed.clear()
+        self.unmovable.changed.clear()
+        self.follower.changed_followed.clear()
+        self.follower.changed_pools.clear()

@@ -1,0 +1,186 @@
+"""Pods that no target could take without becoming hot, so that not every round tries them again.
+
+In comes a pod that was tried in vain, with what it used and the most room that any one target had
+(`mark`); out goes why it is not worth another try yet (`unmovable`). The test looks at necessary
+conditions only, so a pod that could move is never kept back: while some resource that was short is
+still short on every target, nothing can have changed for the better. Where none was short by itself (no
+one target had enough of all, or a taint or selector stood in the way), its usage must have fallen or
+some room grown by a noticeable share. After a time that doubles with each attempt in vain it is tried in
+any case (features.md P3).
+"""
+
+from collections.abc import Mapping
+
+from schemas.moves import UNMOVABLE_PER_NODE_MAX, UnmovablePod, UnmovablePodsRow
+from schemas.pods import PodRef
+from schemas.policy import Policy
+from streams.moves.deadlines import Deadlines, doubling_ms, seconds
+
+#: Most pods that are kept; the one tried longest ago is forgotten first.
+UNMOVABLE_MAX = 10_000
+#: A smaller change of usage or room, in percent of what it was, counts as noise.
+NOTICEABLE_PERCENT = 5
+
+_TEXT_MAX = 500
+
+
+class Unmovable:
+    """Unmovable pods of one cluster."""
+
+    def __init__(self, cluster: str, policy: Policy, pods_max: int = UNMOVABLE_MAX) -> None:
+        self.cluster = cluster
+        self.pods_max = pods_max
+        self.changed: dict[str, None] = {}
+        """Nodes whose row of table `unmovable_pods` is to be written."""
+        self._where: dict[str, str] = {}
+        self._nodes: dict[str, dict[str, UnmovablePod]] = {}
+        self._deadlines = Deadlines()
+        self.set_policy(policy)
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Wait by another policy from the next attempt on."""
+        self.args = policy.moves
+        self.enabled = policy.remembers_moves
+        self._deadlines.clear()
+        for pods in self._nodes.values():
+            for uid, kept in pods.items():
+                self._deadlines.expect(self._over_ms(kept), uid)
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def mark(
+        self,
+        pod: PodRef,
+        node: str,
+        reason: str,
+        usage: Mapping[str, int],
+        room: Mapping[str, int],
+        now_ms: int,
+    ) -> None:
+        """A pod was tried, and no target could take it.
+
+        Args:
+            pod: which one.
+            node: the node that it is on.
+            reason: why, with numbers.
+            usage: what it uses, in the resources that targets are watched for.
+            room: the most room below its high threshold that any one target had, by resource.
+            now_ms: the log's time.
+        """
+        if not self.enabled:
+            return
+        before = self.movable(pod.uid)
+        attempts = 1 if before is None else before.attempts + 1
+        wait_ms = doubling_ms(
+            self.args.initial_unmovable_seconds, self.args.max_unmovable_seconds, attempts
+        )
+        kept = UnmovablePod(
+            pod=PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid),
+            reason=reason[:_TEXT_MAX],
+            usage={name: max(0, usage[name]) for name in sorted(usage)},
+            room={name: max(0, room[name]) for name in sorted(room)},
+            attempts=attempts,
+            marked_at_ms=now_ms,
+            retry_at_ms=now_ms + wait_ms,
+        )
+        if len(self._where) >= self.pods_max:
+            self._forget_oldest(self._where)
+        on_node = self._nodes.get(node, {})
+        if len(on_node) >= UNMOVABLE_PER_NODE_MAX:
+            self._forget_oldest(on_node)
+        self._keep(node, kept)
+        self.changed[node] = None
+
+    def movable(self, uid: str) -> UnmovablePod | None:
+        """A target has been found for the pod; answers with what was kept of it."""
+        node = self._where.pop(uid, None)
+        if node is None:
+            return None
+        pods = self._nodes[node]
+        kept = pods.pop(uid)
+        if not pods:
+            del self._nodes[node]
+        self.changed[node] = None
+        return kept
+
+    def gone(self, uid: str) -> None:
+        """The pod is gone."""
+        self.movable(uid)
+
+    def tick(self, now_ms: int) -> None:
+        """Time has passed: pods that nobody wants to move any more are forgotten."""
+        for uid in self._deadlines.due(now_ms):
+            node = self._where.get(uid)
+            if node is not None and self._over_ms(self._nodes[node][uid]) <= now_ms:
+                self.movable(uid)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def unmovable(
+        self, uid: str, usage: Mapping[str, int], room: Mapping[str, int], now_ms: int
+    ) -> str | None:
+        """Why a pod is not worth a try now, with numbers; None: it is, or nothing is known of it.
+
+        Args:
+            uid: of the pod.
+            usage: what it uses now, as in `mark`.
+            room: the most room that any one target has now, as in `mark`.
+            now_ms: the log's time.
+        """
+        node = self._where.get(uid)
+        if node is None or not self.enabled:
+            return None
+        kept = self._nodes[node][uid]
+        if kept.retry_at_ms <= now_ms or _changed(kept, usage, room):
+            return None
+        left_s = seconds(kept.retry_at_ms - now_ms)
+        return (
+            f"unmovable after {kept.attempts} attempts: {kept.reason}; tried again in {left_s} s, "
+            "or when its usage falls or a target gains room"
+        )
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def row(self, node: str) -> UnmovablePodsRow | None:
+        """The row of a node; None: no pod of it is kept."""
+        pods = self._nodes.get(node)
+        if pods is None:
+            return None
+        kept = tuple(pods[uid] for uid in sorted(pods))
+        return UnmovablePodsRow(cluster=self.cluster, node=node, pods=kept)
+
+    def restore(self, row: UnmovablePodsRow) -> None:
+        """Take over a row as it was written."""
+        for kept in row.pods:
+            self._keep(row.node, kept)
+
+    def _keep(self, node: str, kept: UnmovablePod) -> None:
+        self._nodes.setdefault(node, {})[kept.pod.uid] = kept
+        self._where[kept.pod.uid] = node
+        self._deadlines.expect(self._over_ms(kept), kept.pod.uid)
+
+    def _over_ms(self, kept: UnmovablePod) -> int:
+        """When it is forgotten, if it was not tried again."""
+        return kept.retry_at_ms + self.args.max_unmovable_seconds * 1000
+
+    def _forget_oldest(self, among: Mapping[str, object]) -> None:
+        oldest = min((self._nodes[self._where[uid]][uid].marked_at_ms, uid) for uid in among)
+        self.movable(oldest[1])
+
+
+def _changed(kept: UnmovablePod, usage: Mapping[str, int], room: Mapping[str, int]) -> bool:
+    """Whether something has changed that could let the pod fit."""
+    short = [name for name, used in kept.usage.items() if used > kept.room.get(name, 0)]
+    if short:
+        return all(usage.get(name, 0) <= room.get(name, 0) for name in short)
+    fell = any(
+        usage.get(name, 0) * 100 < used * (100 - NOTICEABLE_PERCENT)
+        for name, used in kept.usage.items()
+    )
+    return fell or any(
+        now * 100 > kept.room.get(name, 0) * (100 + NOTICEABLE_PERCENT)
+        for name, now in room.items()
+    )

@@ -1,0 +1,96 @@
+"""What became of one eviction, as a verdict and a sentence, and what that says of its pool.
+
+A pool whose newest verdicts hold too few that helped emits nothing for a while, which doubles each time a
+move after it does not help either, and ends for good with the first one that does (features.md P2 and
+section 4, rank 5).
+"""
+
+from schemas.moves import FollowedEvictionRow, LoadReading, PoolVerdictsRow, Verdict
+from schemas.policy.moves import MoveArgs
+from streams.moves.deadlines import doubling_ms, seconds
+
+#: Verdicts that say something about a pool's moves; the others are only counted.
+_TELLING = ("helped", "bounced", "source hot", "target hot", "not ready")
+
+
+def judge(row: FollowedEvictionRow, now_ms: int) -> tuple[Verdict, str]:
+    """The verdict on an eviction that was followed for long enough, or has bounced."""
+    took_s = seconds(now_ms - row.evicted_at_ms)
+    if row.dry_run:
+        return "dry", f"not executed; without it, {_standing(row.source_node, row.source, took_s)}"
+    replacement = "no replacement" if row.replacement is None else row.replacement.name
+    if row.bounced == "came back":
+        return "bounced", f"the replacement {replacement} came back to {row.source_node}"
+    if row.bounced:
+        return "bounced", f"the replacement {replacement} was evicted again from {row.target_node}"
+    if row.source is None:
+        return "unknown", _standing(row.source_node, None, took_s)
+    if row.source.over:
+        return "source hot", _standing(row.source_node, row.source, took_s)
+    if row.target is not None and row.overloaded_at_ms is not None:
+        after_s = seconds(row.overloaded_at_ms - row.evicted_at_ms)
+        now = (
+            f"; then {_percent(row.target)}" if not row.target.over else f": {_percent(row.target)}"
+        )
+        return "target hot", f"{row.target_node} rose above its threshold after {after_s} s{now}"
+    if row.ready_at_ms is None:
+        what = "no replacement came" if row.replacement is None else f"{replacement} was not ready"
+        return "not ready", f"{what} within {took_s} s"
+    ready_s = seconds(row.ready_at_ms - row.evicted_at_ms)
+    target = "is not watched" if row.target is None else f"stayed at {_percent(row.target)}"
+    return (
+        "helped",
+        f"{_standing(row.source_node, row.source, took_s)}; {row.target_node} {target}; the "
+        f"replacement was ready after {ready_s} s",
+    )
+
+
+def _standing(node: str, reading: LoadReading | None, took_s: int) -> str:
+    if reading is None:
+        return f"no round has looked at {node} within {took_s} s"
+    verb = "is still hot with" if reading.over else "cooled to"
+    return f"{node} {verb} {_percent(reading)}"
+
+
+def _percent(reading: LoadReading) -> str:
+    whole = max(reading.capacity, 1)
+    used, limit = (amount * 1000 // whole for amount in (reading.used, reading.limit))
+    return f"{reading.resource} {used / 10:.1f} % of at most {limit / 10:.1f} %"
+
+
+def counted(
+    row: PoolVerdictsRow, verdict: Verdict, evicted_at_ms: int, args: MoveArgs, now_ms: int
+) -> PoolVerdictsRow:
+    """The pool after one more verdict."""
+    counts = {**row.counts, verdict: row.counts.get(verdict, 0) + 1}
+    update: dict[str, object] = {"counts": {name: counts[name] for name in sorted(counts)}}
+    if verdict not in _TELLING:
+        return row.model_copy(update=update)
+    helped = verdict == "helped"
+    if helped and row.backoffs:
+        # It recovers, and begins with a clean slate.
+        update |= {"recent": (True,), "backoffs": 0, "until_ms": 0, "held_for": ""}
+        return row.model_copy(update=update)
+    recent = (*row.recent, helped)[-args.verdicts :]
+    update["recent"] = recent
+    # Moves from before it was held back say nothing about whether that was for long enough.
+    if not helped and evicted_at_ms >= row.until_ms and len(recent) >= args.verdicts:
+        share = sum(recent)
+        if share * 100 < args.min_helped_percent * len(recent):
+            times = row.backoffs + 1
+            wait_ms = doubling_ms(args.initial_backoff_seconds, args.max_backoff_seconds, times)
+            update |= {
+                "backoffs": times,
+                "until_ms": now_ms + wait_ms,
+                "held_for": f"{share} of the last {len(recent)} moves of the pool helped, at least "
+                f"{args.min_helped_percent} % must",
+            }
+    return row.model_copy(update=update)
+
+
+def held_back(row: PoolVerdictsRow, now_ms: int) -> str | None:
+    """Why a pool emits nothing now, with numbers; None: it may."""
+    if row.until_ms <= now_ms:
+        return None
+    left_s = seconds(row.until_ms - now_ms)
+    return f"{row.held_for}; held back for {left_s} s more, time {row.backoffs} in a row"
