@@ -19,6 +19,7 @@ from streams.cluster.estimate import Estimator
 from streams.cluster.kind import kind_of, shared
 from streams.cluster.load import NodeLoad, terminated
 from streams.cluster.node import Held, Node
+from streams.cluster.owners import Owners
 from streams.cluster.placer import Placer
 from streams.cluster.plugins.base import Change
 from streams.cluster.plugins.registry import build_filters, build_scores
@@ -31,6 +32,9 @@ class Inventory:
         self.nodes: dict[str, Node] = {}
         self.where: dict[str, str] = {}
         """Node on which a pod is held, by pod uid."""
+        self.owners = Owners()
+        self.cordoned: dict[str, None] = {}
+        """Nodes that take no new pods because they are being drained."""
         self.sequence = 0
         """How many records have been applied."""
         self.lists: dict[str, tuple[str, int]] = {}
@@ -39,6 +43,8 @@ class Inventory:
         """Rows of table `nodes` to write."""
         self.changed_pods: dict[str, None] = {}
         """Rows of table `reserved_pods` to write."""
+        self.touched: dict[str, None] = {}
+        """Nodes that have changed since rebalancing looked at them last."""
         self.fresh_nodes = 0
         self.now_ms = 0
         """The log's time; 0 before its first tick."""
@@ -138,7 +144,19 @@ class Inventory:
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(name, NodeLoad(self.estimator))
+            node.cordoned = name in self.cordoned
         return node
+
+    def cordon(self, name: str, *, cordoned: bool) -> None:
+        """Let a node take no new pods, or take them again; one that is not known yet is remembered."""
+        if cordoned:
+            self.cordoned[name] = None
+        else:
+            self.cordoned.pop(name, None)
+        node = self.nodes.get(name)
+        if node is not None and node.cordoned != cordoned:
+            node.cordoned = cordoned
+            self._touch(node, Change.STATE)
 
     def _expect_expiry(self, node: Node) -> None:
         at_ms = node.load.expires_at_ms
@@ -153,6 +171,7 @@ class Inventory:
         node.fresh = fresh
 
     def _touch(self, node: Node, change: int) -> None:
+        self.touched[node.name] = None
         if node.row >= 0:
             self.placer.touch(node.row, change)
 
@@ -178,6 +197,7 @@ class Inventory:
         node = self.node(name)
         node.hold(held)
         self.where[uid] = name
+        self.owners.add(held.pod)
         if first_seen:
             node.load.assign(held.pod, held.demand, self.now_ms)
         else:
@@ -190,6 +210,7 @@ class Inventory:
         node = self.node(name)
         node.hold(held)
         self.where[held.pod.uid] = name
+        self.owners.add(held.pod)
         if counted_at_ms is not None:
             demand = held.demand if counted is held.pod else pod_demand(counted)
             node.load.assign(counted, demand, counted_at_ms)
@@ -203,6 +224,7 @@ class Inventory:
             return None
         if self.where[uid] == node.name:
             del self.where[uid]
+            self.owners.drop(held.pod)
         metric_time_ms = node.load.metric_time_ms
         node.load.unassign(uid)
         self.changed_pods[node.name] = None
@@ -278,5 +300,7 @@ class Inventory:
         """uids of pods held since before the list began that it lacks, in a stable order."""
         for name in sorted(self.nodes):
             for uid, held in self.nodes[name].held.items():
+                if held.for_replacement:
+                    continue
                 if held.list_id != list_id and held.sequence < begin:
                     yield uid

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streams.golden import loadaware
+from streams.golden import loadaware, lownodeload
 
 #: Differences shown of one family.
 DIFFERENCES_MAX = 10
@@ -46,7 +46,9 @@ class Report:
 
 FAMILIES = (
     Family("loadaware", loadaware.answer, loadaware.agree, loadaware.differences, required=True),
-    Family("lownodeload", None, loadaware.agree, loadaware.differences, required=False),
+    Family(
+        "lownodeload", lownodeload.answer, lownodeload.agree, lownodeload.differences, required=True
+    ),
 )
 
 

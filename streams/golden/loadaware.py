@@ -6,25 +6,21 @@ ways that a plugin answers, for all rows at once and for one row; if the two dif
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
-from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
-from schemas.nodes import NodeState
-from schemas.pods import Container, OwnerReference, Pod, PodLifecycle
+from schemas.metrics import NodeMetric
+from schemas.pods import Pod
 from schemas.policy import Policy, PolicyError, load_aware_args
-from schemas.policy.durations import parse_duration_ms
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
-from schemas.quantities import amounts
 from streams.cluster.demand import pod_demand
 from streams.cluster.kind import kind_of
 from streams.cluster.node import Held
 from streams.cluster.plugins.load_aware import NAME
 from streams.cluster.state import ClusterState, Position
+from streams.golden import objects
 
 Json = Mapping[str, Any]
 
-_CLUSTER = "golden"
 _PLUGINS = PluginChoice(filter=(Plugin(name=NAME),), score=(ScorePlugin(name=NAME),))
 
 
@@ -69,7 +65,7 @@ class _World:
 
     def __init__(self, policy: Policy, scenario: Json) -> None:
         self._scenario = scenario
-        self._state = ClusterState(_CLUSTER)
+        self._state = ClusterState(objects.CLUSTER)
         self._state.set_policy(policy)
         self._offset = 0
 
@@ -77,16 +73,16 @@ class _World:
         """Answers of each round."""
         scenario = self._scenario
         for node in scenario["nodes"]:
-            self._apply("node-state", _node(node))
+            self._apply("node-state", objects.node(node))
         for pod in scenario["assignedPods"]:
-            self._state.advance(_time_ms(pod["assignTime"]) or 0)
-            self._apply("pod-lifecycle", _lifecycle("seen", pod))
+            self._state.advance(objects.time_ms(pod["assignTime"]) or 0)
+            self._apply("pod-lifecycle", objects.lifecycle("seen", pod))
         for metric in scenario["nodeMetrics"]:
-            self._apply("node-metrics", _metric(metric))
-        self._state.advance(_time_ms(scenario["now"]) or 0)
+            self._apply("node-metrics", objects.metric(metric))
+        self._state.advance(objects.time_ms(scenario["now"]) or 0)
         yield self._evaluate()
         for step in scenario.get("then", ()):
-            self._state.advance(_time_ms(step["now"]) or 0)
+            self._state.advance(objects.time_ms(step["now"]) or 0)
             for event in step["events"]:
                 self._happen(event)
             yield self._evaluate()
@@ -102,12 +98,12 @@ class _World:
     def _happen(self, event: Json) -> None:
         kind = event["type"]
         if kind == "metricUpdate":
-            self._apply("node-metrics", _metric(event["nodeMetric"]))
+            self._apply("node-metrics", objects.metric(event["nodeMetric"]))
         elif kind == "metricDelete":
-            gone = NodeMetric(cluster=_CLUSTER, node=event["node"], removed=True)
+            gone = NodeMetric(cluster=objects.CLUSTER, node=event["node"], removed=True)
             self._apply("node-metrics", gone)
         elif kind == "reserve":
-            self._hold(_pod(event["pod"]), event["node"], first_seen=True)
+            self._hold(objects.pod(event["pod"]), event["node"], first_seen=True)
         elif kind == "unreserve":
             self._state.inventory.release(event["pod"]["uid"], event["node"])
         elif kind == "podDelete":
@@ -115,10 +111,10 @@ class _World:
             if event["pod"].get("node"):
                 self._state.inventory.release(event["pod"]["uid"], event["pod"]["node"])
         elif kind == "podUpdate" and self._held_elsewhere(event):
-            self._hold(_pod(event["pod"]), event["pod"]["node"], first_seen=False)
+            self._hold(objects.pod(event["pod"]), event["pod"]["node"], first_seen=False)
         else:
             name = {"podAdd": "seen", "podUpdate": "changed"}[kind]
-            self._apply("pod-lifecycle", _lifecycle(name, event["pod"]))
+            self._apply("pod-lifecycle", objects.lifecycle(name, event["pod"]))
 
     def _held_elsewhere(self, event: Json) -> bool:
         """Reserved on a third node: Koordinator counts it there too until that is unreserved.
@@ -140,7 +136,7 @@ class _World:
         load_score = placer.scores[0][0]
         answers: dict[str, dict[str, Json]] = {}
         for item in self._scenario["pods"]:
-            pod = _pod(item)
+            pod = objects.pod(item)
             kind = kind_of(pod)
             filtered, scored = load_filter.prepare(kind), load_score.prepare(kind)
             mask, scores = load_filter.mask(filtered), load_score.scores(scored)
@@ -154,85 +150,3 @@ class _World:
                     score = [score, int(scores[node.row])]
                 of_pod[node.name] = {"filter": reason, "score": score}
         return answers
-
-
-# --- API objects to messages --------------------------------------------------------------------
-
-
-def _time_ms(text: str | None) -> int | None:
-    """RFC 3339 to milliseconds, cut off as a connector cuts them off."""
-    if text is None:
-        return None
-    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
-
-
-def _node(item: Json) -> NodeState:
-    return NodeState(
-        cluster=_CLUSTER,
-        node=item["name"],
-        event="added",
-        allocatable=item["allocatable"],
-        annotations=item.get("annotations", {}),
-    )
-
-
-def _metric(item: Json) -> NodeMetric:
-    interval_s = item.get("reportIntervalSeconds")
-    return NodeMetric(
-        cluster=_CLUSTER,
-        node=item["node"],
-        updated_at_ms=_time_ms(item.get("updateTime")),
-        report_interval_ms=None if interval_s is None else interval_s * 1000,
-        usage=None if item.get("nodeMetricNil") else amounts(item.get("nodeUsage", {})),
-        system_usage=amounts(item.get("systemUsage", {})),
-        aggregated=tuple(
-            AggregatedUsage(
-                duration_ms=parse_duration_ms(entry["duration"]),
-                usage={kind: amounts(usage) for kind, usage in entry["usage"].items()},
-            )
-            for entry in item.get("aggregatedNodeUsages", ())
-        ),
-        pods=tuple(
-            PodMetric(
-                namespace=pod["namespace"],
-                name=pod["name"],
-                usage=amounts(pod.get("usage", {})),
-                priority_class=pod.get("priorityClass", ""),
-            )
-            for pod in item.get("podsMetric", ())
-        ),
-    )
-
-
-def _lifecycle(event: Any, item: Json) -> PodLifecycle:
-    return PodLifecycle(cluster=_CLUSTER, event=event, pod=_pod(item))
-
-
-def _pod(item: Json) -> Pod:
-    owner = item.get("ownerKind")
-    return Pod(
-        namespace=item["namespace"],
-        name=item["name"],
-        uid=item["uid"],
-        node=item.get("node"),
-        priority=item.get("priority"),
-        phase=item.get("phase") or "Pending",
-        qos_class=item.get("qosClass"),
-        labels=item.get("labels", {}),
-        annotations=item.get("annotations", {}),
-        owners=(OwnerReference(kind=owner),) if owner else (),
-        containers=tuple(_container(one) for one in item.get("containers", ())),
-        init_containers=tuple(_container(one) for one in item.get("initContainers", ())),
-        overhead=item.get("overhead", {}),
-        scheduled_at_ms=_time_ms(item.get("scheduledTime")),
-        initialized_at_ms=_time_ms(item.get("initializedTime")),
-    )
-
-
-def _container(item: Json) -> Container:
-    return Container(
-        requests=item.get("requests", {}),
-        limits=item.get("limits", {}),
-        restart_policy=item.get("restartPolicy"),
-    )

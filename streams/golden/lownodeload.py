@@ -1,0 +1,123 @@
+"""Scenarios of LowNodeLoad: the records that would tell of them, and the rounds that are made of them.
+
+A scenario's nodes, pods and metrics become messages that are applied to a cluster's inventory, the agent's
+own; each Balance call is one round of the same `Balancer`. Pods that the scenario's evictor protects are refused
+by the filter, pods whose eviction fails by the gate.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from schemas.metrics import NodeMetric
+from schemas.policy import Policy, PolicyError, low_node_load_args
+from streams.cluster.inventory import Inventory
+from streams.cluster.node import Held
+from streams.golden import objects
+from streams.rebalance.balancer import Balancer
+from streams.rebalance.outcome import Candidate, RoundOutcome
+
+Json = Mapping[str, Any]
+
+
+def answer(scenario: Json) -> Json:
+    """What the scenario comes to, in the form of its `expected`."""
+    try:
+        args = low_node_load_args(scenario["args"], "koordinator")
+    except PolicyError as error:
+        return {"error": str(error)}
+    world = _World(Policy(compat="koordinator", rebalance=args), scenario)
+    return {"rounds": list(world.rounds())}
+
+
+def agree(expected: Json, found: Json) -> bool:
+    """Equal; of an error only that there is one."""
+    if "error" in expected or "error" in found:
+        return "error" in expected and "error" in found
+    return bool(expected["rounds"] == found["rounds"])
+
+
+def differences(expected: Json, found: Json) -> Iterator[str]:
+    """Each round and part of it that differs, in a line."""
+    if "error" in expected or "error" in found:
+        yield f"expected {_short(expected)}, found {_short(found)}"
+        return
+    for number, (want, got) in enumerate(zip(expected["rounds"], found["rounds"], strict=True)):
+        for part in ("pools", "evicted"):
+            if want.get(part) != got.get(part):
+                yield f"round {number}, {part}: expected {want.get(part)}, found {got.get(part)}"
+
+
+def _short(result: Json) -> str:
+    return f"an error ({result['error']})" if "error" in result else "an answer"
+
+
+class _World:
+    """A cluster as a scenario has it."""
+
+    def __init__(self, policy: Policy, scenario: Json) -> None:
+        self._scenario = scenario
+        self._inventory = Inventory(policy)
+        self._balancer = Balancer(policy)
+        self._dry_run = bool(scenario["args"].get("dryRun"))
+        self._items = {item["uid"]: item for item in scenario["pods"]}
+        self._gone: dict[tuple[str, str], None] = {}
+        """Namespace and name of pods that were evicted and are no more."""
+
+    def rounds(self) -> Iterator[Json]:
+        """Answers of each round."""
+        for node in self._scenario["nodes"]:
+            self._inventory.apply_node(objects.node(node))
+        for pod in self._scenario["pods"]:
+            self._inventory.observe(objects.lifecycle("seen", pod))
+        for step in self._scenario["rounds"]:
+            yield self._round(step)
+
+    def _round(self, step: Json) -> Json:
+        now_ms = objects.time_ms(step["now"]) or 0
+        self._inventory.advance(now_ms)
+        self._measure(step["nodeMetrics"])
+        outcome = self._balancer.round(
+            self._inventory, now_ms, gate=self._gate, protect=self._protect
+        )
+        evicted = [] if self._dry_run else outcome.moves
+        if self._scenario.get("dropEvicted"):
+            for move in evicted:
+                pod = move.held.pod
+                self._inventory.release(pod.uid)
+                self._gone[pod.namespace, pod.name] = None
+        return _answer(outcome, evicted)
+
+    def _measure(self, metrics: list[Json]) -> None:
+        """These metrics and no others are there."""
+        measured = {item["node"] for item in metrics}
+        for name in list(self._inventory.nodes):
+            if name not in measured:
+                gone = NodeMetric(cluster=objects.CLUSTER, node=name, removed=True)
+                self._inventory.apply_metric(gone)
+        for item in metrics:
+            metric = objects.metric(item)
+            left = tuple(pod for pod in metric.pods if (pod.namespace, pod.name) not in self._gone)
+            self._inventory.apply_metric(metric.model_copy(update={"pods": left}))
+
+    def _protect(self, held: Held) -> str | None:
+        return "not evictable" if self._items[held.pod.uid].get("notEvictable") else None
+
+    def _gate(self, candidate: Candidate) -> str | None:
+        fails = self._items[candidate.held.pod.uid].get("evictFails") and not self._dry_run
+        return "the eviction failed" if fails else None
+
+
+def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:
+    result: dict[str, Any] = {
+        "evicted": [
+            {
+                "pod": f"{move.held.pod.namespace}/{move.held.pod.name}",
+                "node": move.node,
+                "reason": move.reason,
+            }
+            for move in evicted
+        ]
+    }
+    if not outcome.paused:
+        result["pools"] = [{"name": pool.name, "nodes": pool.classes()} for pool in outcome.pools]
+    return result

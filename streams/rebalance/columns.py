@@ -1,0 +1,150 @@
+"""Figures of all nodes as columns, brought up to date for the nodes that have changed.
+
+The inventory notes which nodes were touched; `refresh` packs those anew, all of them or so many at a
+time, so that the work may be spread over the ticks between two rounds. What a round then reads are arrays
+whose last axis is the node's row, rows in ascending order of node names. Nodes that Kubernetes has not
+named have no row.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from schemas.policy.selectors import LabelSelector
+from streams.cluster.inventory import Inventory
+from streams.cluster.node import Node
+from streams.cluster.plugins.base import BoolArray, IntArray
+from streams.cluster.plugins.node_affinity import NodeAffinity
+from streams.cluster.plugins.taints import TaintToleration
+from streams.rebalance.figures import NodeFigures, Universe
+
+
+class Columns:
+    """Capacity, usage and membership of all nodes."""
+
+    def __init__(
+        self,
+        universe: Universe,
+        selectors: Sequence[LabelSelector | None],
+        looked_at: LabelSelector | None = None,
+    ) -> None:
+        """Start without nodes.
+
+        Args:
+            universe: resources and reading.
+            selectors: one a pool; None selects every node.
+            looked_at: nodes that rounds look at; None: all.
+        """
+        self.universe = universe
+        self._selectors = (*selectors, looked_at)
+        self.nodes: list[NodeFigures] = []
+        """By row."""
+        self._rows: dict[str, int] = {}
+        self._generation = -1
+        self.capacity: IntArray
+        """Shape (resources, nodes)."""
+        self.usage: IntArray
+        self.prod_usage: IntArray
+        self.pending: IntArray
+        """Expected beyond the usage: pods that were placed lately."""
+        self.updated_ms: IntArray
+        """Shape (nodes,): time of the metric, -1 without one."""
+        self.schedulable: BoolArray
+        self.members: BoolArray
+        """Shape (pools, nodes): the pool's selector selects the node."""
+        self.looked_at: BoolArray
+        self.affinity = NodeAffinity()
+        self.taints = TaintToleration()
+        self._allocate(0)
+
+    def row(self, name: str) -> int | None:
+        """Row of a node."""
+        return self._rows.get(name)
+
+    def refresh(self, inventory: Inventory, most: int | None = None) -> int:
+        """Pack nodes that have changed; at most so many, None: all. Answers how many are left."""
+        placer = inventory.ready()
+        touched = inventory.touched
+        if placer.generation != self._generation:
+            self._relayout(placer.nodes, touched)
+            self._generation = placer.generation
+        if most is None or len(touched) <= most:
+            names = list(touched)
+            touched.clear()
+        else:
+            names = list(touched)[:most]
+            for name in names:
+                del touched[name]
+        for name in names:
+            row = self._rows.get(name)
+            node = inventory.nodes.get(name)
+            if row is not None and node is not None:
+                self._take(row, node)
+        return len(touched)
+
+    def _take(self, row: int, node: Node) -> None:
+        figures = self.nodes[row]
+        described = figures.take(node, self.universe)
+        self.usage[:, row] = figures.usage
+        self.prod_usage[:, row] = figures.prod_usage
+        self.pending[:, row] = figures.pending
+        self.updated_ms[row] = figures.updated_ms
+        if described:
+            self._describe(row, node, figures)
+
+    def _describe(self, row: int, node: Node, figures: NodeFigures) -> None:
+        state = node.state
+        labels: Mapping[str, str] = {} if state is None else state.labels
+        self.capacity[:, row] = figures.capacity
+        self.schedulable[row] = state is not None and not state.unschedulable
+        selected = [each is None or each.matches(labels) for each in self._selectors]
+        self.members[:, row] = selected[:-1]
+        self.looked_at[row] = selected[-1]
+        self.affinity.refresh(row, node, 0)
+        self.taints.refresh(row, node, 0)
+
+    def _relayout(self, nodes: Sequence[Node], touched: dict[str, None]) -> None:
+        """Rows have moved: nodes that stay keep their figures, those that are new are packed next."""
+        source = np.array([self._rows.get(node.name, -1) for node in nodes], dtype=np.int64)
+        for row, node in enumerate(nodes):
+            old = self._rows.get(node.name)
+            # A node that was removed and came back under its name is another object.
+            if old is None or self.nodes[old].node is not node:
+                source[row] = -1
+                touched[node.name] = None
+        kept = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
+        before = self._arrays()
+        self.nodes = [
+            NodeFigures(node.name, self.universe) if old is None else old
+            for node, old in zip(nodes, kept, strict=True)
+        ]
+        self._rows = {node.name: row for row, node in enumerate(nodes)}
+        self._allocate(len(nodes))
+        known = source >= 0
+        for new, old_array in zip(self._arrays(), before, strict=True):
+            new[..., known] = old_array[..., source[known]]
+        self.affinity.relayout(source)
+        self.taints.relayout(source)
+
+    def _arrays(self) -> tuple[IntArray | BoolArray, ...]:
+        return (
+            self.capacity,
+            self.usage,
+            self.prod_usage,
+            self.pending,
+            self.updated_ms,
+            self.schedulable,
+            self.members,
+            self.looked_at,
+        )
+
+    def _allocate(self, size: int) -> None:
+        resources = len(self.universe.resources)
+        self.capacity = np.zeros((resources, size), dtype=np.int64)
+        self.usage = np.zeros((resources, size), dtype=np.int64)
+        self.prod_usage = np.zeros((resources, size), dtype=np.int64)
+        self.pending = np.zeros((resources, size), dtype=np.int64)
+        self.updated_ms = np.full(size, -1, dtype=np.int64)
+        self.schedulable = np.zeros(size, dtype=np.bool_)
+        self.members = np.zeros((len(self._selectors) - 1, size), dtype=np.bool_)
+        self.looked_at = np.zeros(size, dtype=np.bool_)

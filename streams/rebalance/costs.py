@@ -1,0 +1,87 @@
+"""What it costs to evict a pod, as Kubernetes orders pods by it: six keys, worked out once a pod.
+
+Pods are evicted in ascending order of these keys; two more, usage and age, are known in a round only.
+Source: features.md 1.6 (pod sort), koordinator.md B4.2 and B5.2.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from schemas.pods import Container, Pod
+from schemas.quantities import nanos
+from streams.cluster.demand import PodDemand
+from streams.cluster.priority import QOS_CLASS_LABEL, priority_class
+
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"
+
+#: Order in which classes of pods are evicted.
+CLASS_RANKS = {"free": 1, "batch": 2, "mid": 3, "prod": 4}
+_QOS_RANKS = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
+_KOORDINATOR_QOS_RANKS = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
+_INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
+#: Most texts of quantities and containers that are remembered.
+_REMEMBERED_MAX = 4_096
+
+#: class, spec.priority, Kubernetes' quality of service, Koordinator's, deletion cost, eviction cost
+Keys = tuple[int, int, int, int, int, int]
+
+
+def eviction_keys(pod: Pod, demand: PodDemand) -> Keys:
+    """The six keys of a pod, the first of which counts most; lower ones are evicted first."""
+    quality = _QOS_RANKS[pod.qos_class or quality_of_service(pod)]
+    return (
+        CLASS_RANKS[priority_class(pod, demand)],
+        pod.priority or 0,
+        quality,
+        # BestEffort, Burstable and Guaranteed pods are BE, LS and LSR where no label says otherwise.
+        _KOORDINATOR_QOS_RANKS.get(pod.labels.get(QOS_CLASS_LABEL, ""), quality),
+        cost(pod.annotations.get(DELETION_COST_ANNOTATION)),
+        cost(pod.annotations.get(EVICTION_COST_ANNOTATION)),
+    )
+
+
+def cost(text: str | None) -> int:
+    """The number that an annotation says: "0", or digits that do not begin with 0 after an optional minus.
+
+    Kubernetes looks at the first character only, so "-05" is -5 and "007" is nothing, which counts 0.
+    """
+    if not text or not text.isascii():
+        return 0
+    digits = text.removeprefix("-")
+    if not digits.isdigit() or (text[0] == "0" and text != "0") or len(digits) > 64:
+        return 0
+    number = int(text)
+    return number if _INT32_MIN <= number <= _INT32_MAX else 0
+
+
+def quality_of_service(pod: Pod) -> str:
+    """Kubernetes' class of a pod, computed from its containers as ComputePodQOS does."""
+    return _quality((*map(_asked, pod.containers), *map(_asked, pod.init_containers)))
+
+
+_Amounts = tuple[tuple[str, str], ...]
+
+
+def _asked(container: Container) -> tuple[_Amounts, _Amounts]:
+    return _native(container.requests), _native(container.limits)
+
+
+def _native(amounts: Mapping[str, str]) -> _Amounts:
+    return tuple((name, amounts[name]) for name in ("cpu", "memory") if name in amounts)
+
+
+@lru_cache(maxsize=_REMEMBERED_MAX)
+def _quality(containers: tuple[tuple[_Amounts, _Amounts], ...]) -> str:
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    limited = True
+    for requested, allowed in containers:
+        for total, amounts in ((requests, requested), (limits, allowed)):
+            for name, text in amounts:
+                if nanos(text) > 0:
+                    total[name] = total.get(name, 0) + nanos(text)
+        limited &= sum(nanos(text) > 0 for _, text in allowed) == 2
+    if not requests and not limits:
+        return "BestEffort"
+    return "Guaranteed" if limited and requests == limits else "Burstable"

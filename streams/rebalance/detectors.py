@@ -1,0 +1,113 @@
+"""Koordinator's anomaly detectors (`compat: koordinator`), with what surprises in them.
+
+A detector belongs to a node's name and a phase and is shared by all pools; it keeps the counts and the
+timeout of the pool that made it. More than so many marks are needed; a round in which the node is not
+over marks nothing, so that marks need not be consecutive; the anomalous state ends a fixed time after it
+began. Source: koordinator.md B3, B5.4, B5.10; features.md X10 to X13.
+"""
+
+from dataclasses import dataclass
+
+from schemas.policy.lownodeload import AnomalyCondition
+from streams.rebalance.outcome import Phase
+
+
+@dataclass(slots=True)
+class Detector:
+    """Marks of one node in one phase."""
+
+    pool: str
+    """The pool that made it."""
+    condition: AnomalyCondition
+    abnormal: int = 0
+    normal: int = 0
+    since_ms: int | None = None
+    """When the anomalous state began; none: the node is not anomalous."""
+    marked_ms: int = 0
+    """The last abnormal mark: it is forgotten some time after that."""
+
+    def mark(self, now_ms: int, *, normal: bool) -> bool:
+        """Mark a round; True if the node is anomalous then."""
+        condition = self.condition
+        if self.since_ms is not None and self.since_ms + condition.timeout_ms < now_ms:
+            self._begin(None)
+        if normal:
+            self.normal, self.abnormal = self.normal + 1, 0
+            if self.since_ms is not None and self.normal > condition.consecutive_normalities:
+                self._begin(None)
+        else:
+            self.abnormal, self.normal = self.abnormal + 1, 0
+            if self.since_ms is None and self.abnormal > condition.consecutive_abnormalities:
+                self._begin(now_ms)
+        return self.since_ms is not None
+
+    def reset(self) -> bool:
+        """The node is not over any more; True if that ended an anomalous state."""
+        if self.since_ms is None:
+            return False
+        self._begin(None)
+        return True
+
+    def _begin(self, since_ms: int | None) -> None:
+        self.since_ms = since_ms
+        self.abnormal = self.normal = 0
+
+
+class Detectors:
+    """All detectors of a cluster."""
+
+    def __init__(self, cache_timeout_ms: int) -> None:
+        self._timeout_ms = cache_timeout_ms
+        self.all: dict[str, dict[Phase, Detector]] = {}
+        """By node."""
+        self.changed: dict[str, None] = {}
+        """Nodes whose row has changed."""
+
+    def mark_abnormal(
+        self, node: str, phase: Phase, pool: str, condition: AnomalyCondition, now_ms: int
+    ) -> bool:
+        """The node is over in this round; True if it has been so for long enough."""
+        detector = self._find(node, phase, now_ms)
+        if detector is None:
+            detector = Detector(pool, condition)
+            self.all.setdefault(node, {})[phase] = detector
+        self.changed[node] = None
+        detector.marked_ms = now_ms
+        return detector.mark(now_ms, normal=False)
+
+    def mark_normal(self, node: str, phase: Phase, now_ms: int) -> None:
+        """Something was done about the node."""
+        detector = self._find(node, phase, now_ms)
+        if detector is not None:
+            self.changed[node] = None
+            detector.mark(now_ms, normal=True)
+
+    def reset(self, node: str, phase: Phase, now_ms: int) -> None:
+        """The node is calm."""
+        detector = self._find(node, phase, now_ms)
+        if detector is not None and detector.reset():
+            self.changed[node] = None
+
+    def rounds(self, node: str, phase: Phase) -> int:
+        """Abnormal marks of a node that have not been followed by another."""
+        detector = self.all.get(node, {}).get(phase)
+        return 0 if detector is None else detector.abnormal
+
+    def forget(self, now_ms: int) -> None:
+        """Drop what is too old to be found again."""
+        for node in list(self.all):
+            for phase in list(self.all[node]):
+                self._find(node, phase, now_ms)
+
+    def _find(self, node: str, phase: Phase, now_ms: int) -> Detector | None:
+        of_node = self.all.get(node)
+        detector = None if of_node is None else of_node.get(phase)
+        if of_node is None or detector is None:
+            return None
+        if now_ms - detector.marked_ms <= self._timeout_ms:
+            return detector
+        del of_node[phase]
+        if not of_node:
+            del self.all[node]
+        self.changed[node] = None
+        return None

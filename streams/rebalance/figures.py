@@ -1,0 +1,199 @@
+"""What a round needs to know of one node: capacity, usage, and its pods in packed arrays.
+
+Made when something about the node has changed, never in a round. Axes: resources are those of
+`Universe.resources`; pods are in ascending order of uids, or, to be Koordinator's equal, as they came.
+
+Two readings of the same metric exist. By loadstream's (X17, X21) usage is that of the system part, of the
+pods that are still there and of host applications, and the raw allocatable is merged over the
+allocatable. By Koordinator's, usage is that of the system part and of every pod that the metric names,
+and the raw allocatable takes the place of the allocatable.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.policy import Compat
+from streams.cluster.node import Held, Node
+from streams.cluster.plugins.base import BoolArray, IntArray
+from streams.cluster.thresholds import raw_allocatable
+from streams.rebalance.costs import CLASS_RANKS, eviction_keys
+
+#: Amounts end here, so that sums and differences of a few of them fit into 64 bits.
+AMOUNT_MAX = 2**60
+#: A pod's usage where it was not measured.
+UNMEASURED = -1
+
+_PROD = CLASS_RANKS["prod"]
+
+Amounts = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Universe:
+    """Which resources a policy looks at, and by whose reading."""
+
+    resources: tuple[str, ...]
+    """Names in ascending order; `pods` is among them."""
+    compat: Compat
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Position of each resource."""
+        return {name: index for index, name in enumerate(self.resources)}
+
+    @cached_property
+    def pods(self) -> int:
+        """Position of the number of pods."""
+        return self.index["pods"]
+
+
+class PackedPods:
+    """Pods of one node; what of them does not depend on a metric."""
+
+    __slots__ = ("held", "keys", "names", "pods", "prod")
+
+    def __init__(self, held: Iterable[Held]) -> None:
+        self.held = list(held)
+        self.pods = [each.pod for each in self.held]
+        self.names = [(pod.namespace, pod.name) for pod in self.pods]
+        rows = [
+            (*eviction_keys(each.pod, each.demand), -(each.pod.created_at_ms or 0))
+            for each in self.held
+        ]
+        self.keys: IntArray = np.array(rows, dtype=np.int64).reshape(len(rows), 7)
+        """Shape (pods, 7): the six keys of `costs`, then youngest first; lower is evicted first."""
+        self.prod: BoolArray = self.keys[:, 0] == _PROD
+
+    def holds(self, held: list[Held]) -> bool:
+        """Whether these are the same pods in the same state."""
+        return len(held) == len(self.pods) and all(
+            each.pod is pod for each, pod in zip(held, self.pods, strict=True)
+        )
+
+
+class NodeFigures:
+    """Figures of one node."""
+
+    __slots__ = (
+        "capacity",
+        "metric",
+        "name",
+        "node",
+        "pending",
+        "pods",
+        "prod_usage",
+        "state",
+        "updated_ms",
+        "usage",
+        "used",
+    )
+
+    def __init__(self, name: str, universe: Universe) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.state: NodeState | None = None
+        self.metric: NodeMetric | None = None
+        self.capacity: Amounts = (0,) * len(universe.resources)
+        self.usage = self.prod_usage = self.pending = self.capacity
+        self.updated_ms = -1
+        """Time of the metric; -1: there is none that says anything of the node."""
+        self.pods = PackedPods(())
+        self.used: IntArray = np.zeros((0, len(universe.resources)), dtype=np.int64)
+        """Usage of each pod, shape (pods, resources); `UNMEASURED` where the metric lacks it."""
+
+    def take(self, node: Node, universe: Universe) -> bool:
+        """Take over a node as it is now; True if what Kubernetes says of it has changed."""
+        described = self.state is not node.state
+        self.node = node
+        if described:
+            self.state = node.state
+            self.capacity = _capacity(node, universe)
+        held = list(node.held.values())
+        if universe.compat == "loadstream":
+            # What was heard of first must not matter.
+            held.sort(key=_uid)
+        if not self.pods.holds(held):
+            self.pods = PackedPods(held)
+        else:
+            self.pods.held = held
+        self.metric = node.load.metric
+        self._measure(node, universe)
+        return described
+
+    def _measure(self, node: Node, universe: Universe) -> None:
+        metric = self.metric
+        pods = self.pods
+        count = len(pods.names)
+        if metric is None or metric.usage is None or metric.updated_at_ms is None:
+            self.updated_ms = -1
+            self.used = np.full((count, len(universe.resources)), UNMEASURED, dtype=np.int64)
+            return
+        self.updated_ms = metric.updated_at_ms
+        resources = universe.resources
+        reported = {(pod.namespace, pod.name): pod.usage for pod in metric.pods if pod.usage}
+        lacking: dict[str, int] = {}
+        self.used = np.array(
+            [
+                [usage.get(name, UNMEASURED) for name in resources]
+                for usage in [reported.get(name, lacking) for name in pods.names]
+            ],
+            dtype=np.int64,
+        ).reshape(count, len(resources))
+        np.minimum(self.used, AMOUNT_MAX, out=self.used)
+        self.used[:, universe.pods] = UNMEASURED
+        measured = np.maximum(self.used, 0)
+        if universe.compat == "koordinator":
+            live = _sum((pod.usage for pod in metric.pods), resources)
+        else:
+            hosts = _sum((host.usage for host in metric.host_applications), resources)
+            live = [a + b for a, b in zip(measured.sum(axis=0).tolist(), hosts, strict=True)]
+        usage = [
+            min(metric.system_usage.get(name, 0) + live[index], AMOUNT_MAX)
+            for index, name in enumerate(resources)
+        ]
+        prod = np.minimum(measured[pods.prod].sum(axis=0), AMOUNT_MAX).tolist()
+        usage[universe.pods] = count
+        prod[universe.pods] = int(pods.prod.sum())
+        self.usage, self.prod_usage = tuple(usage), tuple(prod)
+        self.pending = _pending(node, universe)
+
+
+def amounts_of(used: IntArray, universe: Universe) -> IntArray:
+    """What moving pods would take away: their usage, 0 where unmeasured, and one pod each."""
+    amounts = np.maximum(used, 0)
+    amounts[..., universe.pods] = 1
+    return amounts
+
+
+def _uid(held: Held) -> str:
+    return held.pod.uid
+
+
+def _capacity(node: Node, universe: Universe) -> Amounts:
+    raw = raw_allocatable({} if node.state is None else node.state.annotations)
+    allocatable = node.allocatable
+    if universe.compat == "koordinator" and raw:
+        allocatable, raw = raw, {}
+    return tuple(
+        min(max(raw.get(name, allocatable.get(name, 0)), 0), AMOUNT_MAX)
+        for name in universe.resources
+    )
+
+
+def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[int]:
+    total = [0] * len(resources)
+    for usage in usages:
+        for index, name in enumerate(resources):
+            total[index] += usage.get(name, 0)
+    return total
+
+
+def _pending(node: Node, universe: Universe) -> Amounts:
+    """What pods that the metric does not know well yet are expected to add (features.md 1.4)."""
+    delta = dict(zip(node.load.estimator.resources, node.load.delta, strict=True))
+    return tuple(min(max(delta.get(name, 0), 0), AMOUNT_MAX) for name in universe.resources)

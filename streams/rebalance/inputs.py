@@ -1,0 +1,89 @@
+"""What a round is given besides the policy, and what both ways of making one have in common."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schemas.policy import LowNodeLoadArgs, Policy
+from schemas.policy.selectors import LabelSelector
+from streams.cluster.node import Held
+from streams.cluster.plugins.base import BoolArray
+from streams.rebalance.columns import Columns
+from streams.rebalance.outcome import Filter, Gate, Percents, always, anyone
+
+
+@dataclass(frozen=True, slots=True)
+class RoundInput:
+    """State, time, and whom to ask."""
+
+    columns: Columns
+    now_ms: int
+    filter: Filter = anyone
+    gate: Gate = always
+    skip: Mapping[str, str] = field(default_factory=dict)
+    """Pods that are not looked at, by uid, with the reason: nothing could take them lately."""
+    leaving: Collection[str] = ()
+    """uids of pods that are on their way already: what they use counts as gone."""
+
+
+class PodFilter:
+    """Whom a policy allows to be moved at all: namespaces and pod selectors."""
+
+    def __init__(self, args: LowNodeLoadArgs) -> None:
+        self._namespaces = args.evictable_namespaces
+        self._selectors: tuple[LabelSelector, ...] = tuple(
+            each.selector for each in args.pod_selectors if each.selector is not None
+        )
+
+    def __call__(self, held: Held) -> tuple[str, str] | None:
+        """Gate and reason that keep a pod; None: it may be moved."""
+        pod = held.pod
+        if self._namespaces is not None and not self._namespaces.admits(pod.namespace):
+            return "namespaces", f"namespace {pod.namespace} is not among the evictable ones"
+        if self._selectors and not any(each.matches(pod.labels) for each in self._selectors):
+            return "selectors", "no pod selector of the policy matches its labels"
+        return None
+
+
+def selectors_of(policy: Policy) -> list[LabelSelector | None]:
+    """The node selectors of all pools, in their order."""
+    return [pool.node_selector for pool in policy.rebalance.pools(policy.compat)]
+
+
+def measured(columns: Columns, args: LowNodeLoadArgs, now_ms: int) -> BoolArray:
+    """Nodes whose metric says something and is young enough, shape (nodes,)."""
+    fresh: BoolArray = (columns.updated_ms >= 0) & (
+        now_ms - columns.updated_ms < args.node_metric_expiration_seconds * 1_000
+    )
+    return fresh
+
+
+def over_text(
+    prefix: str,
+    resources: Sequence[str],
+    usage: Sequence[int],
+    capacity: Sequence[int],
+    over: Sequence[bool],
+    percents: Percents,
+) -> str:
+    """Which usage exceeds which threshold, as Koordinator words it (koordinator.md B5.1)."""
+    return ", ".join(
+        f"{prefix} {name} usage({100 * used / total if total else 0:.2f}%)"
+        f">threshold({percents.get(name, 0):.2f}%)"
+        for name, used, total, above in zip(resources, usage, capacity, over, strict=True)
+        if above
+    )
+
+
+def reason_text(parts: str) -> str:
+    """The reason of an eviction."""
+    return f"node is overutilized, {parts}"
+
+
+def named(resources: Sequence[str], amounts: Sequence[int]) -> dict[str, int]:
+    """Amounts by resource."""
+    return dict(zip(resources, amounts, strict=True))
+
+
+def positions(flags: BoolArray) -> Iterator[int]:
+    """Positions at which a flag is set."""
+    yield from flags.nonzero()[0].tolist()

@@ -1,0 +1,181 @@
+"""What a round came to: plain values, from which the round's record and the eviction commands are made.
+
+Everything says its numbers: which thresholds were in force, how many nodes were in each class, and for
+each hot node and each pod that was looked at the first gate that stopped it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.cluster.node import Held
+
+Phase = Literal["node", "prod"]
+NodeClass = Literal["low", "bothLow", "prodLow", "high", "prodHigh", "normal", "skipped"]
+#: Classes by their code in `PoolOutcome.codes`.
+CLASSES: tuple[NodeClass, ...] = (
+    "low", "bothLow", "prodLow", "high", "prodHigh", "normal", "skipped",
+)  # fmt: skip
+LOW, BOTH_LOW, PROD_LOW, HIGH, PROD_HIGH, NORMAL, SKIPPED = range(len(CLASSES))
+
+Percents = Mapping[str, float]
+
+
+class EndOfNode(str):
+    """A gate's answer: this pod is stopped, and so would be every further pod of the node."""
+
+    __slots__ = ()
+
+
+class EndOfRound(str):
+    """A gate's answer: this pod is stopped, and so would be every further pod of the round."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Thresholds of one pool as they were in force, in percent or, by deviation, in points of it."""
+
+    low: Percents
+    high: Percents
+    prod_low: Percents
+    prod_high: Percents
+    deviation: bool = False
+    """They are distances from the mean."""
+    source: str = "policy"
+    """How they came about: the policy's own, a weekly window, the recent past."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod whose turn to leave has come."""
+
+    held: Held
+    node: str
+    pool: str
+    phase: Phase
+    reason: str
+    """Why, as Koordinator words it: which usage exceeds which threshold."""
+    target: str | None
+    """Node that the plan moves it to; none: Koordinator's way, which plans none."""
+    usage: Mapping[str, int]
+    """What was measured of it: millicores, bytes, pieces; it has one of `pods`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A pod that was looked at and does not leave."""
+
+    uid: str
+    namespace: str
+    name: str
+    gate: str
+    """Which gate: namespaces, selectors, unmovable, filter, unmeasured, not_involved, fit, room, gate ..."""
+    message: str
+    """Why, with numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmovable:
+    """A pod that no target could take even if nothing else moved there."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    pool: str
+    reason: str
+
+
+@dataclass(slots=True)
+class HotNode:
+    """A node above a high threshold, and what was done about it."""
+
+    name: str
+    phase: Phase
+    rounds: int
+    """Rounds in a row in which it was over, this one included."""
+    acting: bool
+    """It has been over for long enough."""
+    usage: Mapping[str, int]
+    """Before the round's moves, for the resources with thresholds."""
+    limits: Mapping[str, int]
+    over: str
+    """Which usage exceeds which threshold."""
+    ended: str = ""
+    """Why no further pod leaves it."""
+    moved: int = 0
+    stopped: list[Stopped] = field(default_factory=list)
+    """Pods that were looked at and stay, the first of them."""
+    gates: Counter[str] = field(default_factory=Counter)
+    """How many pods each gate stopped."""
+
+
+@dataclass(slots=True)
+class PoolOutcome:
+    """One pool's part of a round."""
+
+    name: str
+    thresholds: Thresholds
+    resources: tuple[str, ...]
+    names: list[str]
+    """Nodes of the pool, in ascending order of names."""
+    codes: NDArray[np.int8]
+    """Class of each of them, an index into `CLASSES`."""
+    means: Mapping[str, float] = field(default_factory=dict)
+    """Mean usage of the measured nodes in percent, per resource."""
+    hot: list[HotNode] = field(default_factory=list)
+    """Hot nodes in the order in which they were looked at: those that act first, most used first."""
+    targets: int = 0
+    """How many nodes may take pods."""
+    ended: str = ""
+    """Why the pool's round ended before any pod was looked at; empty: it did not."""
+    moves: list[Candidate] = field(default_factory=list)
+    """Pods that leave, in order."""
+
+    def counts(self) -> dict[str, int]:
+        """How many nodes are in each class."""
+        counted = np.bincount(self.codes, minlength=len(CLASSES)).tolist()
+        return dict(zip(CLASSES, counted, strict=True))
+
+    def classes(self) -> dict[str, NodeClass]:
+        """The class of each node."""
+        return {
+            name: CLASSES[code] for name, code in zip(self.names, self.codes.tolist(), strict=True)
+        }
+
+
+@dataclass(slots=True)
+class RoundOutcome:
+    """What a round came to."""
+
+    now_ms: int
+    paused: bool = False
+    pools: list[PoolOutcome] = field(default_factory=list)
+    unmovable: list[Unmovable] = field(default_factory=list)
+
+    @property
+    def moves(self) -> list[Candidate]:
+        """All pods that leave, in order."""
+        return [move for pool in self.pools for move in pool.moves]
+
+
+#: The evictor's static protections: why a pod may never be evicted; none: it may.
+Filter = Callable[[Held], str | None]
+#: Asked when a pod would leave: what stops it; none: it leaves.
+Gate = Callable[[Candidate], str | None]
+
+
+def anyone(held: Held) -> str | None:
+    """A filter that protects nobody."""
+    return None
+
+
+def always(candidate: Candidate) -> str | None:
+    """A gate that stops nobody."""
+    return None
