@@ -15,7 +15,7 @@ from streams.cluster.node import Node
 from streams.cluster.plugins.base import Change, Filter, IntArray, Plugin, Score
 from streams.cluster.ranking import Ranking
 
-#: Rankings kept; the one asked longest ago is dropped first. One takes about 15 bytes a node.
+#: Rankings kept; the one asked longest ago is dropped first. One takes about 20 bytes a node.
 KINDS_MAX = 512
 #: Rows remembered; a ranking further behind is computed anew.
 LOG_ROWS_MAX = 65_536
@@ -40,8 +40,8 @@ class Placer:
         """Counts how often rows have moved."""
         self.version = 0
         """Grows with every change: as long as it stays, every ranking stays."""
-        self.log: list[int] = []
-        """Rows in the order in which they changed, from `log_start` on."""
+        self.log: list[tuple[int, int]] = []
+        """Rows and what about them changed, in the order of the changes, from `log_start` on."""
         self.log_start = 0
         self._rankings: dict[bytes, Ranking] = {}
 
@@ -75,7 +75,7 @@ class Placer:
         node = self.nodes[row]
         for refresh in self._watching[change]:
             refresh(row, node, self.now_ms)
-        self.log.append(row)
+        self.log.append((row, change))
         self.version += 1
         if len(self.log) > LOG_ROWS_MAX:
             drop = len(self.log) // 2

@@ -6,15 +6,15 @@ would give.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streams.cluster.kind import Kind
-from streams.cluster.plugins.base import FloatArray
+from streams.cluster.plugins.base import Change, FloatArray
 
 if TYPE_CHECKING:
     from streams.cluster.placer import Placer
@@ -34,6 +34,16 @@ class Term:
     weight: int
 
 
+class _Asked(NamedTuple):
+    """A filter that may refuse pods of the kind."""
+
+    number: int
+    """Its place among all filters, from 1."""
+    reason: Callable[[Any, int], str | None]
+    prepared: Any
+    watches: int
+
+
 class Ranking:
     """What all filters and scores say of all nodes for one kind of pod."""
 
@@ -41,6 +51,15 @@ class Ranking:
         self._placer = placer
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in placer.scores]
+        asked = [
+            _Asked(number, plugin.reason, prepared, plugin.watches)
+            for number, (plugin, prepared) in enumerate(self._filters, start=1)
+            if plugin.concerns(prepared)
+        ]
+        self._asked = [
+            [each for each in asked if each.watches & change] for change in range(Change.ALL + 1)
+        ]
+        """Filters that may refuse this kind, by what about a node has changed."""
         self.generation = -1
         self.position = 0
         """How far in the placer's log this ranking is."""
@@ -79,6 +98,10 @@ class Ranking:
 
     def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[np.int32]:
         totals: NDArray[Any] | None = None
+        some_normalised = any(plugin.normalised for plugin, _, _ in self._scores)
+        self._fixed: NDArray[np.int32] | None = None
+        if some_normalised:
+            self._fixed = np.zeros(self._placer.size, dtype=np.int32)
         for plugin, prepared, weight in self._scores:
             scores = plugin.scores(prepared)
             if plugin.normalised:
@@ -90,6 +113,8 @@ class Ranking:
                 self._bounds.append((0.0, 0.0))
             if weight != 1:
                 scores = scores * np.int32(weight)
+            if self._fixed is not None and not plugin.normalised:
+                self._fixed += scores
             totals = scores if totals is None else totals + scores
         if totals is None:
             totals = np.zeros(self._placer.size, dtype=np.int32)
@@ -108,22 +133,29 @@ class Ranking:
             rows = placer.log[self.position - placer.log_start :]
             if len(rows) > max(8, placer.size * _ANEW_SHARE):
                 self.compute()
+            elif len(rows) == 1:
+                self._revise(rows)
             elif rows:
-                self._revise(rows if len(rows) == 1 else dict.fromkeys(rows))
+                changes: dict[int, int] = {}
+                for row, change in rows:
+                    changes[row] = changes.get(row, 0) | change
+                self._revise(changes.items())
         self.generation = placer.generation
         self.position = placer.log_end
 
-    def _revise(self, rows: Iterable[int]) -> None:
+    def _revise(self, changes: Iterable[tuple[int, int]]) -> None:
+        """Ask about rows again; of each is known what about it has changed."""
         refusals = self._refusals if self._refusals is not None else self._index_refusals()
         stretched = False
-        for row in rows:
+        for row, change in changes:
             before = refusals[row]
             after = 0
             reason = None
-            for index, (plugin, prepared) in enumerate(self._filters, start=1):
-                reason = plugin.reason(prepared, row)
+            # A node that passed all filters passes those still that do not look at what has changed.
+            for number, ask, prepared, _ in self._asked[Change.ALL if before else change]:
+                reason = ask(prepared, row)
                 if reason is not None:
-                    after = index
+                    after = number
                     break
             if before != after:
                 refusals[row] = after
@@ -140,38 +172,44 @@ class Ranking:
     def _rescore(self, row: int, *, refused: bool) -> bool:
         """Score one row; True if the bounds of a normalised score may have moved."""
         moved = False
-        total = 0
+        fixed = total = 0
+        was_in = self._totals[row] != REFUSED
         for index, (plugin, prepared, weight) in enumerate(self._scores):
             raw = self._raw[index]
             if raw is None:
                 if not refused:
-                    total += weight * int(plugin.score(prepared, row))
+                    fixed += weight * int(plugin.score(prepared, row))
                 continue
             low, high = self._bounds[index]
             was = raw[row]
             raw[row] = now = plugin.score(prepared, row)
-            was_in = self._totals[row] != REFUSED
             left_bound = was_in and (refused or now != was) and (was <= low or was >= high)
             if left_bound or not (refused or low <= now <= high):
                 moved = True
             if not refused:
                 total += weight * _stretch(now, low, high)
-        self._totals[row] = REFUSED if refused else total
+        if refused:
+            self._totals[row] = REFUSED
+        else:
+            self._totals[row] = fixed + total
+            if self._fixed is not None:
+                self._fixed[row] = fixed
         return moved
 
     def _restretch(self) -> None:
         """The bounds of a normalised score moved: every total is made again from the raw scores."""
         passes = self.totals != REFUSED
         left = int(np.count_nonzero(passes))
-        totals = np.zeros(passes.size, dtype=np.int32)
-        for index, (plugin, prepared, weight) in enumerate(self._scores):
+        assert self._fixed is not None  # noqa: S101 - there is a normalised score
+        totals = self._fixed.copy()
+        for index, (_, _, weight) in enumerate(self._scores):
             raw = self._raw[index]
-            if raw is None:
-                totals += plugin.scores(prepared) * np.int32(weight)
-            else:
+            if raw is not None:
                 self._bounds[index] = _bounds(raw, passes, left)
-                totals += _stretch_all(raw, *self._bounds[index]) * np.int32(weight)
-        _refuse(totals, passes)
+                stretched = _stretch_all(raw, *self._bounds[index])
+                totals += stretched if weight == 1 else stretched * np.int32(weight)
+        if left < totals.size:
+            _refuse(totals, passes)
         self.totals = totals
         self._totals = totals.data
 
@@ -215,9 +253,11 @@ class Ranking:
         """What each score gave a node that passes."""
         terms = []
         for index, (plugin, prepared, weight) in enumerate(self._scores):
-            score = plugin.score(prepared, row)
-            if plugin.normalised:
-                score = _stretch(score, *self._bounds[index])
+            raw = self._raw[index]
+            if raw is None:
+                score = plugin.score(prepared, row)
+            else:
+                score = _stretch(raw.item(row), *self._bounds[index])
             terms.append(Term(plugin.name, int(score), weight))
         return tuple(terms)
 
@@ -281,4 +321,7 @@ def _stretch(raw: float, low: float, high: float) -> int:
     """The same of one raw score."""
     if high <= low:
         return 100
-    return int(min(max((raw - low) / (high - low) * 100.0, 0.0), 100.0))
+    stretched = (raw - low) / (high - low) * 100.0
+    if stretched < 0.0:
+        return 0
+    return int(stretched) if stretched < 100.0 else 100

@@ -6,6 +6,7 @@ asks it two ways: for all rows at once, when a kind of pod is new, and for one r
 has changed since. Both ways must agree to the bit; a property test holds every registered plugin to it.
 
     prepare(kind)            what the plugin needs to know of a kind, once per kind
+    concerns(prepared)       filter: False = no node is ever refused to this kind
     mask(prepared)           filter: shape (nodes,), bool, True = passes; None = every node passes
     reason(prepared, row)    filter: why this node is refused, None = passes
     scores(prepared)         score: shape (nodes,), int32 0..100 (float64 if `normalised`)
@@ -85,6 +86,10 @@ class Filter(Plugin):
     @abstractmethod
     def mask(self, prepared: Any) -> BoolArray | None:
         """Which nodes pass; None if all do."""
+
+    def concerns(self, prepared: Any) -> bool:
+        """False: pods of this kind it never refuses anywhere, so that it need not be asked."""
+        return True
 
     @abstractmethod
     def reason(self, prepared: Any, row: int) -> str | None:

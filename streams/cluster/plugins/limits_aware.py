@@ -25,7 +25,7 @@ from streams.cluster.plugins.base import Change, FloatArray, Score
 class Prepared:
     """Limit of the pod per resource; None: it has none, so the default counts."""
 
-    limits: tuple[int | None, ...]
+    limits: tuple[float | None, ...]
 
 
 class LimitsAwareScore(Score):
@@ -34,7 +34,7 @@ class LimitsAwareScore(Score):
     name = "NodeResourceLimitsAware"
     watches = Change.STATE | Change.PODS
     normalised = True
-    columns = ("_left", "_per_unit", "_default")
+    columns = ("_left", "_per_unit", "_default", "_rows")
 
     def __init__(self, args: NodeResourceLimitsAwareArgs) -> None:
         self._weights = args.weights
@@ -47,6 +47,8 @@ class LimitsAwareScore(Score):
         """What one unit of limit takes from that."""
         self._default: FloatArray = np.zeros((resources, 0))
         """Limit of a pod without one."""
+        self._rows: list[list[tuple[float, float, float]] | None] = []
+        """The same by row: left, taken by one unit, default; one of each resource."""
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
@@ -55,38 +57,42 @@ class LimitsAwareScore(Score):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Sum up limits against allocatable."""
+        figures = self._rows[row] = []
         for index, (resource, weight) in enumerate(self._weights.items()):
             allocatable = node.allocatable.get(resource, 0)
             configured = self._default_limits[index]
             default = allocatable if configured is None else configured
             without = len(node.held) - node.limited[resource]
             limits = node.limits[resource] + without * default
+            left = per_unit = 0.0
+            if allocatable > 0:
+                share = 100.0 * weight / self._weight_sum
+                per_unit = share / allocatable
+                left = (allocatable - limits) * share / allocatable
             self._default[index, row] = default
-            if allocatable <= 0:
-                self._left[index, row] = self._per_unit[index, row] = 0.0
-                continue
-            share = 100.0 * weight / self._weight_sum
-            self._per_unit[index, row] = share / allocatable
-            self._left[index, row] = (allocatable - limits) * share / allocatable
+            self._left[index, row] = left
+            self._per_unit[index, row] = per_unit
+            figures.append((left, per_unit, float(default)))
 
     def prepare(self, kind: Kind) -> Prepared:
         """The pod's limits."""
         return Prepared(
-            tuple(kind.demand.limits.get(resource, 0) or None for resource in self._weights)
+            tuple(float(kind.demand.limits.get(resource, 0)) or None for resource in self._weights)
         )
 
     def scores(self, prepared: Prepared) -> FloatArray:
         """Raw scores, float64."""
         raw: FloatArray = np.zeros(self._left.shape[1])
         for index, limit in enumerate(prepared.limits):
-            taken = self._default[index] if limit is None else float(limit)
+            taken = self._default[index] if limit is None else limit
             raw += self._left[index] - self._per_unit[index] * taken
         return raw
 
     def score(self, prepared: Prepared, row: int) -> float:
         """Raw score of one node; the same operations in the same order as `scores`."""
+        figures = self._rows[row]
+        assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         raw = 0.0
-        for index, limit in enumerate(prepared.limits):
-            taken = float(self._default[index, row]) if limit is None else float(limit)
-            raw += float(self._left[index, row]) - float(self._per_unit[index, row]) * taken
+        for (left, per_unit, default), limit in zip(figures, prepared.limits, strict=True):
+            raw += left - per_unit * (default if limit is None else limit)
         return raw

@@ -34,6 +34,8 @@ PROD, OTHER = 0, 1
 #: 100 / 256. For capacities up to `_EXACT_MAX` both leave room for the error.
 _SLACK = 1 / 256
 _EXACT_MAX = 2**42
+#: More than any percentage that can be left.
+_BEYOND = 2**100
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,10 @@ class LoadAwareFilter(Filter):
         for index in range(1, len(prepared.estimate)):
             passes &= headroom[index] >= prepared.estimate[index]
         return passes
+
+    def concerns(self, prepared: Prepared) -> bool:
+        """All but daemons."""
+        return not prepared.exempt
 
     def reason(self, prepared: Prepared, row: int) -> str | None:
         """The first resource, in the order of names, that would exceed its threshold."""
@@ -269,12 +275,19 @@ class LoadAwareScore(Score):
         if used is None:
             return 0
         mean = 0
-        least: int | None = None
-        for index, estimate in enumerate(prepared.estimate):
-            left = left_percent(total[index], used[index] + estimate)
-            mean += left * self._weights[index]
-            least = left if least is None or left < least else least
-        return min((mean + (least or 0) * self._dominant) // self._weight_sum, 100)
+        least = _BEYOND
+        for capacity, taken, estimate, weight in zip(
+            total, used, prepared.estimate, self._weights, strict=True
+        ):
+            # As `left_percent`, in place: this is asked for every changed node and kind.
+            taken += estimate
+            left = 0
+            if 0 < capacity >= taken:
+                left = (capacity - taken) * 100 // capacity
+            mean += left * weight
+            if left < least:
+                least = left
+        return min((mean + least * self._dominant) // self._weight_sum, 100)
 
     def _expected(self, load: NodeLoad, now_ms: int) -> tuple[Vector | None, Vector | None]:
         """Expected usage by which prod pods and others are scored; None: the node scores 0."""

@@ -106,6 +106,10 @@ class NodeAffinity(Filter):
         matched = self._any_of(prepared.terms)
         return selected if matched is None else _both(selected, matched)
 
+    def concerns(self, prepared: RequiredAffinity | None) -> bool:
+        """Only pods that require something."""
+        return prepared is not None
+
     def reason(self, prepared: RequiredAffinity | None, row: int) -> str | None:
         """Why this node is refused; None if it passes."""
         if prepared is None or prepared.matches(self._labels[row] or {}):

@@ -33,6 +33,10 @@ class NodeName(Filter):
         """Only the required node; None if none is required."""
         return None if prepared is None else self._names.holding((prepared,))
 
+    def concerns(self, prepared: str | None) -> bool:
+        """Only pods that require a node."""
+        return prepared is not None
+
     def reason(self, prepared: str | None, row: int) -> str | None:
         """Why this node is refused; None if it passes."""
         return None if prepared is None or self._names.value(row) == prepared else REASON

@@ -94,6 +94,10 @@ class NodePorts(Filter):
             free[np.fromiter(rows, dtype=np.int64, count=len(rows))] = False
         return free
 
+    def concerns(self, prepared: frozenset[Port]) -> bool:
+        """Only pods with host ports."""
+        return bool(prepared)
+
     def reason(self, prepared: frozenset[Port], row: int) -> str | None:
         """Why this node is refused; None if it passes."""
         marks = self._marks[row]

@@ -30,7 +30,8 @@ class NodeUnschedulable(Filter):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Take over whether the node is cordoned."""
-        self._cordoned.put(row, node.state is not None and node.state.unschedulable)
+        said = node.state is not None and node.state.unschedulable
+        self._cordoned.put(row, said or node.cordoned)
 
     def prepare(self, kind: Kind) -> bool:
         """Whether the kind tolerates a cordon."""
@@ -39,6 +40,10 @@ class NodeUnschedulable(Filter):
     def mask(self, prepared: bool) -> BoolArray | None:
         """Which nodes are not cordoned; None if that is no matter."""
         return None if prepared else self._cordoned.where(lambda cordoned: not cordoned)
+
+    def concerns(self, prepared: bool) -> bool:
+        """Only pods that do not tolerate a cordon."""
+        return not prepared
 
     def reason(self, prepared: bool, row: int) -> str | None:
         """Why this node is refused; None if it passes."""
