@@ -262,6 +262,8 @@ class DisruptionBudgetRow(Message):
     cluster: ClusterName
     budget: DisruptionBudget
     """What was said last."""
+    charged: Annotated[tuple[str, ...], Field(fail_fast=True)] = ()
+    """uids of pods that it covers, and that a command of ours is taking."""
     gone: Annotated[tuple[str, ...], Field(fail_fast=True)] = ()
     """uids of pods that our commands took and that its status does not reflect yet."""
     sequence: Count = 0

@@ -35,12 +35,18 @@ class Held:
     list_id: str | None = None
     """The full list that named it last."""
 
+    @property
+    def for_replacement(self) -> bool:
+        """The room is kept for a pod that its owner has not made yet; no list of pods can name it."""
+        return self.expires_at_ms is not None and self.decision_id is None
+
 
 class Node:
     """State of one node; rows of plugin columns are derived from it."""
 
     __slots__ = (
         "allocatable",
+        "cordoned",
         "fresh",
         "held",
         "limited",
@@ -61,6 +67,8 @@ class Node:
         self.state: NodeState | None = None
         self.list_id: str | None = None
         """The full list that named it last."""
+        self.cordoned = False
+        """It is being drained and takes no new pods, whatever Kubernetes says."""
         self.fresh = False
         """Its metric is young enough to be believed."""
         self.allocatable: dict[str, int] = {}

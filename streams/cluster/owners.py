@@ -1,0 +1,61 @@
+"""Which pods belong to one controller, and which of them are not ready.
+
+Kept as pods come and go, so that a limit per workload costs no walk over the cluster. A replacement's
+reservation belongs to nobody.
+"""
+
+from collections.abc import Mapping
+
+from schemas.pods import OwnerReference, Pod
+
+_NONE: Mapping[str, None] = {}
+
+
+def controller(pod: Pod) -> OwnerReference | None:
+    """The owner that controls a pod, if it has one."""
+    for owner in pod.owners:
+        if owner.controller and owner.uid:
+            return owner
+    return None
+
+
+class Owners:
+    """Pods held in a cluster, by the uid of their controller."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, None]] = {}
+        self._unready: dict[str, dict[str, None]] = {}
+
+    def add(self, pod: Pod) -> None:
+        """A pod is held, or is held in another state than before."""
+        owner = controller(pod)
+        if owner is None:
+            return
+        self._pods.setdefault(owner.uid, {})[pod.uid] = None
+        if not pod.ready:
+            self._unready.setdefault(owner.uid, {})[pod.uid] = None
+        else:
+            _drop(self._unready, owner.uid, pod.uid)
+
+    def drop(self, pod: Pod) -> None:
+        """A pod is held no more."""
+        owner = controller(pod)
+        if owner is not None:
+            _drop(self._pods, owner.uid, pod.uid)
+            _drop(self._unready, owner.uid, pod.uid)
+
+    def pods(self, owner_uid: str) -> Mapping[str, None]:
+        """uids of the pods of a controller, in no order that matters."""
+        return self._pods.get(owner_uid, _NONE)
+
+    def unready(self, owner_uid: str) -> Mapping[str, None]:
+        """uids of those of its pods that are not ready."""
+        return self._unready.get(owner_uid, _NONE)
+
+
+def _drop(index: dict[str, dict[str, None]], owner_uid: str, uid: str) -> None:
+    uids = index.get(owner_uid)
+    if uids is not None:
+        uids.pop(uid, None)
+        if not uids:
+            del index[owner_uid]

@@ -1,0 +1,108 @@
+"""All migrations of a cluster, as rows, with what limits count by.
+
+A migration stands in the book while it is live, and after its end for as long as a command of it may
+still be carried out: until then its pod must not be commanded again, and it fills its limits. A pod has
+one migration at most.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from schemas.migrations import LIVE, MigrationRow
+
+#: Most migrations of a cluster at a time.
+MIGRATIONS_MAX = 2_000
+
+
+def live(row: MigrationRow) -> bool:
+    """The migration goes on."""
+    return row.phase in LIVE
+
+
+def moving(row: MigrationRow) -> bool:
+    """It has passed arbitration, or a command of it may still be carried out."""
+    return row.phase != "Pending"
+
+
+class Book:
+    """The migrations of a cluster, in the order of their creation."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, MigrationRow] = {}
+        self._by_uid: dict[str, str] = {}
+        self._at_node: dict[str, dict[str, None]] = {}
+        self._in_namespace: dict[str, dict[str, None]] = {}
+        self._of_owner: dict[str, dict[str, None]] = {}
+        self._by_replacement: dict[str, str] = {}
+        self.changed: dict[str, None] = {}
+        """Rows of table `migrations` to write."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[MigrationRow]:
+        """In the order of creation; the book may change meanwhile."""
+        return iter(list(self._rows.values()))
+
+    def get(self, migration_id: str) -> MigrationRow | None:
+        """A migration by its id."""
+        return self._rows.get(migration_id)
+
+    def of_pod(self, uid: str) -> MigrationRow | None:
+        """The migration of a pod."""
+        return self._rows.get(self._by_uid.get(uid, ""))
+
+    def of_replacement(self, uid: str) -> MigrationRow | None:
+        """The migration that a pod replaces the pod of."""
+        return self._rows.get(self._by_replacement.get(uid, ""))
+
+    def at_node(self, name: str) -> list[MigrationRow]:
+        """Migrations of pods that leave a node."""
+        return self._all(self._at_node.get(name))
+
+    def in_namespace(self, namespace: str) -> list[MigrationRow]:
+        """Migrations of pods of a namespace."""
+        return self._all(self._in_namespace.get(namespace))
+
+    def of_owner(self, owner_uid: str) -> list[MigrationRow]:
+        """Migrations of pods of one controller, in the order of creation."""
+        return self._all(self._of_owner.get(owner_uid)) if owner_uid else []
+
+    def _all(self, ids: Iterable[str] | None) -> list[MigrationRow]:
+        return [self._rows[each] for each in ids or ()]
+
+    def put(self, row: MigrationRow) -> None:
+        """Take in a new migration, or what has become of one."""
+        before = self._rows.get(row.migration_id)
+        self._rows[row.migration_id] = row
+        self.changed[row.migration_id] = None
+        if before is None:
+            for index, key in self._keys(row):
+                index.setdefault(key, {})[row.migration_id] = None
+            self._by_uid[row.pod.uid] = row.migration_id
+        if row.replacement is not None:
+            self._by_replacement[row.replacement.uid] = row.migration_id
+
+    def drop(self, row: MigrationRow) -> None:
+        """Forget a migration."""
+        del self._rows[row.migration_id]
+        self.changed[row.migration_id] = None
+        for index, key in self._keys(row):
+            ids = index[key]
+            del ids[row.migration_id]
+            if not ids:
+                del index[key]
+        del self._by_uid[row.pod.uid]
+        if row.replacement is not None:
+            self._by_replacement.pop(row.replacement.uid, None)
+
+    def restore(self, rows: Iterable[MigrationRow]) -> None:
+        """Take over table rows."""
+        for row in sorted(rows, key=lambda row: row.sequence):
+            self.put(row)
+        self.changed.clear()
+
+    def _keys(self, row: MigrationRow) -> Iterator[tuple[dict[str, dict[str, None]], str]]:
+        yield self._at_node, row.source_node
+        yield self._in_namespace, row.pod.namespace
+        if row.owner_uid:
+            yield self._of_owner, row.owner_uid

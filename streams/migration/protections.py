@@ -1,0 +1,184 @@
+"""Which pods may be evicted at all: what the policy and the pod itself say, whatever else happens.
+
+Arguments of MigrationController and DefaultEvictor hold together: what one of the two lifts is lifted,
+what one of them forbids is forbidden. The annotation `descheduler.alpha.kubernetes.io/evict` lifts every
+protection but two: a pod that is not bound cannot leave, and one that is terminating leaves anyway.
+Source: features.md 1.7 (non-retryable set, always refused).
+
+The verdict on a pod depends on the pod and the policy alone, so it is kept until one of them changes; what
+depends on the time, the node or the workload is in `gates`.
+"""
+
+from schemas.pods import Pod
+from schemas.policy import Policy
+from schemas.policy.migration import PriorityThreshold
+from streams.cluster.node import Held
+from streams.rebalance.costs import EVICTION_COST_ANNOTATION, cost
+
+EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
+NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+SOURCE_ANNOTATION = "kubernetes.io/config.source"
+
+#: Pods of this priority and above belong to the system.
+SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
+#: Priority classes that every cluster has.
+_KNOWN_CLASSES = {
+    "system-cluster-critical": SYSTEM_CRITICAL_PRIORITY,
+    "system-node-critical": SYSTEM_CRITICAL_PRIORITY + 1_000,
+}
+#: An eviction cost that means never.
+NEVER_COST = 2**31 - 1
+#: Most verdicts that are kept.
+VERDICTS_MAX = 200_000
+
+
+def insists(pod: Pod) -> bool:
+    """The pod asks to be evictable, whatever protects it."""
+    return EVICT_ANNOTATION in pod.annotations
+
+
+class Protections:
+    """The verdicts of one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._verdicts: dict[str, tuple[Pod, str | None]] = {}
+        self.set_policy(policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Judge by another policy."""
+        self._verdicts.clear()
+        self.policy = policy
+        self._skipped = frozenset(policy.migration.skip_eviction_gates)
+        self._protections = frozenset(policy.evictor.protections)
+        config = policy.evictor.pod_protections.config
+        claims = None if config is None else config.pods_with_pvc
+        classes = () if claims is None else claims.protected_storage_classes
+        self._storage_classes = frozenset(each.name for each in classes)
+
+    def verdict(self, held: Held) -> str | None:
+        """Why a pod may not be evicted; None: nothing about the pod itself forbids it."""
+        pod = held.pod
+        known = self._verdicts.get(pod.uid)
+        if known is not None and known[0] is pod:
+            return known[1]
+        why = self.judge(pod)
+        if len(self._verdicts) >= VERDICTS_MAX:
+            self._verdicts.clear()
+        self._verdicts[pod.uid] = (pod, why)
+        return why
+
+    def judge(self, pod: Pod) -> str | None:
+        """The same of a pod that is not held."""
+        if pod.node is None:
+            return "the pod is not bound to a node"
+        if pod.deleting_at_ms is not None:
+            return "the pod is terminating"
+        if insists(pod):
+            return None
+        return (
+            self._always(pod)
+            or self._bare(pod)
+            or self._storage(pod)
+            or self._priority(pod)
+            or self._selected(pod)
+        )
+
+    def _always(self, pod: Pod) -> str | None:
+        if MIRROR_ANNOTATION in pod.annotations:
+            return "the pod is a mirror pod"
+        if pod.annotations.get(SOURCE_ANNOTATION, "api") != "api":
+            return f"the pod is static (from {pod.annotations[SOURCE_ANNOTATION]})"
+        daemon = any(owner.kind == "DaemonSet" for owner in pod.owners)
+        if daemon and "DaemonSetPods" in self._protections:
+            return "the pod is owned by a DaemonSet"
+        if cost(pod.annotations.get(EVICTION_COST_ANNOTATION)) == NEVER_COST:
+            return f"its eviction cost is {NEVER_COST}, which means never"
+        mandatory = self.policy.evictor.no_eviction_policy == "Mandatory"
+        if mandatory and NO_EVICTION_ANNOTATION in pod.annotations:
+            return f"it is annotated {NO_EVICTION_ANNOTATION} and noEvictionPolicy is Mandatory"
+        return None
+
+    def _bare(self, pod: Pod) -> str | None:
+        args = self.policy.migration
+        if pod.owners or args.evict_all_bare_pods or "BarePods" in self._skipped:
+            return None
+        failed = args.evict_failed_bare_pods or "FailedBarePods" not in self._protections
+        if not failed:
+            return "the pod has no owner; neither evictFailedBarePods nor evictAllBarePods is set"
+        if pod.phase != "Failed":
+            return f"the pod has no owner and is {pod.phase}; evictFailedBarePods allows Failed"
+        return None
+
+    def _storage(self, pod: Pod) -> str | None:
+        local = "PodsWithLocalStorage" in self._protections
+        local &= not self.policy.migration.evict_local_storage_pods
+        if pod.local_storage and local and "LocalStoragePods" not in self._skipped:
+            return (
+                "the pod has local storage (emptyDir or hostPath); evictLocalStoragePods is false"
+            )
+        if pod.volume_claims and "PVCPods" not in self._skipped:
+            if self.policy.migration.ignore_pvc_pods or self.policy.evictor.ignore_pvc_pods:
+                return f"the pod mounts claim {pod.volume_claims[0].name}; ignorePvcPods is true"
+            if "PodsWithPVC" in self._protections:
+                for claim in pod.volume_claims:
+                    if not self._storage_classes or claim.storage_class in self._storage_classes:
+                        return f"the pod mounts claim {claim.name}; PodsWithPVC protects it"
+        if pod.resource_claims and "PodsWithResourceClaims" in self._protections:
+            return "the pod has resource claims; PodsWithResourceClaims protects it"
+        return None
+
+    def _priority(self, pod: Pod) -> str | None:
+        priority = pod.priority or 0
+        args, evictor = self.policy.migration, self.policy.evictor
+        critical = not args.evict_system_critical_pods
+        critical &= "SystemCriticalPods" in self._protections
+        if not critical:
+            # Upstream: evicting system critical pods leaves no threshold either.
+            return None
+        if priority >= SYSTEM_CRITICAL_PRIORITY and "SystemCriticalPods" not in self._skipped:
+            return f"its priority {priority} is system critical; evictSystemCriticalPods is false"
+        if "PriorityThreshold" in self._skipped:
+            return None
+        theirs = self.policy.compat == "koordinator"
+        return _below(priority, args.priority_threshold, "migration", passed_over=theirs) or _below(
+            priority, evictor.priority_threshold, "evictor", passed_over=False
+        )
+
+    def _selected(self, pod: Pod) -> str | None:
+        args, evictor = self.policy.migration, self.policy.evictor
+        names = None if "Namespaces" in self._skipped else args.namespaces
+        if names is not None and not names.admits(pod.namespace):
+            return f"namespace {pod.namespace} is not among migration.namespaces"
+        if evictor.namespace_label_selector is not None:
+            return "evictor.namespaceLabelSelector needs labels of namespaces, which are not known"
+        if "LabelSelector" in self._skipped:
+            return None
+        for whose, selector in (
+            ("migration", args.label_selector),
+            ("evictor", evictor.label_selector),
+        ):
+            if selector is not None and not selector.matches(pod.labels):
+                return f"its labels do not match {whose}.labelSelector"
+        return None
+
+
+def _below(
+    priority: int, threshold: PriorityThreshold | None, whose: str, *, passed_over: bool
+) -> str | None:
+    """Why a pod is not below a threshold; a name is passed over where upstream does not resolve it."""
+    if threshold is None:
+        return None
+    value = threshold.value
+    if value is None:
+        if not threshold.name or passed_over:
+            return None
+        value = _KNOWN_CLASSES.get(threshold.name)
+        if value is None:
+            return (
+                f"{whose}.priorityThreshold names class {threshold.name}, whose value is not known "
+                "here; give value instead"
+            )
+    if priority >= value:
+        return f"its priority {priority} is not below {whose}.priorityThreshold {value}"
+    return None

@@ -1,0 +1,88 @@
+"""How many replicas the owners of pods want.
+
+A `WorkloadState` says it. Where none came for an owner, the pods that are held count instead, which is
+conservative: a pod that has been evicted and not yet replaced lowers the number and with it the limits,
+never raises them. The text of every gate says which of the two it went by.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schemas.migrations import WorkloadRow
+from schemas.pods import Pod
+from schemas.workloads import WorkloadState
+from streams.cluster.owners import Owners, controller
+
+#: Most workloads of a cluster that are remembered.
+WORKLOADS_MAX = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """An owner's replicas, and how they are known."""
+
+    owner_uid: str
+    name: str
+    """Kind, namespace and name, as a sentence names it."""
+    count: int
+    inferred: bool
+    """Counted from the pods held, because no workload was told."""
+
+    def __str__(self) -> str:
+        """As in "ReplicaSet shop/web with 3 replicas (inferred from the pods seen)"."""
+        noun = "replica" if self.count == 1 else "replicas"
+        how = " (inferred from the pods seen)" if self.inferred else ""
+        return f"{self.name} with {self.count} {noun}{how}"
+
+
+class Workloads:
+    """The workloads of a cluster."""
+
+    def __init__(self, cluster: str, owners: Owners) -> None:
+        self.cluster = cluster
+        self.owners = owners
+        self.rows: dict[str, WorkloadRow] = {}
+        """By uid."""
+        self.changed: dict[str, None] = {}
+        """Rows of table `workloads` to write."""
+
+    def apply(self, state: WorkloadState, sequence: int) -> str | None:
+        """A workload is there or gone; answers why it was not taken in."""
+        uid = state.uid
+        if state.removed:
+            if self.rows.pop(uid, None) is not None:
+                self.changed[uid] = None
+            return None
+        if uid not in self.rows and len(self.rows) >= WORKLOADS_MAX:
+            return f"workload {state.name} would be one more than {WORKLOADS_MAX} in the cluster"
+        self.rows[uid] = WorkloadRow(cluster=self.cluster, workload=state, sequence=sequence)
+        self.changed[uid] = None
+        return None
+
+    def end_list(self, list_id: str, begin: int) -> None:
+        """A full list of pods has ended: if it named workloads, those that it lacks are gone."""
+        if not any(row.workload.list_id == list_id for row in self.rows.values()):
+            return
+        gone = [
+            uid
+            for uid, row in self.rows.items()
+            if row.workload.list_id != list_id and row.sequence < begin
+        ]
+        for uid in gone:
+            del self.rows[uid]
+            self.changed[uid] = None
+
+    def of(self, pod: Pod) -> Replicas | None:
+        """The replicas of a pod's controller; None: nothing controls it."""
+        owner = controller(pod)
+        if owner is None:
+            return None
+        row = self.rows.get(owner.uid)
+        name = f"{owner.kind} {pod.namespace}/{owner.name or owner.uid}"
+        if row is not None:
+            return Replicas(owner.uid, name, row.workload.replicas, inferred=False)
+        return Replicas(owner.uid, name, len(self.owners.pods(owner.uid)), inferred=True)
+
+    def restore(self, rows: Iterable[WorkloadRow]) -> None:
+        """Take over table rows."""
+        self.rows = {row.workload.uid: row for row in rows}
