@@ -9,6 +9,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from schemas.connection import APP_ID, KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
 from streams import journal
+from streams.aggregate.rows import TABLE as WINDOWS
+from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES
 from streams.records import InputRecord
 from streams.shell.durability import PLACES
@@ -23,7 +25,7 @@ Partition = tuple[str, int]
 
 @dataclass
 class History:
-    """The records of all topics that the cluster stage has a part in, in the order of their logs."""
+    """The records of all topics that the stages have a part in, in the order of their logs."""
 
     partitions: int
     topics: dict[Partition, list[InputRecord]] = field(default_factory=dict)
@@ -40,7 +42,8 @@ def changelog(table: str) -> str:
 
 async def read(kafka: KafkaSettings) -> History:
     """Read all of it, up to where it ends now."""
-    names = [*CLUSTER_INPUTS, journal.TOPIC, *OUTPUTS, *map(changelog, (*TABLES, PLACES))]
+    tables = [changelog(table) for table in (*TABLES, PLACES, WINDOWS)]
+    names = [USAGE, *CLUSTER_INPUTS, journal.TOPIC, *OUTPUTS, *tables]
     places = [TopicPartition(name, each) for name in names for each in range(kafka.partitions)]
     consumer = AIOKafkaConsumer(enable_auto_commit=False, **kafka.aiokafka_options())
     await consumer.start()

@@ -4,7 +4,7 @@ For each partition the recorded inputs are folded, in the journal's order, throu
 empty and never stops. What a worker that was killed again and again has written must be the same, byte
 for byte: the journal's outputs and rows, the decisions and dead letters that were published, the tables.
 Over the same fold a plain account of room says whether a decision took what was not free, or a pod that
-had a node already.
+had a node already. What becomes of usage samples is judged in `windows`.
 """
 
 from collections import Counter, defaultdict, deque
@@ -27,6 +27,7 @@ from streams.records import InputRecord, OutputRecord
 from streams.shell.durability import PLACES
 from streams.verdict import Verdict as Replayed
 from streams.verdict import as_lines
+from tests.chaos import windows
 from tests.chaos.history import OUTPUTS, History, changelog, rows_of
 
 #: Topic, key and value.
@@ -85,6 +86,10 @@ def judge(history: History) -> Verdict:
             continue
         recorded.update((out.topic, out.key.encode(), out.value) for out in outputs)
     verdict.say(_published(history, recorded, verdict))
+    found = windows.look(history)
+    verdict.say(found.outputs)
+    verdict.say(found.rows)
+    verdict.figures.update(found.figures)
     return verdict
 
 

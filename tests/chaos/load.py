@@ -19,16 +19,21 @@ from schemas.connection import KafkaSettings
 from schemas.decisions import PlacementDecision
 from schemas.metrics import NodeMetric
 from schemas.outcomes import CommandOutcome
+from schemas.percentiles import NodePercentilesRow
 from schemas.pods import Pod, PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.rows import PartitionRow
-from schemas.topics import CLUSTER_INPUTS
-from tests.chaos.plan import NODES_PER_CLUSTER, STEP_S, Fate, Plan, Step
+from schemas.topics import CLUSTER_INPUTS, node_key
+from streams.aggregate.rows import TABLE as WINDOWS
+from streams.aggregate.stage import INPUT as USAGE
+from tests.chaos.history import changelog
+from tests.chaos.plan import NODES_PER_CLUSTER, STEP_S, Fate, Plan, Sampled, Step
 from tests.streams.worker import POSITIONS
 
 _DECISIONS = "placement-decisions"
+_WINDOWS = changelog(WINDOWS)
 #: With so many pods without a node no further ones ask, so that an outage is soon made up for.
 WAITING_MAX = 400
 #: A binding is not begun so shortly before its decision expires.
@@ -47,6 +52,7 @@ class Load:
         self._running: list[tuple[float, str, str]] = []
         """When a pod will have finished, its uid and its cluster."""
         self._ending = False
+        self._began_ms = _now_ms()
         self.requested: dict[str, tuple[Pod, int]] = {}
         """Pods that want a node, and the step in which they asked."""
         self.bound: dict[str, str] = {}
@@ -87,10 +93,19 @@ class Load:
                 for record in records:
                     if place.topic == POSITIONS:
                         row = PartitionRow.model_validate_json(record.value)
-                        self.applied[row.partition] = dict(row.offsets)
+                        self.applied.setdefault(row.partition, {}).update(row.offsets)
+                    elif place.topic == _WINDOWS:
+                        self._windows(place.partition, record.key, record.value)
                     else:
                         self.decided_at_s[place.partition] = time.monotonic()
                         await self._answer(record.value)
+
+    def _windows(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """A row of the aggregate stage: some tell how far it has come."""
+        if value is not None and b"/progress/" in key:
+            progress = NodePercentilesRow.model_validate_json(value).progress
+            assert progress is not None
+            self.applied.setdefault(partition, {})[USAGE] = progress.position
 
     def stop(self) -> None:
         """No more steps: `run` ends."""
@@ -126,7 +141,7 @@ class Load:
         """Partitions of inputs of which rows do not say that all was applied; the clock never ends."""
         places = [
             TopicPartition(topic, partition)
-            for topic in CLUSTER_INPUTS
+            for topic in (USAGE, *CLUSTER_INPUTS)
             if topic != "clock"
             for partition in range(self._plan.partitions)
         ]
@@ -147,6 +162,8 @@ class Load:
             await self._send("scheduling-requests", request)
         for topic, cluster, value, partition in step.spoilt:
             await self._send_bytes(topic, cluster, value, partition)
+        for sampled in step.samples:
+            await self._sample(sampled)
         if step.metrics_of is not None:
             await self._metrics(step.metrics_of)
         if step.policy_of is not None:
@@ -155,7 +172,17 @@ class Load:
             cluster, node, closed = step.cordon
             await self._send("node-state", self._plan.node(cluster, node, closed=closed))
 
+    async def _sample(self, sampled: Sampled) -> None:
+        sample = self._plan.sample(sampled, self._began_ms)
+        key = node_key(sample.cluster, sample.node)
+        for _ in range(sampled.times):
+            await self._send_bytes(USAGE, key, encode(sample))
+        if not sampled.times:
+            await self._send_bytes(USAGE, key, b'{"cluster": ')
+
     async def _metrics(self, cluster: str) -> None:
+        if cluster in self._plan.sampled:
+            return
         for number in range(NODES_PER_CLUSTER):
             usage = {"cpu": 400 * number, "memory": 2**30 * number}
             node = self._plan.node(cluster, number).node
@@ -244,7 +271,12 @@ async def connected(plan: Plan, kafka: KafkaSettings) -> AsyncIterator[Load]:
     options = kafka.aiokafka_options()
     producer = AIOKafkaProducer(enable_idempotence=True, **options)
     consumer = AIOKafkaConsumer(
-        _DECISIONS, POSITIONS, auto_offset_reset="earliest", fetch_max_wait_ms=50, **options
+        _DECISIONS,
+        POSITIONS,
+        _WINDOWS,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=50,
+        **options,
     )
     await producer.start()
     try:

@@ -15,6 +15,7 @@ import numpy as np
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Container, Pod
+from schemas.usage import NodeUsage
 
 NODES_PER_CLUSTER = 6
 ALLOCATABLE = {"cpu": "16", "memory": "64Gi", "pods": "110"}
@@ -23,6 +24,12 @@ STEP_S = 0.05
 #: Requests of a step over all clusters: with lives of about 2.5 s half of the room is taken,
 #: and all of it after an outage.
 REQUESTS_PER_STEP = 5
+#: Usage samples of a step. Nodes take turns; each of them is so much later by its own clock with each
+#: sample, so that some minutes of samples' time, and some reports, go by in a second.
+SAMPLES_PER_STEP = 4
+SAMPLE_INTERVAL_MS = 15_000
+#: By the samples' time the first one is so old; none may come from the future.
+SAMPLES_BEGIN_MS = 12 * 3_600_000
 #: Pods are left unbound only in the first steps, so that a run ends soon after its load.
 SILENT_STEPS = 120
 RESERVATION_S = 25
@@ -93,6 +100,18 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """One usage sample."""
+
+    cluster: str
+    node: int
+    number: int
+    """How many of this node came before."""
+    times: int
+    """How often it is sent; 0: something that cannot be read is sent in its place."""
+
+
+@dataclass(frozen=True)
 class Step:
     """What is sent at one point of the load."""
 
@@ -100,6 +119,8 @@ class Step:
     """Cluster and pod."""
     spoilt: tuple[tuple[str, str, bytes, int | None], ...] = ()
     """Topic, cluster, value and partition (none: where it belongs) of records to be refused."""
+    samples: tuple[Sampled, ...] = ()
+    """What nodes of sampled clusters used."""
     metrics_of: str | None = None
     """Cluster whose nodes report now."""
     policy_of: str | None = None
@@ -118,6 +139,9 @@ class Plan:
         self.scenario = scenario
         self.partitions = partitions
         self.clusters = _clusters(partitions)
+        self.sampled = frozenset(self.clusters[1::2])
+        """Clusters whose metrics are made of usage samples, by the aggregate stage; not the one that is
+        judged by load, since samples' time goes faster than the clock."""
 
     def faults(self) -> list[Fault]:
         """The endings, in order."""
@@ -161,8 +185,33 @@ class Plan:
                 policy_of, pause = self._some_cluster(random), True
                 paused = policy_of
             metrics_of = self.clusters[count // 8 % len(self.clusters)] if count % 8 == 0 else None
-            yield Step(requests, spoilt, metrics_of, policy_of, pause, cordon)
+            if metrics_of in self.sampled:
+                metrics_of = None
+            samples = tuple(self._samples(random, count))
+            yield Step(requests, spoilt, samples, metrics_of, policy_of, pause, cordon)
             count += 1
+
+    def _samples(self, random: np.random.Generator, count: int) -> Iterator[Sampled]:
+        clusters = sorted(self.sampled)
+        nodes = len(clusters) * NODES_PER_CLUSTER
+        for turn in range(count * SAMPLES_PER_STEP, (count + 1) * SAMPLES_PER_STEP):
+            number, place = divmod(turn, nodes)
+            cluster, node = clusters[place // NODES_PER_CLUSTER], place % NODES_PER_CLUSTER
+            drawn = random.random()
+            yield Sampled(cluster, node, number, 0 if drawn < 0.02 else 2 if drawn < 0.05 else 1)
+
+    def sample(self, sampled: Sampled, now_ms: int) -> NodeUsage:
+        """The message; `now_ms` is when the run began."""
+        what = f"{sampled.cluster}/{sampled.node}/{sampled.number}"
+        return NodeUsage(
+            cluster=sampled.cluster,
+            node=f"{sampled.cluster}-n{sampled.node}",
+            sampled_at_ms=now_ms - SAMPLES_BEGIN_MS + sampled.number * SAMPLE_INTERVAL_MS,
+            usage={
+                "cpu": int(16_000 * self._drawn(f"{what}/cpu")),
+                "memory": int(2**36 * self._drawn(f"{what}/memory")),
+            },
+        )
 
     def fate(self, uid: str, attempt: int, step: int) -> Fate:
         """What becomes of the binding of a pod that was asked for in this step."""

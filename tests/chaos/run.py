@@ -104,12 +104,15 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
             outcome.seconds["starting"] = time.monotonic() - began_s
             outcome.verdict.say(await session.go())
             outcome.ended = session.ended
-        outcome.seconds["running"] = time.monotonic() - began_s - outcome.seconds["starting"]
+        read_at_s = time.monotonic()
+        outcome.seconds["under load"] = session.load_ended_s - began_s - outcome.seconds["starting"]
+        outcome.seconds["settling"] = read_at_s - session.load_ended_s
         history = await read(kafka)
     found = judge(history)
     outcome.verdict.problems += found.problems
     outcome.verdict.figures = found.figures
     outcome.verdict.fullest_percent = found.fullest_percent
+    outcome.seconds["judging"] = time.monotonic() - read_at_s
     outcome.seconds["all"] = time.monotonic() - began_s
     return outcome
 
@@ -123,6 +126,7 @@ class _Session:
         self._plan, self._load, self._server = plan, load, server
         self._members, self._say = members, say
         self.ended: list[Ended] = []
+        self.load_ended_s = 0.0
 
     async def go(self) -> list[str]:
         """Load, endings, the end of the load, a clean stop; answers with what went wrong."""
@@ -133,6 +137,7 @@ class _Session:
                 await asyncio.sleep(fault.after_s)
                 await self._end(fault, tasks)
             self._load.stop()
+            self.load_ended_s = time.monotonic()
             await tasks[0]
             await self._load.clear()
             self._say(f"{len(self._load.requested)} pods asked for, {len(self._load.waiting)} wait")

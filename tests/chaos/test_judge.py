@@ -12,11 +12,17 @@ from schemas.pods import Container, Pod
 from schemas.requests import SchedulingRequest
 from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
+from schemas.usage import NodeUsage
 from streams import journal
+from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.restore import restore
+from streams.aggregate.rows import TABLE as WINDOWS
+from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.records import InputRecord
 from streams.shell.durability import PLACES
 from streams.shell.ticker import tick
+from tests.chaos import windows
 from tests.chaos.history import History, changelog
 from tests.chaos.judge import judge
 from tests.chaos.plan import SCENARIOS, Plan
@@ -81,9 +87,11 @@ def _inputs() -> list[InputRecord]:
     return records
 
 
-def _add(history: History, topic: str, value: bytes | None, key: bytes = b"") -> int:
-    records = history.topics.setdefault((topic, _AT), [])
-    records.append(InputRecord(topic, _AT, len(records), key, value, 0))
+def _add(
+    history: History, topic: str, value: bytes | None, key: bytes = b"", partition: int = _AT
+) -> int:
+    records = history.topics.setdefault((topic, partition), [])
+    records.append(InputRecord(topic, partition, len(records), key, value, 0))
     return len(records) - 1
 
 
@@ -190,3 +198,68 @@ def test_policies_of_the_load_can_be_read() -> None:
 def _steps(plan: Plan) -> list[object]:
     steps = plan.steps()
     return [next(steps) for _ in range(200)]
+
+
+def _sampled() -> tuple[History, int]:
+    """Samples of one node, and what a worker leaves of them that takes them one by one; its partition."""
+    history = History(_PARTITIONS)
+    at = partition_for(b"c/n", _PARTITIONS)
+    stage = AggregateStage(restore(at, {}, Collecting()), _PARTITIONS, AggregateLimits())
+    for number in range(12):
+        sample = NodeUsage(
+            cluster="c",
+            node="n",
+            sampled_at_ms=_NOW_MS + 20_000 * number,
+            usage={"cpu": 100 * number, "memory": 2**20 * number},
+        )
+        value = encode(sample) if number != 5 else b"not json"
+        timestamp_ms = _NOW_MS + 3_600_000
+        record = InputRecord("node-usage", at, number, b"c/n", value, timestamp_ms)
+        history.topics.setdefault(("node-usage", at), []).append(record)
+        result = stage.apply([record])
+        for output in (*result.outputs, *result.dead_letters):
+            _add(history, output.topic, output.value, output.key.encode())
+        for row in result.rows:
+            _add(history, changelog(row.table), row.value, row.key.encode(), partition=at)
+    return history, at
+
+
+def test_samples_that_came_to_what_they_should_are_found_right() -> None:
+    found = windows.look(_sampled()[0])
+    assert (found.outputs, found.rows) == ([], [])
+    assert found.figures == {
+        "samples": 12,
+        "metrics of samples": 3,
+        "samples refused": 1,
+        "metrics published again": 0,
+    }
+
+
+def test_a_metric_that_is_missing_or_other_than_its_samples_is_found() -> None:
+    history, _ = _sampled()
+    place = next(place for place in history.topics if place[0] == "node-metrics")
+    metrics = history.topics[place]
+    history.topics[place] = metrics[1:]
+    assert "it was not published" in windows.look(history).outputs[0]
+    other = (metrics[0].value or b"").replace(b'"samples":4', b'"samples":5')
+    assert other != metrics[0].value
+    history.topics[place] = [replace(metrics[0], value=other), *metrics]
+    assert "not what the samples come to" in windows.look(history).outputs[0]
+    history.topics[place] = metrics[::-1]
+    assert "not in the order of its samples" in windows.look(history).outputs[0]
+    history.topics[place] = [*metrics, *metrics]
+    assert windows.look(history).outputs == []
+
+
+def test_rows_that_lack_a_sample_or_end_too_early_are_found() -> None:
+    history, at = _sampled()
+    place = (changelog(WINDOWS), at)
+    rows = history.topics[place]
+    last = next(row for row in reversed(rows) if b"/progress/" in (row.key or b""))
+    history.topics[place] = [row for row in rows if row is not last]
+    assert "the samples end at" in windows.look(history).rows[0]
+    at_sample = next(row for row in reversed(rows) if b"/samples/" in (row.key or b""))
+    value = (at_sample.value or b"").replace(b"1100", b"9100")
+    assert value != at_sample.value
+    history.topics[place] = [*rows, replace(at_sample, value=value)]
+    assert "the next sample" in windows.look(history).rows[0]

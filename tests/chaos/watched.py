@@ -61,10 +61,10 @@ def main(file: Path) -> None:
                 mark.phase = Phase.IDLE
 
     class WatchedPublisher(Publisher):
-        async def publish(self, records: Iterable[OutputRecord]) -> None:
+        async def publish(self, records: Iterable[OutputRecord]) -> list[int]:
             if mark.phase is Phase.JOURNAL:
                 mark.phase = Phase.OUTPUTS
-            await super().publish(records)
+            return await super().publish(records)
 
     vars(agent).update(JournalFirst=WatchedJournal, Publisher=WatchedPublisher)
     sys.argv = ["loadstream", "worker"]

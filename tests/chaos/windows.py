@@ -1,0 +1,161 @@
+"""The verdict on the aggregate stage: what folding the recorded samples once, without a stop, comes to.
+
+What workers have published must be that fold's outputs, nothing more and nothing less; copies are allowed,
+and first copies are in the order of their nodes' samples. The table's rows depend on batches and restarts, so they are
+judged by what they mean: a stage that is restored from them goes on as the fold does.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from schemas.codec import decode_as, encode
+from schemas.deadletters import DeadLetter
+from schemas.metrics import NodeMetric
+from schemas.topics import node_key
+from schemas.usage import NodeUsage
+from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.restore import restore
+from streams.aggregate.rows import TABLE
+from streams.aggregate.stage import INPUT, OUTPUT, AggregateStage
+from streams.records import DamagedTable, InputRecord, OutputRecord
+from tests.chaos.history import History, changelog, rows_of
+
+Published = tuple[str, bytes]
+"""Key and value."""
+
+_LETTERS = "dead-letters"
+#: A sample that is so much later than a node's newest causes a report.
+_REPORT_MS = 60_000
+
+
+@dataclass
+class Windows:
+    """What was found."""
+
+    outputs: list[str] = field(default_factory=list)
+    """Differences between what was published and what the samples come to."""
+    rows: list[str] = field(default_factory=list)
+    """Differences between the table and what the samples come to."""
+    figures: Counter[str] = field(default_factory=Counter)
+
+
+def look(history: History) -> Windows:
+    """Look at all partitions."""
+    windows = Windows()
+    expected: list[OutputRecord] = []
+    nodes: set[str] = set()
+    for partition in range(history.partitions):
+        fold = _stage(history, partition, {})
+        records = history.of(INPUT, partition)
+        result = fold.apply(records)
+        expected += [*result.outputs, *result.dead_letters]
+        nodes |= fold.state.nodes.keys()
+        windows.figures["samples"] += len(records)
+        windows.rows += _rows(history, partition, fold)
+    metrics = [each for each in expected if each.topic == OUTPUT]
+    letters = [each for each in expected if each.topic == _LETTERS]
+    windows.figures["metrics of samples"] = len(metrics)
+    windows.figures["samples refused"] = len(letters)
+    published = list(_metrics(history, nodes))
+    windows.figures["metrics published again"] = len(published) - len(set(published))
+    windows.outputs += _differences(OUTPUT, metrics, published)
+    windows.outputs += _differences(_LETTERS, letters, list(_letters(history)))
+    windows.outputs += _order(metrics, published)
+    return windows
+
+
+def _stage(history: History, partition: int, rows: dict[str, bytes]) -> AggregateStage:
+    state = restore(partition, rows, Collecting())
+    return AggregateStage(state, history.partitions, AggregateLimits())
+
+
+def _metrics(history: History, nodes: set[str]) -> Iterator[Published]:
+    """Metrics of nodes that have samples; the load itself tells of others."""
+    for partition in range(history.partitions):
+        for record in history.of(OUTPUT, partition):
+            metric = decode_as(NodeMetric, record.value)
+            if isinstance(metric, NodeMetric) and node_key(metric.cluster, metric.node) in nodes:
+                yield (record.key or b"").decode(), record.value or b""
+
+
+def _letters(history: History) -> Iterator[Published]:
+    for partition in range(history.partitions):
+        for record in history.of(_LETTERS, partition):
+            letter = decode_as(DeadLetter, record.value)
+            if isinstance(letter, DeadLetter) and letter.topic == INPUT:
+                yield (record.key or b"").decode(), record.value or b""
+
+
+def _differences(
+    topic: str, expected: list[OutputRecord], published: list[Published]
+) -> Iterator[str]:
+    wanted = {(each.key, each.value) for each in expected}
+    for key, value in sorted(set(published) - wanted):
+        yield f"{topic}: published, and not what the samples come to: {key!r} {value!r}"
+    for key, value in sorted(wanted - set(published)):
+        yield f"{topic}: the samples come to it, and it was not published: {key!r} {value!r}"
+
+
+def _order(metrics: list[OutputRecord], published: list[Published]) -> Iterator[str]:
+    """Nodes whose metrics' first copies are not in the order of their samples."""
+    wanted: dict[str, list[bytes]] = defaultdict(list)
+    found: dict[str, list[bytes]] = defaultdict(list)
+    for value in (each.value for each in metrics):
+        wanted[_node(value)].append(value)
+    for _, value in dict.fromkeys(published):
+        found[_node(value)].append(value)
+    for node, values in wanted.items():
+        if found[node] != values:
+            yield f"{OUTPUT}, node {node}: first copies are not in the order of its samples"
+
+
+def _node(value: bytes) -> str:
+    metric = decode_as(NodeMetric, value)
+    assert isinstance(metric, NodeMetric)
+    return node_key(metric.cluster, metric.node)
+
+
+def _rows(history: History, partition: int, fold: AggregateStage) -> Iterator[str]:
+    """Where a stage that starts from the rows is not where the fold is, or would not go on as it."""
+    rows = rows_of(history.of(changelog(TABLE), partition))
+    try:
+        restored = _stage(history, partition, rows)
+    except DamagedTable as error:
+        yield f"partition {partition}: {error}"
+        return
+    if restored.positions != fold.positions:
+        yield (
+            f"table {TABLE}, partition {partition}: applied up to {dict(restored.positions)}, "
+            f"the samples end at {dict(fold.positions)}"
+        )
+        return
+    if restored.state.nodes.keys() != fold.state.nodes.keys():
+        yield (
+            f"table {TABLE}, partition {partition}: nodes {sorted(restored.state.nodes)}, the samples "
+            f"are of {sorted(fold.state.nodes)}"
+        )
+        return
+    for probe in _probes(partition, fold):
+        expected, found = fold.apply([probe]).outputs, restored.apply([probe]).outputs
+        if not expected or expected != found:
+            yield (
+                f"table {TABLE}, partition {partition}: the next sample {probe.value!r} comes to "
+                f"{found}, after all samples to {expected}"
+            )
+
+
+def _probes(partition: int, fold: AggregateStage) -> list[InputRecord]:
+    """For each node a sample that causes a report over all that its windows hold."""
+    position = fold.positions.get(INPUT, -1)
+    probes = []
+    for number, (key, node) in enumerate(sorted(fold.state.nodes.items()), start=1):
+        cluster, _, name = key.partition("/")
+        at_ms = int(node.samples.times[-1]) + _REPORT_MS
+        sample = NodeUsage(
+            cluster=cluster, node=name, sampled_at_ms=at_ms, usage={"cpu": 1, "memory": 1}
+        )
+        probes.append(
+            InputRecord(INPUT, partition, position + number, key.encode(), encode(sample), at_ms)
+        )
+    return probes
