@@ -83,6 +83,8 @@ class CoolingNodeRow(Message):
     """When it was hot last."""
     metrics: Count = 0
     """Fresh metrics since then by which it is not hot, as far as they are waited for."""
+    metric_at_ms: StateMs = 0
+    """Update time of the newest of them; 0: none came."""
 
 
 class UnmovablePod(Part):

@@ -93,6 +93,8 @@ class PendingRequestRow(Message):
     """How many records of the cluster had been applied when it came."""
     list_id: ListId | None = None
     """The full list that named its pod last."""
+    excluded: bool = False
+    """Nodes would take its kind, and its owner is kept away from all of them: it waits alone."""
 
 
 class WaitingGroup(Part):

@@ -14,6 +14,8 @@ from schemas.decisions import (
     ReasonCount,
 )
 from schemas.pods import Pod, PodRef
+from streams.cluster import exclusions
+from streams.cluster.exclusions import Excluded
 from streams.cluster.placer import Placer
 from streams.cluster.ranking import Ranking
 
@@ -61,13 +63,18 @@ class Refusals:
         )
 
 
-def refusals(placer: Placer, ranking: Ranking, stale_nodes: int) -> Refusals:
-    """Count why every node is refused."""
-    counts = sorted(ranking.reasons().items(), key=lambda item: (-item[1], item[0]))
+def refusals(
+    placer: Placer, ranking: Ranking, stale_nodes: int, excluded: Excluded | None = None
+) -> Refusals:
+    """Count why every node is refused, or is forbidden for the pod's owner."""
+    reasons = dict(ranking.reasons())
+    if excluded is not None and (forbidden := excluded.refused(ranking)):
+        reasons[exclusions.REASON] = forbidden
+    counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return Refusals(
         nodes=placer.size,
         stale_nodes=stale_nodes,
-        refused_by=_refused_by(placer, ranking),
+        refused_by=_refused_by(placer, ranking, excluded),
         reasons=tuple(
             ReasonCount(reason=reason, nodes=nodes) for reason, nodes in counts[:REASONS_MAX]
         ),
@@ -84,8 +91,13 @@ def placed(
     attempt: int,
     expires_at_ms: int,
     stale_nodes: int,
+    excluded: Excluded | None = None,
 ) -> PlacementDecision:
     """A node was found; call before the room is taken, while the ranking is as it decided."""
+    if excluded is None:
+        others = ranking.runners_up(row, RUNNERS_UP_MAX)
+    else:
+        others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
     # Validated as a whole: a decision has a dozen parts, and making them one by one takes three times
     # as long.
     return PlacementDecision.model_validate(
@@ -100,12 +112,9 @@ def placed(
             "attempt": attempt,
             "nodes": placer.size,
             "stale_nodes": stale_nodes,
-            "refused_by": _refused_by(placer, ranking),
+            "refused_by": _refused_by(placer, ranking, excluded),
             "winner": _node_score(placer, ranking, row),
-            "runners_up": tuple(
-                _node_score(placer, ranking, other)
-                for other in ranking.runners_up(row, RUNNERS_UP_MAX)
-            ),
+            "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
             "as_of": cause.as_of,
         }
     )
@@ -161,9 +170,14 @@ def reference(pod: Pod) -> PodRef:
     return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
 
 
-def _refused_by(placer: Placer, ranking: Ranking) -> dict[str, int]:
+def _refused_by(
+    placer: Placer, ranking: Ranking, excluded: Excluded | None = None
+) -> dict[str, int]:
     names: Iterable[str] = (plugin.name for plugin in placer.filters)
-    return {name: count for name, count in zip(names, ranking.refused_by, strict=True) if count}
+    counts = {name: n for name, n in zip(names, ranking.refused_by, strict=True) if n}
+    if excluded is not None and (forbidden := excluded.refused(ranking)):
+        counts[exclusions.NAME] = forbidden
+    return counts
 
 
 def _node_score(placer: Placer, ranking: Ranking, row: int) -> dict[str, object]:

@@ -5,7 +5,8 @@ the nodes that have changed answers for the whole group. Groups are tried at clo
 first in priority and arrival before all others, no sooner than their back-off allows; the back-off
 doubles with each failure up to a limit, and at that limit a group is tried even if nothing seems to have
 changed. So nothing is tried in a busy loop and nothing is forgotten. A pod whose binding failed waits on
-its own before it joins its group again.
+its own before it joins its group again, and so does one whose owner is kept away from every node that
+would take its kind.
 
 A decision has a time, so what comes before the clock's first tick is only kept, unseen, until then.
 """
@@ -41,6 +42,8 @@ class Waiting:
     """How many records of the cluster had been applied when it came."""
     list_id: str | None = None
     """The full list that named its pod last."""
+    excluded: bool = False
+    """Nodes would take its kind, and all of them are forbidden for its owner: it waits alone."""
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -72,6 +75,8 @@ class PendingRequests:
         """Time, sequence and uid of pods with a back-off of their own."""
         self.unseen: dict[str, None] = {}
         """Requests about which nothing was decided yet, by pod uid."""
+        self._excluded: dict[str, None] = {}
+        """Requests that wait alone because of their owner, by pod uid."""
         self.sequence = 0
 
     def __len__(self) -> int:
@@ -115,6 +120,9 @@ class PendingRequests:
         """Let a request wait."""
         uid = waiting.request.pod.uid
         self._waiting[uid] = waiting
+        if waiting.excluded:
+            self._excluded[uid] = None
+            return
         if waiting.not_before_ms > now_ms:
             heapq.heappush(self._delayed, (waiting.not_before_ms, waiting.sequence, uid))
             return
@@ -129,6 +137,7 @@ class PendingRequests:
         """A request does not wait any more."""
         waiting = self._waiting.pop(uid, None)
         self.unseen.pop(uid, None)
+        self._excluded.pop(uid, None)
         if waiting is not None:
             group = self._groups.get(waiting.kind.key)
             if group is not None:
@@ -136,6 +145,11 @@ class PendingRequests:
                 if not group.uids:
                     del self._groups[waiting.kind.key]
         return waiting
+
+    def excluded(self) -> list[Waiting]:
+        """Requests that wait alone because of their owner, in the order of arrival."""
+        waiting = [self._waiting[uid] for uid in self._excluded]
+        return sorted(waiting, key=lambda each: each.sequence)
 
     def groups(self) -> Iterator[Group]:
         """All groups, in the order of their kinds' digests."""

@@ -17,6 +17,7 @@ from schemas.policy import Policy
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from streams.cluster import explain
+from streams.cluster.apart import Apart
 from streams.cluster.explain import Cause, Refusals
 from streams.cluster.inventory import Inventory
 from streams.cluster.kind import kind_of, shared
@@ -32,6 +33,7 @@ from streams.cluster.placer import Placer
 from streams.cluster.ranking import Ranking
 from streams.cluster.reservations import Reservations
 from streams.cluster.unplaceable import unplaceable
+from streams.moves.history import Moves
 
 #: Most waiting pods placed at one tick: bounds the work and the output of one record.
 PLACEMENTS_PER_TICK_MAX = 2_000
@@ -40,7 +42,7 @@ PLACEMENTS_PER_TICK_MAX = 2_000
 class Placement:
     """Decides for the pods of one cluster."""
 
-    def __init__(self, policy: Policy, inventory: Inventory) -> None:
+    def __init__(self, policy: Policy, inventory: Inventory, moves: Moves | None = None) -> None:
         self.policy = policy
         self.inventory = inventory
         self.pending = PendingRequests()
@@ -50,6 +52,9 @@ class Placement:
         self.changed_requests: dict[str, None] = {}
         """Rows of table `pending_requests` to write, by pod uid."""
         self.reservations = Reservations(inventory)
+        self.apart = Apart(
+            moves or Moves("", policy), inventory, self.pending, self.changed_requests
+        )
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -143,6 +148,7 @@ class Placement:
         self.pending.release_delayed(cause.now_ms)
         if self.paused:
             return decisions
+        decisions += self.apart.look(self.policy, cause)
         left = PLACEMENTS_PER_TICK_MAX - sum(each.outcome == "placed" for each in decisions)
         return decisions + self._retry(left, cause)
 
@@ -206,7 +212,13 @@ class Placement:
     def _place(
         self, waiting: Waiting, row: int, ranking: Ranking, placer: Placer, cause: Cause
     ) -> PlacementDecision:
-        """Decide, and take the room at once."""
+        """Decide, and take the room at once: on the best node, or the best that the owner may go to."""
+        excluded = self.apart.exclusions.of(waiting.request.pod, cause.now_ms)
+        if excluded is not None:
+            allowed = excluded.best(ranking)
+            if allowed is None:
+                return self.apart.wait(waiting, ranking, excluded, self.policy, cause)
+            row = allowed
         request = waiting.request
         expires_at_ms = min(cause.now_ms + self.policy.reservation_seconds * 1000, EPOCH_MS_MAX)
         decision = explain.placed(
@@ -218,6 +230,7 @@ class Placement:
             attempt=waiting.attempt,
             expires_at_ms=expires_at_ms,
             stale_nodes=self._stale_nodes(placer),
+            excluded=excluded,
         )
         held = Held(
             pod=shared(request.pod, waiting.kind),
@@ -243,16 +256,8 @@ class Placement:
         if self.paused:
             waiting.attempt += 1
             note = "the cluster is paused; the request is kept"
-            return [
-                explain.waiting(
-                    cause,
-                    waiting.request.pod,
-                    None,
-                    attempt=waiting.attempt,
-                    retry_after_ms=0,
-                    note=note,
-                )
-            ]
+            pod, attempt = waiting.request.pod, waiting.attempt
+            return [explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=0, note=note)]
         placer = self.inventory.ready()
         ranking = placer.rank(waiting.kind)
         why = self._refusals(placer, ranking)
@@ -301,11 +306,8 @@ class Placement:
     def _again(self, held: Held, cause: Cause, why: str) -> list[PlacementDecision]:
         """A reservation came to nothing: the pod waits for its own back-off, then for a node."""
         pod = held.pod.model_copy(update={"node": None})
-        request = SchedulingRequest(
-            cluster=cause.cluster,
-            pod=pod,
-            requested_at_ms=held.requested_at_ms or held.assigned_at_ms,
-        )
+        since_ms = held.requested_at_ms or held.assigned_at_ms
+        request = SchedulingRequest(cluster=cause.cluster, pod=pod, requested_at_ms=since_ms)
         waiting = self.pending.arrive(request, kind_of(pod), self.inventory.sequence)
         waiting.attempt = held.attempt + 1
         alone_ms = backoff_ms(self.policy, waiting.attempt)

@@ -13,9 +13,10 @@ from schemas.decisions import AsOf, PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
+from schemas.moves import MoveOutcome
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle
+from schemas.pods import Pod, PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.policy import Policy, PolicyError, read_policy
 from schemas.refusals import Refusal, from_the_future
@@ -26,6 +27,7 @@ from streams.cluster.load import terminated
 from streams.cluster.placement import Placement
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.podrows import PodRows
+from streams.moves.memory import MoveMemory
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
@@ -45,7 +47,7 @@ class Position:
 
 
 #: What a cluster says: decisions, commands and the records that go with them.
-Output = PlacementDecision | EvictionCommand
+Output = PlacementDecision | EvictionCommand | MoveOutcome
 Answer = Sequence[Output] | Refusal
 
 
@@ -58,7 +60,8 @@ class ClusterState:
         self.policy_record: PolicyRecord | None = None
         self.now_ms: int | None = None
         self.inventory = Inventory(self.policy)
-        self.placement = Placement(self.policy, self.inventory)
+        self.memory = MoveMemory(cluster, self.policy)
+        self.placement = Placement(self.policy, self.inventory, self.memory.moves)
         self.pod_rows = PodRows()
         self._judge_paused()
 
@@ -80,7 +83,7 @@ class ClusterState:
             case ListEnd():
                 return self._list_end(message, position)
             case CommandOutcome():
-                return self.placement.outcome(message, self._cause(position))
+                return self._outcome(message, position)
             case PolicyRecord():
                 return self._policy(message)
             case ClockTick():
@@ -99,6 +102,10 @@ class ClusterState:
         if full is not None:
             return full
         self.inventory.apply_metric(metric)
+        moves, hot = self.memory.moves, self.placement.apart.exclusions.hot
+        if metric.updated_at_ms is not None and moves.tracks(metric.node):
+            now_hot = hot is not None and hot(metric.node)
+            moves.metric(metric.node, metric.updated_at_ms, self.inventory.now_ms, hot=now_hot)
         return []
 
     def _node(self, state: NodeState) -> Answer:
@@ -106,6 +113,8 @@ class ClusterState:
         if full is not None:
             return full
         self.inventory.apply_node(state)
+        if state.event == "removed":
+            self.memory.moves.node_gone(state.node)
         return []
 
     def _full(self, node: str) -> Refusal | None:
@@ -118,9 +127,11 @@ class ClusterState:
         if pod.uid not in self.inventory.where and len(self.inventory.where) >= PODS_MAX:
             return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
         cause = self._cause(position)
+        arrives = self._arrives(pod)
+        over = lifecycle.event in ("deleted", "finished") or terminated(pod)
         if lifecycle.event == "deleted":
             decisions = self.placement.gone(pod.uid, cause, "the pod was deleted")
-        elif lifecycle.event == "finished" or terminated(pod):
+        elif over:
             decisions = self.placement.gone(pod.uid, cause, "the pod has finished")
         elif pod.node is not None:
             decisions = self.placement.bound(pod.uid, pod.node, cause)
@@ -129,6 +140,27 @@ class ClusterState:
             if lifecycle.list_id is not None:
                 self.placement.listed(pod.uid, lifecycle.list_id)
         self.inventory.observe(lifecycle)
+        if over:
+            self.memory.pod_gone(pod.uid)
+        elif pod.node is not None:
+            if arrives:
+                self.memory.arrived(pod, pod.node, self.inventory.now_ms)
+            self.memory.follower.lifecycle(pod, self.inventory.now_ms)
+        return decisions
+
+    def _arrives(self, pod: Pod) -> bool:
+        """Whether a pod has got the node that it names only now: it was elsewhere, or only expected there."""
+        found = self.inventory.held(pod.uid)
+        return found is None or found[0].name != pod.node or found[1].expires_at_ms is not None
+
+    def _outcome(self, outcome: CommandOutcome, position: Position) -> Answer:
+        found = self.inventory.held(outcome.pod.uid)
+        expected = found is not None and found[1].expires_at_ms is not None
+        decisions = self.placement.outcome(outcome, self._cause(position))
+        now_held = self.inventory.held(outcome.pod.uid)
+        if expected and now_held is not None and now_held[1].expires_at_ms is None:
+            node, held = now_held
+            self.memory.arrived(held.pod, node.name, self.inventory.now_ms)
         return decisions
 
     def _list_end(self, end: ListEnd, position: Position) -> Answer:
@@ -138,6 +170,10 @@ class ClusterState:
         list_id, begin = ended
         if position.topic == "node-state":
             self.inventory.remove_unlisted_nodes(list_id)
+            for name in list(self.memory.moves.cooling.nodes):
+                node = self.inventory.nodes.get(name)
+                if node is None or node.state is None:
+                    self.memory.moves.node_gone(name)
             return []
         decisions: list[PlacementDecision] = []
         cause = self._cause(position)
@@ -145,6 +181,7 @@ class ClusterState:
         for uid in list(self.inventory.unlisted_pods(list_id, begin)):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             self.inventory.release(uid)
+            self.memory.pod_gone(uid)
         return decisions
 
     def _policy(self, record: PolicyRecord) -> Answer:
@@ -158,7 +195,9 @@ class ClusterState:
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         self.advance(tick.now_ms)
-        return self.placement.tick(self._cause(position))
+        cause = self._cause(position)
+        outcomes = self.memory.tick(tick.now_ms, cause.as_of)
+        return [*self.placement.tick(cause), *outcomes]
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -168,6 +207,7 @@ class ClusterState:
             self.policy = policy
             self.inventory.set_policy(policy)
             self.placement.set_policy(policy)
+            self.memory.set_policy(policy)
         self._judge_paused()
 
     def advance(self, now_ms: int) -> None:

@@ -23,6 +23,7 @@ from streams.cluster.node import Held, Node
 from streams.cluster.pending import Waiting
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.state import ClusterState
+from streams.moves import memory
 from streams.records import RowChange
 
 #: Tables of a cluster and the classes of their rows, in the order in which rows are written.
@@ -31,6 +32,7 @@ ROWS: dict[str, type[Message]] = {
     "nodes": NodeRow,
     "reserved_pods": ReservedPodsRow,
     "pending_requests": PendingRequestRow,
+    **memory.ROWS,
 }
 
 
@@ -54,6 +56,8 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     placement.changed_requests.clear()
+    for table, key, kept in state.memory.changed_rows():
+        yield RowChange(table, f"{prefix}/{key}", _value(kept))
     yield RowChange("clusters", prefix, encode(_cluster_row(state)))
 
 
@@ -74,6 +78,7 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     if now_ms is not None:
         state.advance(now_ms)
     _restore_requests(state, row, read("pending_requests"))
+    state.memory.restore(read)
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     state.placement.changed_requests.clear()
@@ -112,6 +117,7 @@ def _request_row(cluster: str, waiting: Waiting) -> PendingRequestRow:
         not_before_ms=waiting.not_before_ms,
         applied=waiting.applied,
         list_id=waiting.list_id,
+        excluded=waiting.excluded,
     )
 
 
@@ -182,6 +188,7 @@ def _restore_requests(
             item.not_before_ms,
             item.applied,
             item.list_id,
+            item.excluded,
         )
         if waiting.attempt:
             pending.add(waiting, state.now_ms or 0)

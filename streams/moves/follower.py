@@ -155,10 +155,10 @@ class Follower:
                 update["overloaded_at_ms"] = reading.read_at_ms
             self._put(row.model_copy(update=update))
 
-    def arrived(self, owner: str, pod: Pod, now_ms: int) -> None:
+    def arrived(self, owner: str, pod: Pod, node: str, now_ms: int) -> None:
         """A new pod of an owner runs on a node; costs a look-up where none is waited for."""
         waiting = self._waiting.get(owner)
-        if not waiting or pod.node is None:
+        if not waiting:
             return
         row = min(
             (self.followed[command] for command in waiting),
@@ -170,10 +170,10 @@ class Follower:
             row.model_copy(
                 update={
                     "replacement": _reference(pod),
-                    "target_node": pod.node,
+                    "target_node": node,
                     "arrived_at_ms": now_ms,
                     "ready_at_ms": now_ms if pod.ready else None,
-                    "bounced": "came back" if pod.node == row.source_node else "",
+                    "bounced": "came back" if node == row.source_node else "",
                 }
             )
         )

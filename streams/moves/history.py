@@ -132,9 +132,9 @@ class Moves:
             row = self._frozen(row, "circle", why, now_ms, dry=False)
         self._put(owner, row)
 
-    def metric(self, node: str, now_ms: int, *, hot: bool) -> None:
-        """A node has sent a fresh metric, by which it is hot or not."""
-        self.cooling.metric(node, now_ms, hot=hot)
+    def metric(self, node: str, updated_at_ms: int, now_ms: int, *, hot: bool) -> None:
+        """A node has sent a metric, by which it is hot or not."""
+        self.cooling.metric(node, updated_at_ms, now_ms, hot=hot)
 
     def observe(self, hot: Container[str], now_ms: int) -> None:
         """A round has found these nodes hot."""

@@ -9,16 +9,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from schemas.base import Message
+from schemas.decisions import AsOf
 from schemas.moves import (
     CoolingNodeRow,
     FollowedEvictionRow,
+    MoveOutcome,
     PoolVerdictsRow,
     RecentMovesRow,
     UnmovablePodsRow,
 )
+from schemas.pods import Pod
 from schemas.policy import Policy
 from streams.moves.follower import Follower
 from streams.moves.history import Moves
+from streams.moves.owner import owner_key
 from streams.moves.unmovable import Unmovable
 
 #: Tables and the classes of their rows, in the order in which rows are written.
@@ -45,10 +49,24 @@ class MoveMemory:
         self.unmovable.set_policy(policy)
         self.follower.set_policy(policy)
 
+    def arrived(self, pod: Pod, node: str, now_ms: int) -> None:
+        """A pod that was not there before has got a node; costs nothing where nothing is remembered."""
+        if not self.moves.owners and not self.follower.followed:
+            return
+        owner = owner_key(pod)
+        self.moves.arrived(owner, node, now_ms)
+        self.follower.arrived(owner, pod, node, now_ms)
+
     def pod_gone(self, uid: str) -> None:
         """A pod has finished or was deleted."""
         self.unmovable.gone(uid)
         self.follower.gone(uid)
+
+    def tick(self, now_ms: int, as_of: AsOf) -> list[MoveOutcome]:
+        """Time has passed: what is over is forgotten, and verdicts that are in are told."""
+        self.moves.tick(now_ms)
+        self.unmovable.tick(now_ms)
+        return self.follower.tick(now_ms, as_of)
 
     def changed_rows(self) -> Iterator[tuple[str, str, Message | None]]:
         """Table, key within the cluster, and row of what has changed since the last call."""
