@@ -10,6 +10,7 @@ from connectors import policy_commands, schema_commands
 from connectors.demo import commands as demo_commands
 from connectors.kafka import commands as kafka_commands
 from connectors.simulated import commands as simulated_commands
+from connectors.whynot import commands as why_not_commands
 from streams import cli as streams_commands
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 kafka_commands.register(app)
 app.add_typer(policy_commands.app, name="policy")
+why_not_commands.register(app)
 app.add_typer(schema_commands.app, name="schemas")
 streams_commands.register(app)
 demo_commands.register(app)

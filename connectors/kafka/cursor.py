@@ -31,14 +31,17 @@ class StoredRecord:
 
 
 class Cursor:
-    """Reads a partition from its first record on; `close` it afterwards."""
+    """Reads a partition from its first record on, or from an offset; `close` it afterwards."""
 
-    def __init__(self, connection: Connection, topic: str, partition: int) -> None:
+    def __init__(
+        self, connection: Connection, topic: str, partition: int, first_offset: int = 0
+    ) -> None:
         from confluent_kafka import Consumer
 
         self._connection = connection
         self._topic = topic
         self._partition = partition
+        self._first_offset = first_offset
         self._failures = Failures()
         self._ahead: deque[StoredRecord] = deque()
         self._ended = False
@@ -99,11 +102,12 @@ class Cursor:
             raise BrokerUnavailable(f"{self._topic}: {error.str()}")
 
     def _assign(self) -> None:
-        """Begin at the first record that there is."""
+        """Begin at the first record that there is, but not before the offset that was asked for."""
         from confluent_kafka import TopicPartition
 
         found = find_topics(self._connection, [self._topic])
         extent = read_extents(self._connection, found.values())[self._topic][self._partition]
         # A partition in error takes no other position until it is given anew.
         self._consumer.unassign()
-        self._consumer.assign([TopicPartition(self._topic, self._partition, extent.first_offset)])
+        begin = max(self._first_offset, extent.first_offset)
+        self._consumer.assign([TopicPartition(self._topic, self._partition, begin)])

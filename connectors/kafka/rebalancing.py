@@ -12,6 +12,8 @@ from schemas.workloads import DisruptionBudget, WorkloadState
 
 #: Hot nodes of a pool that a sentence names; the others are counted.
 HOT_NAMED_MAX = 3
+#: Classes of nodes, as a round counts them.
+_CLASSES = ("low", "bothLow", "prodLow", "normal", "prodHigh", "high", "skipped")
 
 
 def pod_text(pod: PodRef) -> str:
@@ -33,11 +35,17 @@ def round_text(message: RebalanceRound) -> str:
     return f"{dry}round: {pools or 'the policy has no pool to look at'}"
 
 
+def classes_text(pool: PoolRound) -> str:
+    """How many nodes are in each class, from lightly loaded to hot; empty: none is in any."""
+    order = [*_CLASSES, *sorted(set(pool.nodes) - set(_CLASSES))]
+    counts = ((pool.nodes.get(name, 0), name) for name in order)
+    return ", ".join(f"{count} {name}" for count, name in counts if count)
+
+
 def _pool_text(pool: PoolRound) -> str:
     if pool.gate:
         return f"pool {pool.pool} stopped: {pool.gate}"
-    classes = ", ".join(f"{count} {name}" for name, count in pool.nodes.items() if count)
-    text = f"pool {pool.pool}: {classes or 'no nodes'}"
+    text = f"pool {pool.pool}: {classes_text(pool) or 'no nodes'}"
     if not pool.hot and not pool.hot_left_out:
         return text
     names = [f"{hot.node} ({hot.gate or f'{hot.leaving} leave'})" for hot in pool.hot]

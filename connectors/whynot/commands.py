@@ -1,0 +1,98 @@
+"""The command `loadstream why-not`: why nothing was evicted.
+
+Exit codes: 0 there is an answer; 1 nothing is known of what was asked, or the broker is out of reach, and
+was said; 2 the command line is wrong.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connectors.kafka.failures import as_messages
+
+if TYPE_CHECKING:
+    from connectors.whynot.evidence import Answer, Evidence
+    from connectors.whynot.reading import Question
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="why-not")(why_not)
+
+
+def why_not(
+    cluster: Annotated[str, typer.Argument(help="Name of the cluster.")],
+    node: Annotated[str | None, typer.Option(help="Ask about this node.")] = None,
+    pod: Annotated[str | None, typer.Option(help="Ask about this pod: NAMESPACE/NAME.")] = None,
+    back: Annotated[
+        str, typer.Option(help="Look at rounds so long before the newest one: 10m, 1h, 2d.")
+    ] = "1h",
+    json: Annotated[bool, typer.Option("--json", help="The answer as one JSON object.")] = False,
+) -> None:
+    """Say why nothing was evicted from a cluster, a node, or why a pod was not.
+
+    The answer comes from the records of the newest rounds: what they saw, what was to leave, and the
+    first gate that stopped each hot node and pod, with numbers.
+    """
+    question = _question(cluster, node, pod, back)
+    with as_messages():
+        from connectors.kafka.client import connect
+        from connectors.whynot.reading import read_evidence
+        from schemas.connection import KafkaSettings
+
+        evidence = read_evidence(connect(KafkaSettings.from_environment()), question)
+    answer = _answer(evidence, question)
+    if json:
+        typer.echo(_as_json(answer, evidence, question))
+    else:
+        for sentence in answer.sentences:
+            typer.echo("".join(each if each.isprintable() else " " for each in sentence))
+    if not answer.known:
+        raise typer.Exit(1)
+
+
+def _question(cluster: str, node: str | None, pod: str | None, back: str) -> "Question":
+    from connectors.kafka.units import duration_ms
+    from connectors.whynot.reading import Question
+
+    if node is not None and pod is not None:
+        raise typer.BadParameter("ask about a node or about a pod, not about both at once")
+    back_ms = duration_ms(back)
+    if not back_ms:
+        raise typer.BadParameter(
+            f"found {back!r}; expected a length of time such as 10m, 1h or 2d", param_hint="--back"
+        )
+    parts = None if pod is None else tuple(pod.split("/"))
+    if parts is not None and (len(parts) != 2 or not all(parts)):
+        raise typer.BadParameter(
+            f"found {pod!r}; expected NAMESPACE/NAME, such as shop/web-1", param_hint="--pod"
+        )
+    return Question(cluster, node, (parts[0], parts[1]) if parts else None, back_ms)
+
+
+def _answer(evidence: "Evidence", question: "Question") -> "Answer":
+    from connectors.whynot.cluster import about_cluster
+    from connectors.whynot.node import about_node
+    from connectors.whynot.pod import about_pod
+
+    if question.node is not None:
+        return about_node(evidence, question.node)
+    if question.pod is not None:
+        return about_pod(evidence, *question.pod)
+    return about_cluster(evidence)
+
+
+def _as_json(answer: "Answer", evidence: "Evidence", question: "Question") -> str:
+    import orjson
+
+    whole: dict[str, Any] = {
+        "cluster": evidence.cluster,
+        "node": question.node,
+        "pod": "/".join(question.pod) if question.pod else None,
+        "known": answer.known,
+        "answer": list(answer.sentences),
+        "now_ms": evidence.now_ms,
+        "paused": evidence.paused,
+        "rounds_read": len(evidence.rounds),
+    }
+    return orjson.dumps({**answer.data, **whole}, option=orjson.OPT_INDENT_2).decode()

@@ -1,0 +1,152 @@
+"""What was read of a cluster, and the questions that all answers ask of it.
+
+Everything is newest first. Nothing here reads or writes.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from connectors.kafka.rebalancing import ago_text
+from connectors.kafka.units import time_text
+from schemas.decisions import PlacementDecision
+from schemas.metrics import NodeMetric
+from schemas.migrations import DrainStatus, MigrationStatus
+from schemas.moves import MoveOutcome
+from schemas.nodes import NodeState
+from schemas.pods import PodRef
+from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What there is to say."""
+
+    sentences: tuple[str, ...]
+    known: bool
+    """Something was found out about what was asked."""
+    data: dict[str, Any]
+    """The records that it was found out from, as plain values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A hot node, or a pod of one, in a round."""
+
+    round: RebalanceRound
+    rounds_ago: int
+    """How many newer rounds there are."""
+    pool: PoolRound
+    node: HotNode
+    pod: PodVerdict | None = None
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The newest records of one cluster."""
+
+    cluster: str
+    now_ms: int | None = None
+    """The newest tick of the cluster's clock; none: there is none."""
+    rounds: tuple[RebalanceRound, ...] = ()
+    records: int = 0
+    """How many records of `rebalance-rounds` were looked at."""
+    whole: bool = False
+    """Those were all that there are."""
+    others: tuple[str, ...] = ()
+    """Other clusters that these records are about."""
+    policy: str | None = None
+    """The cluster's policy in a few words; none: it has none, and the default one holds."""
+    paused: bool = False
+    """Its policy record says so."""
+    metrics: dict[str, NodeMetric] = field(default_factory=dict)
+    """Newest metric of each node."""
+    nodes: dict[str, NodeState] = field(default_factory=dict)
+    """Newest state of the nodes that were looked for."""
+    migrations: tuple[MigrationStatus, ...] = ()
+    """Reports on the pod or the node that is asked about."""
+    drains: tuple[DrainStatus, ...] = ()
+    """Reports on the drain of the node that is asked about."""
+    moves: tuple[MoveOutcome, ...] = ()
+    """The same of moves that were followed."""
+    placement: PlacementDecision | None = None
+    """Newest decision on the pod that is asked about."""
+
+    def at(self, moment_ms: int) -> str:
+        """A time, and how long ago it was by the cluster's clock."""
+        if self.now_ms is None or self.now_ms < moment_ms:
+            return time_text(moment_ms)
+        return f"{time_text(moment_ms)} ({ago_text(self.now_ms - moment_ms)} ago)"
+
+    def hot(self, node: str) -> Iterator[Found]:
+        """The rounds in which a node was hot; one in two pools or phases comes twice."""
+        for ago, each in enumerate(self.rounds):
+            for pool in each.pools:
+                for hot in pool.hot:
+                    if hot.node == node:
+                        yield Found(each, ago, pool, hot)
+
+    def looked_at(self, namespace: str, name: str) -> Iterator[Found]:
+        """The rounds that looked at a pod."""
+        for ago, each in enumerate(self.rounds):
+            for pool in each.pools:
+                for hot in pool.hot:
+                    for pod in hot.pods:
+                        if (pod.pod.namespace, pod.pod.name) == (namespace, name):
+                            yield Found(each, ago, pool, hot, pod)
+
+    def node_of(self, namespace: str, name: str) -> tuple[str, NodeMetric] | None:
+        """The node whose newest metric names a pod."""
+        for node, metric in self.metrics.items():
+            for pod in metric.pods:
+                if (pod.namespace, pod.name) == (namespace, name):
+                    return node, metric
+        return None
+
+
+@dataclass(slots=True)
+class Gates:
+    """How often each kind of gate was met; kinds differ in more than their numbers."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    newest: dict[str, str] = field(default_factory=dict)
+    """The newest gate of each kind, whole."""
+
+    def add(self, gate: str) -> None:
+        """Take in a gate; those of newer rounds come first."""
+        kind = kind_of(gate)
+        self.counts[kind] += 1
+        self.newest.setdefault(kind, gate)
+
+    def most(self, count: int) -> list[tuple[str, int]]:
+        """The most frequent kinds: newest gate of each, and how often it was met."""
+        order = sorted(self.counts.items(), key=lambda each: (-each[1], each[0]))
+        return [(self.newest[kind], times) for kind, times in order[:count]]
+
+
+def kind_of(gate: str) -> str:
+    """What gates of one kind have in common: the words before the colon, without numbers."""
+    return _NUMBER.sub("#", gate.partition(": ")[0])
+
+
+def gates_of(rounds: tuple[RebalanceRound, ...]) -> tuple[Gates, Gates]:
+    """Gates of hot nodes, and gates of their pods, over all rounds."""
+    nodes, pods = Gates(), Gates()
+    for each in rounds:
+        for pool in each.pools:
+            for hot in pool.hot:
+                if hot.gate:
+                    nodes.add(hot.gate)
+                for pod in hot.pods:
+                    if pod.gate:
+                        pods.add(pod.gate)
+    return nodes, pods
+
+
+def is_about(pod: PodRef, namespace: str, name: str) -> bool:
+    """Whether this is the pod."""
+    return (pod.namespace, pod.name) == (namespace, name)

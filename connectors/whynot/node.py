@@ -1,0 +1,134 @@
+"""Why nothing left a node: its class, readings and thresholds, how long it has been hot, its gate."""
+
+from collections.abc import Iterator
+
+from connectors.kafka.rebalancing import count_text, drain_text
+from connectors.kafka.units import amounts_text
+from connectors.whynot.cluster import no_rounds, preamble
+from connectors.whynot.evidence import Answer, Evidence, Found
+from connectors.whynot.wording import (
+    NAMED_MAX,
+    migration_lines,
+    move_line,
+    readings_text,
+    rounds_hot_text,
+    thresholds_text,
+    verdict_text,
+)
+from schemas.quantities import amount
+
+
+def about_node(evidence: Evidence, node: str) -> Answer:
+    """The answer for a node."""
+    found = list(evidence.hot(node))
+    known = bool(found) or node in evidence.metrics or node in evidence.nodes
+    if not evidence.rounds:
+        nothing = no_rounds(evidence)
+        return Answer((*nothing.sentences, *_present(evidence, node)), known, {})
+    sentences = list(preamble(evidence))
+    now = [each for each in found if each.rounds_ago == 0]
+    for each in now:
+        sentences += _hot(each)
+    if not now:
+        sentences += _not_hot(evidence, node, found)
+    if evidence.drains:
+        drain = evidence.drains[0]
+        sentences.append(f"As of {evidence.at(drain.happened_at_ms)} {drain_text(drain)}.")
+    sentences += migration_lines(evidence)
+    sentences += [move_line(evidence, move) for move in evidence.moves[:NAMED_MAX]]
+    return Answer(tuple(sentences), known, _data(evidence, node, found))
+
+
+def _hot(found: Found) -> Iterator[str]:
+    hot, pool = found.node, found.pool
+    kind = "prodHigh" if hot.phase == "prod" else "high"
+    yield (
+        f"Node {hot.node} of pool {pool.pool} is in class {kind}: {readings_text(hot)}. In force: "
+        f"{thresholds_text(pool.thresholds)}."
+    )
+    yield f"It is {rounds_hot_text(hot, pool)}."
+    if hot.gate:
+        yield f"What stopped it: {hot.gate}."
+    elif pool.gate:
+        yield f"What stopped its pool: {pool.gate}."
+    elif hot.leaving:
+        yield f"Nothing stopped it: {count_text(hot.leaving, 'pod')} begin to leave it."
+    elif not hot.pods:
+        yield "No pod of it was looked at."
+    for pod in hot.pods:
+        yield f"Pod {verdict_text(pod)}."
+    if hot.pods_left_out:
+        yield f"{hot.pods_left_out} more pods of it were looked at; the record leaves them out."
+
+
+def _not_hot(evidence: Evidence, node: str, found: list[Found]) -> Iterator[str]:
+    newest = evidence.rounds[0]
+    left_out = sum(pool.hot_left_out for pool in newest.pools)
+    yield f"Node {node} is not among the hot nodes that the newest round names."
+    if left_out:
+        yield (
+            f"It may be one of {left_out} further hot nodes: a record names the hottest ones and counts "
+            "the others."
+        )
+    if found:
+        last = found[0]
+        yield (
+            f"It was hot last at {evidence.at(last.round.decided_at_ms)}, {last.rounds_ago} rounds before "
+            f"the newest: {readings_text(last.node)}"
+            f"{f'; {last.node.gate}' if last.node.gate else ''}."
+        )
+    else:
+        yield f"It was hot in none of the newest {count_text(len(evidence.rounds), 'round')}."
+    yield from _present(evidence, node)
+    skipped = sum(pool.nodes.get("skipped", 0) for pool in newest.pools)
+    if skipped:
+        yield (
+            "Skipped in the newest round (no metric, or too old a one; such a node is never hot): "
+            f"{count_text(skipped, 'node')}."
+        )
+    for pool in newest.pools:
+        yield f"In force in pool {pool.pool}: {thresholds_text(pool.thresholds)}."
+
+
+def _present(evidence: Evidence, node: str) -> Iterator[str]:
+    """What is known of a node beside rounds."""
+    metric, state = evidence.metrics.get(node), evidence.nodes.get(node)
+    if state is not None and state.event == "removed":
+        yield f"Node {node} was removed from the cluster."
+        return
+    if metric is None and state is None:
+        yield (
+            f"Nothing that was read names node {node}: no metric and no state of it. Its name may be "
+            "another one, or nobody measures it (topic node-usage)."
+        )
+        return
+    if metric is None or metric.usage is None or metric.updated_at_ms is None:
+        yield "Its usage is not known: no metric of it was found, so rounds skip it."
+        return
+    shares = []
+    for name, text in {} if state is None else state.allocatable.items():
+        whole = amount(name, text)
+        if name in metric.usage and whole > 0:
+            shares.append(f"{name} {100 * metric.usage[name] / whole:.1f} %")
+    share = f", of its allocatable {' and '.join(shares)}" if shares else ""
+    yield (
+        f"Its newest metric is of {evidence.at(metric.updated_at_ms)}: it uses "
+        f"{amounts_text(metric.usage)}{share}."
+    )
+
+
+def _data(evidence: Evidence, node: str, found: list[Found]) -> dict[str, object]:
+    metric = evidence.metrics.get(node)
+    return {
+        "rounds_hot": len({each.rounds_ago for each in found}),
+        "hot": [
+            {"decided_at_ms": each.round.decided_at_ms, "pool": each.pool.pool,
+             "thresholds": each.pool.thresholds.model_dump(mode="json"),
+             "rounds_needed": each.pool.rounds_needed,
+             "node": each.node.model_dump(mode="json", exclude_none=True)}
+            for each in found[:1]
+        ],
+        "metric": None if metric is None else metric.payload(),
+        "migrations": [status.payload() for status in evidence.migrations],
+        "moves": [move.payload() for move in evidence.moves],
+    }  # fmt: skip

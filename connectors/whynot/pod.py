@@ -1,0 +1,133 @@
+"""Why a pod was not evicted: the first gate that stopped it, since when, and its migration if it has one."""
+
+from collections.abc import Iterator
+
+from connectors.kafka.rebalancing import count_text
+from connectors.whynot.cluster import no_rounds, preamble
+from connectors.whynot.evidence import Answer, Evidence, Found, kind_of
+from connectors.whynot.wording import (
+    NAMED_MAX,
+    migration_lines,
+    move_line,
+    readings_text,
+    rounds_hot_text,
+    verdict_text,
+)
+
+
+def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
+    """The answer for a pod."""
+    found = list(evidence.looked_at(namespace, name))
+    place = evidence.node_of(namespace, name)
+    known = bool(found or place or evidence.migrations or evidence.placement)
+    sentences: list[str] = []
+    if evidence.rounds:
+        sentences += preamble(evidence)
+        if found and found[0].rounds_ago == 0:
+            sentences += _stopped(evidence, found)
+        else:
+            sentences += _not_looked_at(evidence, namespace, name, found)
+    else:
+        sentences += no_rounds(evidence).sentences
+    sentences += migration_lines(evidence)
+    sentences += [move_line(evidence, move) for move in evidence.moves[:NAMED_MAX]]
+    verdict = found[0] if found else None
+    data = {
+        "on_node": place[0] if place else None,
+        "verdict": None if verdict is None or verdict.pod is None else {
+            "decided_at_ms": verdict.round.decided_at_ms, "node": verdict.node.node,
+            **verdict.pod.model_dump(mode="json", exclude_none=True),
+        },
+        "migrations": [status.payload() for status in evidence.migrations],
+        "moves": [move.payload() for move in evidence.moves],
+        "placement": None if evidence.placement is None else evidence.placement.payload(),
+    }  # fmt: skip
+    return Answer(tuple(sentences), known, data)
+
+
+def _stopped(evidence: Evidence, found: list[Found]) -> Iterator[str]:
+    newest = found[0]
+    pod, hot = newest.pod, newest.node
+    if pod is None:
+        return
+    yield (
+        f"It is on node {hot.node} of pool {newest.pool.pool}, {rounds_hot_text(hot, newest.pool)}: "
+        f"{readings_text(hot)}."
+    )
+    if not pod.gate:
+        yield f"Nothing stopped it: {verdict_text(pod)}."
+        return
+    yield f"What stopped it first: {pod.gate}."
+    rounds = {each.rounds_ago: each for each in reversed(found)}
+    since, last = newest, 0
+    while (each := rounds.get(last + 1)) is not None and each.pod is not None:
+        if kind_of(each.pod.gate) != kind_of(pod.gate):
+            break
+        since, last = each, last + 1
+    if last:
+        more = " or longer" if last + 1 == len(evidence.rounds) else ""
+        yield (
+            f"The same has stopped it for {count_text(last + 1, 'round')}{more}, since "
+            f"{evidence.at(since.round.decided_at_ms)}."
+        )
+
+
+def _not_looked_at(
+    evidence: Evidence, namespace: str, name: str, found: list[Found]
+) -> Iterator[str]:
+    """All reasons that there can be why the newest round does not name a pod."""
+    yield f"The newest round does not name pod {namespace}/{name}."
+    if found and found[0].pod is not None:
+        last = found[0]
+        yield (
+            f"It was looked at last at {evidence.at(last.round.decided_at_ms)}, on node "
+            f"{last.node.node}: {found[0].pod.gate or 'nothing stopped it'}."
+        )
+    place = evidence.node_of(namespace, name)
+    if place is not None:
+        yield from _on(evidence, place[0])
+    elif evidence.placement is not None:
+        decision = evidence.placement
+        when = evidence.at(decision.decided_at_ms)
+        if decision.outcome == "placed" and decision.node is not None:
+            yield f"It was placed on node {decision.node} at {when}."
+            yield from _on(evidence, decision.node)
+        else:
+            said = f": {decision.message}" if decision.message else ""
+            yield f"It is on no node: at {when} it came to {decision.outcome}{said}."
+    elif not found and not evidence.migrations:
+        yield (
+            "Nothing that was read names it: no metric, no decision, no migration. Its name may be "
+            "another one, it may have gone, or nobody measures it."
+        )
+
+
+def _on(evidence: Evidence, node: str) -> Iterator[str]:
+    now = [each for each in evidence.hot(node) if each.rounds_ago == 0]
+    if not now:
+        left_out = sum(pool.hot_left_out for pool in evidence.rounds[0].pools)
+        may = (
+            f" (unless it is among {count_text(left_out, 'hot node')} that the record leaves out)"
+            if left_out
+            else ""
+        )
+        yield (
+            f"It is on node {node}, which is not hot{may}: only pods of hot nodes leave. `loadstream "
+            f"why-not {evidence.cluster} --node {node}` says more."
+        )
+        return
+    hot, pool = now[0].node, now[0].pool
+    yield (
+        f"It is on node {node}, {rounds_hot_text(hot, pool)}: {readings_text(hot)}"
+        f"{f'. What stopped the node: {hot.gate}' if hot.gate else ''}."
+    )
+    if hot.pods_left_out:
+        yield (
+            f"{hot.pods_left_out} more pods of the node were looked at and are left out of the record; "
+            "it may be one of them."
+        )
+    elif not hot.gate:
+        yield (
+            "The node had cooled enough, or its turn ended, before this pod was looked at; pods are "
+            "taken by priority, quality of service, cost and usage."
+        )

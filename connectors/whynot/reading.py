@@ -1,0 +1,128 @@
+"""Reads the newest records of a cluster, from the end of its partitions and only so far back.
+
+How far: rounds of the last hour (or as long as is asked for) before the newest one, and of every topic a
+bounded number of records.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import Connection
+from connectors.kafka.units import time_text
+from connectors.whynot.evidence import Evidence, is_about
+from schemas.migrations import DrainStatus, MigrationStatus
+from schemas.rounds import RebalanceRound
+
+#: Most records of one topic that are looked at.
+RECORDS_MAX = 20_000
+#: Most rounds and most reports of each kind that are kept.
+ROUNDS_MAX, REPORTS_MAX = 1_000, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked."""
+
+    cluster: str
+    node: str | None = None
+    pod: tuple[str, str] | None = None
+    """Namespace and name."""
+    back_ms: int = 3_600_000
+    """Rounds are read so long before the newest one."""
+
+
+def read_evidence(connection: Connection, question: Question) -> Evidence:
+    """Everything that an answer needs. Raises BrokerUnavailable."""
+
+    def newest(topic: str, looked: Looked | None = None, **how: bool) -> Iterator[Any]:
+        past = Past(connection, topic, question.cluster, RECORDS_MAX)
+        return past.newest(looked or Looked(), **how)
+
+    evidence = Evidence(question.cluster)
+    _rounds(evidence, question, newest)
+    tick = next(newest("clock"), None)
+    evidence.now_ms = None if tick is None else tick.now_ms
+    policy = next(newest("policies"), None)
+    if policy is not None:
+        evidence.paused = policy.paused
+        comment = f" ({policy.comment})" if policy.comment else ""
+        evidence.policy = f"that of {time_text(policy.applied_at_ms)}{comment}"
+    if question.node is not None:
+        _about_node(evidence, question.node, newest)
+    if question.pod is not None:
+        _about_pod(evidence, *question.pod, newest)
+    return evidence
+
+
+_Newest = Callable[..., Iterator[Any]]
+
+
+def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
+    looked = Looked()
+    rounds: dict[str, RebalanceRound] = {}
+    others: dict[str, None] = {}
+    since_ms = 0
+    for each in newest("rebalance-rounds", looked, any_cluster=True):
+        if each.cluster != question.cluster:
+            others[each.cluster] = None
+            continue
+        # After a crash a worker publishes the outputs of its last batch again.
+        rounds.setdefault(each.round_id, each)
+        since_ms = since_ms or each.decided_at_ms - question.back_ms
+        if each.decided_at_ms < since_ms or len(rounds) == ROUNDS_MAX:
+            break
+    evidence.rounds = tuple(each for each in rounds.values() if each.decided_at_ms >= since_ms)
+    evidence.records, evidence.whole = looked.records, looked.whole
+    evidence.others = tuple(sorted(others))
+
+
+def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
+    for metric in newest("node-metrics"):
+        if metric.node == node:
+            evidence.metrics[node] = metric
+            break
+    for state in newest("node-state"):
+        if getattr(state, "node", None) == node:
+            evidence.nodes[node] = state
+            break
+    drains, migrations = [], []
+    for status in newest("migration-status"):
+        if isinstance(status, DrainStatus) and status.node == node:
+            drains.append(status)
+        elif isinstance(status, MigrationStatus) and status.source_node == node:
+            migrations.append(status)
+        if len(migrations) == REPORTS_MAX:
+            break
+    evidence.drains, evidence.migrations = tuple(drains[:1]), tuple(migrations)
+    evidence.moves = _moves(newest, lambda move: bool(move.source_node == node))
+
+
+def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -> None:
+    for metric in newest("node-metrics"):
+        evidence.metrics.setdefault(metric.node, metric)
+        if evidence.node_of(namespace, name) is not None:
+            break
+    migrations = []
+    for status in newest("migration-status"):
+        if isinstance(status, MigrationStatus) and is_about(status.pod, namespace, name):
+            migrations.append(status)
+            if len(migrations) == REPORTS_MAX:
+                break
+    evidence.migrations = tuple(migrations)
+    evidence.moves = _moves(newest, lambda move: is_about(move.pod, namespace, name))
+    for decision in newest("placement-decisions"):
+        if is_about(decision.pod, namespace, name):
+            evidence.placement = decision
+            break
+
+
+def _moves(newest: _Newest, wanted: Callable[[Any], bool]) -> tuple[Any, ...]:
+    moves = []
+    for move in newest("move-outcomes"):
+        if wanted(move):
+            moves.append(move)
+            if len(moves) == REPORTS_MAX:
+                break
+    return tuple(moves)

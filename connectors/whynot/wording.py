@@ -1,0 +1,95 @@
+"""Words that answers about clusters, nodes and pods share: thresholds, readings, gates."""
+
+from collections.abc import Iterator, Mapping
+
+from connectors.kafka.rebalancing import count_text, pod_text
+from connectors.kafka.units import amounts_text
+from connectors.whynot.evidence import Evidence
+from schemas.migrations import MigrationStatus
+from schemas.moves import MoveOutcome
+from schemas.rounds import HotNode, PodVerdict, PoolRound, Reading, ThresholdsInForce
+
+#: Hot nodes, pods and gates that an answer names; the others are counted.
+NAMED_MAX = 5
+
+
+def thresholds_text(thresholds: ThresholdsInForce) -> str:
+    """What was in force, and how it came about."""
+    parts = [
+        f"{name} {_percents(values)}"
+        for name, values in (
+            ("lightly loaded below", thresholds.low),
+            ("hot above", thresholds.high),
+            ("of prod pods alone lightly loaded below", thresholds.prod_low),
+            ("of prod pods alone hot above", thresholds.prod_high),
+        )
+        if values
+    ]
+    source = f" ({thresholds.source})" if thresholds.source else ""
+    return f"{', '.join(parts) or 'no thresholds'}{source}"
+
+
+def _percents(values: Mapping[str, float]) -> str:
+    return " and ".join(f"{name} {value:g} %" for name, value in values.items())
+
+
+def readings_text(node: HotNode) -> str:
+    """The resources of a hot node that are above their limits."""
+    texts = [_reading(name, reading) for name, reading in node.readings.items()]
+    whose = "its prod pods use " if node.phase == "prod" else ""
+    return whose + ("; ".join(texts) or "no reading was recorded")
+
+
+def _reading(name: str, reading: Reading) -> str:
+    used, limit = (amounts_text({name: each}) for each in (reading.used, reading.limit))
+    if not reading.capacity:
+        return f"{used}, at most {limit.removeprefix(f'{name} ')}"
+    percent, most = (100 * each / reading.capacity for each in (reading.used, reading.limit))
+    capacity = amounts_text({name: reading.capacity}).removeprefix(f"{name} ")
+    return f"{used} of {capacity} ({percent:.1f} %, at most {most:.1f} %)"
+
+
+def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
+    """For how many rounds it has been hot, and how many are needed."""
+    needed = f"; {pool.rounds_needed} are needed" if pool.rounds_needed else ""
+    return f"hot for {count_text(node.abnormal_rounds, 'round')} in a row{needed}"
+
+
+def verdict_text(verdict: PodVerdict) -> str:
+    """How far a pod of a hot node came."""
+    usage = f" (uses {amounts_text(verdict.usage)})" if verdict.usage else ""
+    if verdict.gate:
+        return f"{pod_text(verdict.pod)}{usage}: {verdict.gate}"
+    to = f" for {verdict.target}" if verdict.target else ""
+    return f"{pod_text(verdict.pod)}{usage} leaves{to}"
+
+
+def migration_lines(evidence: Evidence) -> Iterator[str]:
+    """The newest report on each of the migrations read, newest first."""
+    told: set[str] = set()
+    for status in evidence.migrations:
+        if status.migration_id in told or len(told) == NAMED_MAX:
+            continue
+        told.add(status.migration_id)
+        yield _migration(evidence, status)
+
+
+def _migration(evidence: Evidence, status: MigrationStatus) -> str:
+    dry = " It is a dry run: the pod stays where it is." if status.dry_run else ""
+    to = f" to {status.target_node}" if status.target_node else ""
+    reason = f" ({status.reason})" if status.reason else ""
+    paused = ", paused" if status.paused else ""
+    said = f": {status.message}" if status.message else ""
+    return (
+        f"Migration {status.migration_id} of {pod_text(status.pod)} from {status.source_node}{to} is "
+        f"{status.phase}{reason}{paused} since {evidence.at(status.happened_at_ms)}{said}.{dry}"
+    )
+
+
+def move_line(evidence: Evidence, move: MoveOutcome) -> str:
+    """What became of an eviction."""
+    dry = " (dry run)" if move.dry_run else ""
+    return (
+        f"The move of {pod_text(move.pod)} from {move.source_node} at "
+        f"{evidence.at(move.evicted_at_ms)}{dry} was judged {move.verdict}: {move.message}."
+    )

@@ -1,0 +1,357 @@
+"""`loadstream why-not` on an embedded broker that holds the records of a few rounds."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner, Result
+
+from connectors.cli import app
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import connect
+from connectors.kafka.records import place
+from connectors.whynot import reading
+from schemas.base import Message
+from schemas.clock import ClockTick
+from schemas.codec import encode
+from schemas.decisions import AsOf, PlacementDecision
+from schemas.metrics import NodeMetric, PodMetric
+from schemas.migrations import DrainStatus, MigrationStatus
+from schemas.moves import MoveOutcome
+from schemas.nodes import NodeState
+from schemas.partitions import partition_for
+from schemas.pods import PodRef
+from schemas.policies import PolicyRecord
+from schemas.rounds import (
+    HotNode,
+    PodVerdict,
+    PoolRound,
+    Reading,
+    RebalanceRound,
+    ThresholdsInForce,
+)
+from schemas.topics import TOPIC_BY_NAME
+from tests.conftest import RunningBroker
+
+NOW_MS = 1_795_000_000_000
+MINUTE_MS = 60_000
+AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
+WEB = PodRef(namespace="shop", name="web-1", uid="u1")
+API = PodRef(namespace="shop", name="api-1", uid="u2")
+#: Clusters of which the first two share a partition of four.
+BLUE = "blue"
+NEIGHBOUR = next(
+    name
+    for name in (f"other-{number}" for number in range(100))
+    if partition_for(name.encode(), 4) == partition_for(BLUE.encode(), 4)
+)
+
+
+class Recorded:
+    """A broker whose topics a test fills."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        self.settings = broker.settings
+        self._producer = Producer(
+            {
+                **broker.settings.librdkafka_options(),
+                "log_level": 0,
+                "partitioner": "murmur2_random",
+            }
+        )
+
+    def write(self, topic: str, messages: Iterable[Message]) -> None:
+        for message in messages:
+            target = place(TOPIC_BY_NAME[topic], message)
+            where = {} if target.partition is None else {"partition": target.partition}
+            self._producer.produce(topic, encode(message), key=target.key, **where)
+        assert self._producer.flush(60) == 0
+
+    def tick(self, now_ms: int, cluster: str = BLUE) -> None:
+        partition = partition_for(cluster.encode(), self.settings.partitions)
+        self.write("clock", [ClockTick(partition=partition, now_ms=now_ms)])
+
+
+@pytest.fixture
+def recorded(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", str(embedded.settings.partitions))
+    return Recorded(embedded)
+
+
+def ask(*arguments: str) -> Result:
+    result = CliRunner().invoke(app, ["why-not", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def a_round(number: int, *hot: HotNode, cluster: str = BLUE, **more: Any) -> RebalanceRound:
+    """Round `number` minutes after the first one."""
+    leaving = sum(each.leaving for each in hot)
+    pool = PoolRound(
+        pool="web",
+        nodes={"low": 2, "normal": 5, "high": len(hot), "skipped": 1},
+        thresholds=ThresholdsInForce(low={"cpu": 45.0}, high={"cpu": 70.0}, source="as configured"),
+        rounds_needed=3,
+        wanted=sum(len(each.pods) for each in hot),
+        leaving=leaving,
+        hot=hot,
+        **more,
+    )
+    return RebalanceRound(
+        round_id=f"round-{number:04}",
+        cluster=cluster,
+        decided_at_ms=NOW_MS + number * MINUTE_MS,
+        dry_run=False,
+        pools=(pool,),
+        as_of=AS_OF,
+    )
+
+
+def hot_node(rounds: int, *pods: PodVerdict, node: str = "n1", **more: Any) -> HotNode:
+    return HotNode(
+        node=node,
+        phase="node",
+        readings={"cpu": Reading(used=12_800, limit=11_200, capacity=16_000)},
+        abnormal_rounds=rounds,
+        pods=pods,
+        leaving=sum(not pod.gate for pod in pods),
+        **more,
+    )
+
+
+def stopped(pod: PodRef, gate: str) -> PodVerdict:
+    return PodVerdict(pod=pod, gate=gate, usage={"cpu": 900})
+
+
+def story() -> list[RebalanceRound]:
+    """n1 turns hot; first it is not hot for long enough, then a budget stops its pod."""
+    rounds = [a_round(0)]
+    rounds += [a_round(n, hot_node(n, gate=f"hot for {n} of 3 rounds")) for n in (1, 2)]
+    rounds += [
+        a_round(n, hot_node(n, stopped(WEB, f"workload: {n} of 9 replicas are on their way")))
+        for n in (3, 4, 5)
+    ]
+    leaving = PodVerdict(pod=API, target="n7", migration_id="migration-1")
+    budget = stopped(WEB, "disruption budget: 0 of 1 allowed are left")
+    return [*rounds, a_round(6, hot_node(6, budget, leaving)), a_round(7, hot_node(7, budget))]
+
+
+def test_a_cluster_is_told_what_was_wanted_and_what_stopped_it(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", story())
+    recorded.tick(NOW_MS + 7 * MINUTE_MS + 30_000)
+    lines = ask(BLUE).stdout.splitlines()
+    assert lines == [
+        "The newest round of cluster blue was at 2026-11-18 11:13:40.000 (30s ago), in enforce mode: "
+        "its commands are carried out.",
+        "Pool web has 9 nodes (2 low, 5 normal, 1 high, 1 skipped); lightly loaded below cpu 45 %, "
+        "hot above cpu 70 % (as configured).",
+        "To leave in pool web: 1 pod; begun: 0 migrations.",
+        "Node n1 is hot for 7 rounds in a row; 3 are needed; cpu 12.8 of 16 (80.0 %, at most 70.0 %): "
+        "no pod leaves; shop/web-1 (uses cpu 0.9): disruption budget: 0 of 1 allowed are left.",
+        "Over the newest 8 rounds, back to 2026-11-18 11:06:40.000 (7m 30s ago): nodes were hot in 7 "
+        "of them; to leave: 6 pods; begun: 1 migration.",
+        "Stopped nodes, 2 times in these rounds: hot for 2 of 3 rounds.",
+        "Stopped pods, 3 times in these rounds: workload: 5 of 9 replicas are on their way.",
+        "Stopped pods, 2 times in these rounds: disruption budget: 0 of 1 allowed are left.",
+    ]
+
+
+def test_the_same_round_published_twice_counts_once(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0), a_round(1), a_round(0), a_round(1)])
+    assert json.loads(ask(BLUE, "--json").stdout)["rounds_read"] == 2
+
+
+def test_rounds_are_read_as_far_back_as_is_asked_for(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(number) for number in range(90)])
+    assert json.loads(ask(BLUE, "--json").stdout)["rounds_read"] == 61
+    assert json.loads(ask(BLUE, "--json", "--back", "5m").stdout)["rounds_read"] == 6
+
+
+def test_a_hot_node_is_told_its_readings_thresholds_rounds_and_gate(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", story()[:3])
+    said = ask(BLUE, "--node", "n1").stdout
+    assert (
+        "Node n1 of pool web is in class high: cpu 12.8 of 16 (80.0 %, at most 70.0 %). In force: "
+        "lightly loaded below cpu 45 %, hot above cpu 70 % (as configured)." in said
+    )
+    assert "It is hot for 2 rounds in a row; 3 are needed." in said
+    assert "What stopped it: hot for 2 of 3 rounds." in said
+
+
+def test_a_node_that_has_cooled_is_told_when_it_was_hot_and_what_it_uses_now(
+    recorded: Recorded,
+) -> None:
+    recorded.write("rebalance-rounds", [*story(), a_round(8), a_round(9)])
+    recorded.write(
+        "node-state",
+        [NodeState(cluster=BLUE, node="n1", event="added", allocatable={"cpu": "16"})],
+    )
+    recorded.write(
+        "node-metrics",
+        [NodeMetric(cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 4_000})],
+    )
+    said = ask(BLUE, "--node", "n1")
+    assert said.exit_code == 0
+    assert "not among the hot nodes that the newest round names" in said.stdout
+    assert "It was hot last at 2026-11-18 11:13:40.000, 2 rounds before the newest" in said.stdout
+    assert "it uses cpu 4, of its allocatable cpu 25.0 %." in said.stdout
+    assert "such a node is never hot): 1 node." in said.stdout
+
+
+def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0, hot_node(3), hot_left_out=4)])
+    said = ask(BLUE, "--node", "n9").stdout
+    assert "It may be one of 4 further hot nodes" in said
+
+
+def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean(
+    recorded: Recorded,
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    answer = ask(BLUE, "--node", "worker-x")
+    assert answer.exit_code == 1
+    assert "Nothing that was read names node worker-x" in answer.stdout
+    assert "nobody measures it" in answer.stdout
+
+
+def test_a_drained_node_is_told_its_drain_and_its_migrations(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    drain = DrainStatus(
+        cluster=BLUE, node="n1", phase="Draining", pods_left=2, pods_protected=0,
+        request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    recorded.write("migration-status", [drain, migration("Running", 1)])
+    said = ask(BLUE, "--node", "n1").stdout
+    assert "node n1 draining: 2 pods left, 0 protected." in said
+    assert "Migration migration-1 of shop/web-1 from n1 is Running" in said
+
+
+def migration(phase: Any, minutes: int) -> MigrationStatus:
+    return MigrationStatus(
+        cluster=BLUE, migration_id="migration-1", pod=WEB, source_node="n1", mode="EvictDirectly",
+        phase=phase, message="waits for its turn", trigger="rebalance", dry_run=True,
+        deadline_ms=NOW_MS, created_at_ms=NOW_MS, changed_at_ms=NOW_MS,
+        happened_at_ms=NOW_MS + minutes * MINUTE_MS, as_of=AS_OF,
+    )  # fmt: skip
+
+
+def test_a_pod_is_told_the_first_gate_that_stopped_it_and_since_when(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", story()[:6])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "It is on node n1 of pool web, hot for 5 rounds in a row; 3 are needed" in said
+    assert "What stopped it first: workload: 5 of 9 replicas are on their way." in said
+    assert "The same has stopped it for 3 rounds, since 2026-11-18 11:09:40.000" in said, (
+        "the rounds before were stopped by another gate"
+    )
+
+
+def test_a_pod_on_its_way_is_told_its_newest_state_and_what_became_of_its_move(
+    recorded: Recorded,
+) -> None:
+    recorded.write("rebalance-rounds", story())
+    recorded.write("migration-status", [migration("Pending", 1), migration("Succeeded", 2)])
+    move = MoveOutcome(
+        command_id="command-1", migration_id="migration-1", cluster=BLUE, pool="web", phase="node",
+        pod=WEB, owner="rs-1", source_node="n1", verdict="dry", message="n1 cooled by itself",
+        evicted_at_ms=NOW_MS, judged_at_ms=NOW_MS + MINUTE_MS, as_of=AS_OF,
+    )  # fmt: skip
+    recorded.write("move-outcomes", [move])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "is Succeeded since 2026-11-18 11:08:40.000: waits for its turn." in said
+    assert "Pending" not in said
+    assert "It is a dry run: the pod stays where it is." in said
+    assert "was judged dry: n1 cooled by itself." in said
+
+
+def test_a_pod_on_a_node_that_is_not_hot_is_told_so(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0, hot_node(3, node="n2"))])
+    metric = NodeMetric(
+        cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1},
+        pods=(PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),),
+    )  # fmt: skip
+    recorded.write("node-metrics", [metric])
+    answer = ask(BLUE, "--pod", "shop/web-1")
+    assert answer.exit_code == 0
+    assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
+
+
+def test_a_pod_that_waits_for_a_node_is_told_so(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    waits = PlacementDecision(
+        decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="waiting", message="3 nodes full",
+        decided_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    recorded.write("placement-decisions", [waits])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "It is on no node: at 2026-11-18 11:06:40.000 it came to waiting: 3 nodes full." in said
+
+
+def test_a_pod_left_out_by_the_bound_of_a_record_is_told_that_this_can_be(
+    recorded: Recorded,
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(0, hot_node(3, pods_left_out=4))])
+    placed = PlacementDecision(
+        decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="placed", node="n1",
+        decided_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    recorded.write("placement-decisions", [placed])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "It was placed on node n1" in said
+    assert "4 more pods of the node were looked at and are left out of the record" in said
+
+
+def test_a_pod_that_nothing_names_is_said_to_be_unknown(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    answer = ask(BLUE, "--pod", "shop/gone-1")
+    assert answer.exit_code == 1
+    assert "Nothing that was read names it" in answer.stdout
+
+
+def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0, cluster=NEIGHBOUR)])
+    answer = ask(BLUE)
+    assert answer.exit_code == 1
+    assert "No round of rebalancing of cluster blue was found in all 1 record" in answer.stdout
+    assert "no worker has run there" in answer.stdout
+    assert "It has no policy of its own" in answer.stdout
+    assert f"about other clusters: {NEIGHBOUR}." in answer.stdout
+
+
+def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:
+    record = PolicyRecord(cluster=BLUE, document="", paused=True, applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    assert "paused: `loadstream policy resume`" in ask(BLUE).stdout
+    recorded.write("rebalance-rounds", [a_round(0)])
+    assert "The cluster is paused: no command leaves" in ask(BLUE).stdout
+
+
+def test_a_question_that_cannot_be_meant_is_an_error_of_the_command_line() -> None:
+    for arguments, said in (
+        (("--pod", "web-1"), "expected NAMESPACE/NAME"),
+        (("--back", "soon"), "expected a length of time"),
+        (("--node", "n1", "--pod", "a/b"), "not about both at once"),
+    ):
+        answer = ask(BLUE, *arguments)
+        assert answer.exit_code == 2
+        assert said in " ".join(answer.output.replace("│", " ").split())
+
+
+def test_a_search_reads_from_the_end_and_only_as_far_as_it_may(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(number) for number in range(1_000)])
+    connection = connect(recorded.settings)
+    looked = Looked()
+    newest = Past(connection, "rebalance-rounds", BLUE, 10_000).newest(looked)
+    assert next(newest) == a_round(999)
+    assert looked.records == 1
+    assert [each.round_id for each in newest] == [f"round-{n:04}" for n in range(998, -1, -1)]
+    assert looked.whole
+    bounded = Looked()
+    found = list(Past(connection, "rebalance-rounds", BLUE, 150).newest(bounded))
+    assert (len(found), bounded.records, bounded.whole) == (150, 150, False)
+    monkeypatch.setattr(reading, "ROUNDS_MAX", 10)
+    assert json.loads(ask(BLUE, "--json", "--back", "1d").stdout)["rounds_read"] == 10
