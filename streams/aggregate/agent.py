@@ -12,11 +12,11 @@ from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE
 from streams.aggregate.stage import INPUT, AggregateStage
 from streams.shell.batches import BatchLimits
-from streams.shell.durability import RowWriter, WriteThrough
-from streams.shell.publisher import Publisher
+from streams.shell.fence import FencedPublisher
 from streams.shell.runner import Rows, StageRunner
 from streams.shell.tables import RowTable
 from streams.shell.telemetry import Telemetry
+from streams.shell.writethrough import WriteThrough
 
 
 def register(
@@ -38,14 +38,14 @@ def register(
     def build(partition: int, rows: Rows) -> AggregateStage:
         return AggregateStage(restore(partition, rows[TABLE], collecting), partitions, bounds)
 
-    publisher = Publisher(kafka)
+    publisher = FencedPublisher(kafka)
     table = RowTable(app, TABLE, partitions)
     runner = StageRunner(
         app,
         topics=(INPUT,),
         tables=(table,),
         publisher=publisher,
-        durability=WriteThrough(publisher, RowWriter((table,), publisher)),
+        durability=WriteThrough(kafka, publisher, table),
         settings=kafka,
         build=build,
         limits=limits,

@@ -1,9 +1,9 @@
 """How a batch is made durable, and what a partition is taken over from.
 
-`WriteThrough` publishes outputs and then writes every changed row: enough for a stage whose outputs are
-the same whenever they are made. `JournalFirst` writes the batch to the journal before anything else, so
-that decisions are made once: outputs follow when the journal is acknowledged, rows are written lazily and
-together, and after a crash the journal's tail is redone over them.
+`WriteThrough`, in a module of its own, publishes outputs and then writes every changed row: enough for a
+stage whose outputs are the same whenever they are made. `JournalFirst` writes the batch to the journal before
+anything else, so that decisions are made once: outputs follow when the journal is acknowledged, rows are written
+lazily and together, and after a crash the journal's tail is redone over them.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from schemas.connection import KafkaSettings
 from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
 from streams import journal
+from streams.packing import Changes
 from streams.records import DamagedTable, InputRecord, RowChange, StageResult
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_range
@@ -79,6 +80,7 @@ class RowWriter:
 
     def __init__(self, tables: Sequence[RowTable], publisher: Publisher) -> None:
         self._tables = tables
+        self._by_name = {table.name: table for table in tables}
         self._publisher = publisher
 
     async def write(self, partition: int, changes: Collection[RowChange]) -> None:
@@ -87,43 +89,15 @@ class RowWriter:
         await asyncio.gather(*(self._write(table, partition, changes) for table in others))
         await self._write(last, partition, changes)
 
+    def row(self, table: str, key: str) -> bytes | None:
+        """A row as it was written last."""
+        return self._by_name[table].row(key)
+
     async def _write(self, table: RowTable, partition: int, changes: Collection[RowChange]) -> None:
         own = [change for change in changes if change.table == table.name]
         if own:
             await self._publisher.write_rows(table.changelog, partition, own)
             table.store(own)
-
-
-class WriteThrough:
-    """Outputs, then rows; a crash in between repeats the outputs."""
-
-    topics: tuple[str, ...] = ()
-
-    def __init__(self, publisher: Publisher, writer: RowWriter) -> None:
-        self._publisher = publisher
-        self._writer = writer
-
-    async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
-        """The rows are as they must be."""
-        await self._publisher.start()
-        return rows
-
-    async def commit(self, batches: Sequence[Applied]) -> None:
-        """Publish outputs, then write rows."""
-        await self._publisher.publish(
-            record
-            for batch in batches
-            for record in (*batch.result.outputs, *batch.result.dead_letters)
-        )
-        await asyncio.gather(
-            *(self._writer.write(batch.partition, batch.result.rows) for batch in batches)
-        )
-
-    async def flush(self, *, force: bool = False) -> None:
-        """Nothing stays unwritten."""
-
-    def close(self, partition: int) -> None:
-        """Nothing is kept."""
 
 
 class JournalFirst:
@@ -138,7 +112,7 @@ class JournalFirst:
         self._places: dict[int, journal.Place] = {}
         self._in_office_at_s: dict[int, float] = {}
         """When the journal showed last that a partition is ours."""
-        self._unwritten: dict[int, dict[tuple[str, str], bytes | None]] = defaultdict(dict)
+        self._unwritten: dict[int, Changes] = defaultdict(Changes)
         self._flushed_at_s = time.monotonic()
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
@@ -160,16 +134,19 @@ class JournalFirst:
             )
         tail = journal.follow(known, ((entry.offset, entry.value) for entry in entries))
         await self._publisher.publish(tail.outputs)
-        redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
+        changes = Changes()
         for (table, key), value in tail.rows.items():
-            of_table = redone.setdefault(table, {})
-            if value is None:
-                of_table.pop(key, None)
+            changes.add(table, key, value)
+        redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
+        for change in changes.rows(lambda table, key: rows.get(table, {}).get(key)):
+            of_table = redone.setdefault(change.table, {})
+            if change.value is None:
+                of_table.pop(change.key, None)
             else:
-                of_table[key] = value
+                of_table[change.key] = change.value
         self._places[partition] = tail.place
         self._in_office_at_s[partition] = time.monotonic()
-        self._unwritten[partition] = dict(tail.rows)
+        self._unwritten[partition] = changes
         await self._write(partition)
         return redone
 
@@ -190,7 +167,7 @@ class JournalFirst:
             self._places[batch.partition] = place
             unwritten = self._unwritten[batch.partition]
             for row in batch.result.rows:
-                unwritten[row.table, row.key] = row.value
+                unwritten.add(row.table, row.key, row.value)
 
     async def flush(self, *, force: bool = False) -> None:
         """Write rows when they have waited long enough, or are many.
@@ -241,10 +218,10 @@ class JournalFirst:
         row = JournalPositionRow(
             partition=partition, epoch=place.epoch, sequence=place.sequence, offset=place.offset
         )
-        changes = [RowChange(table, key, value) for (table, key), value in unwritten.items()]
+        changes = list(unwritten.rows(self._writer.row))
         changes.append(RowChange(PLACES, str(partition), encode(row)))
         await self._writer.write(partition, changes)
-        self._unwritten[partition] = {}
+        self._unwritten[partition] = Changes()
 
 
 def _place(partition: int, value: bytes | None) -> journal.Place:

@@ -78,9 +78,11 @@ class Publisher:
             for each in records
         )
 
-    async def write_rows(self, topic: str, partition: int, changes: Iterable[RowChange]) -> None:
+    async def write_rows(
+        self, topic: str, partition: int, changes: Iterable[RowChange]
+    ) -> list[int]:
         """Write row changes to a changelog, in their order; as `publish` otherwise."""
-        await self._deliver(
+        return await self._deliver(
             (topic, each.key.encode(), each.value, partition, None) for each in changes
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import faust
+from faust.types import TP
 
 from schemas.connection import APP_ID
 from streams.records import DamagedTable, RowChange
@@ -30,6 +31,7 @@ class RowTable:
     def __init__(self, app: Any, name: str, partitions: int) -> None:
         """Declare the table; before the app starts."""
         self.name = name
+        self._app = app
         # In memory whatever the app's default is: the stage holds the same content in its own form,
         # and a store on disk would survive a worker that lost the partition in between.
         table = _NamedTable(
@@ -47,6 +49,12 @@ class RowTable:
         """Name of the changelog topic."""
         return str(self._table.changelog_topic.get_topic_name())
 
+    def recovered(self, partition: int) -> int:
+        """Offset of the changelog up to which Faust has recovered the partition's rows; -1: none."""
+        offsets = self._app.tables.recovery.active_offsets
+        # To Faust 0 is also where it has recovered nothing, so the first record may have been left out.
+        return int(offsets.get(TP(self.changelog, partition)) or -1)
+
     def rows(self, partitions: Collection[int]) -> dict[int, dict[str, bytes]]:
         """The rows of these partitions by their keys; raises DamagedTable at a key without one."""
         found: dict[int, dict[str, bytes]] = {partition: {} for partition in partitions}
@@ -55,6 +63,11 @@ class RowTable:
             if partition in found:
                 found[partition][key] = value
         return found
+
+    def row(self, key: str) -> bytes | None:
+        """A row by its key; None: there is none."""
+        value: bytes | None = self._table.data.get(key.encode())
+        return value
 
     def store(self, changes: Iterable[RowChange]) -> None:
         """Take acknowledged changes into the local copy."""

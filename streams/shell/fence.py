@@ -1,0 +1,146 @@
+"""A publisher whose rows the brokers take from one worker at a time, partition by partition.
+
+A worker that stood still for longer than its session has a successor and does not know. What it goes on
+to write would put old rows over newer ones, and no look at a clock before a write can rule that out: it
+may be stopped between the look and the write. So the broker decides. Each partition has a producer of its own,
+under an id that belongs to the partition and not to the worker; the broker numbers those who claim it,
+and once the newest has written a record, it refuses an older one's. No transactions are opened: the id alone
+makes the fence, and what is written has no markers in between.
+
+Where a broker does not refuse (the embedded one, which has one worker; or one that has forgotten an id
+that was unused for a week, `CLAIM_S`), a foreign record still shows: offsets do not follow on each other.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.connection import KafkaSettings
+from streams.records import RowChange
+from streams.shell.durability import LostOffice
+from streams.shell.publisher import Publisher, Undelivered
+
+logger = logging.getLogger(__name__)
+
+#: A claim is made again after so long, in seconds: brokers forget claims, by default after seven days.
+CLAIM_S = 86_400.0
+
+
+class _PartitionPublisher(Publisher):
+    """The producer of one partition; the newest of an id is the one that counts."""
+
+    async def _started(self) -> Any:
+        producer = await super()._started()
+        # With its id it would insist on transactions, whose markers Faust's recovery waits for in vain.
+        # The number under which the brokers know it is what the id was for.
+        producer._txn_manager.transactional_id = None  # noqa: SLF001 - aiokafka names no other way
+        return producer
+
+
+@dataclass(slots=True)
+class _Claim:
+    topic: str
+    publisher: Publisher
+    made_at_s: float
+    last: int | None
+    """Offset written last; none: the broker did not say."""
+
+
+class FencedPublisher(Publisher):
+    """Writes outputs as `Publisher` does, and the rows of claimed partitions through their fences."""
+
+    def __init__(self, settings: KafkaSettings, **options: Any) -> None:
+        """As for `Publisher`."""
+        super().__init__(settings, **options)
+        self._claims: dict[int, _Claim] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    async def claim(self, topic: str, partition: int) -> int:
+        """From now on nobody who has claimed the partition before can write to it.
+
+        Answers with the offset of the record that says so, a deletion of a row that never is; what
+        others have written stands before it.
+        """
+        self.release(partition)
+        publisher = _PartitionPublisher(
+            self._settings, **self._options, transactional_id=f"{topic}-{partition}"
+        )
+        publisher.written_bytes = self.written_bytes
+        await publisher.start()
+        claim = self._claims[partition] = _Claim(topic, publisher, time.monotonic(), None)
+        await self._write(claim, partition, [RowChange("", f"{partition}/claim", None)])
+        if claim.last is None:
+            raise Undelivered(f"the broker did not say at which offset of {topic} the claim is")
+        return claim.last
+
+    async def write_rows(
+        self, topic: str, partition: int, changes: Iterable[RowChange]
+    ) -> list[int]:
+        """Write row changes of a claimed partition, in their order; offset of each, -1 for unknown.
+
+        Raises:
+            LostOffice: another worker has claimed the partition.
+        """
+        claim = self._claims[partition]
+        if time.monotonic() - claim.made_at_s > CLAIM_S:
+            before = claim.last
+            _check(await self.claim(topic, partition), before, topic, partition)
+            claim = self._claims[partition]
+        return await self._write(claim, partition, changes)
+
+    def release(self, partition: int) -> None:
+        """Leave the partition to whoever claims it next."""
+        claim = self._claims.pop(partition, None)
+        if claim is not None:
+            task = asyncio.get_running_loop().create_task(_stop(claim))
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+
+    async def stop(self) -> None:
+        """Disconnect, after what is on its way has arrived or failed."""
+        for partition in list(self._claims):
+            self.release(partition)
+        await asyncio.gather(*self._stopping)
+        await super().stop()
+
+    async def _write(
+        self, claim: _Claim, partition: int, changes: Iterable[RowChange]
+    ) -> list[int]:
+        try:
+            offsets = await claim.publisher.write_rows(claim.topic, partition, changes)
+        except Undelivered as error:
+            from aiokafka.errors import ProducerFenced
+
+            if isinstance(error.__cause__, ProducerFenced):
+                raise _lost(claim.topic, partition) from error
+            raise
+        first = offsets[0] if offsets else -1
+        if offsets:
+            before, claim.last = claim.last, offsets[-1] if offsets[-1] >= 0 else None
+            if first >= 0:
+                _check(first, before, claim.topic, partition)
+        return offsets
+
+
+def _check(offset: int, before: int | None, topic: str, partition: int) -> None:
+    """What was written last and what is written now must stand side by side."""
+    if before is not None and offset != before + 1:
+        raise _lost(topic, partition)
+
+
+def _lost(topic: str, partition: int) -> LostOffice:
+    return LostOffice(
+        f"another worker writes to partition {partition} of {topic}, while this one held it for its "
+        f"own: it was not heard of for longer than the session time-out. Start it again; its "
+        f"partitions are read anew then"
+    )
+
+
+async def _stop(claim: _Claim) -> None:
+    # Of a producer that was fenced off nothing is on its way any more that counts.
+    with suppress(Exception):
+        await claim.publisher.stop()

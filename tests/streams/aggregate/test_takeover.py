@@ -1,0 +1,217 @@
+"""A worker that stood still, woke up and went on, while another one had its partition."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.connection import KafkaSettings
+from streams.aggregate.collect import AggregateLimits
+from streams.aggregate.stage import AggregateStage
+from streams.broker import broker_urls
+from streams.records import InputRecord, StageResult
+from streams.shell import fence
+from streams.shell.durability import Applied, LostOffice
+from streams.shell.fence import FencedPublisher
+from streams.shell.reader import read_range
+from streams.shell.tables import RowTable
+from streams.shell.transport import WorkerApp
+from streams.shell.writethrough import WriteThrough
+from tests.conftest import RunningBroker
+from tests.streams.aggregate.builders import MINUTE, SECOND, T0, Log, pod, sample, stage
+from tests.streams.aggregate.observer import AggregateWorker, observer
+from tests.streams.aggregate.test_agent import NODES, assert_complete, minutes, settled
+
+pytestmark = pytest.mark.timeout(400)
+
+TABLE = "node_percentiles"
+#: A node is looked for after every record, and forgotten soon.
+LIMITS = AggregateLimits(sweep_records=1, forget_after_ms=MINUTE)
+DAY = 24 * 60 * MINUTE
+
+
+class Owner:
+    """A worker as far as one partition of the stage goes: it opens, applies and commits."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
+        self.table = RowTable(app, TABLE, 1)
+        self.publisher = FencedPublisher(kafka)
+        self.durability = WriteThrough(kafka, self.publisher, self.table)
+        self.stage = stage(limits=LIMITS)
+
+    async def open(self) -> AggregateStage:
+        """Take the partition over as one who knows nothing yet."""
+        opened = await self.durability.open(0, {TABLE: {}})
+        self.stage = stage(opened[TABLE], limits=LIMITS)
+        return self.stage
+
+    async def go_on(self, records: list[InputRecord]) -> StageResult:
+        """Apply records and make them durable."""
+        result = self.stage.apply(records)
+        await self.durability.commit([Applied(0, records, result)])
+        return result
+
+
+@asynccontextmanager
+async def owners(kafka: KafkaSettings, count: int) -> AsyncIterator[list[Owner]]:
+    """Owners one after the other, though the first ones do not know."""
+    found = [Owner(kafka) for _ in range(count)]
+    try:
+        yield found
+    finally:
+        for each in found:
+            await each.publisher.stop()
+
+
+def nodes_of(subject: AggregateStage) -> Any:
+    """What counts of a stage."""
+    return subject.positions, {
+        name: (
+            node.since_offset,
+            node.anchor_ms,
+            node.samples.times.tolist(),
+            node.pods.means(0, node.samples.resources),
+        )
+        for name, node in subject.state.nodes.items()
+    }
+
+
+def history() -> tuple[Log, list[InputRecord], list[InputRecord], list[InputRecord]]:
+    """A node is there; it is forgotten, and rows with it; it comes back with other pods."""
+    log = Log()
+    first = log.add(
+        *(sample(T0 + at * SECOND, node="n0", pods=[pod("old", at)]) for at in range(10)),
+        *(sample(T0 + DAY + at * SECOND, node="n1", pods=[pod("p", at)]) for at in range(5)),
+    )
+    gone = log.add(*(sample(T0 + DAY + at * SECOND, node="n1") for at in range(10, 30)))
+    back = log.add(
+        *(
+            sample(T0 + DAY + at * SECOND, node=node, pods=[pod("new", at), pod("other", 1)])
+            for at in range(40, 50)
+            for node in ("n0", "n1")
+        )
+    )
+    return log, first, gone, back
+
+
+@pytest.mark.kafka
+async def test_what_a_worker_writes_that_was_replaced_meanwhile_is_refused_by_the_broker(
+    clean_kafka: RunningBroker,
+) -> None:
+    """It would remove the row of a node that its successor has heard of again."""
+    log, first, gone, back = history()
+    straight = stage(limits=LIMITS)
+    straight.apply(log.records)
+    async with owners(clean_kafka.settings, 3) as (stalled, successor, third):
+        await stalled.open()
+        await stalled.go_on(first)
+        await successor.open()
+        assert successor.stage.positions == {"node-usage": first[-1].offset}
+        await successor.go_on(gone + back)
+        rows = stalled.stage.apply(gone).rows
+        assert [row.key for row in rows if row.value is None and "/node/" in row.key]
+        with pytest.raises(LostOffice, match="another worker writes to partition 0"):
+            await stalled.durability.commit([Applied(0, gone, StageResult((), rows))])
+        await third.open()
+        assert nodes_of(third.stage) == nodes_of(successor.stage) == nodes_of(straight)
+        more = log.add(sample(T0 + DAY + 2 * MINUTE, node="n0", pods=[pod("new", 7)]))
+        assert (await third.go_on(more)).outputs == straight.apply(more).outputs != ()
+
+
+@pytest.mark.kafka
+async def test_what_was_written_before_the_partition_was_claimed_is_not_lost(
+    clean_kafka: RunningBroker,
+) -> None:
+    """The successor has recovered the table already when its predecessor writes for the last time."""
+    log, first, gone, back = history()
+    async with owners(clean_kafka.settings, 2) as (before, successor):
+        await before.open()
+        await before.go_on(first)
+        recovered = before.table.rows([0])[0]
+        await before.go_on(gone)
+        opened = await successor.durability.open(0, {TABLE: dict(recovered)})
+        assert opened[TABLE] == before.table.rows([0])[0] != recovered
+        successor.stage = stage(opened[TABLE], limits=LIMITS)
+        await successor.go_on(back)
+        with pytest.raises(LostOffice):
+            await before.go_on(back)
+    assert log.records[-1].offset == successor.stage.positions["node-usage"]
+
+
+async def test_where_no_broker_refuses_it_both_workers_see_that_there_are_two(
+    embedded: RunningBroker,
+) -> None:
+    _, first, gone, back = history()
+    async with owners(embedded.settings, 2) as (stalled, successor):
+        await stalled.open()
+        await stalled.go_on(first)
+        await successor.open()
+        await successor.go_on(gone)
+        with pytest.raises(LostOffice):
+            await stalled.go_on(gone)
+        with pytest.raises(LostOffice):
+            await successor.go_on(back)
+
+
+async def test_a_claim_that_is_made_again_shuts_nobody_out_but_those_before(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, first, gone, back = history()
+    async with owners(broker.settings, 2) as (stalled, successor):
+        await stalled.open()
+        await stalled.go_on(first)
+        monkeypatch.setattr(fence, "CLAIM_S", -1.0)
+        await stalled.go_on(gone)
+        await successor.open()
+        # It claims the partition again, and finds that somebody has written since.
+        with pytest.raises(LostOffice):
+            await stalled.go_on(back)
+
+
+@pytest.mark.kafka
+async def test_claims_leave_nothing_in_the_changelog_but_deletions(
+    clean_kafka: RunningBroker,
+) -> None:
+    settings = clean_kafka.settings
+    async with owners(settings, 3) as found:
+        for each in found:
+            await each.open()
+        changelog = found[0].table.changelog
+        entries = await read_range(settings, changelog, 0, 0, 3)
+        assert [(each.offset, each.key, each.value) for each in entries] == [
+            (offset, b"0/claim", None) for offset in range(3)
+        ]
+
+
+@pytest.mark.kafka
+async def test_a_worker_that_is_stopped_and_wakes_up_late_harms_nothing(
+    clean_kafka: RunningBroker, tmp_path: Path
+) -> None:
+    settings = clean_kafka.settings
+    async with observer(settings) as kafka:
+        with (
+            AggregateWorker(settings, tmp_path / "one") as one,
+            AggregateWorker(settings, tmp_path / "two") as two,
+        ):
+            two.kill()
+            await kafka.send(minutes(0, 6))
+            await settled(kafka, one)
+            # It stands still with records in hand.
+            await kafka.send(minutes(6, 9))
+            one.stall()
+            two.start()
+            await kafka.send(minutes(9, 12))
+            await settled(kafka, two)
+            one.resume()
+            await kafka.send(minutes(12, 15))
+            await settled(kafka)
+            one.kill()
+            two.kill()
+            two.start()
+            await kafka.send(minutes(15, 18))
+            await settled(kafka, two)
+            await kafka.until(lambda: len(kafka.published()) >= NODES * 17, two)
+            assert_complete(kafka)
