@@ -66,10 +66,15 @@ class HeldPod(Part):
     """How many records of the cluster had been applied when it was taken in."""
     list_id: ListId | None = None
     """The full list that named it last."""
+    place: Count = 0
+    """Orders the pods of a node: those taken in later have greater ones."""
 
 
 class ReservedPodsRow(Message):
-    """Table `reserved_pods`: all pods that take room on one node."""
+    """Table `reserved_pods`: all pods that take room on one node.
+
+    The journal has them one by one, as `HeldPod`, under the row's key with a slash and the pod's uid after it.
+    """
 
     cluster: ClusterName
     node: NodeName

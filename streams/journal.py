@@ -44,7 +44,7 @@ class Tail:
 
     place: Place
     rows: dict[tuple[str, str], bytes | None] = field(default_factory=dict)
-    """Newest value per table and key; none: the row is gone."""
+    """Newest value per table and key, in the order of the changes; none: the row is gone."""
     outputs: list[OutputRecord] = field(default_factory=list)
 
 
@@ -176,7 +176,10 @@ def follow(place: Place, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
     for offset, value in entries:
         whole = reader.take(offset, value)
         if whole is not None:
-            tail.rows.update({(row.table, row.key): row.value for row in rows_of(whole)})
+            for row in rows_of(whole):
+                # The newest come last: a row may be there whole and in single items.
+                tail.rows.pop((row.table, row.key), None)
+                tail.rows[row.table, row.key] = row.value
             tail.outputs += outputs_of(whole)
     tail.place = reader.place
     return tail

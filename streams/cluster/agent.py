@@ -48,6 +48,7 @@ def register(
         name="cluster",
         telemetry=telemetry,
     )
+
     async def cluster(stream: Any) -> None:
         await runner.run(stream)
 

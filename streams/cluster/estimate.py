@@ -39,6 +39,8 @@ _TRANSLATED: dict[PriorityClass, dict[str, str]] = {
     "mid": {"cpu": "kubernetes.io/mid-cpu", "memory": "kubernetes.io/mid-memory"},
     "free": {},
 }
+#: Most estimates that are kept; the one that came first is dropped first.
+_KNOWN_MAX = 4_096
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -53,6 +55,8 @@ class Estimator:
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
         self._last: tuple[bytes, Vector] = (b"", ())
+        self._known: dict[tuple[int, PriorityClass], tuple[PodDemand, Vector]] = {}
+        """Estimates by the identity of the demand, which is kept with them: pods of a kind have one in common."""
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Amounts as a vector; a resource that is not named counts 0."""
@@ -60,9 +64,19 @@ class Estimator:
 
     def estimate(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Vector:
         """Expected use of a pod, shape (resources,); within 64 bits, negative by a negative factor."""
-        factors = self._factors
         if self.args.allow_customize_estimation:
-            factors = {**factors, **_custom_factors(pod)}
+            return self._estimated({**self._factors, **_custom_factors(pod)}, demand, of_class)
+        known = self._known.get((id(demand), of_class))
+        if known is None:
+            known = demand, self._estimated(self._factors, demand, of_class)
+            if len(self._known) >= _KNOWN_MAX:
+                del self._known[next(iter(self._known))]
+            self._known[id(demand), of_class] = known
+        return known[1]
+
+    def _estimated(
+        self, factors: Mapping[str, int], demand: PodDemand, of_class: PriorityClass
+    ) -> Vector:
         return tuple(
             _expected(_translate(resource, of_class), factors[resource], demand)
             if resource in factors

@@ -24,6 +24,9 @@ from streams.cluster.placer import Placer
 from streams.cluster.plugins.base import Change
 from streams.cluster.plugins.registry import build_filters, build_scores
 
+#: Pods taken in by one record have places of its own; no record takes in more than so many bits say.
+_PLACES_PER_RECORD_BITS = 20
+
 
 class Inventory:
     """What there is in a cluster."""
@@ -41,8 +44,9 @@ class Inventory:
         """Full lists that have begun: kind of list to its id and the sequence at its begin."""
         self.changed_nodes: dict[str, None] = {}
         """Rows of table `nodes` to write."""
-        self.changed_pods: dict[str, None] = {}
-        """Rows of table `reserved_pods` to write."""
+        self.changed_pods: dict[tuple[str, str], None] = {}
+        """Items of table `reserved_pods` to write: node and uid of pods."""
+        self._last_place = 0
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing looked at them last."""
         self.fresh_nodes = 0
@@ -194,6 +198,8 @@ class Inventory:
             first_seen: count it for estimation from now even if nothing about it has changed.
         """
         uid = held.pod.uid
+        if not held.place:
+            held = replace(held, place=self.next_place())
         node = self.node(name)
         node.hold(held)
         self.where[uid] = name
@@ -202,8 +208,13 @@ class Inventory:
             node.load.assign(held.pod, held.demand, self.now_ms)
         else:
             node.load.update(held.pod, held.demand, self.now_ms)
-        self.changed_pods[name] = None
+        self.changed_pods[name, uid] = None
         self._touch(node, Change.PODS)
+
+    def next_place(self) -> int:
+        """A place that is greater than all before; the same if the state was put together from its rows."""
+        self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
+        return self._last_place
 
     def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
         """Take room for a pod as a table row has it, counted by the state that the row names."""
@@ -227,7 +238,7 @@ class Inventory:
             self.owners.drop(held.pod)
         metric_time_ms = node.load.metric_time_ms
         node.load.unassign(uid)
-        self.changed_pods[node.name] = None
+        self.changed_pods[node.name, uid] = None
         if node.load.metric_time_ms != metric_time_ms:
             self.changed_nodes[node.name] = None
         self._touch(node, Change.PODS)
@@ -240,7 +251,7 @@ class Inventory:
         if found is not None:
             node, held = found
             node.held[uid] = replace(held, expires_at_ms=None)
-            self.changed_pods[node.name] = None
+            self.changed_pods[node.name, uid] = None
 
     def observe(self, lifecycle: PodLifecycle) -> None:
         """Something happened to a pod."""
@@ -259,7 +270,7 @@ class Inventory:
         elif found is not None and lifecycle.list_id is not None:
             node, held = found
             node.held[pod.uid] = replace(held, list_id=lifecycle.list_id)
-            self.changed_pods[node.name] = None
+            self.changed_pods[node.name, pod.uid] = None
 
     def _hold_bound(
         self, pod: Pod, name: str, before: Held | None, lifecycle: PodLifecycle
@@ -273,6 +284,7 @@ class Inventory:
             requested_at_ms=None if before is None else before.requested_at_ms,
             sequence=self.sequence if before is None else before.sequence,
             list_id=lifecycle.list_id or (None if before is None else before.list_id),
+            place=self.next_place(),
         )
         self.hold(name, held, first_seen=lifecycle.event == "seen")
 

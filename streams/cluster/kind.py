@@ -113,10 +113,13 @@ def _made(pod: Pod, daemon: bool) -> Kind:
 
 
 def shared(pod: Pod, kind: Kind) -> Pod:
-    """An equal pod that has its larger parts in common with the others of its kind.
+    """The pod, with its larger parts in common with the others of its kind.
 
-    Containers are most of what a pod takes in memory, and a cluster has many pods of few kinds.
+    Containers are most of what a pod takes in memory, and a cluster has many pods of few kinds. The parts are put
+    into the pod that is there: what it says stays the same, and a copy costs more than all the rest.
     """
-    if pod is kind.pod:
-        return pod
-    return pod.model_copy(update={field: getattr(kind.pod, field) for field in _SHARED})
+    if pod is not kind.pod:
+        own, common = pod.__dict__, kind.pod.__dict__
+        for field in _SHARED:
+            own[field] = common[field]
+    return pod

@@ -34,6 +34,8 @@ class Held:
     """How many records of the cluster had been applied when it was taken in."""
     list_id: str | None = None
     """The full list that named it last."""
+    place: int = 0
+    """Orders the pods of a node: those taken in later have greater ones. 0: not held yet."""
 
     @property
     def for_replacement(self) -> bool:

@@ -241,6 +241,7 @@ class Placement:
             requested_at_ms=request.requested_at_ms,
             attempt=waiting.attempt,
             sequence=self.inventory.sequence,
+            place=self.inventory.next_place(),
         )
         self.inventory.hold(placer.nodes[row].name, held, first_seen=True)
         self.reservations.expect_end(held)

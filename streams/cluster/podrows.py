@@ -1,95 +1,85 @@
-"""Rows of table `reserved_pods`, joined from pods that were encoded before.
+"""What a node holds, pod by pod, as JSON: the items of rows of table `reserved_pods`.
 
-A decision adds one pod to a node, and the node's row holds all of them: encoding them all again would cost
-ten times what the decision does. So the JSON of each pod is kept beside what it was made from, and
-made again only when that has been replaced. What is kept is bounded; the rows do not depend on it.
+A decision adds one pod to a node, and its item is written with each decision. It is what `encode` says of a
+`HeldPod`, but put together from a pod's own fields: containers and other large parts, which all pods of
+a kind have in common, are encoded once a kind.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 import orjson
+from pydantic import BaseModel
 
 from schemas.codec import encode
 from schemas.pods import Pod
-from schemas.rows import HeldPod
 from streams.cluster.load import AssignedPod
-from streams.cluster.node import Held, Node
+from streams.cluster.node import Held
 
-#: Bytes of encoded pods that are kept; those of the nodes that changed longest ago are dropped first.
-KEPT_BYTES_MAX = 64 * 1024 * 1024
-
-
-class _Encoded(NamedTuple):
-    """A pod as JSON, and what that says; both are replaced and never changed."""
-
-    held: Held
-    counted: AssignedPod | None
-    json: bytes
+#: Fields of a pod that hold messages of their own and are the same for all pods of a kind.
+_LARGE = ("containers", "init_containers", "required_node_affinity", "tolerations")
+#: Encoded parts that are kept; the one that came first is dropped first.
+KEPT_MAX = 8_192
 
 
 class PodRows:
-    """Encodes the rows of one cluster."""
+    """Encodes held pods; what is kept in between changes nothing in what comes out."""
 
-    def __init__(self, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
-        self._kept: dict[str, dict[str, _Encoded]] = {}
-        """By node, the one encoded last at the end, and by pod uid."""
-        self.kept_bytes = 0
-        """Bytes of JSON that are kept now."""
-        self._kept_bytes_max = kept_bytes_max
+    def __init__(self, kept_max: int = KEPT_MAX) -> None:
+        self._kept: dict[int, tuple[Any, orjson.Fragment]] = {}
+        """By identity of the part, which is kept too, so that no other takes its place."""
+        self._kept_max = kept_max
 
-    def encode(self, cluster: str, node: Node) -> bytes | None:
-        """The row of a node, as `encode` of a `ReservedPodsRow` gives it; None: it holds no pod."""
-        before = self._forget(node.name)
-        if not node.held:
-            return None
-        pods: dict[str, _Encoded] = {}
-        for uid, held in node.held.items():
-            counted = node.load.assigned.get(uid)
-            pod = before.get(uid)
-            if pod is None or pod.held is not held or pod.counted is not counted:
-                # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
-                json = bytes(memoryview(encode(_held_pod(held, counted))))
-                pod = _Encoded(held, counted, json)
-            pods[uid] = pod
-        self._keep(node.name, pods)
-        return orjson.dumps(
-            {
-                "cluster": cluster,
-                "node": node.name,
-                "pods": [orjson.Fragment(pod.json) for pod in pods.values()],
-                "schema_version": 1,
-            }
-        )
+    def encode(self, held: Held, counted: AssignedPod | None) -> bytes:
+        """A held pod, as `encode` of a `HeldPod` gives it.
 
-    def _keep(self, node: str, pods: dict[str, _Encoded]) -> None:
-        self._kept[node] = pods
-        self.kept_bytes += _size(pods)
-        while self.kept_bytes > self._kept_bytes_max:
-            self._forget(next(iter(self._kept)))
+        Args:
+            held: the pod and why it is held.
+            counted: the pod as it counts for estimation; None: it does not.
+        """
+        values: dict[str, Any] = {
+            "pod": self._pod(held.pod),
+            "assigned_at_ms": held.assigned_at_ms,
+            "attempt": held.attempt,
+            "place": held.place,
+            "sequence": held.sequence,
+        }
+        if counted is not None:
+            values["counted_at_ms"] = counted.cached_at_ms
+            if not _same(counted.pod, held.pod):
+                values["counted"] = self._pod(counted.pod)
+        if held.decision_id is not None:
+            values["decision_id"] = held.decision_id
+        if held.expires_at_ms is not None:
+            values["expires_at_ms"] = held.expires_at_ms
+        if held.requested_at_ms is not None:
+            values["requested_at_ms"] = held.requested_at_ms
+        if held.list_id is not None:
+            values["list_id"] = held.list_id
+        # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
+        return bytes(memoryview(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)))
 
-    def _forget(self, node: str) -> dict[str, _Encoded]:
-        pods = self._kept.pop(node, {})
-        self.kept_bytes -= _size(pods)
-        return pods
+    def _pod(self, pod: Pod) -> dict[str, Any]:
+        values = {name: value for name, value in pod.__dict__.items() if value is not None}
+        for name in _LARGE:
+            if values.get(name):
+                values[name] = self._part(values[name])
+        if pod.owners:
+            values["owners"] = _fragment(pod.owners)
+        return values
+
+    def _part(self, part: tuple[BaseModel, ...]) -> orjson.Fragment:
+        known = self._kept.get(id(part))
+        if known is not None:
+            return known[1]
+        fragment = _fragment(part)
+        if len(self._kept) >= self._kept_max:
+            del self._kept[next(iter(self._kept))]
+        self._kept[id(part)] = part, fragment
+        return fragment
 
 
-def _size(pods: dict[str, _Encoded]) -> int:
-    return sum(len(pod.json) for pod in pods.values())
-
-
-def _held_pod(held: Held, counted: AssignedPod | None) -> HeldPod:
-    return HeldPod(
-        pod=held.pod,
-        counted=None if counted is None or _same(counted.pod, held.pod) else counted.pod,
-        counted_at_ms=None if counted is None else counted.cached_at_ms,
-        assigned_at_ms=held.assigned_at_ms,
-        decision_id=held.decision_id,
-        expires_at_ms=held.expires_at_ms,
-        requested_at_ms=held.requested_at_ms,
-        attempt=held.attempt,
-        sequence=held.sequence,
-        list_id=held.list_id,
-    )
+def _fragment(part: tuple[BaseModel, ...]) -> orjson.Fragment:
+    return orjson.Fragment(b"[" + b",".join(map(encode, part)) + b"]")
 
 
 def _same(counted: Pod, newest: Pod) -> bool:

@@ -24,6 +24,7 @@ from streams.cluster.pending import Waiting
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.state import ClusterState
 from streams.moves import memory
+from streams.packing import single
 from streams.records import RowChange
 
 #: Tables of a cluster and the classes of their rows, in the order in which rows are written.
@@ -45,10 +46,14 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     for name in inventory.changed_nodes:
         row = _node_row(state.cluster, inventory.nodes.get(name))
         yield RowChange("nodes", f"{prefix}/{name}", _value(row))
-    for name in inventory.changed_pods:
+    for name, uid in inventory.changed_pods:
         node = inventory.nodes.get(name)
-        pods = None if node is None else state.pod_rows.encode(state.cluster, node)
-        yield RowChange("reserved_pods", f"{prefix}/{name}", pods)
+        held = None if node is None else node.held.get(uid)
+        if node is None or held is None:
+            item = None
+        else:
+            item = state.pod_rows.encode(held, node.load.assigned.get(uid))
+        yield RowChange("reserved_pods", single(prefix, name, uid), item)
     for uid in placement.changed_requests:
         waiting = placement.pending.get(uid)
         request = None if waiting is None else _request_row(state.cluster, waiting)
@@ -170,6 +175,7 @@ def _restore_pods(state: ClusterState, row: ReservedPodsRow) -> None:
             attempt=item.attempt,
             sequence=item.sequence,
             list_id=item.list_id,
+            place=item.place,
         )
         state.inventory.restore_held(row.node, held, item.counted or pod, item.counted_at_ms)
         state.placement.reservations.expect_end(held)

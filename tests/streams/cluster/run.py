@@ -16,6 +16,7 @@ from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
+from streams.packing import Changes
 from streams.records import InputRecord, StageResult
 from tests.streams.cluster.builders import CLUSTER, tick
 
@@ -97,7 +98,10 @@ class Run:
             self.dead_letters.append(read)
         keys = [(row.table, row.key) for row in result.rows]
         assert len(keys) == len(set(keys)), "a key occurs once in a batch"
+        changes = Changes()
         for row in result.rows:
+            changes.add(row.table, row.key, row.value)
+        for row in changes.rows(lambda table, key: self.rows.get((table, key))):
             if row.value is None:
                 self.rows.pop((row.table, row.key), None)
             else:

@@ -1,42 +1,38 @@
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.codec import encode
+from schemas.pods import Pod
 from schemas.policy import Policy
-from schemas.rows import HeldPod, ReservedPodsRow
+from schemas.rows import HeldPod
 from streams.cluster.demand import pod_demand
 from streams.cluster.inventory import Inventory
-from streams.cluster.node import Held, Node
+from streams.cluster.load import AssignedPod
+from streams.cluster.node import Held
 from streams.cluster.podrows import PodRows
-from tests.streams.cluster.builders import CLUSTER, START_MS, lifecycle, pod
+from tests.streams.cluster.builders import START_MS, lifecycle, pod
+from tests.streams.cluster.strategies import pods
 
 NODES = ("a", "b")
 UIDS = tuple(f"pod-{number}" for number in range(4))
 
 
-def plain(node: Node) -> bytes | None:
-    """The row put together as a message, from nothing but the node."""
-    pods = []
-    for uid, held in node.held.items():
-        counted = node.load.assigned.get(uid)
-        pods.append(
-            HeldPod(
-                pod=held.pod,
-                counted=counted.pod if counted and counted.pod != held.pod else None,
-                counted_at_ms=counted.cached_at_ms if counted else None,
-                assigned_at_ms=held.assigned_at_ms,
-                decision_id=held.decision_id,
-                expires_at_ms=held.expires_at_ms,
-                requested_at_ms=held.requested_at_ms,
-                attempt=held.attempt,
-                sequence=held.sequence,
-                list_id=held.list_id,
-            )
-        )
-    row = ReservedPodsRow(cluster=CLUSTER, node=node.name, pods=tuple(pods))
-    return encode(row) if pods else None
+def plain(held: Held, counted: AssignedPod | None) -> bytes:
+    """The item put together as a message, from nothing but the state."""
+    item = HeldPod(
+        pod=held.pod,
+        counted=counted.pod if counted and counted.pod != held.pod else None,
+        counted_at_ms=counted.cached_at_ms if counted else None,
+        assigned_at_ms=held.assigned_at_ms,
+        decision_id=held.decision_id,
+        expires_at_ms=held.expires_at_ms,
+        requested_at_ms=held.requested_at_ms,
+        attempt=held.attempt,
+        sequence=held.sequence,
+        list_id=held.list_id,
+        place=held.place,
+    )
+    return encode(item)
 
 
 def change(inventory: Inventory, what: str, node: str, uid: str, moment: int) -> None:
@@ -70,39 +66,41 @@ changes = st.lists(
 )
 
 
-@given(changes, st.sampled_from((0, 700, 1_000_000)))
-def test_a_row_is_that_of_its_message_whatever_was_kept_of_earlier_ones(
-    steps: list[tuple[str, str, str]], kept_bytes_max: int
+@given(changes, st.sampled_from((1, 2, 1_000)))
+def test_an_item_is_that_of_its_message_whatever_was_kept_of_earlier_ones(
+    steps: list[tuple[str, str, str]], kept_max: int
 ) -> None:
-    inventory, rows = Inventory(Policy()), PodRows(kept_bytes_max)
+    inventory, rows = Inventory(Policy()), PodRows(kept_max)
     for moment, (what, name, uid) in enumerate([*steps, *(("encode", n, "") for n in NODES)]):
         if what != "encode":
             change(inventory, what, name, uid, moment)
         elif (node := inventory.nodes.get(name)) is not None:
-            assert rows.encode(CLUSTER, node) == plain(node)
+            for held_uid, held in node.held.items():
+                counted = node.load.assigned.get(held_uid)
+                assert rows.encode(held, counted) == plain(held, counted)
 
 
-def test_what_is_kept_stays_within_its_bound_and_goes_with_the_pods() -> None:
-    inventory, rows = Inventory(Policy()), PodRows(10_000)
-    for number in range(100):
-        name = f"node-{number}"
-        one = pod(f"pod-{number}")
-        held = Held(one, pod_demand(one), START_MS)
-        inventory.hold(name, held, first_seen=True)
-        rows.encode(CLUSTER, inventory.nodes[name])
-        assert 0 < rows.kept_bytes <= 10_000
-    for number in range(100):
-        node = inventory.nodes[f"node-{number}"]
-        inventory.release(f"pod-{number}")
-        assert rows.encode(CLUSTER, node) is None
-    assert rows.kept_bytes == 0
+@given(pods(), st.sampled_from((1, 1_000)))
+def test_every_pod_is_encoded_as_its_message(one: Pod, kept_max: int) -> None:
+    rows = PodRows(kept_max)
+    held = Held(one, pod_demand(pod()), START_MS, place=7)
+    for _ in range(2):
+        assert rows.encode(held, None) == plain(held, None)
 
 
-def test_a_pod_that_was_replaced_by_an_equal_one_changes_no_byte() -> None:
-    inventory, rows = Inventory(Policy()), PodRows()
-    held = Held(pod(), pod_demand(pod()), START_MS)
-    inventory.hold("a", held, first_seen=True)
-    node = inventory.nodes["a"]
-    before = rows.encode(CLUSTER, node)
-    node.held["pod-1"] = replace(held)
-    assert rows.encode(CLUSTER, node) == before
+@given(changes)
+def test_places_order_the_pods_of_a_node_also_when_it_is_put_together_from_its_rows(
+    steps: list[tuple[str, str, str]],
+) -> None:
+    inventory = Inventory(Policy())
+    for moment, (what, name, uid) in enumerate(steps):
+        if what != "encode":
+            change(inventory, what, name, uid, moment)
+    for node in inventory.nodes.values():
+        places = [held.place for held in node.held.values()]
+        assert places == sorted(set(places))
+    again = Inventory(Policy())
+    again.sequence = inventory.sequence
+    for each in (inventory, again):
+        each.sequence += 1
+    assert again.next_place() == inventory.next_place()

@@ -70,7 +70,8 @@ def test_what_a_decision_costs_in_the_table_is_its_own_rows() -> None:
     run.say(tick(), node("a"), node("b", cpu="2"), request("first"))
     result = run.stage.apply([run.log.message(request("second"))])
     assert sorted({row.table for row in result.rows}) == ["clusters", "partitions", "reserved_pods"]
-    assert [row.key for row in result.rows if row.table == "reserved_pods"] == [f"0/{CLUSTER}/a"]
+    keys = [row.key for row in result.rows if row.table == "reserved_pods"]
+    assert keys == [f"0/{CLUSTER}/a/second"]
 
 
 def test_clusters_of_one_partition_know_nothing_of_each_other() -> None:
