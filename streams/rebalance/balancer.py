@@ -1,13 +1,22 @@
 """Rounds of rebalancing over a cluster's inventory."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from schemas.policy import Policy
 from streams.cluster.inventory import Inventory
+from streams.rebalance.balance import LoadstreamRounds
 from streams.rebalance.columns import Columns
 from streams.rebalance.inputs import RoundInput, selectors_of
 from streams.rebalance.koordinator import KoordinatorRounds
-from streams.rebalance.outcome import Filter, Gate, RoundOutcome, always, anyone
+from streams.rebalance.outcome import (
+    Filter,
+    Gate,
+    Remembered,
+    RoundOutcome,
+    always,
+    anyone,
+    nothing,
+)
 
 
 class Balancer:
@@ -17,10 +26,15 @@ class Balancer:
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        self.rounds = KoordinatorRounds(policy)
+        made = KoordinatorRounds if policy.compat == "koordinator" else LoadstreamRounds
+        self.rounds: KoordinatorRounds | LoadstreamRounds = made(policy)
         self.columns = Columns(
             self.rounds.universe, selectors_of(policy), policy.descheduling.node_selector
         )
+
+    def refresh(self, inventory: Inventory, most: int | None = None) -> int:
+        """Pack what has changed."""
+        return self.columns.refresh(inventory, most)
 
     def round(
         self,
@@ -29,10 +43,10 @@ class Balancer:
         *,
         gate: Gate = always,
         protect: Filter = anyone,
-        skip: Mapping[str, str] | None = None,
+        remembered: Remembered = nothing,
         leaving: Collection[str] = (),
     ) -> RoundOutcome:
         self.columns.refresh(inventory)
         return self.rounds.round(
-            RoundInput(self.columns, now_ms, protect, gate, skip or {}, leaving)
+            RoundInput(self.columns, now_ms, protect, gate, remembered, leaving=leaving)
         )

@@ -9,14 +9,24 @@ named have no row.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.policy.selectors import LabelSelector
 from streams.cluster.inventory import Inventory
 from streams.cluster.node import Node
 from streams.cluster.plugins.base import BoolArray, IntArray
+from streams.cluster.plugins.fit import NodeResourcesFit
 from streams.cluster.plugins.node_affinity import NodeAffinity
 from streams.cluster.plugins.taints import TaintToleration
 from streams.rebalance.figures import NodeFigures, Universe
+
+
+class FreeAmounts(NodeResourcesFit):
+    """What requests leave free on each node, as placement's filter keeps it."""
+
+    def column(self, resource: str) -> IntArray:
+        """Free amounts of all nodes, shape (nodes,)."""
+        return self._columns.ask(resource)
 
 
 class Columns:
@@ -39,6 +49,8 @@ class Columns:
         self._selectors = (*selectors, looked_at)
         self.nodes: list[NodeFigures] = []
         """By row."""
+        self.names: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
+        """Names of the nodes, shape (nodes,)."""
         self._rows: dict[str, int] = {}
         self._generation = -1
         self.capacity: IntArray
@@ -55,6 +67,7 @@ class Columns:
         self.looked_at: BoolArray
         self.affinity = NodeAffinity()
         self.taints = TaintToleration()
+        self.free = FreeAmounts()
         self._allocate(0)
 
     def row(self, name: str) -> int | None:
@@ -89,6 +102,9 @@ class Columns:
         self.prod_usage[:, row] = figures.prod_usage
         self.pending[:, row] = figures.pending
         self.updated_ms[row] = figures.updated_ms
+        self.free.refresh(row, node, 0)
+        state = node.state
+        self.schedulable[row] = state is not None and not state.unschedulable and not node.cordoned
         if described:
             self._describe(row, node, figures)
 
@@ -96,7 +112,6 @@ class Columns:
         state = node.state
         labels: Mapping[str, str] = {} if state is None else state.labels
         self.capacity[:, row] = figures.capacity
-        self.schedulable[row] = state is not None and not state.unschedulable
         selected = [each is None or each.matches(labels) for each in self._selectors]
         self.members[:, row] = selected[:-1]
         self.looked_at[row] = selected[-1]
@@ -119,12 +134,14 @@ class Columns:
             for node, old in zip(nodes, kept, strict=True)
         ]
         self._rows = {node.name: row for row, node in enumerate(nodes)}
+        self.names = np.array([node.name for node in nodes], dtype=np.object_)
         self._allocate(len(nodes))
         known = source >= 0
         for new, old_array in zip(self._arrays(), before, strict=True):
             new[..., known] = old_array[..., source[known]]
         self.affinity.relayout(source)
         self.taints.relayout(source)
+        self.free.relayout(source)
 
     def _arrays(self) -> tuple[IntArray | BoolArray, ...]:
         return (

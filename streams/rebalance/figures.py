@@ -159,8 +159,13 @@ class NodeFigures:
         prod = np.minimum(measured[pods.prod].sum(axis=0), AMOUNT_MAX).tolist()
         usage[universe.pods] = count
         prod[universe.pods] = int(pods.prod.sum())
-        self.usage, self.prod_usage = tuple(usage), tuple(prod)
-        self.pending = _pending(node, universe)
+        pending = _pending(node, universe)
+        if universe.compat == "loadstream":
+            # Room that is only reserved is nobody's usage yet.
+            reserved = sum(pod.node is None for pod in pods.pods)
+            usage[universe.pods] -= reserved
+            pending[universe.pods] += reserved
+        self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)
 
 
 def amounts_of(used: IntArray, universe: Universe) -> IntArray:
@@ -193,7 +198,7 @@ def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[i
     return total
 
 
-def _pending(node: Node, universe: Universe) -> Amounts:
+def _pending(node: Node, universe: Universe) -> list[int]:
     """What pods that the metric does not know well yet are expected to add (features.md 1.4)."""
     delta = dict(zip(node.load.estimator.resources, node.load.delta, strict=True))
-    return tuple(min(max(delta.get(name, 0), 0), AMOUNT_MAX) for name in universe.resources)
+    return [min(max(delta.get(name, 0), 0), AMOUNT_MAX) for name in universe.resources]

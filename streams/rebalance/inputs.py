@@ -1,14 +1,31 @@
 """What a round is given besides the policy, and what both ways of making one have in common."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
 from streams.cluster.node import Held
 from streams.cluster.plugins.base import BoolArray
 from streams.rebalance.columns import Columns
-from streams.rebalance.outcome import Filter, Gate, Percents, always, anyone
+from streams.rebalance.outcome import (
+    Filter,
+    Gate,
+    Percents,
+    Remembered,
+    Thresholds,
+    always,
+    anyone,
+    nothing,
+)
+
+#: The thresholds in force of a pool by its name and the policy's own.
+InForce = Callable[[str, Thresholds], Thresholds]
+
+
+def as_configured(pool: str, thresholds: Thresholds) -> Thresholds:
+    """Thresholds that do not move."""
+    return thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +36,10 @@ class RoundInput:
     now_ms: int
     filter: Filter = anyone
     gate: Gate = always
-    skip: Mapping[str, str] = field(default_factory=dict)
-    """Pods that are not looked at, by uid, with the reason: nothing could take them lately."""
+    remembered: Remembered = nothing
+    """Knows pods that nothing could take lately."""
+    in_force: InForce = as_configured
+    """What a pool's thresholds are now."""
     leaving: Collection[str] = ()
     """uids of pods that are on their way already: what they use counts as gone."""
 

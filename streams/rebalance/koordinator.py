@@ -42,7 +42,7 @@ from streams.rebalance.outcome import (
     Phase,
     PoolOutcome,
     RoundOutcome,
-    Stopped,
+    Verdict,
 )
 from streams.rebalance.pools import Pool, PoolNodes, classify
 
@@ -144,9 +144,10 @@ class _PoolRound:
         self._reset(prod_low, "prod")
         self._evict(acting, prod_acting, low, prod_low, both)
         now_ms = self.given.now_ms
-        for chosen, phase in ((acting, "node"), (prod_acting, "prod")):
-            for position in chosen:
-                self.rounds.detectors.mark_normal(self.names[position], phase, now_ms)
+        for position in acting:
+            self.rounds.detectors.mark_normal(self.names[position], "node", now_ms)
+        for position in prod_acting:
+            self.rounds.detectors.mark_normal(self.names[position], "prod", now_ms)
         return True
 
     def _ends(self, why: str) -> bool:
@@ -188,6 +189,7 @@ class _PoolRound:
                 acting=acting,
                 usage=named(self.nodes.resources, self._used(phase)[position]),
                 limits=named(self.nodes.resources, limits),
+                capacity=named(self.nodes.resources, self.nodes.capacity[:, position].tolist()),
                 over=self._over_text(position, phase),
                 ended="" if acting else f"over in {rounds} rounds, more than {needed} are needed",
             )
@@ -300,7 +302,6 @@ class _PoolRound:
                 continue
             over = self._over(position, phase)
             if not any(over):
-                hot.ended = "below all high thresholds"
                 self._reset([position], phase)
                 return
             if min(room) <= 0:
@@ -325,14 +326,11 @@ class _PoolRound:
             if stopped is None:
                 removable[index] = True
             else:
-                _stop(hot, figures, index, *stopped)
+                hot.note(Verdict(held.pod, *stopped))
         return removable
 
     def _protected(self, figures: NodeFigures, index: int) -> tuple[str, str] | None:
         held = figures.pods.held[index]
-        uid = held.pod.uid
-        if uid in self.given.skip:
-            return "unmovable", self.given.skip[uid]
         protected = self.given.filter(held)
         return self.rounds.pod_filter(held) if protected is None else ("filter", protected)
 
@@ -356,10 +354,10 @@ class _PoolRound:
         )
         refused = self.given.gate(candidate)
         if refused is not None:
-            _stop(hot, figures, index, "gate", refused)
+            hot.note(Verdict(held.pod, "gate", refused, usage=candidate.usage))
             return False
         self.outcome.moves.append(candidate)
-        hot.moved += 1
+        hot.note(Verdict(held.pod, "", usage=candidate.usage))
         return True
 
     def _subtract(
@@ -374,12 +372,6 @@ class _PoolRound:
             self.usage[position][place] -= amount
             if phase == "prod":
                 self.prod_usage[position][place] -= amount
-
-
-def _stop(hot: HotNode, figures: NodeFigures, index: int, gate: str, message: str) -> None:
-    pod = figures.pods.pods[index]
-    hot.gates[gate] += 1
-    hot.stopped.append(Stopped(pod.uid, pod.namespace, pod.name, gate, message))
 
 
 def _is_measured(figures: NodeFigures, index: int) -> bool:

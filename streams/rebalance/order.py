@@ -47,7 +47,8 @@ def by_usage(
             total += thousandths(usage[index, chosen], nodes.capacity[index, chosen]) * weight
     weight_sum = weight_sum if divisor is None else divisor
     scores = total // weight_sum if weight_sum else np.zeros_like(total)
-    return chosen[np.argsort(-scores, kind="stable")]
+    ordered: IntArray = chosen[np.argsort(-scores, kind="stable")]
+    return ordered
 
 
 def thousandths(used: IntArray, capacity: IntArray) -> IntArray:

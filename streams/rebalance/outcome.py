@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.pods import Pod
 from streams.cluster.node import Held
 
 Phase = Literal["node", "prod"]
@@ -23,6 +24,9 @@ CLASSES: tuple[NodeClass, ...] = (
 LOW, BOTH_LOW, PROD_LOW, HIGH, PROD_HIGH, NORMAL, SKIPPED = range(len(CLASSES))
 
 Percents = Mapping[str, float]
+
+#: Most pods of a hot node whose verdicts are kept; the others are counted.
+VERDICTS_MAX = 32
 
 
 class EndOfNode(str):
@@ -68,28 +72,33 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
-    """A pod that was looked at and does not leave."""
+class Verdict:
+    """A pod of a hot node that was looked at, and how far it came."""
 
-    uid: str
-    namespace: str
-    name: str
+    pod: Pod
     gate: str
-    """Which gate: namespaces, selectors, unmovable, filter, unmeasured, not_involved, fit, room, gate ..."""
-    message: str
-    """Why, with numbers."""
+    """The first gate that stopped it: leaving, namespaces, selectors, filter, unmeasured, uninvolved,
+    unmovable, fit, room, gate; empty: it leaves."""
+    message: str = ""
+    """What the gate said, with numbers."""
+    target: str | None = None
+    """Where the plan moves it; none: it stays, or no target was planned."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """What was measured of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unmovable:
-    """A pod that no target could take even if nothing else moved there."""
+    """A pod that no target could take even if nothing else moved there in the round."""
 
-    uid: str
-    namespace: str
-    name: str
+    pod: Pod
     node: str
     pool: str
     reason: str
+    usage: Mapping[str, int]
+    """What it uses, in the resources of the pool."""
+    room: Mapping[str, int]
+    """The most room below its high threshold that any one target had, by resource."""
 
 
 @dataclass(slots=True)
@@ -105,15 +114,38 @@ class HotNode:
     usage: Mapping[str, int]
     """Before the round's moves, for the resources with thresholds."""
     limits: Mapping[str, int]
+    capacity: Mapping[str, int]
     over: str
     """Which usage exceeds which threshold."""
     ended: str = ""
-    """Why no further pod leaves it."""
+    """Why no further pod leaves it; empty: it is below its thresholds by the plan."""
     moved: int = 0
-    stopped: list[Stopped] = field(default_factory=list)
-    """Pods that were looked at and stay, the first of them."""
+    """Pods that leave."""
+    looked_at: int = 0
+    """Pods whose turn came."""
+    pods: list[Verdict] = field(default_factory=list)
+    """The first of them, in their order."""
     gates: Counter[str] = field(default_factory=Counter)
     """How many pods each gate stopped."""
+
+    def note(self, verdict: Verdict) -> None:
+        """A pod was looked at."""
+        self.looked_at += 1
+        if verdict.gate:
+            self.gates[verdict.gate] += 1
+        else:
+            self.moved += 1
+        if len(self.pods) < VERDICTS_MAX:
+            self.pods.append(verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a node stands in a round, per resource that has a high threshold."""
+
+    used: Mapping[str, int]
+    limit: Mapping[str, int]
+    capacity: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -130,13 +162,18 @@ class PoolOutcome:
     means: Mapping[str, float] = field(default_factory=dict)
     """Mean usage of the measured nodes in percent, per resource."""
     hot: list[HotNode] = field(default_factory=list)
-    """Hot nodes in the order in which they were looked at: those that act first, most used first."""
+    """Hot nodes: those that act in the order of their turns, then the others, most used first."""
+    rounds_needed: int = 0
+    """Rounds in a row that make a node act."""
     targets: int = 0
     """How many nodes may take pods."""
     ended: str = ""
     """Why the pool's round ended before any pod was looked at; empty: it did not."""
     moves: list[Candidate] = field(default_factory=list)
     """Pods that leave, in order."""
+
+    readings: Callable[[str, Phase], "Reading | None"] | None = None
+    """How a measured node of the pool stands; none where nothing was measured."""
 
     def counts(self) -> dict[str, int]:
         """How many nodes are in each class."""
@@ -156,6 +193,8 @@ class RoundOutcome:
 
     now_ms: int
     paused: bool = False
+    ended: str = ""
+    """A gate's word that ended the whole round."""
     pools: list[PoolOutcome] = field(default_factory=list)
     unmovable: list[Unmovable] = field(default_factory=list)
 
@@ -165,6 +204,9 @@ class RoundOutcome:
         return [move for pool in self.pools for move in pool.moves]
 
 
+#: Asked of a pod that was found unmovable before: uid, what it uses, the most room that any target has.
+#: Why it is not worth a try; none: it is.
+Remembered = Callable[[str, Mapping[str, int], Mapping[str, int]], str | None]
 #: The evictor's static protections: why a pod may never be evicted; none: it may.
 Filter = Callable[[Held], str | None]
 #: Asked when a pod would leave: what stops it; none: it leaves.
@@ -173,6 +215,11 @@ Gate = Callable[[Candidate], str | None]
 
 def anyone(held: Held) -> str | None:
     """A filter that protects nobody."""
+    return None
+
+
+def nothing(uid: str, usage: Mapping[str, int], room: Mapping[str, int]) -> str | None:
+    """A memory of unmovable pods that holds none."""
     return None
 
 

@@ -1,0 +1,259 @@
+"""A round as loadstream makes it: judge the pools' nodes, count rounds, plan moves.
+
+A node belongs to the first pool that selects it. Those with a fresh metric are classed by the thresholds in
+force; what was over counts a hot round, what was not a calm one (`counters`). Nodes that have been over for long
+enough act: their pods are looked at one after the other (`turns`) until the node is below its thresholds by the
+plan. Targets are the nodes below all low thresholds that are not abnormal themselves.
+
+Source: features.md 1.6, with X10 to X19 and X21 as design.md says; `streams.rebalance.koordinator` is upstream's way.
+"""
+
+import numpy as np
+
+from schemas.policy import Policy
+from streams.cluster.plugins.base import BoolArray, IntArray
+from streams.rebalance.counters import Counters
+from streams.rebalance.figures import Universe
+from streams.rebalance.inputs import (
+    PodFilter,
+    RoundInput,
+    measured,
+    over_text,
+)
+from streams.rebalance.order import by_usage
+from streams.rebalance.outcome import (
+    BOTH_LOW,
+    HIGH,
+    LOW,
+    PROD_HIGH,
+    PROD_LOW,
+    SKIPPED,
+    HotNode,
+    Phase,
+    PoolOutcome,
+    Reading,
+    RoundOutcome,
+    Thresholds,
+)
+from streams.rebalance.pools import (
+    UNLIMITED,
+    Limits,
+    Pool,
+    PoolNodes,
+    classify,
+    limits_of,
+    loadstream_pools,
+    mean_percentages,
+)
+from streams.rebalance.turns import Turns
+
+
+class LoadstreamRounds:
+    """Makes rounds, and keeps the counters between them."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.args = policy.rebalance
+        self.pools = loadstream_pools(policy)
+        names = {name for pool in self.pools for name in pool.resources}
+        self.universe = Universe(tuple(sorted({*names, "cpu", "memory", "pods"})), "loadstream")
+        self.pod_filter = PodFilter(self.args)
+        interval_ms = policy.descheduling.descheduling_interval_ms
+        self.counters = Counters(self.args.detector_cache_timeout_ms, interval_ms)
+        phases: tuple[Phase, ...] = ("node", "prod")
+        self._timeouts_ms = {
+            (pool.name, phase): pool.condition.timeout_ms for pool in self.pools for phase in phases
+        }
+
+    def round(self, given: RoundInput) -> RoundOutcome:
+        """Make one round over all pools."""
+        outcome = RoundOutcome(given.now_ms, paused=self.args.paused)
+        if self.args.paused:
+            return outcome
+        self.counters.forget(self._timeouts_ms, given.now_ms)
+        columns = given.columns
+        left = columns.looked_at.copy()
+        fresh = measured(columns, self.args, given.now_ms)
+        for pool in self.pools:
+            members = columns.members[pool.index] & left
+            left &= ~members
+            thresholds = given.in_force(pool.name, pool.thresholds)
+            made = PoolRound(self, pool, thresholds, given, members, members & fresh)
+            made.run(outcome)
+            outcome.pools.append(made.outcome)
+        return outcome
+
+
+class PoolRound:
+    """One pool's part of a round."""
+
+    def __init__(
+        self,
+        rounds: LoadstreamRounds,
+        pool: Pool,
+        thresholds: Thresholds,
+        given: RoundInput,
+        members: BoolArray,
+        fresh: BoolArray,
+    ) -> None:
+        self.rounds, self.pool, self.given = rounds, pool, given
+        self.thresholds = thresholds
+        columns = given.columns
+        rows = np.flatnonzero(fresh)
+        self.nodes = nodes = PoolNodes(columns, rows, pool.resources, rounds.universe)
+        self.limits: Limits = limits_of(thresholds, nodes)
+        self.codes: IntArray = classify(nodes, self.limits)
+        self.names: list[str] = columns.names[rows].tolist()
+        all_rows = np.flatnonzero(members)
+        codes = np.full(all_rows.size, SKIPPED, dtype=np.int8)
+        codes[np.searchsorted(all_rows, rows)] = self.codes
+        self.outcome = PoolOutcome(
+            name=pool.name,
+            thresholds=thresholds,
+            resources=nodes.resources,
+            names=columns.names[all_rows].tolist(),
+            codes=codes,
+            means=dict(zip(nodes.resources, mean_percentages(nodes, nodes.usage), strict=True)),
+            rounds_needed=pool.condition.consecutive_abnormalities,
+            readings=self.reading,
+        )
+
+    def run(self, outcome: RoundOutcome) -> None:
+        """Count, and plan what should leave."""
+        if not self.pool.resources:
+            self.outcome.ended = "the pool has no thresholds"
+            return
+        self._count("node", HIGH)
+        if self.limits.prod_high is not None:
+            self._count("prod", PROD_HIGH)
+        why = self._ends()
+        if why is not None:
+            self.outcome.ended = why
+            return
+        turns = Turns(self, self._targets(), outcome)
+        turns.run("node")
+        if self.limits.prod_high is not None:
+            turns.run("prod")
+
+    def _ends(self) -> str | None:
+        """Why no pod is looked at; None: pods are (L3)."""
+        if not self.outcome.names:
+            return "the pool has no node"
+        if not self.names:
+            return "no node of the pool has a fresh metric"
+        if not self.outcome.hot:
+            return "no node is above a high threshold"
+        if not any(hot.acting for hot in self.outcome.hot):
+            needed = self.pool.condition.consecutive_abnormalities
+            return f"no node has been above a high threshold for {needed} rounds in a row"
+        self.outcome.targets = targets = int(self._targets().size)
+        if not targets:
+            return "no node is below all low thresholds"
+        least = self.rounds.args.number_of_nodes
+        if targets <= least:
+            return f"{targets} nodes are below the low thresholds, numberOfNodes asks for more than {least}"
+        return None
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def _count(self, phase: Phase, code: int) -> None:
+        """Count the round for nodes that are over, and for those that were and are not any more."""
+        counters, now_ms = self.rounds.counters, self.given.now_ms
+        watch = (self.pool.name, phase)
+        over = np.flatnonzero(self.codes == code)
+        hot = {self.names[position] for position in over.tolist()}
+        row_of, rows = self.given.columns.row, self.nodes.rows
+        for name in counters.watched(watch):
+            row = row_of(name)
+            if name not in hot and row is not None and _contains(rows, row):
+                counters.calm(name, watch, self.pool.condition, now_ms)
+        order = by_usage(self.nodes, self.used(phase), over, self.pool.weights)
+        notes = [self._note(position, phase) for position in order.tolist()]
+        self.outcome.hot += [hot for hot in notes if hot.acting]
+        self.outcome.hot += [hot for hot in notes if not hot.acting]
+
+    def _note(self, position: int, phase: Phase) -> HotNode:
+        name = self.names[position]
+        condition = self.pool.condition
+        counter = self.rounds.counters.hot(
+            name, (self.pool.name, phase), condition, self.given.now_ms
+        )
+        used = self.used(phase)[:, position].tolist()
+        reading = self._reading(position, phase)
+        acting = counter.since_ms is not None
+        needed = condition.consecutive_abnormalities
+        return HotNode(
+            name=name,
+            phase=phase,
+            rounds=counter.abnormal,
+            acting=acting,
+            usage=reading.used,
+            limits=reading.limit,
+            capacity=reading.capacity,
+            over=self.over_text(position, phase, used),
+            ended="" if acting else f"over for {counter.abnormal} of {needed} rounds in a row",
+        )
+
+    def _targets(self) -> IntArray:
+        """Positions of the nodes that may take pods."""
+        low = np.flatnonzero(np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW)))
+        counters, name = self.rounds.counters, self.pool.name
+        if not counters.all:
+            return low
+        return np.array(
+            [
+                position
+                for position in low.tolist()
+                if not counters.abnormal(self.names[position], (name, "node"))
+                and not counters.abnormal(self.names[position], (name, "prod"))
+            ],
+            dtype=np.int64,
+        )
+
+    # --- figures --------------------------------------------------------------------------------
+
+    def used(self, phase: Phase) -> IntArray:
+        """What a phase is about, shape (resources, nodes)."""
+        return self.nodes.usage if phase == "node" else self.nodes.prod_usage
+
+    def high(self, phase: Phase) -> IntArray:
+        """The most that may be used in a phase."""
+        if phase == "node" or self.limits.prod_high is None:
+            return self.limits.high
+        return self.limits.prod_high
+
+    def over_text(self, position: int, phase: Phase, used: list[int]) -> str:
+        """Which usage exceeds which threshold; by deviation the percentage that it comes to."""
+        limits = self.high(phase)[:, position].tolist()
+        capacity = self.nodes.capacity[:, position].tolist()
+        percents = self.thresholds.high if phase == "node" else self.thresholds.prod_high
+        if self.thresholds.deviation:
+            percents = {
+                name: 100 * limit / total if total else 0.0
+                for name, limit, total in zip(self.nodes.resources, limits, capacity, strict=True)
+            }
+        over = [amount > limit for amount, limit in zip(used, limits, strict=True)]
+        return over_text(phase, self.nodes.resources, used, capacity, over, percents)
+
+    def reading(self, name: str, phase: Phase) -> Reading | None:
+        """How a node stands; None: it is not of the pool or was not measured."""
+        row = self.given.columns.row(name)
+        if row is None or not _contains(self.nodes.rows, row):
+            return None
+        return self._reading(int(np.searchsorted(self.nodes.rows, row)), phase)
+
+    def _reading(self, position: int, phase: Phase) -> Reading:
+        limits = self.high(phase)[:, position].tolist()
+        which = [index for index, limit in enumerate(limits) if limit < UNLIMITED]
+        names = self.nodes.resources
+        used = self.used(phase)[:, position].tolist()
+        capacity = self.nodes.capacity[:, position].tolist()
+        return Reading(
+            used={names[index]: used[index] for index in which},
+            limit={names[index]: limits[index] for index in which},
+            capacity={names[index]: capacity[index] for index in which},
+        )
+
+
+def _contains(rows: IntArray, row: int) -> bool:
+    place = int(np.searchsorted(rows, row))
+    return place < rows.size and int(rows[place]) == row

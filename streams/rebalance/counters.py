@@ -1,0 +1,114 @@
+"""For how many rounds in a row a node has been hot, and since when it counts as abnormal.
+
+A node becomes abnormal after `consecutiveAbnormalities` hot rounds in a row and normal again after
+`consecutiveNormalities` calm rounds in a row; one round of the other kind begins the count anew. A round
+that cannot judge a node, for want of a fresh metric, neither counts nor breaks a row, but what no round has
+judged for a while is forgotten: an abnormal state after the condition's `timeout`, a count after
+`detectorCacheTimeout`, neither before two intervals between rounds have gone by. Unlike Koordinator's
+(`streams.rebalance.detectors`, features.md X10 to X13), counts are really consecutive, N means N, and
+calm rounds really end the abnormal state.
+"""
+
+from dataclasses import dataclass
+
+from schemas.policy.lownodeload import AnomalyCondition
+from streams.rebalance.outcome import Phase
+
+#: Pool and phase.
+Watch = tuple[str, Phase]
+
+
+@dataclass(slots=True)
+class Counter:
+    """Rounds of one node in one pool and phase."""
+
+    abnormal: int = 0
+    """Hot rounds since the last calm one."""
+    normal: int = 0
+    """Calm rounds since the last hot one."""
+    since_ms: int | None = None
+    """Since when the node counts as abnormal; none: it does not."""
+    counted_ms: int = 0
+    """The last round that judged it."""
+
+
+class Counters:
+    """Counters of all nodes that are or were hot lately."""
+
+    def __init__(self, count_timeout_ms: int, interval_ms: int) -> None:
+        """Start without any.
+
+        Args:
+            count_timeout_ms: a count is forgotten when no round has judged its node for so long.
+            interval_ms: time between rounds.
+        """
+        self._count_timeout_ms = count_timeout_ms
+        self._least_ms = 2 * interval_ms
+        self.all: dict[str, dict[Watch, Counter]] = {}
+        """By node."""
+        self.changed: dict[str, None] = {}
+        """Nodes whose row has changed."""
+
+    def hot(self, node: str, watch: Watch, condition: AnomalyCondition, now_ms: int) -> Counter:
+        """The node is over in this round."""
+        counter = self._find(node, watch, condition.timeout_ms, now_ms)
+        if counter is None:
+            counter = self.all.setdefault(node, {})[watch] = Counter()
+        counter.abnormal, counter.normal = counter.abnormal + 1, 0
+        if counter.since_ms is None and counter.abnormal >= condition.consecutive_abnormalities:
+            counter.since_ms = now_ms
+        counter.counted_ms = now_ms
+        self.changed[node] = None
+        return counter
+
+    def calm(self, node: str, watch: Watch, condition: AnomalyCondition, now_ms: int) -> None:
+        """The node is not over in this round; costs nothing where it was not either before."""
+        counter = self._find(node, watch, condition.timeout_ms, now_ms)
+        if counter is None:
+            return
+        counter.normal, counter.abnormal = counter.normal + 1, 0
+        counter.counted_ms = now_ms
+        if counter.since_ms is None or counter.normal >= condition.consecutive_normalities:
+            self._drop(node, watch)
+        self.changed[node] = None
+
+    def abnormal(self, node: str, watch: Watch) -> bool:
+        """The node counts as abnormal, be it calm at the moment."""
+        counter = self.all.get(node, {}).get(watch)
+        return counter is not None and counter.since_ms is not None
+
+    def watched(self, watch: Watch) -> list[str]:
+        """Nodes that have a count in a pool and phase."""
+        return [node for node, of_node in self.all.items() if watch in of_node]
+
+    def forget(self, timeouts_ms: dict[Watch, int], now_ms: int) -> None:
+        """Drop what no round has judged for too long.
+
+        Args:
+            timeouts_ms: timeout of the abnormal state per pool and phase; what is not among them is no
+                pool any more.
+            now_ms: time of the round.
+        """
+        for node, of_node in list(self.all.items()):
+            for watch in list(of_node):
+                if watch in timeouts_ms:
+                    self._find(node, watch, timeouts_ms[watch], now_ms)
+                else:
+                    self._drop(node, watch)
+
+    def _find(self, node: str, watch: Watch, timeout_ms: int, now_ms: int) -> Counter | None:
+        counter = self.all.get(node, {}).get(watch)
+        if counter is None:
+            return None
+        limit_ms = self._count_timeout_ms if counter.since_ms is None else timeout_ms
+        if now_ms - counter.counted_ms <= max(limit_ms, self._least_ms):
+            return counter
+        self._drop(node, watch)
+        return None
+
+    def _drop(self, node: str, watch: Watch) -> None:
+        of_node = self.all[node]
+        del of_node[watch]
+        if not of_node:
+            del self.all[node]
+        self.changed[node] = None

@@ -1,0 +1,158 @@
+"""Who can take a pod, and how much room is left there as the round's moves are planned.
+
+A target's room is its high limit less what it uses and less what pods that were placed there lately are
+expected to add, reservations of migrations under way included; each planned move takes its pod's usage
+away. By the plan's own numbers no target ever passes its high threshold: neither the whole node's, nor,
+where prod pods are judged by themselves, that of its prod pods.
+
+The target with the most room is taken: the one whose scarcest resource has the largest share of its
+capacity left; equal ones by name. Room only shrinks, so a heap of old shares is enough: what comes up is
+looked at again and sinks if it has shrunk. Pods that ask for the same share a group (`fit`).
+"""
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from streams.cluster.plugins.base import FloatArray, IntArray
+from streams.rebalance.fit import Group
+
+#: Targets that are looked at one by one, best first, before all are looked at at once.
+_TRIES = 16
+#: Sets of amounts that are remembered as too large for every target.
+_FAILURES_MAX = 64
+
+
+class Targets:
+    """Room on the targets of one pool; positions are those of the arrays given."""
+
+    def __init__(
+        self,
+        room: IntArray,
+        prod_room: IntArray | None,
+        capacity: IntArray,
+        watched: Sequence[bool],
+    ) -> None:
+        """Start with all room there is.
+
+        Args:
+            room: what may still be used, shape (resources, targets); negative where too much is.
+            prod_room: the same for prod pods; none: they are not judged by themselves.
+            capacity: what shares are of, same shape.
+            watched: resources that have a high threshold of the whole node.
+        """
+        self.first_room = room
+        self.first_prod_room = prod_room
+        self._room = room.copy()
+        self._prod_room = None if prod_room is None else prod_room.copy()
+        self._rooms: list[list[int]] = room.T.tolist()
+        self._prod_rooms: list[list[int]] | None = (
+            None if prod_room is None else prod_room.T.tolist()
+        )
+        share = np.full(room.shape, np.inf)
+        np.divide(room, capacity, out=share, where=capacity > 0)
+        share[[not each for each in watched]] = np.inf
+        keys: FloatArray = share.min(axis=0) if share.size else np.zeros(room.shape[1])
+        self._keys: list[float] = keys.tolist()
+        self._capacities: list[list[int]] = capacity.T.tolist()
+        self._watched = [index for index, each in enumerate(watched) if each]
+        self._heaps: dict[tuple[bytes, str], list[tuple[float, int]]] = {}
+        self._failures: dict[tuple[bytes, str], list[list[int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, amounts: list[int], group: Group, *, prod: bool) -> int | None:
+        """The target with the most room among those that can take a pod.
+
+        Args:
+            amounts: what the pod uses, per resource.
+            group: pods that ask for the same.
+            prod: its usage counts as that of prod pods.
+        """
+        key = (group.key, "prod" if prod else "")
+        failures = self._failures.setdefault(key, [])
+        if any(all(map(int.__ge__, amounts, failed)) for failed in failures):
+            return None
+        heap = self._heap(group)
+        aside: list[tuple[float, int]] = []
+        found = None
+        while heap and len(aside) < _TRIES:
+            negative, position = heap[0]
+            now = -self._keys[position]
+            if now != negative:
+                heapq.heapreplace(heap, (now, position))
+            elif self._takes(position, amounts, prod=prod) and group.fits(position):
+                found = position
+                break
+            else:
+                aside.append(heapq.heappop(heap))
+        exhausted = not heap
+        for entry in aside:
+            heapq.heappush(heap, entry)
+        if found is None and not exhausted:
+            found = self._scan(amounts, group, prod=prod)
+        if found is None and len(failures) < _FAILURES_MAX:
+            failures.append(amounts)
+        return found
+
+    def take(self, position: int, amounts: list[int], group: Group, *, prod: bool) -> None:
+        """A pod moves to a target."""
+        room = self._rooms[position]
+        for index, amount in enumerate(amounts):
+            room[index] -= amount
+            self._room[index, position] -= amount
+        if prod and self._prod_rooms is not None and self._prod_room is not None:
+            prod_room = self._prod_rooms[position]
+            for index, amount in enumerate(amounts):
+                prod_room[index] -= amount
+                self._prod_room[index, position] -= amount
+        capacity = self._capacities[position]
+        self._keys[position] = min(
+            (room[index] / capacity[index] for index in self._watched if capacity[index] > 0),
+            default=float("inf"),
+        )
+        group.take(position)
+
+    def ever(self, amounts: list[int], group: Group, *, prod: bool) -> bool:
+        """Whether some target could have taken the pod before the round's first move."""
+        able = group.fitting_first() & _covers(self.first_room, amounts)
+        if prod and self.first_prod_room is not None:
+            able &= _covers(self.first_prod_room, amounts)
+        return bool(able.any())
+
+    def most_room(self, group: Group) -> list[int]:
+        """The most room that any one target of a group had before the first move, per resource."""
+        room = self.first_room[:, group.mask]
+        return np.maximum(room.max(axis=1, initial=0), 0).tolist() if room.size else []
+
+    def _takes(self, position: int, amounts: list[int], *, prod: bool) -> bool:
+        if not all(map(int.__ge__, self._rooms[position], amounts)):
+            return False
+        if not prod or self._prod_rooms is None:
+            return True
+        return all(map(int.__ge__, self._prod_rooms[position], amounts))
+
+    def _scan(self, amounts: list[int], group: Group, *, prod: bool) -> int | None:
+        able = group.fitting() & _covers(self._room, amounts)
+        if prod and self._prod_room is not None:
+            able &= _covers(self._prod_room, amounts)
+        positions = np.flatnonzero(able).tolist()
+        return min(positions, key=lambda position: (-self._keys[position], position), default=None)
+
+    def _heap(self, group: Group) -> list[tuple[float, int]]:
+        heap = self._heaps.get((group.places, ""))
+        if heap is None:
+            keys = self._keys
+            heap = [(-keys[position], position) for position in np.flatnonzero(group.mask).tolist()]
+            heapq.heapify(heap)
+            self._heaps[group.places, ""] = heap
+        return heap
+
+
+def _covers(room: IntArray, amounts: list[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    able = room[0] >= amounts[0] if len(amounts) else np.ones(room.shape[1], dtype=np.bool_)
+    for index in range(1, len(amounts)):
+        able &= room[index] >= amounts[index]
+    return able
