@@ -79,6 +79,8 @@ class Book:
             for index, key in self._keys(row):
                 index.setdefault(key, {})[row.migration_id] = None
             self._by_uid[row.pod.uid] = row.migration_id
+        elif before.replacement is not None and before.replacement != row.replacement:
+            self._by_replacement.pop(before.replacement.uid, None)
         if row.replacement is not None:
             self._by_replacement[row.replacement.uid] = row.migration_id
 

@@ -1,0 +1,86 @@
+"""Which of the waiting migrations may begin, and in which order they are asked.
+
+Four stable sorts, one after the other, so that the last one counts most: newest migration first; the
+pods' own order of eviction; pods of one Job side by side; Jobs of which most is moving already first. Then
+each is let through unless a gate holds it back. Source: features.md 1.7.
+"""
+
+from schemas.migrations import MigrationRow
+from schemas.pods import Pod
+from streams.cluster.explain import Cause
+from streams.cluster.node import Held
+from streams.cluster.owners import controller
+from streams.migration.book import moving
+from streams.migration.candidate import Wish
+from streams.migration.desk import Desk
+from streams.rebalance.costs import eviction_keys
+
+
+def wish_again(row: MigrationRow, pod: Pod) -> Wish:
+    """What a migration was wanted for, of the pod as it is now."""
+    return Wish(
+        pod=pod,
+        node=row.source_node,
+        pool=row.pool,
+        reason=row.cause,
+        trigger=row.trigger,
+        target=row.target_node,
+        mode=row.mode,
+        ignore_windows=row.ignore_windows,
+    )
+
+
+class Arbitration:
+    """Lets waiting migrations of a cluster begin."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def run(self, cause: Cause) -> None:
+        """Ask every waiting migration in order."""
+        waiting = []
+        for row in self.desk.book:
+            found = self.desk.inventory.held(row.pod.uid)
+            if row.phase == "Pending" and not row.paused and found is not None:
+                waiting.append((row, found[1]))
+        for row, held in self._ordered(waiting):
+            self._ask(row, held, cause)
+
+    def _ask(self, row: MigrationRow, held: Held, cause: Cause) -> None:
+        desk = self.desk
+        gate = desk.gates.forbidden(held, row.source_node, cause.now_ms)
+        if gate is not None:
+            desk.finish(row, cause, "Failed", "ForbiddenMigratePod", gate.text)
+            return
+        wish = wish_again(row, held.pod)
+        gate = desk.gates.held_back(held.pod, wish, cause.now_ms, waiting_too=False)
+        if gate is None:
+            desk.advance(row, cause, phase="Running", message="passed arbitration", gate="")
+        elif gate.name != row.gate:
+            # Numbers in the text change all the time; the row is written when the gate changes.
+            desk.advance(row, cause, gate=gate.name, message=gate.text)
+
+    def _ordered(self, waiting: list[tuple[MigrationRow, Held]]) -> list[tuple[MigrationRow, Held]]:
+        order = sorted(waiting, key=lambda item: -item[0].created_at_ms)
+        order.sort(key=lambda item: _pod_key(item[1]))
+        jobs = [_job(held.pod) for _, held in order]
+        first = {job: index for index, job in reversed(list(enumerate(jobs))) if job}
+        place = {
+            row.migration_id: first[job] if job else index
+            for index, ((row, _), job) in enumerate(zip(order, jobs, strict=True))
+        }
+        order.sort(key=lambda item: place[item[0].migration_id])
+        under_way = {job: sum(moving(row) for row in self.desk.book.of_owner(job)) for job in first}
+        order.sort(key=lambda item: -under_way.get(_job(item[1].pod), 0))
+        return order
+
+
+def _pod_key(held: Held) -> tuple[int, ...]:
+    """The pods' order of eviction; usage is a matter of the round that wanted them."""
+    return (*eviction_keys(held.pod, held.demand), -(held.pod.created_at_ms or 0))
+
+
+def _job(pod: Pod) -> str:
+    """uid of the Job that a pod belongs to; empty: none."""
+    owner = controller(pod)
+    return owner.uid if owner is not None and owner.kind == "Job" else ""

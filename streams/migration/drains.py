@@ -1,0 +1,172 @@
+"""Nodes that are being emptied on a user's request.
+
+Such a node takes no new pods from us, and every pod of it that may be evicted gets a migration, which is
+arbitrated like all others. The drain is finished when no such pod is left; the node stays cordoned until
+the drain is taken back, or the node goes.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow, DrainStatus, ProtectedPod
+from schemas.policy import Policy
+from streams.cluster.explain import Cause, reference
+from streams.cluster.node import Held, Node
+from streams.migration.book import MIGRATIONS_MAX
+from streams.migration.candidate import Wish
+from streams.migration.desk import Desk
+from streams.migration.limits import Gate
+
+#: Most nodes of a cluster that are drained at a time.
+DRAINS_MAX = 1_000
+#: Most migrations that the drains of one tick begin.
+DRAINED_PER_TICK_MAX = 100
+
+
+def pool_of(policy: Policy, node: Node | None) -> str:
+    """The pool that a node belongs to: the first that selects it."""
+    labels = node.state.labels if node is not None and node.state is not None else {}
+    for pool in policy.rebalance.pools("loadstream"):
+        if pool.node_selector is None or pool.node_selector.matches(labels):
+            return pool.name
+    return ""
+
+
+class Drains:
+    """The nodes of a cluster that are being drained."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.rows: dict[str, DrainRow] = {}
+        """By node."""
+        self.changed: dict[str, None] = {}
+        """Rows of table `drains` to write."""
+
+    def begin(self, row: DrainRow, cause: Cause) -> str | None:
+        """Drain a node; answers why not."""
+        node = self.desk.inventory.nodes.get(row.node)
+        if node is None or node.state is None:
+            return f"node {row.node} is not known"
+        if row.node not in self.rows and len(self.rows) >= DRAINS_MAX:
+            return f"node {row.node} would be one more than {DRAINS_MAX} that are drained"
+        self._put(row)
+        self.desk.inventory.cordon(row.node, cordoned=True)
+        left, protected = self._pods(node, cause.now_ms)
+        self._report(row, "Draining", len(left), protected, cause)
+        return None
+
+    def end(self, name: str, cause: Cause) -> str | None:
+        """Take a drain back; answers why not."""
+        row = self.rows.get(name)
+        if row is None:
+            return f"node {name} is not being drained"
+        self._remove(name)
+        for migration in self.desk.book.at_node(name):
+            waits = migration.phase == "Pending" or migration.attempts == 0
+            if migration.trigger == "drain" and migration.phase in ("Pending", "Running") and waits:
+                text = f"the drain of {name} was taken back"
+                self.desk.finish(migration, cause, "Aborted", "Undrained", text)
+        self._report(row, "Undrained", 0, [], cause)
+        return None
+
+    def tick(self, cause: Cause) -> None:
+        """Begin the migrations that are missing; tell which nodes are empty."""
+        begun = 0
+        for name in sorted(self.rows):
+            row = self.rows[name]
+            node = self.desk.inventory.nodes.get(name)
+            if node is None or node.state is None:
+                self._remove(name)
+                self._report(row, "Drained", 0, [], cause)
+                continue
+            left, protected = self._pods(node, cause.now_ms)
+            for held in left:
+                if begun < DRAINED_PER_TICK_MAX and len(self.desk.book) < MIGRATIONS_MAX:
+                    begun += self._migrate(row, held, cause)
+            if row.drained != (not left):
+                row = row.model_copy(update={"drained": not left})
+                self._put(row)
+                phase = "Draining" if left else "Drained"
+                self._report(row, phase, len(left), protected, cause)
+
+    def _migrate(self, row: DrainRow, held: Held, cause: Cause) -> bool:
+        terminating = held.pod.deleting_at_ms is not None
+        if terminating or self.desk.book.of_pod(held.pod.uid) is not None:
+            return False
+        wish = Wish(
+            pod=held.pod,
+            node=row.node,
+            pool=pool_of(self.desk.policy, self.desk.inventory.nodes.get(row.node)),
+            reason=f"node {row.node} is being drained{f': {row.reason}' if row.reason else ''}",
+            trigger="drain",
+            mode=row.mode,
+            ttl_ms=row.ttl_ms,
+            ignore_windows=row.ignore_windows,
+        )
+        mode = self.desk.gates.mode_of(held, row.mode)
+        if isinstance(mode, Gate):
+            return False
+        self.desk.create(wish, mode, cause)
+        return True
+
+    def _pods(self, node: Node, now_ms: int) -> tuple[list[Held], list[tuple[Held, str]]]:
+        """Pods that are to leave, and those that stay with the reason."""
+        leaving, staying = [], []
+        for held in node.held.values():
+            if held.for_replacement or held.pod.node is None:
+                continue
+            moving = self.desk.book.of_pod(held.pod.uid) is not None
+            gate = None if moving else self._stays(held, node.name, now_ms)
+            if gate is None or held.pod.deleting_at_ms is not None:
+                leaving.append(held)
+            else:
+                staying.append((held, gate.text))
+        return leaving, staying
+
+    def _stays(self, held: Held, node: str, now_ms: int) -> Gate | None:
+        gate = self.desk.gates.forbidden(held, node, now_ms)
+        if gate is not None:
+            return gate
+        mode = self.desk.gates.mode_of(held, None)
+        return mode if isinstance(mode, Gate) else None
+
+    def _report(
+        self, row: DrainRow, phase: str, left: int, staying: list[tuple[Held, str]], cause: Cause
+    ) -> None:
+        named = staying[:PROTECTED_NAMED_MAX]
+        self.desk.said.append(
+            DrainStatus.model_validate(
+                {
+                    "cluster": row.cluster,
+                    "node": row.node,
+                    "phase": phase,
+                    "pods_left": left,
+                    "pods_protected": len(staying),
+                    "protected": tuple(
+                        ProtectedPod(pod=reference(held.pod), reason=why) for held, why in named
+                    ),
+                    "request_id": row.request_id,
+                    "happened_at_ms": cause.now_ms,
+                    "as_of": cause.as_of,
+                }
+            )
+        )
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def _put(self, row: DrainRow) -> None:
+        self.rows[row.node] = row
+        self.changed[row.node] = None
+
+    def _remove(self, name: str) -> None:
+        del self.rows[name]
+        self.changed[name] = None
+        self.desk.inventory.cordon(name, cordoned=False)
+
+    def restore(self, rows: Iterable[DrainRow]) -> None:
+        """Take over table rows."""
+        for row in rows:
+            self.rows[row.node] = row
+            self.desk.inventory.cordon(row.node, cordoned=True)
+
+    def __iter__(self) -> Iterator[DrainRow]:
+        return iter(self.rows.values())

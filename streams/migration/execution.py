@@ -1,0 +1,179 @@
+"""From a migration that may begin to its eviction command, and again where a command came to nothing.
+
+    Running ──▶ room held (ReservationFirst) ──▶ budget and rate allow it ──▶ command
+                     ▲                                                          │
+                     └──── back-off ◀── refused, failed, not carried out ◀──────┘
+
+A command may be carried out until its migration's deadline, so a migration has one command at a time. A
+dry migration asks for the same room and takes the same tokens; it holds no room, because pods that are
+really placed need it.
+"""
+
+import json
+from typing import Literal
+
+from schemas.evictions import SOFT_EVICTION_ANNOTATION, DeleteOptions, EvictionCommand
+from schemas.migrations import MigrationRow
+from schemas.pods import Pod
+from streams.cluster.explain import Cause, reference
+from streams.cluster.node import Held
+from streams.migration.desk import Desk, command_id, condition
+
+EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
+#: Label of a pod that says how it is to be evicted.
+EVICT_POLICY_LABEL = "koordinator.sh/evict-policy"
+_POLICIES: dict[str, EvictionPolicy] = {
+    "Eviction": "Eviction",
+    "Delete": "Delete",
+    "SoftEviction": "SoftEviction",
+}
+#: So long a dry command counts as under way if nobody says that it was taken note of.
+DRY_LASTS_MS = 60_000
+
+
+class Execution:
+    """Carries out the migrations of a cluster."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def run(self, cause: Cause) -> None:
+        """Take every migration that has begun as far as it may go now."""
+        for row in self.desk.book:
+            if row.phase != "Running" or row.paused or row.retry_at_ms > cause.now_ms:
+                continue
+            if row.command_expires_at_ms is not None or row.evicted_at_ms is not None:
+                continue
+            found = self.desk.inventory.held(row.pod.uid)
+            if found is not None:
+                self._step(row, found[1], cause)
+
+    def _step(self, row: MigrationRow, held: Held, cause: Cause) -> None:
+        desk = self.desk
+        why = desk.gates.protections.verdict(held)
+        if why is not None:
+            desk.finish(row, cause, "Failed", "ForbiddenMigratePod", why)
+            return
+        closed = desk.policy.maintenance.closed(row.pool, row.pod.namespace, cause.now_ms)
+        if closed is not None and not row.ignore_windows:
+            self._wait(row, "MaintenanceWindow", closed, cause)
+            return
+        if row.mode == "ReservationFirst":
+            with_room = self._reserve(row, held.pod, cause)
+            if with_room is None:
+                return
+            row = with_room
+        replicas = desk.workloads.of(held.pod)
+        gate = desk.gates.exhausted(held.pod, replicas, cause.now_ms, waiting_too=False)
+        if gate is not None:
+            self._wait(row, gate.name, gate.text, cause)
+        elif desk.limiters.too_fast(cause.now_ms):
+            text = f"evictQPS {desk.policy.migration.evict_qps:g} allows no further command yet"
+            self._wait(row, "EvictQPS", text, cause)
+        else:
+            desk.limiters.take(held.pod, replicas, cause.now_ms)
+            self._command(row, held.pod, cause)
+
+    def _wait(self, row: MigrationRow, gate: str, text: str, cause: Cause) -> None:
+        if row.gate != gate:
+            self.desk.advance(row, cause, gate=gate, message=text)
+
+    # --- room -------------------------------------------------------------------------------------
+
+    def _reserve(self, row: MigrationRow, pod: Pod, cause: Cause) -> MigrationRow | None:
+        """The migration with room for its replacement; None: there is none."""
+        desk, rooms = self.desk, self.desk.rooms
+        if rooms.lost(row):
+            rooms.give_back(row)
+            node = row.target_node
+            row = desk.advance(
+                row, cause,
+                condition("ReservationScheduled", False, cause, "MissingReservation",
+                          f"the room on {node} is lost"),
+                reserved=None, target_node=None,
+            )  # fmt: skip
+        dry = row.dry_run or desk.policy.dry_run
+        if row.reserved is not None:
+            if not dry:
+                return row
+            rooms.give_back(row)
+            row = desk.advance(row, cause, reserved=None)
+        node = rooms.find(pod, row.source_node, row.target_node)
+        if node is None:
+            text = f"no node but {row.source_node} takes the pod"
+            desk.advance(
+                row, cause, condition("ReservationScheduled", False, cause, "Unschedulable", text),
+                reason="Unschedulable", message=text, gate="Unschedulable",
+            )  # fmt: skip
+            return None
+        reserved = None if dry else rooms.hold(pod, row, node, cause.now_ms)
+        text = f"{'dry: there is room' if dry else 'room is held'} on {node}"
+        row = desk.advance(
+            row, cause, condition("ReservationCreated", True, cause, message=text),
+            reserved=reserved, target_node=node, reason="", message=text,
+        )  # fmt: skip
+        return desk.advance(
+            row, cause, condition("ReservationScheduled", True, cause, message=text)
+        )
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    def _command(self, row: MigrationRow, pod: Pod, cause: Cause) -> None:
+        desk = self.desk
+        args = desk.policy.migration
+        attempt = row.attempts + 1
+        dry = row.dry_run or desk.policy.dry_run
+        policy = _POLICIES.get(pod.labels.get(EVICT_POLICY_LABEL, ""), args.eviction_policy)
+        options = args.default_delete_options
+        soft = policy == "SoftEviction"
+        command = EvictionCommand(
+            command_id=command_id(row, attempt),
+            cluster=desk.cluster,
+            pod=reference(pod),
+            node=row.source_node,
+            reason=row.cause or f"asked for by a {row.trigger}",
+            dry_run=dry,
+            policy=policy,
+            grace_period_s=None if options is None else options.grace_period_seconds,
+            decided_at_ms=cause.now_ms,
+            expires_at_ms=row.deadline_ms,
+            migration_id=row.migration_id,
+            attempt=attempt,
+            trigger=row.trigger,
+            retry_until_ms=row.deadline_ms,
+            delete_options=self._delete_options(),
+            annotations={SOFT_EVICTION_ANNOTATION: _soft(row, cause)} if soft else {},
+            as_of=cause.as_of,
+        )
+        desk.budgets.charge(pod)
+        desk.said.append(command)
+        end_ms = min(row.deadline_ms, cause.now_ms + DRY_LASTS_MS) if dry else row.deadline_ms
+        text = f"{'dry ' if dry else ''}command {attempt} is out"
+        desk.advance(
+            row, cause, condition("Eviction", False, cause, "Evicting", text),
+            reason="Evicting", message=text, gate="", attempts=attempt, command_dry=dry,
+            command_id=command.command_id, command_expires_at_ms=end_ms, dry_run=dry,
+        )  # fmt: skip
+
+    def _delete_options(self) -> DeleteOptions | None:
+        given = self.desk.policy.migration.default_delete_options
+        if given is None:
+            return None
+        preconditions = given.preconditions
+        return DeleteOptions(
+            propagation_policy=given.propagation_policy,
+            orphan_dependents=given.orphan_dependents,
+            resource_version=None if preconditions is None else preconditions.resource_version,
+            server_dry_run=bool(given.dry_run),
+            ignore_store_read_error=given.ignore_store_read_error_with_cluster_breaking_potential,
+        )
+
+
+def _soft(row: MigrationRow, cause: Cause) -> str:
+    """What the annotation of a soft eviction says; no wall clock, so a replay says the same."""
+    told = {
+        "timestamp": cause.now_ms // 1000,
+        "initiator": "loadstream",
+        "reason": row.cause,
+    }
+    return json.dumps(told, sort_keys=True)

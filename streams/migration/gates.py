@@ -1,0 +1,208 @@
+"""What holds a migration back: for good, or until something changes.
+
+The gates in their order, as features.md 1.7 has them, with loadstream's own where they cost least:
+
+    for good  protections of the pod, age, node selector, fit elsewhere, replicas, budgets that must be there
+    for now   maintenance windows, limits on what moves at once, rates per workload and namespace, budgets
+
+A pod with the evict annotation passes the upstream gates among them, as upstream, and no others.
+"""
+
+from functools import lru_cache
+
+from schemas.migrations import Mode
+from schemas.pods import Pod
+from schemas.policy import Policy
+from schemas.policy.durations import format_duration_ms
+from schemas.policy.selectors import LabelSelector, parse_selector
+from streams.cluster.inventory import Inventory
+from streams.cluster.node import Held
+from streams.cluster.owners import controller
+from streams.migration.book import Book
+from streams.migration.budgets import Budgets, exhausted, left
+from streams.migration.candidate import Wish
+from streams.migration.limiters import Limiters
+from streams.migration.limits import Gate, Limits
+from streams.migration.protections import Protections, insists
+from streams.migration.rooms import Rooms
+from streams.migration.workloads import Replicas, Workloads
+
+
+class Gates:
+    """The gates of one cluster under its policy."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        inventory: Inventory,
+        book: Book,
+        workloads: Workloads,
+        budgets: Budgets,
+        limiters: Limiters,
+        rooms: Rooms,
+    ) -> None:
+        self.inventory = inventory
+        self.book = book
+        self.workloads = workloads
+        self.budgets = budgets
+        self.limiters = limiters
+        self.rooms = rooms
+        self.protections = Protections(policy)
+        self.limits = Limits(policy, book, inventory.owners)
+        self.set_policy(policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Judge by another policy."""
+        self.policy = policy
+        self.protections.set_policy(policy)
+        self.limits.set_policy(policy)
+        self._skipped = frozenset(policy.migration.skip_eviction_gates)
+
+    # --- for good -------------------------------------------------------------------------------
+
+    def forbidden(self, held: Held, node: str, now_ms: int) -> Gate | None:
+        """Why a pod must not be evicted at all, as things are; None: it may be."""
+        why = self.protections.verdict(held)
+        if why is not None:
+            return Gate("Protection", why)
+        pod = held.pod
+        if insists(pod):
+            return None
+        replicas = self.workloads.of(pod)
+        return (
+            self._age(pod, now_ms)
+            or self._node(node)
+            or self._replicas(pod, replicas)
+            or self.limits.too_few(replicas)
+            or self._fit(pod, node)
+        )
+
+    def _age(self, pod: Pod, now_ms: int) -> Gate | None:
+        least_ms = self.policy.evictor.min_pod_age_ms
+        if least_ms is None:
+            return None
+        least = format_duration_ms(least_ms)
+        if pod.created_at_ms is None:
+            return Gate("MinPodAge", f"the pod's age is not known; minPodAge is {least}")
+        age_ms = now_ms - pod.created_at_ms
+        if age_ms >= least_ms:
+            return None
+        return Gate(
+            "MinPodAge", f"the pod is {format_duration_ms(age_ms)} old; minPodAge is {least}"
+        )
+
+    def _node(self, name: str) -> Gate | None:
+        if "NodeSelector" in self._skipped:
+            return None
+        args, evictor = self.policy.migration, self.policy.evictor
+        for whose, text in (("migration", args.node_selector), ("evictor", evictor.node_selector)):
+            if not text:
+                continue
+            node = self.inventory.nodes.get(name)
+            labels = node.state.labels if node is not None and node.state is not None else {}
+            if not _selector(text).matches(labels):
+                return Gate("NodeSelector", f"node {name} does not match {whose}.nodeSelector")
+        return None
+
+    def _replicas(self, pod: Pod, replicas: Replicas | None) -> Gate | None:
+        evictor = self.policy.evictor
+        least = evictor.min_replicas
+        if replicas is not None and least > 1 and replicas.count < least:
+            return Gate("MinReplicas", f"{replicas}; minReplicas is {least}")
+        names = evictor.protections
+        if "PodsWithoutPDB" in names and not self.budgets.covering(pod):
+            return Gate("PodsWithoutPDB", "no disruption budget covers the pod")
+        if "PodsWithPDBBlockingSingleReplicaOwner" in names:
+            single = replicas is not None and replicas.count == 1
+            if single and any(left(row) <= 0 for row in self.budgets.covering(pod)):
+                text = f"{replicas}, and a disruption budget allows none to go"
+                return Gate("PodsWithPDBBlockingSingleReplicaOwner", text)
+        return None
+
+    def _fit(self, pod: Pod, node: str) -> Gate | None:
+        wanted = self.policy.migration.node_fit or self.policy.evictor.node_fit
+        if not wanted or "NodeFit" in self._skipped or self.rooms.find(pod, node) is not None:
+            return None
+        return Gate("NodeFit", "no other node takes the pod; nodeFit is true")
+
+    # --- for now --------------------------------------------------------------------------------
+
+    def held_back(self, pod: Pod, wish: Wish, now_ms: int, *, waiting_too: bool) -> Gate | None:
+        """What holds a pod's migration back for now; None: nothing does.
+
+        Args:
+            pod: as it is now.
+            wish: its node, pool, and whether windows hold.
+            now_ms: the log's time.
+            waiting_too: a new migration is asked for; those that wait count as if they came first.
+        """
+        if not wish.ignore_windows:
+            why = self.policy.maintenance.closed(wish.pool, pod.namespace, now_ms)
+            if why is not None:
+                return Gate("MaintenanceWindow", why)
+        replicas = self.workloads.of(pod)
+        if not insists(pod):
+            gate = self.limits.gate(pod, wish.node, replicas, waiting_too=waiting_too)
+            if gate is not None:
+                return gate
+        return self.exhausted(pod, replicas, now_ms, waiting_too=waiting_too)
+
+    def exhausted(
+        self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
+    ) -> Gate | None:
+        """Which rate or budget allows no further eviction; None: all do."""
+        uid = "" if replicas is None else replicas.owner_uid
+        ahead = sum(row.pod.uid != pod.uid and not row.attempts for row in self.book.of_owner(uid))
+        gate = self.limiters.exhausted(pod, replicas, now_ms, ahead=ahead if waiting_too else 0)
+        if gate is not None:
+            return gate
+        covering = self.budgets.covering(pod)
+        why = exhausted(covering)
+        if why is None and waiting_too and covering:
+            why = self._spoken_for(pod)
+        return None if why is None else Gate("DisruptionBudget", why)
+
+    def _spoken_for(self, pod: Pod) -> str | None:
+        """Why what a budget has left will be taken by migrations that wait; None: it will not."""
+        row = self.budgets.covering(pod)[0]
+        waiting = 0
+        for other in self.book.in_namespace(pod.namespace):
+            found = self.inventory.held(other.pod.uid)
+            if other.pod.uid != pod.uid and not other.attempts and found is not None:
+                selector = row.budget.selector
+                waiting += selector is not None and selector.matches(found[1].pod.labels)
+        if left(row) > waiting:
+            return None
+        budget = row.budget
+        return (
+            f"disruption budget {budget.namespace}/{budget.name} has {left(row)} left, for which "
+            f"{waiting} migrations wait"
+        )
+
+    # --- mode -----------------------------------------------------------------------------------
+
+    def mode_of(self, held: Held, wanted: Mode | None) -> Mode | Gate:
+        """How a pod would be migrated, or why it would not be.
+
+        Room is reserved only for pods that loadstream places again: of a scheduler of
+        `schedulerNames`, or placed by a decision of ours before. Nobody replaces a bare pod.
+        """
+        mode = wanted or self.policy.migration.default_job_mode
+        if mode == "EvictDirectly" or controller(held.pod) is None:
+            return "EvictDirectly"
+        names = self.policy.migration.scheduler_names
+        if held.pod.scheduler in names or held.decision_id is not None:
+            return mode
+        if self.policy.other_schedulers == "evictDirectly":
+            return "EvictDirectly"
+        scheduler = held.pod.scheduler or "default-scheduler"
+        return Gate(
+            "OtherScheduler",
+            f"the pod is of scheduler {scheduler}, which is not among migration.schedulerNames "
+            f"({', '.join(names)}); otherSchedulers is refuse",
+        )
+
+
+@lru_cache(maxsize=64)
+def _selector(text: str) -> LabelSelector:
+    return parse_selector(text)

@@ -1,0 +1,256 @@
+"""The migrations of one cluster: wishes, requests, outcomes and time in, commands and reports out.
+
+`ClusterState` owns one and tells it of every record that can matter, in the order of the log. Nothing is
+said at once: `take` answers with what has been said since it was asked last.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from schemas.base import Message
+from schemas.migrations import MigrationRequest, MigrationRow, MigrationStateRow
+from schemas.outcomes import CommandOutcome
+from schemas.pods import Pod, PodLifecycle
+from schemas.policy import Policy
+from schemas.refusals import Refusal
+from schemas.workloads import DisruptionBudget, WorkloadState
+from streams.cluster.explain import Cause
+from streams.cluster.inventory import Inventory
+from streams.cluster.node import Held
+from streams.cluster.placement import Placement
+from streams.migration.arbitration import Arbitration
+from streams.migration.book import MIGRATIONS_MAX, live
+from streams.migration.candidate import Candidate, Wish, wish_of
+from streams.migration.cycle import Cycle
+from streams.migration.desk import Desk, Said
+from streams.migration.drains import Drains
+from streams.migration.execution import Execution
+from streams.migration.following import Following
+from streams.migration.limits import Gate
+from streams.migration.requests import Requests
+from streams.migration.rooms import Rooms
+from streams.rebalance.outcome import EndOfRound
+
+#: How often buckets that are full again are looked for.
+_TIDY_MS = 60_000
+
+
+class Migrations:
+    """Who leaves, when, and what came of it."""
+
+    def __init__(
+        self, cluster: str, policy: Policy, inventory: Inventory, placement: Placement
+    ) -> None:
+        self.desk = Desk(cluster, policy, inventory, Rooms(inventory, placement))
+        self.policy = policy
+        self.paused = False
+        """The cluster is paused: no command leaves."""
+        self.cycle = Cycle(policy)
+        self.drains = Drains(self.desk)
+        self._arbitration = Arbitration(self.desk)
+        self._execution = Execution(self.desk)
+        self._following = Following(self.desk)
+        self._requests = Requests(self.desk, self.drains)
+        self._arbitrated_at_ms = 0
+        self._tidied_at_ms = 0
+
+    # --- wishes -----------------------------------------------------------------------------------
+
+    def begin_cycle(self) -> None:
+        """A round begins: the limits per round count from 0."""
+        self.cycle.begin()
+
+    def forbidden(self, held: Held) -> str | None:
+        """Why a pod may not be evicted, by what it is and what the policy says; None: it may."""
+        return self.desk.gates.protections.verdict(held)
+
+    def propose(self, candidate: Candidate, cause: Cause) -> str | None:
+        """Let a pod of a round leave; answers with the first gate that stops it.
+
+        `EndOfNode` and `EndOfRound` say that no other pod of the node, or no other at all, would pass.
+        """
+        wish = wish_of(candidate)
+        gate = self._first_gate(wish, cause.now_ms)
+        if gate is not None:
+            return gate.text
+        found = self.desk.inventory.held(wish.pod.uid)
+        mode = self.desk.gates.mode_of(candidate.held if found is None else found[1], None)
+        if isinstance(mode, Gate):
+            return mode.text
+        self.desk.create(wish, mode, cause)
+        self.cycle.let_through(wish.node, wish.pod.namespace)
+        return None
+
+    def _first_gate(self, wish: Wish, now_ms: int) -> Gate | None:
+        desk = self.desk
+        if self.paused:
+            return Gate("Paused", EndOfRound("the cluster is paused"))
+        found = desk.inventory.held(wish.pod.uid)
+        if found is None or found[0].name != wish.node:
+            return Gate("MissingPod", f"the pod is not on {wish.node} any more")
+        under_way = desk.book.of_pod(wish.pod.uid)
+        if under_way is not None:
+            text = f"migration {under_way.migration_id} of it is under way ({under_way.phase})"
+            return Gate("UnderWay", text)
+        following = desk.book.of_replacement(wish.pod.uid)
+        if following is not None:
+            text = f"it replaces a pod of migration {following.migration_id}, which is under way"
+            return Gate("UnderWay", text)
+        if len(desk.book) >= MIGRATIONS_MAX:
+            text = f"{MIGRATIONS_MAX} migrations are under way; no more may be"
+            return Gate("MigrationsMax", EndOfRound(text))
+        pod = found[1].pod
+        return (
+            desk.gates.forbidden(found[1], wish.node, now_ms)
+            or self.cycle.gate(wish.node, pod.namespace)
+            or desk.gates.held_back(pod, wish, now_ms, waiting_too=True)
+        )
+
+    def of_pod(self, uid: str) -> MigrationRow | None:
+        """The migration of a pod, also one that is over while its command may still be carried out."""
+        return self.desk.book.of_pod(uid)
+
+    def leaving(self, node: str) -> list[MigrationRow]:
+        """Migrations of pods that are on their way from a node."""
+        return [row for row in self.desk.book.at_node(node) if live(row)]
+
+    # --- records ----------------------------------------------------------------------------------
+
+    def request(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
+        """A user asks for something."""
+        return self._requests.apply(request, cause)
+
+    def outcome(self, outcome: CommandOutcome, cause: Cause) -> None:
+        """Something came of a command."""
+        if outcome.command == "evict":
+            self._following.outcome(outcome, cause)
+
+    def lifecycle(self, lifecycle: PodLifecycle, cause: Cause) -> None:
+        """Something happened to a pod; call before the inventory knows."""
+        if self.desk.book:
+            self._following.lifecycle(lifecycle, cause)
+
+    def gone(self, uid: str, cause: Cause) -> None:
+        """A pod is there no more, by a full list."""
+        self._following.gone(uid, cause)
+
+    def workload(self, state: WorkloadState, sequence: int) -> Refusal | None:
+        """What controls pods is there, or gone."""
+        why = self.desk.workloads.apply(state, sequence)
+        return None if why is None else Refusal("limit", why)
+
+    def budget(self, budget: DisruptionBudget, sequence: int) -> Refusal | None:
+        """A disruption budget's status."""
+        why = self.desk.budgets.apply(budget, sequence)
+        return None if why is None else Refusal("limit", why)
+
+    def end_list(self, list_id: str, begin: int) -> None:
+        """A full list of pods has ended."""
+        self.desk.workloads.end_list(list_id, begin)
+        self.desk.budgets.end_list(list_id, begin)
+
+    def awaits(self, pod: Pod) -> bool:
+        """Whether room is held for a pod that asks for a node."""
+        return bool(self.desk.book) and self._following.awaits(pod)
+
+    def claim(self, pod: Pod, cause: Cause) -> str | None:
+        """The node at which room was held for a pod that asks for one; the room is free now."""
+        return self._following.claim(pod, cause) if self.desk.book else None
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def tick(self, cause: Cause) -> None:
+        """It is later: what is over ends, what may begin begins, commands leave."""
+        self._following.tick(cause)
+        self._tidy(cause.now_ms)
+        if self.paused:
+            return
+        self.drains.tick(cause)
+        interval_ms = self.policy.migration.arbitration_args.interval_ms
+        if self.desk.book and cause.now_ms - self._arbitrated_at_ms >= interval_ms:
+            self._arbitrated_at_ms = cause.now_ms
+            self.desk.changed = True
+            self._arbitration.run(cause)
+        self._execution.run(cause)
+
+    def _tidy(self, now_ms: int) -> None:
+        minute = now_ms // _TIDY_MS
+        if minute != self._tidied_at_ms // _TIDY_MS:
+            self._tidied_at_ms = now_ms
+            self.desk.limiters.tidy(now_ms)
+
+    def take(self) -> list[Said]:
+        """What there is to say since the last call, in order."""
+        return self.desk.take()
+
+    def set_policy(self, policy: Policy, *, paused: bool) -> None:
+        """Decide by another policy: commands that are out stay out, all else is judged anew."""
+        self.policy = policy
+        self.desk.set_policy(policy)
+        self.cycle.limits = policy.descheduling
+        self.paused = paused or policy.rebalance.paused
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def changed_rows(self) -> Iterator[tuple[str, str, Message | None]]:
+        """Table, key below the cluster's and row of what has changed; None: it is gone."""
+        desk = self.desk
+        for migration in desk.book.changed:
+            yield "migrations", migration, desk.book.get(migration)
+        for node in self.drains.changed:
+            yield "drains", node, self.drains.rows.get(node)
+        for limiter in desk.limiters.changed:
+            yield "eviction_limiters", "/".join(limiter), desk.limiters.row(limiter)
+        for uid in desk.workloads.changed:
+            yield "workloads", uid, desk.workloads.rows.get(uid)
+        for budget in desk.budgets.changed:
+            yield "disruption_budgets", "/".join(budget), desk.budgets.get(budget)
+        if desk.changed:
+            yield "migration_state", "", self._state_row()
+        self._clear()
+
+    def _state_row(self) -> MigrationStateRow:
+        return MigrationStateRow(
+            cluster=self.desk.cluster,
+            arbitrated_at_ms=self._arbitrated_at_ms,
+            created=self.desk.created,
+        )
+
+    def _clear(self) -> None:
+        desk = self.desk
+        for changed in (
+            desk.book.changed,
+            self.drains.changed,
+            desk.limiters.changed,
+            desk.workloads.changed,
+            desk.budgets.changed,
+        ):
+            changed.clear()
+        desk.changed = False
+
+    def restore(self, table: str, rows: Iterable[Any]) -> None:
+        """Take over the rows of one of `TABLES`; nodes and pods are there already."""
+        if table == "migration_state":
+            for row in rows:
+                self._arbitrated_at_ms = row.arbitrated_at_ms
+                self.desk.created = row.created
+            return
+        parts: dict[str, Any] = {
+            "drains": self.drains,
+            "workloads": self.desk.workloads,
+            "disruption_budgets": self.desk.budgets,
+            "eviction_limiters": self.desk.limiters,
+            "migrations": self.desk.book,
+        }
+        parts[table].restore(rows)
+
+
+#: Tables that `Migrations` keeps, in the order in which they are written and restored.
+TABLES = (
+    "drains",
+    "workloads",
+    "disruption_budgets",
+    "eviction_limiters",
+    "migrations",
+    "migration_state",
+)

@@ -1,0 +1,143 @@
+"""What users ask for: migrate a pod, pause, resume or abort a migration, drain a node.
+
+A request that names nothing that there is, or something that cannot be done now, is refused with a
+sentence. A pod that must not be evicted gets a migration that has failed at once, so that the answer is
+where all answers are.
+"""
+
+from collections.abc import Callable
+
+from schemas.base import EPOCH_MS_MAX
+from schemas.migrations import DrainRow, MigrationRequest, MigrationRow
+from schemas.refusals import Refusal
+from streams.cluster.explain import Cause
+from streams.migration.book import MIGRATIONS_MAX, live
+from streams.migration.candidate import Wish
+from streams.migration.desk import Desk
+from streams.migration.drains import Drains, pool_of
+from streams.migration.following import PAUSED_MAX_MS
+from streams.migration.limits import Gate
+
+
+class Requests:
+    """Answers users' requests of one cluster."""
+
+    def __init__(self, desk: Desk, drains: Drains) -> None:
+        self.desk = desk
+        self.drains = drains
+
+    def apply(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
+        """Do what is asked for; answers why not."""
+        if not cause.now_ms:
+            return _refused(request, "the cluster has no time yet: its clock has not ticked")
+        if request.action == "migrate":
+            return self._migrate(request, cause)
+        if request.action in ("drain", "undrain"):
+            return self._drain(request, cause)
+        row = self._meant(request)
+        if row is None:
+            what = request.migration_id or (request.pod.name if request.pod else None)
+            if what is None:
+                return _refused(request, "migration_id and pod are missing; allowed is one of them")
+            return _refused(request, f"no migration of {what} is under way")
+        act: dict[str, Callable[[MigrationRow, MigrationRequest, Cause], Refusal | None]] = {
+            "pause": self._pause,
+            "resume": self._resume,
+            "abort": self._abort,
+        }
+        return act[request.action](row, request, cause)
+
+    def _meant(self, request: MigrationRequest) -> MigrationRow | None:
+        book = self.desk.book
+        row = None
+        if request.migration_id is not None:
+            row = book.get(request.migration_id)
+        elif request.pod is not None:
+            row = book.of_pod(request.pod.uid)
+        return row if row is not None and live(row) else None
+
+    def _migrate(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
+        desk = self.desk
+        if request.pod is None:
+            return _refused(request, "pod is missing")
+        found = desk.inventory.held(request.pod.uid)
+        if found is None or found[1].pod.node is None:
+            return _refused(request, f"pod {request.pod.name} is not known to run on a node")
+        node, held = found
+        under_way = desk.book.of_pod(held.pod.uid)
+        if under_way is not None:
+            text = f"migration {under_way.migration_id} of pod {held.pod.name} is under way"
+            return _refused(request, text)
+        if len(desk.book) >= MIGRATIONS_MAX:
+            return Refusal("limit", f"{MIGRATIONS_MAX} migrations are under way; no more may be")
+        wish = Wish(
+            pod=held.pod,
+            node=node.name,
+            pool=pool_of(desk.policy, node),
+            reason=request.reason,
+            trigger="request",
+            mode=request.mode,
+            ttl_ms=request.ttl_ms,
+            ignore_windows=request.ignore_windows,
+        )
+        gate = desk.gates.forbidden(held, node.name, cause.now_ms)
+        mode = desk.gates.mode_of(held, request.mode)
+        if isinstance(mode, Gate):
+            gate, mode = gate or mode, "EvictDirectly"
+        if gate is None:
+            desk.create(wish, mode, cause)
+            return None
+        failed = desk.new(wish, mode, cause, phase="Failed")
+        values = {"reason": "ForbiddenMigratePod", "message": gate.text}
+        desk.report(failed.model_copy(update=values), cause)
+        return None
+
+    def _drain(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
+        if request.node is None:
+            return _refused(request, "node is missing")
+        if request.action == "undrain":
+            why = self.drains.end(request.node, cause)
+        else:
+            row = DrainRow(
+                cluster=request.cluster,
+                node=request.node,
+                request_id=request.request_id,
+                since_ms=cause.now_ms,
+                reason=request.reason,
+                mode=request.mode,
+                ttl_ms=request.ttl_ms,
+                ignore_windows=request.ignore_windows,
+            )
+            why = self.drains.begin(row, cause)
+        return None if why is None else _refused(request, why)
+
+    def _pause(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:
+        if row.paused:
+            return _refused(request, f"migration {row.migration_id} is paused already")
+        message = f"paused on request{f': {request.reason}' if request.reason else ''}"
+        self.desk.advance(
+            row, cause, paused=True, paused_at_ms=cause.now_ms, message=message, gate=""
+        )
+        return None
+
+    def _resume(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:
+        if row.paused_at_ms is None:
+            return _refused(request, f"migration {row.migration_id} is not paused")
+        longer_ms = min(cause.now_ms - row.paused_at_ms, PAUSED_MAX_MS)
+        self.desk.advance(
+            row, cause,
+            paused=False, paused_at_ms=None, message="resumed on request", gate="",
+            deadline_ms=min(row.deadline_ms + longer_ms, EPOCH_MS_MAX),
+        )  # fmt: skip
+        return None
+
+    def _abort(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:
+        message = f"aborted on request{f': {request.reason}' if request.reason else ''}"
+        if row.command_expires_at_ms is not None:
+            message += "; its command is out and may still be carried out"
+        self.desk.finish(row, cause, "Aborted", "Aborted", message)
+        return None
+
+
+def _refused(request: MigrationRequest, why: str) -> Refusal:
+    return Refusal("invalid", f"request {request.request_id} to {request.action}: {why}")
