@@ -84,7 +84,7 @@ class Moves:
         move = RecentMove(source=node, left_at_ms=now_ms, why=why[:_TEXT_MAX], dry_run=dry_run)
         if not dry_run:
             self.cooling.hot(node, now_ms)
-        moves = (*(old for old in row.moves if self._counts(old, now_ms)), move)[-HISTORY_MAX:]
+        moves = (*self._matter(row, now_ms), move)[-HISTORY_MAX:]
         row = row.model_copy(update={"moves": moves, "touched_at_ms": now_ms})
         recent = self._recent(row, now_ms)
         allowed = max(self.args.max_moves_per_owner, replicas)
@@ -125,10 +125,10 @@ class Moves:
         closed = opened.model_copy(update={"target": node, "arrived_at_ms": now_ms})
         moves = tuple(closed if each is opened else each for each in row.moves)
         row = row.model_copy(update={"moves": moves, "touched_at_ms": now_ms})
-        path = circle(self._recent(row, now_ms), closed)
+        path = circle(self._matter(row, now_ms), closed)
         if path is not None and row.frozen_until_ms <= now_ms:
             nodes = " → ".join(path if len(path) <= 8 else (*path[:4], "…", *path[-3:]))
-            why = f"its pods went {nodes} within {self.args.loop_window_seconds} s"
+            why = f"its pods went {nodes}"
             row = self._frozen(row, "circle", why, now_ms, dry=False)
         self._put(owner, row)
 
@@ -153,7 +153,7 @@ class Moves:
             row = self.owners.get(owner)
             if row is None or self._due_ms(row) > now_ms:
                 del self._overdue[owner]
-            elif not any(self._counts(move, now_ms) for move in row.moves):
+            elif not self._matter(row, now_ms):
                 del self._overdue[owner]
                 self._put(owner, None)
 
@@ -235,11 +235,20 @@ class Moves:
         since_ms = now_ms - self.args.loop_window_seconds * 1000
         return [move for move in row.moves if move.left_at_ms > since_ms]
 
-    def _counts(self, move: RecentMove, now_ms: int) -> bool:
-        """Whether a move still matters: it is recent, or the node is not cool yet."""
-        if move.left_at_ms > now_ms - self.args.loop_window_seconds * 1000:
-            return True
-        return not move.dry_run and self.cooling.cooling(move.source, now_ms)
+    def _matter(self, row: RecentMovesRow, now_ms: int) -> tuple[RecentMove, ...]:
+        """Moves that are recent, or left nodes that are not cool yet; all of an owner that was frozen.
+
+        Freezes may be longer than the window, and a loop that goes on after one is the same loop.
+        """
+        if row.freezes and now_ms < self._due_ms(row):
+            return row.moves
+        since_ms = now_ms - self.args.loop_window_seconds * 1000
+        return tuple(
+            move
+            for move in row.moves
+            if move.left_at_ms > since_ms
+            or (not move.dry_run and self.cooling.cooling(move.source, now_ms))
+        )
 
     def _due_ms(self, row: RecentMovesRow) -> int:
         """When nothing of a row matters any more, if no node is hot."""

@@ -1,0 +1,248 @@
+"""Where pods must not return, and who is frozen, for how long, and why."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.policy.moves import HISTORY_MAX
+from streams.moves.history import Moves
+from tests.streams.moves.remembered import CLUSTER, at, policy
+
+
+def remembered(**settings: Any) -> Moves:
+    """A memory by these settings."""
+    return Moves(CLUSTER, policy(**settings))
+
+
+def go(moves: Moves, owner: str, source: str, target: str, seconds: float) -> None:
+    """A pod of an owner leaves a node, and its replacement arrives 10 s later."""
+    moves.left(owner, source, at(seconds), "hot")
+    moves.arrived(owner, target, at(seconds + 10))
+
+
+def test_a_pod_is_kept_away_while_the_node_is_hot_or_cooling() -> None:
+    moves = remembered(coolingSeconds=100, coolingMetrics=2)
+    moves.left("web", "a", at(0), "cpu 90 % over 70 %")
+    assert moves.forbidden_nodes("web", None, at(0)) == {"a"}
+    assert moves.forbidden_nodes("other", None, at(0)) == frozenset()
+    # Time alone does not cool it, nor do metrics from before.
+    moves.metric("a", at(-10), at(50), hot=False)
+    assert moves.forbidden_nodes("web", None, at(200)) == {"a"}
+    moves.metric("a", at(60), at(61), hot=False)
+    moves.metric("a", at(60), at(62), hot=False)
+    assert moves.forbidden_nodes("web", None, at(200)) == {"a"}
+    moves.metric("a", at(120), at(121), hot=False)
+    assert moves.forbidden_nodes("web", None, at(200)) == frozenset()
+
+
+def test_metrics_alone_do_not_cool_a_node_before_its_time() -> None:
+    moves = remembered(coolingSeconds=100, coolingMetrics=2)
+    moves.left("web", "a", at(0), "")
+    for seconds in (10, 20, 30):
+        moves.metric("a", at(seconds), at(seconds), hot=False)
+    assert moves.forbidden_nodes("web", None, at(99)) == {"a"}
+    assert moves.forbidden_nodes("web", None, at(100)) == frozenset()
+
+
+def test_a_round_or_a_metric_that_finds_the_node_hot_begins_the_cooling_anew() -> None:
+    moves = remembered(coolingSeconds=100, coolingMetrics=0)
+    moves.left("web", "a", at(0), "")
+    moves.observe({"a", "b"}, at(90))
+    assert not moves.tracks("b")
+    assert moves.forbidden_nodes("web", None, at(150)) == {"a"}
+    moves.metric("a", at(180), at(181), hot=True)
+    assert moves.forbidden_nodes("web", None, at(280)) == {"a"}
+    assert moves.forbidden_nodes("web", None, at(281)) == frozenset()
+    assert moves.forbidden_nodes("web", lambda node: node == "a", at(281)) == {"a"}
+
+
+def test_a_node_that_is_gone_forbids_nothing() -> None:
+    moves = remembered()
+    moves.left("web", "a", at(0), "")
+    moves.node_gone("a")
+    assert moves.forbidden_nodes("web", None, at(1)) == frozenset()
+
+
+def test_a_node_that_stays_hot_is_remembered_beyond_the_window() -> None:
+    moves = remembered(loopWindowSeconds=100, coolingSeconds=50, coolingMetrics=0)
+    moves.left("web", "a", at(0), "")
+    for seconds in range(0, 400, 20):
+        moves.observe({"a"}, at(seconds))
+        moves.tick(at(seconds))
+        assert moves.forbidden_nodes("web", None, at(seconds)) == {"a"}
+    moves.tick(at(380 + 51))
+    assert not moves.owners
+    assert not moves.cooling.nodes
+
+
+def test_a_pod_that_comes_straight_back_freezes_its_owner() -> None:
+    moves = remembered(initialFreezeSeconds=60)
+    go(moves, "web", "a", "a", 0)
+    why = moves.frozen("web", at(11))
+    assert why == "the owner is frozen for 59 s more, time 1 in a row: its pods went a → a"
+    assert moves.frozen("web", at(70)) is None
+    assert moves.frozen("other", at(11)) is None
+
+
+def test_a_loop_is_frozen_at_its_first_return_and_longer_each_time() -> None:
+    moves = remembered(initialFreezeSeconds=100, maxFreezeSeconds=350, maxMovesPerOwner=31)
+    go(moves, "web", "a", "b", 0)
+    assert moves.frozen("web", at(10)) is None
+    go(moves, "web", "b", "a", 20)
+    now = 30
+    for step, freeze_s in enumerate((100, 200, 350, 350)):
+        assert moves.frozen("web", at(now + freeze_s - 1)) is not None
+        assert moves.frozen("web", at(now + freeze_s)) is None
+        go(moves, "web", "ab"[step % 2], "ba"[step % 2], now + freeze_s)
+        now += freeze_s + 10
+
+
+def test_more_moves_than_allowed_freeze_the_owner() -> None:
+    moves = remembered(maxMovesPerOwner=3)
+    for step, (source, target) in enumerate([("a", "b"), ("b", "c"), ("c", "d")]):
+        go(moves, "web", source, target, step * 60)
+        assert moves.frozen("web", at(step * 60 + 10)) is None
+    moves.left("web", "d", at(200), "")
+    why = moves.frozen("web", at(200))
+    assert why is not None
+    assert "4 moves within 3600 s, allowed are 3" in why
+    # The pod was not evicted in the end, so it was no move.
+    moves.stayed("web", "d", at(201))
+    assert moves.frozen("web", at(201)) is None
+    assert moves.forbidden_nodes("web", None, at(201)) == {"a", "b", "c"}
+
+
+def test_an_owner_of_many_replicas_may_move_each_once() -> None:
+    moves = remembered(maxMovesPerOwner=2)
+    for step in range(8):
+        moves.left("web", f"node-{step}", at(step), "", replicas=8)
+        assert moves.frozen("web", at(step)) is None
+    moves.left("web", "node-9", at(9), "", replicas=8)
+    assert moves.frozen("web", at(9)) is not None
+
+
+def test_moves_outside_of_the_window_do_not_count() -> None:
+    moves = remembered(
+        loopWindowSeconds=100, coolingSeconds=1, coolingMetrics=0, maxMovesPerOwner=1
+    )
+    for step in range(20):
+        go(moves, "web", "ab"[step % 2], "ba"[step % 2], step * 101)
+        assert moves.frozen("web", at(step * 101 + 10)) is None
+
+
+def test_what_is_over_is_forgotten() -> None:
+    moves = remembered(loopWindowSeconds=100, initialFreezeSeconds=50, coolingMetrics=0)
+    go(moves, "web", "a", "a", 0)
+    moves.tick(at(10 + 50 + 99))
+    assert moves.owners
+    moves.tick(at(301))
+    assert not moves.owners
+    assert not moves.cooling.nodes
+    go(moves, "web", "a", "a", 400)
+    assert "time 1 in a row" in str(moves.frozen("web", at(411)))
+
+
+def test_moves_that_are_only_said_freeze_and_keep_nobody_away() -> None:
+    moves = Moves(CLUSTER, policy("observe", maxMovesPerOwner=1))
+    moves.left("web", "a", at(0), "", dry_run=True)
+    moves.left("web", "a", at(60), "", dry_run=True)
+    assert moves.frozen("web", at(61)) is not None
+    assert moves.forbidden_nodes("web", None, at(61)) == frozenset()
+    moves.arrived("web", "a", at(62))
+    assert moves.owners["web"].moves[0].target is None
+    moves.set_policy(policy("enforce", maxMovesPerOwner=1))
+    assert moves.frozen("web", at(63)) is None
+    assert not moves.owners
+
+
+@pytest.mark.parametrize("document", ["moves: {enabled: false}", "compat: koordinator"])
+def test_upstream_remembers_nothing_and_so_does_a_policy_that_says_so(document: str) -> None:
+    from schemas.policy import read_policy
+
+    moves = Moves(CLUSTER, read_policy(document))
+    go(moves, "web", "a", "a", 0)
+    assert moves.forbidden_nodes("web", None, at(10)) == frozenset()
+    assert moves.frozen("web", at(10)) is None
+    assert not moves.owners
+
+
+def test_the_owner_of_which_nothing_was_heard_longest_is_forgotten_first() -> None:
+    moves = Moves(CLUSTER, policy(), owners_max=3)
+    for step, owner in enumerate(("a", "b", "c")):
+        moves.left(owner, f"node-{owner}", at(step), "")
+    moves.arrived("a", "x", at(10))
+    moves.left("d", "node-d", at(11), "")
+    assert sorted(moves.owners) == ["a", "c", "d"]
+    assert not moves.tracks("node-b")
+
+
+@given(rounds=st.integers(1, 300), length=st.integers(1, 5), pause_s=st.integers(20, 300))
+def test_an_owner_that_always_loops_is_stopped_within_two_cycles(
+    rounds: int, length: int, pause_s: int
+) -> None:
+    """Rebalancing moves the owner around a ring of nodes, in each round in which it is not frozen."""
+    moves = remembered(loopWindowSeconds=7200, maxMovesPerOwner=31, initialFreezeSeconds=900)
+    made: list[int] = []
+    for number in range(rounds):
+        now = number * pause_s
+        moves.tick(at(now))
+        if moves.frozen("web", at(now)) is None:
+            step = len(made)
+            go(moves, "web", f"node-{step % length}", f"node-{(step + 1) % length}", now)
+            made.append(now)
+    breaks = [step for step, (a, b) in enumerate(pairwise(made), start=1) if b - a > pause_s]
+    assert len(made) <= length or breaks[0] == length
+    waits = [b - a for a, b in pairwise(made[length - 1 :])]
+    # Rounds come at steps of the pause, so a wait may end that much late.
+    assert all(
+        later >= min(2 * earlier - 3 * pause_s, 86_400) for earlier, later in pairwise(waits)
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 300), st.booleans()), max_size=80))
+def test_moves_that_do_not_loop_and_stay_below_the_limits_freeze_nobody(
+    events: list[tuple[int, int, bool]],
+) -> None:
+    """Each owner moves on to a node where it never was, at most four times in an hour."""
+    moves = remembered(maxMovesPerOwner=4)
+    now = 0
+    fresh = 0
+    where = {owner: f"home-{owner}" for owner in range(5)}
+    left: dict[int, list[int]] = {owner: [] for owner in range(5)}
+    for owner, pause, arrives in events:
+        now += pause
+        moves.tick(at(now))
+        recent = [each for each in left[owner] if each > now - 3600]
+        if len(recent) < 4:
+            left[owner] = [*recent, now]
+            moves.left(str(owner), where[owner], at(now), "hot")
+            fresh += 1
+            where[owner] = f"node-{fresh}"
+            if arrives:
+                moves.arrived(str(owner), where[owner], at(now))
+        assert all(moves.frozen(str(each), at(now)) is None for each in range(5))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 6), st.integers(0, 400), st.booleans()),
+        max_size=200,
+    )
+)
+def test_nothing_grows_beyond_its_bound(events: list[tuple[int, int, int, bool]]) -> None:
+    moves = Moves(CLUSTER, policy(), owners_max=8)
+    now = 0
+    for owner, node, pause, arrives in events:
+        now += pause
+        moves.tick(at(now))
+        if arrives:
+            moves.arrived(str(owner), f"node-{node}", at(now))
+        else:
+            moves.left(str(owner), f"node-{node}", at(now), "hot", replicas=1000)
+        assert len(moves.owners) <= 8
+        assert all(len(row.moves) <= HISTORY_MAX for row in moves.owners.values())
+        sources = {m.source for row in moves.owners.values() for m in row.moves}
+        assert set(moves.cooling.nodes) <= sources
