@@ -1,0 +1,150 @@
+"""A restart between any two events changes nothing: not what is written, told, or answered."""
+
+import random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.streams.moves.remembered import AS_OF, CLUSTER, START_MS, Kept, at, pod, policy, ref
+
+_OWNERS = st.sampled_from(("web", "job", "shop/bare"))
+_NODES = st.sampled_from(("a", "b", "c"))
+_UIDS = st.sampled_from(("u1", "u2", "u3", "u4"))
+_AMOUNTS = st.sampled_from((0, 3_000, 7_100, 9_000))
+#: So short that everything ends and begins again within a few events.
+_POLICIES = (
+    policy(
+        coolingSeconds=40, coolingMetrics=1, loopWindowSeconds=200, maxMovesPerOwner=2,
+        initialFreezeSeconds=30, maxFreezeSeconds=100, initialUnmovableSeconds=20,
+        maxUnmovableSeconds=60, followSeconds=50, verdicts=2, minHelpedPercent=60,
+        initialBackoffSeconds=40, maxBackoffSeconds=90,
+    ),
+    policy(coolingSeconds=5, loopWindowSeconds=60, verdicts=1),
+    policy("observe", loopWindowSeconds=100, initialFreezeSeconds=50),
+    policy(enabled=False),
+)  # fmt: skip
+_EVENTS = st.one_of(
+    st.tuples(st.just("tick"), st.sampled_from((1, 7, 31, 55, 130, 400))),
+    st.tuples(st.just("tick"), st.sampled_from((1, 7, 31))),
+    st.tuples(st.just("left"), _OWNERS, _NODES, st.booleans(), st.integers(1, 3)),
+    st.tuples(st.just("stayed"), _OWNERS, _NODES),
+    st.tuples(st.just("arrived"), _OWNERS, _NODES, _UIDS, st.booleans()),
+    st.tuples(st.just("metric"), _NODES, st.booleans()),
+    st.tuples(st.just("round"), st.frozensets(_NODES)),
+    st.tuples(st.just("node gone"), _NODES),
+    st.tuples(st.just("mark"), _UIDS, _NODES, _AMOUNTS, _AMOUNTS),
+    st.tuples(st.just("evicted"), _OWNERS, _NODES, _UIDS, st.booleans(), st.integers(0, 99)),
+    st.tuples(st.just("observe"), _NODES, _AMOUNTS),
+    st.tuples(st.just("ready"), _UIDS),
+    st.tuples(st.just("gone"), _UIDS),
+    st.tuples(st.just("policy"), st.sampled_from(_POLICIES)),
+)
+
+
+def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[Any]]:
+    """Let one thing happen; answers with the time after it and what was told."""
+    memory = kept.memory
+    moves, follower = memory.moves, memory.follower
+    match event:
+        case ("tick", seconds):
+            now_ms += seconds * 1000
+            return now_ms, list(memory.tick(now_ms, AS_OF))
+        case ("left", owner, node, dry_run, replicas):
+            moves.left(owner, node, now_ms, "hot", dry_run=dry_run, replicas=replicas)
+        case ("stayed", owner, node):
+            moves.stayed(owner, node, now_ms)
+        case ("arrived", owner, node, uid, ready):
+            of = pod(uid, owner, ready=ready)
+            memory.arrived(of, node, now_ms)
+        case ("metric", node, hot):
+            moves.metric(node, now_ms, now_ms, hot=hot)
+        case ("round", hot):
+            moves.observe(hot, now_ms)
+        case ("node gone", node):
+            moves.node_gone(node)
+        case ("mark", uid, node, used, room):
+            memory.unmovable.mark(ref(uid), node, "why", {"cpu": used}, {"cpu": room}, now_ms)
+        case ("evicted", owner, node, uid, dry_run, number):
+            follower.evicted(
+                command_id=f"command-{number}", migration_id=f"migration-{number}", pod=ref(uid),
+                owner=owner, pool="web", phase="node", source_node=node, dry_run=dry_run,
+                now_ms=now_ms,
+            )  # fmt: skip
+        case ("observe", node, used):
+            limits = {"cpu": 7_000}, {"cpu": 10_000}
+            follower.observe(node, "node", {"cpu": used}, *limits, now_ms)
+        case ("ready", uid):
+            follower.lifecycle(pod(uid), now_ms)
+        case ("gone", uid):
+            memory.pod_gone(uid)
+        case ("policy", policy):
+            kept.policy = policy
+            memory.set_policy(policy)
+    return now_ms, []
+
+
+def answers(kept: Kept, now_ms: int) -> list[Any]:
+    """Everything that can be asked."""
+    memory = kept.memory
+    said: list[Any] = [memory.follower.backing_off("web", now_ms), memory.follower.watched()]
+    for owner in ("web", "job", "shop/bare"):
+        said.append(memory.moves.frozen(owner, now_ms))
+        said.append(memory.moves.forbidden_nodes(owner, None, now_ms))
+    for uid in ("u1", "u2", "u3", "u4"):
+        said.append(memory.unmovable.unmovable(uid, {"cpu": 3_000}, {"cpu": 5_000}, now_ms))
+    return said
+
+
+@given(
+    st.lists(st.tuples(_EVENTS, st.one_of(st.none(), st.integers(0, 2**32))), max_size=60),
+    st.sampled_from(_POLICIES),
+)
+def test_a_restart_between_any_two_events_changes_nothing(
+    events: list[tuple[tuple[Any, ...], int | None]], first: Any
+) -> None:
+    steady, restarted = Kept(first), Kept(first)
+    now_ms = START_MS
+    for event, restart in events:
+        if restart is not None:
+            restarted.restart(random.Random(restart))
+        then_ms, told = happen(steady, now_ms, event)
+        assert happen(restarted, now_ms, event) == (then_ms, told)
+        now_ms = then_ms
+        assert steady.write() == restarted.write()
+        assert steady.rows == restarted.rows
+        assert answers(steady, now_ms) == answers(restarted, now_ms)
+
+
+@given(st.lists(_EVENTS, max_size=60), st.sampled_from(_POLICIES))
+def test_after_a_long_silence_only_the_standing_of_pools_is_left(
+    events: list[tuple[Any, ...]], first: Any
+) -> None:
+    kept = Kept(first)
+    now_ms = START_MS
+    for event in events:
+        now_ms, _ = happen(kept, now_ms, event)
+    for _ in range(3):
+        now_ms += 8 * 86_400_000
+        kept.memory.tick(now_ms, AS_OF)
+    kept.write()
+    assert {table for table, _ in kept.rows} <= {"pool_verdicts"}
+    assert not kept.memory.moves.owners
+
+
+def test_a_row_is_written_only_when_it_has_changed() -> None:
+    kept = Kept(policy())
+    moves = kept.memory.moves
+    moves.left("web", "a", at(0), "hot")
+    assert [(table, key) for table, key, _ in kept.write()] == [
+        ("cooling_nodes", "a"),
+        ("recent_moves", "web"),
+    ]
+    moves.observe({"b"}, at(60))
+    moves.metric("b", at(60), at(60), hot=True)
+    kept.memory.arrived(pod("x", "another"), "a", at(60))
+    kept.memory.pod_gone("x")
+    kept.memory.tick(at(61), AS_OF)
+    assert kept.write() == []
+    assert kept.rows.keys() == {("cooling_nodes", "a"), ("recent_moves", "web")}
+    assert moves.cluster == CLUSTER
