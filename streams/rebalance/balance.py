@@ -8,6 +8,8 @@ plan. Targets are the nodes below all low thresholds that are not abnormal thems
 Source: features.md 1.6, with X10 to X19 and X21 as design.md says; `streams.rebalance.koordinator` is upstream's way.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from schemas.policy import Policy
@@ -103,6 +105,8 @@ class PoolRound:
         self.limits: Limits = limits_of(thresholds, nodes)
         self.codes: IntArray = classify(nodes, self.limits)
         self.names: list[str] = columns.names[rows].tolist()
+        self.acting: dict[Phase, list[int]] = {}
+        """Positions of the nodes that act, in the order of their turns."""
         all_rows = np.flatnonzero(members)
         codes = np.full(all_rows.size, SKIPPED, dtype=np.int8)
         codes[np.searchsorted(all_rows, rows)] = self.codes
@@ -129,7 +133,7 @@ class PoolRound:
         if why is not None:
             self.outcome.ended = why
             return
-        turns = Turns(self, self._targets(), outcome)
+        turns = Turns(self, self.targets, outcome)
         turns.run("node")
         if self.limits.prod_high is not None:
             turns.run("prod")
@@ -145,7 +149,8 @@ class PoolRound:
         if not any(hot.acting for hot in self.outcome.hot):
             needed = self.pool.condition.consecutive_abnormalities
             return f"no node has been above a high threshold for {needed} rounds in a row"
-        self.outcome.targets = targets = int(self._targets().size)
+        self.targets = self._targets()
+        self.outcome.targets = targets = self.targets.size
         if not targets:
             return "no node is below all low thresholds"
         least = self.rounds.args.number_of_nodes
@@ -161,15 +166,16 @@ class PoolRound:
         watch = (self.pool.name, phase)
         over = np.flatnonzero(self.codes == code)
         hot = {self.names[position] for position in over.tolist()}
-        row_of, rows = self.given.columns.row, self.nodes.rows
         for name in counters.watched(watch):
-            row = row_of(name)
-            if name not in hot and row is not None and _contains(rows, row):
+            if name not in hot and self._position(name) is not None:
                 counters.calm(name, watch, self.pool.condition, now_ms)
         order = by_usage(self.nodes, self.used(phase), over, self.pool.weights)
         notes = [self._note(position, phase) for position in order.tolist()]
         self.outcome.hot += [hot for hot in notes if hot.acting]
         self.outcome.hot += [hot for hot in notes if not hot.acting]
+        self.acting[phase] = [
+            position for position, hot in zip(order.tolist(), notes, strict=True) if hot.acting
+        ]
 
     def _note(self, position: int, phase: Phase) -> HotNode:
         name = self.names[position]
@@ -177,7 +183,7 @@ class PoolRound:
         counter = self.rounds.counters.hot(
             name, (self.pool.name, phase), condition, self.given.now_ms
         )
-        used = self.used(phase)[:, position].tolist()
+        limits = self.high(phase)[:, position].tolist()
         reading = self._reading(position, phase)
         acting = counter.since_ms is not None
         needed = condition.consecutive_abnormalities
@@ -189,25 +195,25 @@ class PoolRound:
             usage=reading.used,
             limits=reading.limit,
             capacity=reading.capacity,
-            over=self.over_text(position, phase, used),
+            over=over_text(
+                phase,
+                self.nodes.resources,
+                self.used(phase)[:, position].tolist(),
+                limits,
+                self.nodes.capacity[:, position].tolist(),
+                self.percents(position, phase),
+            ),
             ended="" if acting else f"over for {counter.abnormal} of {needed} rounds in a row",
         )
 
     def _targets(self) -> IntArray:
-        """Positions of the nodes that may take pods."""
-        low = np.flatnonzero(np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW)))
-        counters, name = self.rounds.counters, self.pool.name
-        if not counters.all:
-            return low
-        return np.array(
-            [
-                position
-                for position in low.tolist()
-                if not counters.abnormal(self.names[position], (name, "node"))
-                and not counters.abnormal(self.names[position], (name, "prod"))
-            ],
-            dtype=np.int64,
-        )
+        """Positions of the nodes that may take pods: not those that are abnormal, if calm just now."""
+        low = np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW))
+        for name in self.rounds.counters.abnormal(self.pool.name):
+            position = self._position(name)
+            if position is not None:
+                low[position] = False
+        return np.flatnonzero(low)
 
     # --- figures --------------------------------------------------------------------------------
 
@@ -221,25 +227,29 @@ class PoolRound:
             return self.limits.high
         return self.limits.prod_high
 
-    def over_text(self, position: int, phase: Phase, used: list[int]) -> str:
-        """Which usage exceeds which threshold; by deviation the percentage that it comes to."""
+    def percents(self, position: int, phase: Phase) -> Sequence[float]:
+        """The thresholds in force of a node; by deviation the percentages that they come to."""
+        given = self.thresholds.high if phase == "node" else self.thresholds.prod_high
+        if not self.thresholds.deviation:
+            return [given.get(name, 0.0) for name in self.nodes.resources]
         limits = self.high(phase)[:, position].tolist()
         capacity = self.nodes.capacity[:, position].tolist()
-        percents = self.thresholds.high if phase == "node" else self.thresholds.prod_high
-        if self.thresholds.deviation:
-            percents = {
-                name: 100 * limit / total if total else 0.0
-                for name, limit, total in zip(self.nodes.resources, limits, capacity, strict=True)
-            }
-        over = [amount > limit for amount, limit in zip(used, limits, strict=True)]
-        return over_text(phase, self.nodes.resources, used, capacity, over, percents)
+        return [
+            100 * limit / total if total else 0.0
+            for limit, total in zip(limits, capacity, strict=True)
+        ]
 
     def reading(self, name: str, phase: Phase) -> Reading | None:
         """How a node stands; None: it is not of the pool or was not measured."""
+        position = self._position(name)
+        return None if position is None else self._reading(position, phase)
+
+    def _position(self, name: str) -> int | None:
+        """Position of a node among the measured ones of the pool."""
         row = self.given.columns.row(name)
-        if row is None or not _contains(self.nodes.rows, row):
-            return None
-        return self._reading(int(np.searchsorted(self.nodes.rows, row)), phase)
+        rows = self.nodes.rows
+        place = rows.size if row is None else int(np.searchsorted(rows, row))
+        return place if place < rows.size and int(rows[place]) == row else None
 
     def _reading(self, position: int, phase: Phase) -> Reading:
         limits = self.high(phase)[:, position].tolist()
@@ -252,8 +262,3 @@ class PoolRound:
             limit={names[index]: limits[index] for index in which},
             capacity={names[index]: capacity[index] for index in which},
         )
-
-
-def _contains(rows: IntArray, row: int) -> bool:
-    place = int(np.searchsorted(rows, row))
-    return place < rows.size and int(rows[place]) == row

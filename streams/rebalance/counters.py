@@ -72,10 +72,16 @@ class Counters:
             self._drop(node, watch)
         self.changed[node] = None
 
-    def abnormal(self, node: str, watch: Watch) -> bool:
-        """The node counts as abnormal, be it calm at the moment."""
-        counter = self.all.get(node, {}).get(watch)
-        return counter is not None and counter.since_ms is not None
+    def abnormal(self, pool: str) -> list[str]:
+        """Nodes that count as abnormal in a pool, be they calm at the moment."""
+        return [
+            node
+            for node, of_node in self.all.items()
+            if any(
+                watch[0] == pool and counter.since_ms is not None
+                for watch, counter in of_node.items()
+            )
+        ]
 
     def watched(self, watch: Watch) -> list[str]:
         """Nodes that have a count in a pool and phase."""

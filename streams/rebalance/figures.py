@@ -19,9 +19,9 @@ from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.policy import Compat
 from streams.cluster.node import Held, Node
-from streams.cluster.plugins.base import BoolArray, IntArray
+from streams.cluster.plugins.base import IntArray
 from streams.cluster.thresholds import raw_allocatable
-from streams.rebalance.costs import CLASS_RANKS, eviction_keys
+from streams.rebalance.costs import CLASS_RANKS, eviction_keys, packed
 
 #: Amounts end here, so that sums and differences of a few of them fit into 64 bits.
 AMOUNT_MAX = 2**60
@@ -55,19 +55,25 @@ class Universe:
 class PackedPods:
     """Pods of one node; what of them does not depend on a metric."""
 
-    __slots__ = ("held", "keys", "names", "pods", "prod")
+    __slots__ = ("bound", "held", "keys", "names", "pods", "prod", "terminating")
 
     def __init__(self, held: Iterable[Held]) -> None:
         self.held = list(held)
         self.pods = [each.pod for each in self.held]
         self.names = [(pod.namespace, pod.name) for pod in self.pods]
+        ranks = [eviction_keys(each.pod, each.demand) for each in self.held]
         rows = [
-            (*eviction_keys(each.pod, each.demand), -(each.pod.created_at_ms or 0))
-            for each in self.held
+            (*packed(keys), -(pod.created_at_ms or 0))
+            for keys, pod in zip(ranks, self.pods, strict=True)
         ]
-        self.keys: IntArray = np.array(rows, dtype=np.int64).reshape(len(rows), 7)
-        """Shape (pods, 7): the six keys of `costs`, then youngest first; lower is evicted first."""
-        self.prod: BoolArray = self.keys[:, 0] == _PROD
+        self.keys: IntArray = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
+        """Shape (pods, 4): the six keys of `costs` in three, then youngest first; lower is evicted first."""
+        self.prod = [keys[0] == _PROD for keys in ranks]
+        self.bound = [pod.node is not None for pod in self.pods]
+        """Not those for which room is only reserved."""
+        self.terminating = [
+            index for index, pod in enumerate(self.pods) if pod.deleting_at_ms is not None
+        ]
 
     def holds(self, held: list[Held]) -> bool:
         """Whether these are the same pods in the same state."""
@@ -156,13 +162,14 @@ class NodeFigures:
             min(metric.system_usage.get(name, 0) + live[index], AMOUNT_MAX)
             for index, name in enumerate(resources)
         ]
-        prod = np.minimum(measured[pods.prod].sum(axis=0), AMOUNT_MAX).tolist()
+        of_prod = measured[np.array(pods.prod, dtype=np.bool_)]
+        prod = np.minimum(of_prod.sum(axis=0), AMOUNT_MAX).tolist()
         usage[universe.pods] = count
-        prod[universe.pods] = int(pods.prod.sum())
+        prod[universe.pods] = sum(pods.prod)
         pending = _pending(node, universe)
         if universe.compat == "loadstream":
             # Room that is only reserved is nobody's usage yet.
-            reserved = sum(pod.node is None for pod in pods.pods)
+            reserved = count - sum(pods.bound)
             usage[universe.pods] -= reserved
             pending[universe.pods] += reserved
         self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)

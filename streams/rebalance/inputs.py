@@ -11,7 +11,6 @@ from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
     Filter,
     Gate,
-    Percents,
     Remembered,
     Thresholds,
     always,
@@ -80,16 +79,20 @@ def over_text(
     prefix: str,
     resources: Sequence[str],
     usage: Sequence[int],
+    limits: Sequence[int],
     capacity: Sequence[int],
-    over: Sequence[bool],
-    percents: Percents,
+    percents: Sequence[float],
 ) -> str:
     """Which usage exceeds which threshold, as Koordinator words it (koordinator.md B5.1)."""
     return ", ".join(
-        f"{prefix} {name} usage({100 * used / total if total else 0:.2f}%)"
-        f">threshold({percents.get(name, 0):.2f}%)"
-        for name, used, total, above in zip(resources, usage, capacity, over, strict=True)
-        if above
+        [
+            f"{prefix} {name} usage({100 * used / total if total else 0:.2f}%)"
+            f">threshold({percents[index]:.2f}%)"
+            for index, (name, used, limit, total) in enumerate(
+                zip(resources, usage, limits, capacity, strict=True)
+            )
+            if used > limit
+        ]
     )
 
 

@@ -11,6 +11,7 @@ Source: koordinator.md B; step numbers are those of features.md 1.6.
 """
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from streams.rebalance.inputs import (
 )
 from streams.rebalance.koordinatorfit import Fit
 from streams.rebalance.koordinatorpools import koordinator_limits, koordinator_pools
-from streams.rebalance.order import by_usage, orders, weights_of
+from streams.rebalance.order import by_usage, pods_in_order, weights_of
 from streams.rebalance.outcome import (
     BOTH_LOW,
     HIGH,
@@ -211,18 +212,18 @@ class _PoolRound:
         return [amount > limit for amount, limit in zip(used, limits, strict=True)]
 
     def _over_text(self, position: int, phase: Phase) -> str:
+        """Only of resources that the high thresholds name, also for prod pods (B5.1)."""
         thresholds = self.pool.thresholds
-        over = [
-            above and name in thresholds.high
-            for above, name in zip(self._over(position, phase), self.nodes.resources, strict=True)
-        ]
+        named_high = [name in thresholds.high for name in self.nodes.resources]
+        limits = self._phase_limits(phase)[:, position].tolist()
+        percents = thresholds.high if phase == "node" else thresholds.prod_high
         return over_text(
             phase,
-            self.nodes.resources,
-            self._used(phase)[position],
-            self.nodes.capacity[:, position].tolist(),
-            over,
-            thresholds.high if phase == "node" else thresholds.prod_high,
+            list(compress(self.nodes.resources, named_high)),
+            list(compress(self._used(phase)[position], named_high)),
+            list(compress(limits, named_high)),
+            list(compress(self.nodes.capacity[:, position].tolist(), named_high)),
+            [float(percents.get(name, 0)) for name in compress(self.nodes.resources, named_high)],
         )
 
     def _evict(
@@ -296,7 +297,8 @@ class _PoolRound:
         used = np.array(self._used(phase)[position], dtype=np.int64)
         excess = (used - limits).astype(np.float64).reshape(-1, 1)
         weights = weights_of(self.nodes, self.pool.weights, self.universe)
-        (order,) = orders([figures], excess, self.nodes.which, weights)
+        used_by_pods = figures.used[:, self.nodes.which]
+        order = pods_in_order([figures], used_by_pods, excess, weights)
         for index in order.tolist():
             if not removable[index]:
                 continue

@@ -88,33 +88,33 @@ def pod_scores(used: IntArray, excess: FloatArray, weights: FloatArray) -> Float
     return scores
 
 
-def orders(
-    figures: Sequence[NodeFigures], excess: FloatArray, which: IntArray, weights: FloatArray
-) -> list[IntArray]:
-    """Order of the pods of each of several nodes, worked out for all of them at once.
+def pods_in_order(
+    figures: Sequence[NodeFigures],
+    used: IntArray,
+    excess: FloatArray,
+    weights: FloatArray,
+) -> IntArray:
+    """Order of the pods of several nodes, worked out for all of them at once.
 
     Pods that are equal in all keys stay in the order in which the figures have them.
 
     Args:
-        figures: the nodes.
-        excess: usage beyond the limit, shape (resources of the pool, nodes).
-        which: positions of the pool's resources among those of the figures.
-        weights: shape (resources of the pool,).
+        figures: the nodes in their order.
+        used: usage of all their pods, one node's after the other's, shape (pods, resources).
+        excess: usage of the nodes beyond the limit, shape (resources, nodes).
+        weights: shape (resources,).
 
     Returns:
-        One array a node: positions in its pods.
+        Positions in `used`, those of the first node first.
     """
-    if not figures:
-        return []
-    counts = np.array([len(each.pods.pods) for each in figures], dtype=np.int64)
-    node = np.repeat(np.arange(len(figures)), counts)
-    used = np.concatenate([each.used for each in figures])[:, which]
-    keys = np.concatenate([each.pods.keys for each in figures])
+    node = np.repeat(np.arange(len(figures)), [len(each.pods.held) for each in figures])
     scores = pod_scores(used, excess.T[node], weights)
-    order = np.lexsort((keys[:, 6], -scores, *(keys[:, index] for index in range(5, -1, -1)), node))
-    ends = np.cumsum(counts)
-    local = order - (ends - counts)[node]
-    return np.split(local, ends[:-1])
+    keys = np.concatenate([each.pods.keys for each in figures])
+    columns = [keys[:, 3], -scores, keys[:, 2], keys[:, 1], keys[:, 0]]
+    # What all pods have in common orders nobody, and sorting by it takes as long.
+    telling = [each for each in columns if each.size and each.min() != each.max()]
+    order: IntArray = np.lexsort((*telling, node))
+    return order
 
 
 def weights_of(nodes: PoolNodes, weights: Mapping[str, int], universe: Universe) -> FloatArray:

@@ -20,6 +20,7 @@ from streams.rebalance.fit import Group
 
 #: Targets that are looked at one by one, best first, before all are looked at at once.
 _TRIES = 16
+_ALL = float("inf")
 #: Sets of amounts that are remembered as too large for every target.
 _FAILURES_MAX = 64
 
@@ -46,6 +47,8 @@ class Targets:
         self.first_prod_room = prod_room
         self._room = room.copy()
         self._prod_room = None if prod_room is None else prod_room.copy()
+        self._changed: list[int] = []
+        """Targets whose column of the arrays is behind."""
         self._rooms: list[list[int]] = room.T.tolist()
         self._prod_rooms: list[list[int]] | None = (
             None if prod_room is None else prod_room.T.tolist()
@@ -55,9 +58,16 @@ class Targets:
         share[[not each for each in watched]] = np.inf
         keys: FloatArray = share.min(axis=0) if share.size else np.zeros(room.shape[1])
         self._keys: list[float] = keys.tolist()
-        self._capacities: list[list[int]] = capacity.T.tolist()
-        self._watched = [index for index, each in enumerate(watched) if each]
-        self._heaps: dict[tuple[bytes, str], list[tuple[float, int]]] = {}
+        self._scarce: list[list[tuple[int, int]]] = [
+            [
+                (index, of_target[index])
+                for index, each in enumerate(watched)
+                if each and of_target[index] > 0
+            ]
+            for of_target in capacity.T.tolist()
+        ]
+        """Resources that a target's share is about, with its capacity."""
+        self._heaps: dict[bytes, list[tuple[float, int]]] = {}
         self._failures: dict[tuple[bytes, str], list[list[int]]] = {}
 
     def __len__(self) -> int:
@@ -99,19 +109,16 @@ class Targets:
 
     def take(self, position: int, amounts: list[int], group: Group, *, prod: bool) -> None:
         """A pod moves to a target."""
+        self._changed.append(position)
         room = self._rooms[position]
         for index, amount in enumerate(amounts):
             room[index] -= amount
-            self._room[index, position] -= amount
-        if prod and self._prod_rooms is not None and self._prod_room is not None:
+        if prod and self._prod_rooms is not None:
             prod_room = self._prod_rooms[position]
             for index, amount in enumerate(amounts):
                 prod_room[index] -= amount
-                self._prod_room[index, position] -= amount
-        capacity = self._capacities[position]
         self._keys[position] = min(
-            (room[index] / capacity[index] for index in self._watched if capacity[index] > 0),
-            default=float("inf"),
+            [room[index] / capacity for index, capacity in self._scarce[position]], default=_ALL
         )
         group.take(position)
 
@@ -135,6 +142,11 @@ class Targets:
         return all(map(int.__ge__, self._prod_rooms[position], amounts))
 
     def _scan(self, amounts: list[int], group: Group, *, prod: bool) -> int | None:
+        for position in self._changed:
+            self._room[:, position] = self._rooms[position]
+            if self._prod_rooms is not None and self._prod_room is not None:
+                self._prod_room[:, position] = self._prod_rooms[position]
+        self._changed.clear()
         able = group.fitting() & _covers(self._room, amounts)
         if prod and self._prod_room is not None:
             able &= _covers(self._prod_room, amounts)
@@ -142,12 +154,12 @@ class Targets:
         return min(positions, key=lambda position: (-self._keys[position], position), default=None)
 
     def _heap(self, group: Group) -> list[tuple[float, int]]:
-        heap = self._heaps.get((group.places, ""))
+        heap = self._heaps.get(group.places)
         if heap is None:
             keys = self._keys
             heap = [(-keys[position], position) for position in np.flatnonzero(group.mask).tolist()]
             heapq.heapify(heap)
-            self._heaps[group.places, ""] = heap
+            self._heaps[group.places] = heap
         return heap
 
 

@@ -6,7 +6,8 @@ over, a memory of attempts in vain, no target that could run it or has room, and
 emits commands. Pods that leave already count as gone from the start, so a node is not relieved twice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +15,10 @@ import numpy as np
 from schemas.pods import Pod
 from streams.cluster.node import Held
 from streams.cluster.plugins.base import FloatArray, IntArray
-from streams.rebalance.figures import AMOUNT_MAX, UNMEASURED, NodeFigures, amounts_of
+from streams.rebalance.figures import AMOUNT_MAX, UNMEASURED, NodeFigures, Universe, amounts_of
 from streams.rebalance.fit import Fit, Group
-from streams.rebalance.inputs import named, reason_text
-from streams.rebalance.order import orders, weights_of
+from streams.rebalance.inputs import named, over_text, reason_text
+from streams.rebalance.order import pods_in_order, weights_of
 from streams.rebalance.outcome import (
     BOTH_LOW,
     LOW,
@@ -30,6 +31,7 @@ from streams.rebalance.outcome import (
     RoundOutcome,
     Unmovable,
     Verdict,
+    nothing,
 )
 from streams.rebalance.pools import UNLIMITED
 from streams.rebalance.targets import Targets
@@ -78,26 +80,28 @@ class Turns:
 
     def run(self, phase: Phase) -> None:
         """One phase: all nodes that act, in their order."""
-        acting = [hot for hot in self.pool.outcome.hot if hot.acting and hot.phase == phase]
-        if not acting:
+        hot = [each for each in self.pool.outcome.hot if each.acting and each.phase == phase]
+        if not hot:
             return
-        places = {name: place for place, name in enumerate(self.pool.names)}
-        chosen = [places[hot.name] for hot in acting]
+        chosen = self.pool.acting[phase]
         columns = self.given.columns
         figures = [columns.nodes[row] for row in self.nodes.rows[chosen].tolist()]
         used = self.pool.used(phase)[:, chosen].copy()
         for place, each in enumerate(figures):
-            for amounts in self._leaving(each, phase):
-                used[:, place] -= amounts
+            for index in self._leaving(each, phase):
+                used[:, place] -= amounts_of(each.used[index], self.universe)[self.nodes.which]
         limits = self.pool.high(phase)[:, chosen]
+        crowd = Crowd(figures, self.nodes.which, self.universe)
         excess = (used - limits).astype(np.float64)
-        order = orders(figures, excess, self.nodes.which, self.weights)
-        for place, hot in enumerate(acting):
+        order = pods_in_order(figures, crowd.used, excess, self.weights).tolist()
+        end = 0
+        for place, (each, node) in enumerate(zip(hot, figures, strict=True)):
+            begin, end = end, end + len(node.pods.held)
             if self.outcome.ended:
-                hot.ended = self.outcome.ended
+                each.ended = self.outcome.ended
                 continue
-            turn = Turn(self, hot, figures[place], chosen[place])
-            turn.run(used[:, place].tolist(), limits[:, place].tolist(), order[place].tolist())
+            turn = Turn(self, each, crowd, chosen[place], limits[:, place].tolist())
+            turn.run(used[:, place].tolist(), order[begin:end])
 
     def room(self, group: Group) -> dict[str, int]:
         """The most room that any one target of a group had before the first move, where it is limited."""
@@ -113,95 +117,127 @@ class Turns:
         """The pod is on its way already."""
         return pod.deleting_at_ms is not None or pod.uid in self.given.leaving
 
-    def _leaving(self, figures: NodeFigures, phase: Phase) -> Iterator[IntArray]:
-        """What each pod that leaves already uses."""
-        for index, pod in enumerate(figures.pods.pods):
-            counts = phase == "node" or figures.pods.prod[index]
-            if counts and pod.node is not None and self.leaves(pod):
-                yield amounts_of(figures.used[index], self.universe)[self.nodes.which]
+    def _leaving(self, figures: NodeFigures, phase: Phase) -> list[int]:
+        """Positions of the pods that leave already and whose usage counts in the phase."""
+        pods = figures.pods
+        found = pods.terminating
+        if self.given.leaving:
+            found = [index for index, pod in enumerate(pods.pods) if self.leaves(pod)]
+        return [
+            index for index in found if pods.bound[index] and (phase == "node" or pods.prod[index])
+        ]
+
+
+class Crowd:
+    """The pods of all nodes that act, one node's after the other's."""
+
+    def __init__(self, figures: Sequence[NodeFigures], which: IntArray, universe: Universe) -> None:
+        """Flatten.
+
+        Args:
+            figures: the nodes in the order of their turns.
+            which: positions of the pool's resources.
+            universe: all resources.
+        """
+        whole = np.concatenate([each.used for each in figures])
+        self.used: IntArray = whole[:, which]
+        """Shape (pods, resources of the pool); `UNMEASURED` where the metric lacks it."""
+        self.amounts: list[list[int]] = amounts_of(whole, universe)[:, which].tolist()
+        """What moving each takes away."""
+        self.measured: list[bool] = (whole != UNMEASURED).any(axis=1).tolist()
+        self.held = [held for each in figures for held in each.pods.held]
+        self.prod = [prod for each in figures for prod in each.pods.prod]
+        self._whole, self._names = whole, universe.resources
+
+    def usage(self, index: int) -> dict[str, int]:
+        """What was measured of a pod, by resource."""
+        used = zip(self._names, self._whole[index].tolist(), strict=True)
+        return {**{name: amount for name, amount in used if amount != UNMEASURED}, "pods": 1}
 
 
 class Turn:
     """One hot node's turn."""
 
-    def __init__(self, turns: Turns, hot: HotNode, figures: NodeFigures, position: int) -> None:
-        self.turns, self.hot, self.figures, self.position = turns, hot, figures, position
-        self._pool = turns.pool
+    def __init__(
+        self, turns: Turns, hot: HotNode, crowd: Crowd, position: int, limits: list[int]
+    ) -> None:
+        self.turns, self.hot, self.crowd = turns, hot, crowd
+        self._limits = limits
+        self._pool = pool = turns.pool
+        self._capacity: list[int] = pool.nodes.capacity[:, position].tolist()
+        self._percents = pool.percents(position, hot.phase)
 
-    def run(self, used: list[int], limits: list[int], order: list[int]) -> None:
+    def run(self, used: list[int], order: list[int]) -> None:
         """Look at pods until the node is below its limits, or none is left.
 
         Args:
             used: what is used without the pods that leave already, per resource; it shrinks.
-            limits: the most that may be.
-            order: positions of the pods.
+            order: positions of the node's pods in the crowd.
         """
-        turns, hot, figures = self.turns, self.hot, self.figures
-        measured = (figures.used != UNMEASURED).any(axis=1).tolist()
-        amounts = amounts_of(figures.used, turns.universe)[:, turns.nodes.which].tolist()
+        hot, crowd, limits = self.hot, self.crowd, self._limits
         for index in order:
-            over = [amount > limit for amount, limit in zip(used, limits, strict=True)]
+            over = list(map(int.__gt__, used, limits))
             if not any(over):
                 hot.ended = "" if hot.moved else "pods that leave already bring it below"
                 return
-            pod = figures.pods.pods[index]
-            if pod.node is None or (hot.phase == "prod" and not figures.pods.prod[index]):
+            held = crowd.held[index]
+            if held.pod.node is None or (hot.phase == "prod" and not crowd.prod[index]):
                 continue
-            stopped = self._protected(figures.pods.held[index])
-            if stopped is None and not measured[index]:
-                stopped = "unmeasured", "no usage of it is known"
-            if stopped is None and not any(
-                amount for amount, above in zip(amounts[index], over, strict=True) if above
-            ):
-                stopped = "uninvolved", "it uses nothing of what is over"
-            if stopped is None:
-                stopped = self._remembered(figures.pods.held[index], amounts[index])
+            amounts = crowd.amounts[index]
+            group = self.turns.fit.group(held, hot.phase)
+            stopped = self._stopped(index, over, group)
             if stopped is not None:
-                hot.note(Verdict(pod, *stopped))
-                continue
-            if self._moves(index, amounts[index], used):
-                for place, amount in enumerate(amounts[index]):
-                    used[place] -= amount
+                hot.note(Verdict(held.pod, *stopped))
+            elif self._moves(index, used, group):
+                used = list(map(int.__sub__, used, amounts))
             elif hot.ended:
                 return
-        if any(amount > limit for amount, limit in zip(used, limits, strict=True)):
+        if any(map(int.__gt__, used, limits)):
             hot.ended = "no further pod may leave"
 
-    def _protected(self, held: Held) -> tuple[str, str] | None:
-        if self.turns.leaves(held.pod):
+    def _stopped(self, index: int, over: list[bool], group: Group) -> tuple[str, str] | None:
+        """Gate and message of what keeps a pod, before a target is looked for."""
+        turns = self.turns
+        given, held = turns.given, self.crowd.held[index]
+        if turns.leaves(held.pod):
             return "leaving", "it is on its way already"
         stopped = self._pool.rounds.pod_filter(held)
-        if stopped is None:
-            protected = self.turns.given.filter(held)
-            stopped = None if protected is None else ("filter", protected)
-        return stopped
-
-    def _remembered(self, held: Held, amounts: list[int]) -> tuple[str, str] | None:
-        """A pod for which no target was found lately is not worth a try until something changes."""
-        turns = self.turns
-        room = turns.room(turns.fit.group(held, self.hot.phase))
+        if stopped is not None:
+            return stopped
+        protected = given.filter(held)
+        if protected is not None:
+            return "filter", protected
+        if not self.crowd.measured[index]:
+            return "unmeasured", "no usage of it is known"
+        amounts = self.crowd.amounts[index]
+        if not any(compress(amounts, over)):
+            return "uninvolved", "it uses nothing of what is over"
+        if given.remembered is nothing:
+            return None
         usage = named(turns.nodes.resources, amounts)
-        why = turns.given.remembered(held.pod.uid, usage, room)
+        why = given.remembered(held.pod.uid, usage, turns.room(group))
         return None if why is None else ("unmovable", why)
 
-    def _moves(self, index: int, amounts: list[int], used: list[int]) -> bool:
+    def _moves(self, index: int, used: list[int], group: Group) -> bool:
         """Plan a pod onto a target and ask the gate; False if it stays."""
         turns, hot = self.turns, self.hot
-        held = self.figures.pods.held[index]
-        prod = bool(self.figures.pods.prod[index])
-        group = turns.fit.group(held, hot.phase)
+        held, prod = self.crowd.held[index], self.crowd.prod[index]
+        amounts = self.crowd.amounts[index]
         target = turns.targets.find(amounts, group, prod=prod)
         if target is None:
             self._stays(held, amounts, group, prod=prod)
             return False
+        over = over_text(
+            hot.phase, turns.nodes.resources, used, self._limits, self._capacity, self._percents
+        )
         candidate = Candidate(
             held=held,
             node=hot.name,
             pool=self._pool.pool.name,
             phase=hot.phase,
-            reason=reason_text(self._pool.over_text(self.position, hot.phase, used)),
+            reason=reason_text(over),
             target=turns.names[target],
-            usage=self._usage(index),
+            usage=self.crowd.usage(index),
         )
         refused = turns.given.gate(candidate)
         if refused is not None:
@@ -235,16 +271,12 @@ class Turn:
                 ),
             )
         if gate != "room" and len(turns.outcome.unmovable) < UNMOVABLE_MAX:
-            room = named(names, turns.targets.most_room(group) or [0] * len(names))
             turns.outcome.unmovable.append(
-                Unmovable(held.pod, hot.name, self._pool.pool.name, message, usage, _limited(room))
+                Unmovable(
+                    held.pod, hot.name, self._pool.pool.name, message, usage, turns.room(group)
+                )
             )
         hot.note(Verdict(held.pod, gate, message, usage=usage))
-
-    def _usage(self, index: int) -> dict[str, int]:
-        used = named(self.turns.universe.resources, self.figures.used[index].tolist())
-        measured = {name: amount for name, amount in used.items() if amount != UNMEASURED}
-        return {**measured, "pods": 1}
 
 
 def _text(amounts: dict[str, int]) -> str:
