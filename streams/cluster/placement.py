@@ -31,7 +31,7 @@ from streams.cluster.pending import (
 )
 from streams.cluster.placer import Placer
 from streams.cluster.ranking import Ranking
-from streams.cluster.reservations import Reservations
+from streams.cluster.reservations import KeptRooms, NoRooms, Reservations, preferred
 from streams.cluster.unplaceable import unplaceable
 from streams.moves.history import Moves
 
@@ -52,6 +52,7 @@ class Placement:
         self.changed_requests: dict[str, None] = {}
         """Rows of table `pending_requests` to write, by pod uid."""
         self.reservations = Reservations(inventory)
+        self.kept: KeptRooms = NoRooms()
         self.apart = Apart(
             moves or Moves("", policy), inventory, self.pending, self.changed_requests
         )
@@ -169,14 +170,16 @@ class Placement:
             self.changed_requests[pod.uid] = None
         kind = kind_of(pod)
         waiting = self.pending.arrive(request, kind, self.inventory.sequence)
-        if self.pending.group(kind) is not None or self.paused:
+        behind = self.pending.group(kind) is not None and not self.kept.awaits(pod)
+        if behind or self.paused:
             return self._wait(waiting, cause)
         return self._attempt(waiting, cause)
 
     def _attempt(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
+        kept = self.kept.claim(waiting.request.pod, cause)
         placer = self.inventory.ready()
         ranking = placer.rank(waiting.kind)
-        row = ranking.best()
+        row = preferred(ranking, self.inventory.nodes.get(kept or ""))
         if row is not None:
             return [self._place(waiting, row, ranking, placer, cause)]
         self._let_wait(waiting, cause)
@@ -194,8 +197,9 @@ class Placement:
         decisions: list[PlacementDecision] = []
         while queue and most:
             waiting, group = heapq.heappop(queue)[1:]
+            kept = self.kept.claim(waiting.request.pod, cause)
             ranking = placer.rank(group.kind)
-            row = ranking.best()
+            row = preferred(ranking, self.inventory.nodes.get(kept or ""))
             if row is None:
                 decisions += self._group_failed(group, placer, ranking, cause)
                 continue
@@ -214,7 +218,7 @@ class Placement:
     ) -> PlacementDecision:
         """Decide, and take the room at once: on the best node, or the best that the owner may go to."""
         excluded = self.apart.exclusions.of(waiting.request.pod, cause.now_ms)
-        if excluded is not None:
+        if excluded is not None and row in excluded.rows:
             allowed = excluded.best(ranking)
             if allowed is None:
                 return self.apart.wait(waiting, ranking, excluded, self.policy, cause)

@@ -7,9 +7,44 @@ its room, the node says.
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
+from schemas.pods import Pod
+from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
 from streams.cluster.node import Held, Node
+from streams.cluster.ranking import REFUSED, Ranking
+
+
+class KeptRooms(Protocol):
+    """Who keeps room for pods that are to replace others."""
+
+    def awaits(self, pod: Pod) -> bool:
+        """Whether room is kept that this pod may have."""
+        ...
+
+    def claim(self, pod: Pod, cause: Cause) -> str | None:
+        """The node at which room was kept for this pod; it is free now. None: none was."""
+        ...
+
+
+class NoRooms:
+    """Nobody keeps room."""
+
+    def awaits(self, pod: Pod) -> bool:
+        """No."""
+        return False
+
+    def claim(self, pod: Pod, cause: Cause) -> str | None:
+        """None."""
+        return None
+
+
+def preferred(ranking: Ranking, node: Node | None) -> int | None:
+    """Row of a node if it takes the kind, else of the best node; None: no node takes it."""
+    if node is not None and node.row >= 0 and int(ranking.totals[node.row]) != REFUSED:
+        return node.row
+    return ranking.best()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from schemas.decisions import AsOf, PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
+from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.moves import MoveOutcome
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
@@ -21,12 +22,14 @@ from schemas.policies import PolicyRecord
 from schemas.policy import Policy, PolicyError, read_policy
 from schemas.refusals import Refusal, from_the_future
 from schemas.requests import SchedulingRequest
+from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
 from streams.cluster.load import terminated
 from streams.cluster.placement import Placement
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.podrows import PodRows
+from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 
 #: Most nodes of one cluster.
@@ -47,7 +50,7 @@ class Position:
 
 
 #: What a cluster says: decisions, commands and the records that go with them.
-Output = PlacementDecision | EvictionCommand | MoveOutcome
+Output = PlacementDecision | EvictionCommand | MigrationStatus | DrainStatus | MoveOutcome
 Answer = Sequence[Output] | Refusal
 
 
@@ -62,12 +65,19 @@ class ClusterState:
         self.inventory = Inventory(self.policy)
         self.memory = MoveMemory(cluster, self.policy)
         self.placement = Placement(self.policy, self.inventory, self.memory.moves)
+        self.migrations = Migrations(cluster, self.policy, self.inventory, self.placement)
+        self.placement.kept = self.migrations
         self.pod_rows = PodRows()
         self._judge_paused()
 
     def apply(self, message: Any, position: Position) -> Answer:
-        """Apply one record; answers with the decisions that it causes."""
+        """Apply one record; answers with the messages that it causes."""
         self.inventory.sequence += 1
+        answer = self._apply(message, position)
+        said = self.migrations.take()
+        return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
+
+    def _apply(self, message: Any, position: Position) -> Answer:
         match message:
             case NodeMetric():
                 return self._metric(message)
@@ -88,6 +98,12 @@ class ClusterState:
                 return self._policy(message)
             case ClockTick():
                 return self._tick(message, position)
+            case MigrationRequest():
+                return self.migrations.request(message, self._cause(position)) or []
+            case WorkloadState():
+                return self.migrations.workload(message, self.inventory.sequence) or []
+            case DisruptionBudget():
+                return self.migrations.budget(message, self.inventory.sequence) or []
         raise TypeError(f"{type(message).__name__} is no input of the cluster stage")
 
     # --- inputs ---------------------------------------------------------------------------------
@@ -128,6 +144,7 @@ class ClusterState:
             return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
         cause = self._cause(position)
         arrives = self._arrives(pod)
+        self.migrations.lifecycle(lifecycle, cause)
         over = lifecycle.event in ("deleted", "finished") or terminated(pod)
         if lifecycle.event == "deleted":
             decisions = self.placement.gone(pod.uid, cause, "the pod was deleted")
@@ -154,6 +171,7 @@ class ClusterState:
         return found is None or found[0].name != pod.node or found[1].expires_at_ms is not None
 
     def _outcome(self, outcome: CommandOutcome, position: Position) -> Answer:
+        self.migrations.outcome(outcome, self._cause(position))
         found = self.inventory.held(outcome.pod.uid)
         expected = found is not None and found[1].expires_at_ms is not None
         decisions = self.placement.outcome(outcome, self._cause(position))
@@ -178,8 +196,10 @@ class ClusterState:
         decisions: list[PlacementDecision] = []
         cause = self._cause(position)
         decisions += self.placement.unlisted(list_id, begin, cause)
+        self.migrations.end_list(list_id, begin)
         for uid in list(self.inventory.unlisted_pods(list_id, begin)):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
+            self.migrations.gone(uid, cause)
             self.inventory.release(uid)
             self.memory.pod_gone(uid)
         return decisions
@@ -197,7 +217,9 @@ class ClusterState:
         self.advance(tick.now_ms)
         cause = self._cause(position)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
-        return [*self.placement.tick(cause), *outcomes]
+        decisions = self.placement.tick(cause)
+        self.migrations.tick(cause)
+        return [*decisions, *outcomes]
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -208,6 +230,7 @@ class ClusterState:
             self.inventory.set_policy(policy)
             self.placement.set_policy(policy)
             self.memory.set_policy(policy)
+            self.migrations.set_policy(policy)
         self._judge_paused()
 
     def advance(self, now_ms: int) -> None:
@@ -219,6 +242,7 @@ class ClusterState:
     def _judge_paused(self) -> None:
         paused = self.policy_record is not None and self.policy_record.paused
         self.placement.paused = paused
+        self.migrations.paused = paused or self.policy.rebalance.paused
         self.placement.begun = self.now_ms is not None
 
     def _cause(self, position: Position) -> Cause:

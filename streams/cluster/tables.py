@@ -23,6 +23,7 @@ from streams.cluster.node import Held, Node
 from streams.cluster.pending import Waiting
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.state import ClusterState
+from streams.migration import migrations
 from streams.moves import memory
 from streams.packing import single
 from streams.records import RowChange
@@ -34,6 +35,7 @@ ROWS: dict[str, type[Message]] = {
     "reserved_pods": ReservedPodsRow,
     "pending_requests": PendingRequestRow,
     **memory.ROWS,
+    **migrations.ROWS,
 }
 
 
@@ -63,6 +65,8 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     placement.changed_requests.clear()
     for table, key, kept in state.memory.changed_rows():
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
+    for table, key, kept in state.migrations.changed_rows():
+        yield RowChange(table, f"{prefix}/{key}" if key else prefix, _value(kept))
     yield RowChange("clusters", prefix, encode(_cluster_row(state)))
 
 
@@ -82,6 +86,9 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     inventory.lists = dict(row.lists)
     if now_ms is not None:
         state.advance(now_ms)
+    # Before the requests: what they are known to have been tried against is a version of the nodes.
+    for table in migrations.ROWS:
+        state.migrations.restore(table, read(table))
     _restore_requests(state, row, read("pending_requests"))
     state.memory.restore(read)
     inventory.changed_nodes.clear()

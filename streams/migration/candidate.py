@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from schemas.migrations import Mode, Trigger
+from schemas.migrations import Mode, Trigger, Watched
 from schemas.pods import Pod
 from streams.cluster.node import Held
 
@@ -27,6 +27,11 @@ class Candidate(Protocol):
         ...
 
     @property
+    def phase(self) -> Watched:
+        """What is too hot there: everything on the node, or its prod pods alone."""
+        ...
+
+    @property
     def reason(self) -> str:
         """Why, with figures."""
         ...
@@ -47,6 +52,7 @@ class Wish:
     reason: str
     trigger: Trigger
     target: str | None = None
+    watched: Watched = "node"
     mode: Mode | None = None
     """How to migrate; none: as the policy says."""
     ttl_ms: int | None = None
@@ -63,4 +69,5 @@ def wish_of(candidate: Candidate) -> Wish:
         reason=candidate.reason,
         trigger="rebalance",
         target=candidate.target,
+        watched=candidate.phase,
     )

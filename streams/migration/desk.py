@@ -31,6 +31,7 @@ from streams.migration.gates import Gates
 from streams.migration.limiters import Limiters
 from streams.migration.rooms import Rooms
 from streams.migration.workloads import Workloads
+from streams.moves.owner import owner_key
 
 #: What migrations say.
 Said = EvictionCommand | MigrationStatus | DrainStatus | PlacementDecision
@@ -116,6 +117,8 @@ class Desk:
             sequence=self.created + 1,
             owner_uid="" if owner is None else owner.uid,
             pool=wish.pool,
+            watched=wish.watched,
+            owner=owner_key(pod),
             ignore_windows=wish.ignore_windows,
             ttl_ms=ttl_ms,
         )

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from schemas.base import Message
-from schemas.migrations import MigrationRequest, MigrationRow, MigrationStateRow
+from schemas.migrations import (
+    DisruptionBudgetRow,
+    DrainRow,
+    EvictionLimiterRow,
+    MigrationRequest,
+    MigrationRow,
+    MigrationStateRow,
+    WorkloadRow,
+)
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Pod, PodLifecycle
 from schemas.policy import Policy
@@ -31,9 +39,6 @@ from streams.migration.requests import Requests
 from streams.migration.rooms import Rooms
 from streams.rebalance.outcome import EndOfRound
 
-#: How often buckets that are full again are looked for.
-_TIDY_MS = 60_000
-
 
 class Migrations:
     """Who leaves, when, and what came of it."""
@@ -52,7 +57,6 @@ class Migrations:
         self._following = Following(self.desk)
         self._requests = Requests(self.desk, self.drains)
         self._arbitrated_at_ms = 0
-        self._tidied_at_ms = 0
 
     # --- wishes -----------------------------------------------------------------------------------
 
@@ -162,7 +166,7 @@ class Migrations:
     def tick(self, cause: Cause) -> None:
         """It is later: what is over ends, what may begin begins, commands leave."""
         self._following.tick(cause)
-        self._tidy(cause.now_ms)
+        self.desk.limiters.tidy(cause.now_ms)
         if self.paused:
             return
         self.drains.tick(cause)
@@ -173,22 +177,15 @@ class Migrations:
             self._arbitration.run(cause)
         self._execution.run(cause)
 
-    def _tidy(self, now_ms: int) -> None:
-        minute = now_ms // _TIDY_MS
-        if minute != self._tidied_at_ms // _TIDY_MS:
-            self._tidied_at_ms = now_ms
-            self.desk.limiters.tidy(now_ms)
-
     def take(self) -> list[Said]:
         """What there is to say since the last call, in order."""
         return self.desk.take()
 
-    def set_policy(self, policy: Policy, *, paused: bool) -> None:
+    def set_policy(self, policy: Policy) -> None:
         """Decide by another policy: commands that are out stay out, all else is judged anew."""
         self.policy = policy
         self.desk.set_policy(policy)
         self.cycle.limits = policy.descheduling
-        self.paused = paused or policy.rebalance.paused
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -229,7 +226,7 @@ class Migrations:
         desk.changed = False
 
     def restore(self, table: str, rows: Iterable[Any]) -> None:
-        """Take over the rows of one of `TABLES`; nodes and pods are there already."""
+        """Take over the rows of a table of `ROWS`; nodes and pods are there already."""
         if table == "migration_state":
             for row in rows:
                 self._arbitrated_at_ms = row.arbitrated_at_ms
@@ -245,12 +242,12 @@ class Migrations:
         parts[table].restore(rows)
 
 
-#: Tables that `Migrations` keeps, in the order in which they are written and restored.
-TABLES = (
-    "drains",
-    "workloads",
-    "disruption_budgets",
-    "eviction_limiters",
-    "migrations",
-    "migration_state",
-)
+#: Tables that `Migrations` keeps and their rows, in the order in which they are written and restored.
+ROWS: dict[str, type[Message]] = {
+    "drains": DrainRow,
+    "workloads": WorkloadRow,
+    "disruption_budgets": DisruptionBudgetRow,
+    "eviction_limiters": EvictionLimiterRow,
+    "migrations": MigrationRow,
+    "migration_state": MigrationStateRow,
+}
