@@ -17,6 +17,7 @@ from schemas.workloads import DisruptionBudget, WorkloadState
 Mode = Literal["ReservationFirst", "EvictDirectly"]
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Aborted"]
 Trigger = Literal["rebalance", "request", "drain"]
+Watched = Literal["node", "prod"]
 Reason = Literal[
     "Timeout", "FailedCreateReservation", "ReservationExpired", "Unschedulable",
     "ForbiddenMigratePod", "MissingPod", "MissingReservation", "Preempting", "PreemptComplete",
@@ -70,6 +71,12 @@ class Migration(Part):
     """Why it stands as it does."""
     message: _Text = ""
     """The same in a sentence, with numbers; of a pending one the first gate that holds it back."""
+    pool: Annotated[str, Field(max_length=253)] = ""
+    """Pool of nodes whose thresholds and windows hold."""
+    watched: Watched = "node"
+    """What was too hot there: everything on the node, or its prod pods alone."""
+    owner: Annotated[str, Field(max_length=1_200)] = ""
+    """uid of the pod's controller, else the pod's namespace/name."""
     trigger: Trigger
     """Who wants it: a round of rebalancing, a user's request, or the drain of a node."""
     cause: _Text = ""
@@ -101,8 +108,6 @@ class MigrationRow(Message, Migration):
     """Order of creation."""
     owner_uid: Annotated[str, Field(max_length=128)] = ""
     """uid of the pod's controller; empty: it has none."""
-    pool: Annotated[str, Field(max_length=253)] = ""
-    """Pool of nodes whose thresholds and windows hold."""
     ignore_windows: bool = False
     """Maintenance windows do not hold it back."""
     ttl_ms: DurationMs
