@@ -6,12 +6,12 @@ still in the log until it has caught up.
 
 **Time does not overtake what has happened.** Topics keep no order among each other, and a reservation that
 ends by time must not end while its confirmation waits to be read. So a time is told in two steps: it is
-taken together with where the confirming topics end then (`Mark`), and written once all of that is applied.
+taken together with where the topics `KNOWN_FIRST` end then (`Mark`), and written once all of that is applied.
 What is not applied soon is read in front of everything else.
 
 **Time that was lost is made up for first.** After an outage, of the worker or of the brokers, partitions are
-brought into the present before anything else is applied: confirmations, then a tick, then the rest. So
-nothing is decided by a time that is long gone.
+brought into the present before anything else is applied: what has happened and what was decreed, then a
+tick, then the rest. So nothing is decided by a time that is long gone, nor by a policy that was replaced.
 
 Not guaranteed: what reaches Kafka after the mark. And a flood does not stop time: past `hold_max_s` it is told
 whatever waits.
@@ -27,6 +27,7 @@ from typing import Any, Protocol
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
+from schemas.topics import CLUSTER_INPUTS
 from streams.records import OutputRecord, Stage
 from streams.shell.brokers import Brokers
 from streams.shell.publisher import Publisher
@@ -34,9 +35,13 @@ from streams.shell.publisher import Publisher
 logger = logging.getLogger(__name__)
 
 CLOCK_TOPIC = "clock"
-#: Topics that confirm what time would otherwise end. Requests and metrics are none of them: a burst of them
-#: holds nothing up, and metrics are judged by the time, so that comes first.
-CONFIRMING = ("pod-lifecycle", "command-outcomes")
+#: Topics that say what has happened, which may confirm what time would otherwise end, and what was decreed.
+#: Requests and metrics are none of them: a burst of them holds nothing up, and they are judged by the time.
+KNOWN_FIRST = tuple(
+    topic
+    for topic in CLUSTER_INPUTS
+    if topic not in {CLOCK_TOPIC, "node-metrics", "scheduling-requests"}
+)
 #: So long a mark waits for records that are on their way, in seconds; then they are read at once.
 PATIENCE_S = 2.0
 #: A partition whose clock has stood for longer, in seconds, is brought into the present.
@@ -76,7 +81,7 @@ class Mark:
     taken_at_s: float
     """When it was taken, by the monotonic clock."""
     ends: Mapping[str, int]
-    """Where the confirming topics of the partition ended then."""
+    """Where the topics `KNOWN_FIRST` of the partition ended then."""
 
     def left(self, known: Mapping[str, int]) -> list[str]:
         """Topics that are not yet known up to the mark; `known` is the offset that follows, by topic."""
@@ -89,7 +94,7 @@ class Ticker:
     def __init__(
         self, kafka: KafkaSettings, publisher: Publisher, interval_s: float, hold_max_s: float
     ) -> None:
-        """`hold_max_s`: longest time that a mark waits for confirmations, in seconds."""
+        """`hold_max_s`: longest time that a mark waits for records, in seconds."""
         self._publisher = publisher
         self.brokers = Brokers(kafka)
         self._interval_s = interval_s
@@ -181,12 +186,12 @@ class Ticker:
                 )
 
     def _left(self, runner: Clocked, partition: int, mark: Mark) -> list[str]:
-        """Confirming topics that the partition does not know up to the mark."""
+        """Topics that the partition does not know up to the mark."""
         stage = runner.stages.get(partition)
         positions: Mapping[str, int] = {} if stage is None else stage.positions
         known = {
             topic: max(positions.get(topic, -1) + 1, self._read_to.get((partition, topic), 0))
-            for topic in CONFIRMING
+            for topic in KNOWN_FIRST
         }
         return mark.left(known)
 
@@ -195,13 +200,13 @@ class Ticker:
         own = sorted(partitions)
         # The time first: whatever had happened by then is below the ends.
         now_ms, now_s = time.time_ns() // 1_000_000, time.monotonic()
-        places = {(topic, partition) for topic in CONFIRMING for partition in own}
+        places = {(topic, partition) for topic in KNOWN_FIRST for partition in own}
         spans = await self.brokers.spans(places) if own else {}
         if spans is None:
             return {}
         marks = {}
         for partition in own:
-            of_topic = {topic: spans[topic, partition] for topic in CONFIRMING}
+            of_topic = {topic: spans[topic, partition] for topic in KNOWN_FIRST}
             ends = {topic: end for topic, (first, end) in of_topic.items() if first < end}
             marks[partition] = Mark(now_ms, now_s, ends)
         return marks

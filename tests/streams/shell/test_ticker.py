@@ -16,7 +16,7 @@ from streams.records import Stage
 from streams.shell import ticker as under_test
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_range
-from streams.shell.ticker import CLOCK_TOPIC, Mark, Ticker
+from streams.shell.ticker import CLOCK_TOPIC, KNOWN_FIRST, Mark, Ticker
 from tests.conftest import RunningBroker
 
 _CONFIRMING = "pod-lifecycle"
@@ -55,6 +55,10 @@ async def _ticking(kafka: KafkaSettings, hold_max_s: float = 60.0) -> AsyncItera
     publisher = Publisher(kafka)
     await publisher.start()
     ticker = Ticker(kafka, publisher, 1.0, hold_max_s)
+    # The embedded broker makes a topic when it is asked for first, which can take its time.
+    places = {(topic, _PARTITION) for topic in (CLOCK_TOPIC, *KNOWN_FIRST)}
+    while await ticker.brokers.spans(places) is None:
+        await asyncio.sleep(0.1)
     try:
         yield ticker
     finally:
