@@ -21,20 +21,18 @@ class Story:
 
     def evict(self, seconds: float, uid: str = "old", **fields: Any) -> None:
         """A pod leaves node a."""
-        self.follower.evicted(
-            **{
-                "command_id": f"e-{uid}-0000000",
-                "migration_id": f"m-{uid}-0000000",
-                "pod": ref(uid),
-                "owner": "owner",
-                "pool": DEFAULT_POOL,
-                "phase": "node",
-                "source_node": "a",
-                "dry_run": False,
-                "now_ms": at(seconds),
-            }
-            | fields
-        )
+        eviction: dict[str, Any] = {
+            "command_id": f"e-{uid}-0000000",
+            "migration_id": f"m-{uid}-0000000",
+            "pod": ref(uid),
+            "owner": "owner",
+            "pool": DEFAULT_POOL,
+            "phase": "node",
+            "source_node": "a",
+            "dry_run": False,
+            "now_ms": at(seconds),
+        }
+        self.follower.evicted(**eviction | fields)
 
     def see(self, node: str, cpu: int, seconds: float, memory: int = 0) -> None:
         """A round looks at a node."""

@@ -1,0 +1,51 @@
+"""The section `moves`: its defaults, its rules, and where it has a say."""
+
+import pytest
+
+from schemas.policy import Policy, PolicyError, read_policy
+
+
+def test_moves_are_remembered_by_default_and_not_where_upstream_is_followed() -> None:
+    assert Policy().remembers_moves
+    assert read_policy("moves: {followSeconds: 60}").remembers_moves
+    assert not read_policy("moves: {enabled: false}").remembers_moves
+    assert not read_policy("compat: koordinator").remembers_moves
+
+
+@pytest.mark.parametrize("what", ["Freeze", "Unmovable", "Backoff"])
+def test_a_wait_cannot_end_below_its_beginning(what: str) -> None:
+    first, longest = f"initial{what}Seconds", f"max{what}Seconds"
+    with pytest.raises(PolicyError) as refused:
+        read_policy(f"moves:\n  {first}: 100\n  {longest}: 99\n")
+    (problem,) = refused.value.problems
+    assert (problem.path, problem.line) == (f"moves.{longest}", 3)
+    assert problem.message == f"{first} is 100 and {longest} is 99; allowed is at most as much"
+    with pytest.raises(PolicyError, match=f"moves.{first}: "):
+        read_policy(f"moves: {{{first}: 604800}}")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "coolingSeconds: 0",
+        "coolingMetrics: -1",
+        "maxMovesPerOwner: 32",
+        "verdicts: 101",
+        "minHelpedPercent: 101",
+        "followSeconds: 10m",
+        "freezeSeconds: 10",
+    ],
+)
+def test_what_is_outside_of_the_bounds_or_unknown_is_refused(given: str) -> None:
+    with pytest.raises(PolicyError, match="moves"):
+        read_policy(f"moves: {{{given}}}")
+
+
+def test_a_pasted_configuration_cannot_hold_it() -> None:
+    with pytest.raises(PolicyError, match="moves"):
+        read_policy("apiVersion: descheduler/v1alpha2\nkind: DeschedulerConfiguration\nmoves: {}\n")
+
+
+def test_two_policies_that_differ_in_it_have_different_digests() -> None:
+    assert read_policy("moves: {verdicts: 9}").digest != Policy().digest
+    assert read_policy("moves: {verdicts: 10}").digest == Policy().digest
