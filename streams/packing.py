@@ -68,6 +68,14 @@ class Changes:
             newest.known, newest.value = True, value
             newest.items.clear()
 
+    def __iter__(self) -> Iterator[tuple[str, str, bytes | None]]:
+        """Changes that come to the same, as `add` takes them."""
+        for (table, key), newest in self._rows.items():
+            if newest.known:
+                yield table, key, newest.value
+            for item, value in newest.items.items():
+                yield table, f"{key}/{item}", value
+
     def rows(self, before: Callable[[str, str], bytes | None]) -> Iterator[RowChange]:
         """The rows as they are now; `before` gives a row as the table has it.
 

@@ -26,8 +26,15 @@ from streams.shell.tables import RowTable
 
 #: Table that says up to where in the journal all other tables reflect it.
 PLACES = "journal_positions"
-#: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash.
+#: Rows are written so often, in seconds, while they are few.
 FLUSH_INTERVAL_S = 1.0
+#: So many changed rows are few.
+FEW_ROWS = 500
+#: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash. A node's row
+#: holds all its pods, so it is written once for many of their changes.
+UNWRITTEN_S = 5.0
+#: Rows are packed and written in pieces of so many bytes, so that batches need not wait for all of them.
+PIECE_BYTES = 256 * 1024
 #: Rows are written so long after the journal last showed that the partition is still ours, in seconds. A
 #: worker that stood still for longer than its session must not write old rows over its successor's.
 OFFICE_S = 2.0
@@ -114,6 +121,7 @@ class JournalFirst:
         """When the journal showed last that a partition is ours."""
         self._unwritten: dict[int, Changes] = defaultdict(Changes)
         self._flushed_at_s = time.monotonic()
+        self._flushing = asyncio.Lock()
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
         """Take office, then redo what the journal knows and the rows do not."""
@@ -170,16 +178,18 @@ class JournalFirst:
                 unwritten.add(row.table, row.key, row.value)
 
     async def flush(self, *, force: bool = False) -> None:
-        """Write rows when they have waited long enough, or are many.
+        """Write rows when they have waited long enough, or are many; batches may be committed meanwhile.
 
         Those of a partition that may be somebody else's by now stay: its owner redoes them.
         """
-        now_s = time.monotonic()
-        many = sum(map(len, self._unwritten.values())) >= UNWRITTEN_ROWS_MAX
-        if force or many or now_s - self._flushed_at_s >= FLUSH_INTERVAL_S:
-            self._flushed_at_s = now_s
-            for partition in sorted(self._unwritten):
-                await self._write(partition)
+        async with self._flushing:
+            count = sum(map(len, self._unwritten.values()))
+            interval_s = FLUSH_INTERVAL_S if count <= FEW_ROWS else UNWRITTEN_S
+            waited_s = time.monotonic() - self._flushed_at_s
+            if force or count >= UNWRITTEN_ROWS_MAX or waited_s >= interval_s:
+                self._flushed_at_s = time.monotonic()
+                for partition in sorted(self._unwritten):
+                    await self._write(partition)
 
     def close(self, partition: int) -> None:
         """Forget the partition; its rows were flushed, or are redone by its next owner."""
@@ -211,17 +221,44 @@ class JournalFirst:
         return now
 
     async def _write(self, partition: int) -> None:
-        unwritten = self._unwritten[partition]
-        if not unwritten or time.monotonic() - self._in_office_at_s[partition] > OFFICE_S:
+        """Write the rows as they are now, piece by piece; their place comes last and speaks for all of them."""
+        changes, place = self._unwritten.get(partition), self._places.get(partition)
+        if not changes or place is None or not self._in_office(partition):
             return
-        place = self._places[partition]
-        row = JournalPositionRow(
+        self._unwritten[partition] = Changes()
+        written = False
+        try:
+            written = await self._write_pieces(partition, changes, place)
+        finally:
+            # Otherwise some rows are ahead of their place now, and are redone by whoever goes on from it.
+            if not written and partition in self._places:
+                for change in self._unwritten[partition]:
+                    changes.add(*change)
+                self._unwritten[partition] = changes
+
+    async def _write_pieces(self, partition: int, changes: Changes, place: journal.Place) -> bool:
+        """Whether all were written: not once the partition may be somebody else's."""
+        piece: list[RowChange] = []
+        size = 0
+        for row in changes.rows(self._writer.row):
+            piece.append(row)
+            size += len(row.value or b"")
+            if size >= PIECE_BYTES:
+                await self._writer.write(partition, piece)
+                piece, size = [], 0
+                if not self._in_office(partition):
+                    return False
+        reached = JournalPositionRow(
             partition=partition, epoch=place.epoch, sequence=place.sequence, offset=place.offset
         )
-        changes = list(unwritten.rows(self._writer.row))
-        changes.append(RowChange(PLACES, str(partition), encode(row)))
-        await self._writer.write(partition, changes)
-        self._unwritten[partition] = Changes()
+        piece.append(RowChange(PLACES, str(partition), encode(reached)))
+        await self._writer.write(partition, piece)
+        return True
+
+    def _in_office(self, partition: int) -> bool:
+        """The journal has shown a moment ago that the partition is ours."""
+        shown_at_s = self._in_office_at_s.get(partition)
+        return shown_at_s is not None and time.monotonic() - shown_at_s <= OFFICE_S
 
 
 def _place(partition: int, value: bytes | None) -> journal.Place:

@@ -39,7 +39,6 @@ class Pipeline:
         self._durability = durability
         self._tell = tell
         self._waiting: asyncio.Queue[UnderWay] = asyncio.Queue(_AHEAD_MAX)
-        self._committing = asyncio.Lock()
         self._began_s: deque[float] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -66,8 +65,7 @@ class Pipeline:
         """Make durable what is handed over, for ever; raises what stands in the way."""
         while True:
             it = await self._waiting.get()
-            async with self._committing:
-                await self._durability.commit(it.applied)
+            await self._durability.commit(it.applied)
             it.batch.acknowledge()
             self._tell(it, time.monotonic() - it.began_s)
             self._began_s.popleft()
@@ -78,14 +76,12 @@ class Pipeline:
         """Write rows when they are due, for ever: they become due also while nothing comes in."""
         while True:
             await asyncio.sleep(_FLUSH_CHECK_S)
-            async with self._committing:
-                await self._durability.flush()
+            await self._durability.flush()
 
     async def settle(self) -> None:
         """Returns when everything is durable and all rows are written; meanwhile nothing may be handed over."""
         await self._idle.wait()
-        async with self._committing:
-            await self._durability.flush(force=True)
+        await self._durability.flush(force=True)
 
     def give_up(self) -> None:
         """What is under way will never be durable; nobody waits for it any longer."""

@@ -1,5 +1,6 @@
 """Journal first, on a broker: who holds a partition, and what a failure leaves to redo."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -109,6 +110,20 @@ async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
         assert old.rows() == {"0/n": b'{"offset": 1}'}, (
             "the journal says that it is still in office"
         )
+
+
+async def test_batches_are_committed_while_rows_are_written(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durability, "PIECE_BYTES", 1)
+    async with owner(embedded.settings) as first, owner(embedded.settings) as second:
+        await first.open()
+        await first.journal.commit([_batch(0)])
+        await asyncio.gather(first.journal.flush(force=True), first.journal.commit([_batch(1)]))
+        assert first.rows() == {"0/n": b'{"offset": 0}'}
+        second.tables[:] = first.tables
+        redone = await second.open()
+        assert redone["nodes"] == {"0/n": b'{"offset": 1}'}, "the tail begins where the rows end"
 
 
 async def test_outputs_that_were_not_published_are_published_by_the_next_owner(
