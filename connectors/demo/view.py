@@ -139,7 +139,7 @@ def _cells(session: Session, node: ObservedNode, threshold: float) -> list[Rende
     name = node.machine.name
     requested = session.kubelets.requested(name)
     cores = requested.get("cpu", 0) + requested.get("kubernetes.io/batch-cpu", 0)
-    pods = session.kubelets.live_pods(name) + len(node.machine.residents)
+    pods = session.kubelets.live_pods(name)
     style = _style(node, threshold)
     return [
         Text(name, "bold red" if node.hot else ""),

@@ -1,8 +1,8 @@
 """The machines of the simulated cluster, and the pods that run on them already.
 
 Sizes are those of machines in a published production cluster; which machines are idle or stay hot is
-drawn from the seed. The pods that run already (residents) split a machine's base load among them. What
-they request says little of what they use: an idle machine looks full by requests, a hot one empty, and
+drawn from the seed. The pods that run already (residents) split a machine's base load among them and
+carry it along when they are evicted. What they request says little of what they use: an idle machine looks full by requests, a hot one empty, and
 that is what placing by real load is for.
 """
 
@@ -15,10 +15,14 @@ from connectors.simulated.load import LoadParameters, Temper
 from connectors.simulated.pods import (
     BATCH_CPU,
     BATCH_MEMORY,
+    FOREVER_MS,
     GIB,
     PRIORITY_CLASS_LABEL,
     PROD,
     QOS_CLASS_LABEL,
+    SCHEDULER,
+    Carried,
+    PodPlan,
     container_of,
     requests_of,
 )
@@ -37,7 +41,7 @@ HOT_SHARE = 0.075
 SYSTEM_SHARE = 0.15
 #: What residents request together, as a share of the machine, by its temper.
 _REQUESTED: dict[Temper, float] = {"busy": 0.35, "idle": 0.45, "hot": 0.20}
-_RESIDENTS: dict[Temper, int] = {"busy": 4, "idle": 2, "hot": 3}
+_RESIDENTS: dict[Temper, int] = {"busy": 6, "idle": 2, "hot": 8}
 #: Of a machine, what pods of class batch may request on top of the ordinary requests.
 BATCH_CPU_SHARE, BATCH_MEMORY_SHARE = 0.5, 0.4
 PODS_PER_NODE = 110
@@ -45,16 +49,6 @@ PODS_PER_NODE = 110
 _SSD_EVERY = 4
 
 _SHAPES_STREAM, _TEMPERS_STREAM = 10, 11
-
-
-@dataclass(frozen=True, slots=True)
-class Resident:
-    """A pod that runs from before the beginning to the end."""
-
-    pod: Pod
-    requests: dict[str, int]
-    share: float
-    """Its share of the machine's base load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +61,8 @@ class Machine:
     temper: Temper | None = None
     """None: its base load is not the model's."""
     labels: dict[str, str] = field(default_factory=dict)
-    residents: tuple[Resident, ...] = ()
+    residents: tuple[PodPlan, ...] = ()
+    """Pods that run on it at the beginning."""
 
     @property
     def allocatable(self) -> dict[str, int]:
@@ -108,7 +103,7 @@ def make_machines(
         disk = "ssd" if index % _SSD_EVERY == 0 else "hdd"
         temper = tempers[index]
         millicores, memory_bytes = cores * 1000, gib * GIB
-        residents = _residents(name, temper, millicores, memory_bytes, begin_ms)
+        residents = residents_of(name, temper, millicores, memory_bytes, begin_ms)
         machines.append(Machine(name, millicores, memory_bytes, temper, {"disk": disk}, residents))
     return tuple(machines)
 
@@ -131,31 +126,56 @@ def _tempers(nodes: int, seed: int, parameters: LoadParameters) -> list[Temper]:
     return [tempers[index] for index in order.tolist()]
 
 
-def _residents(
-    node: str, temper: Temper, millicores: int, memory_bytes: int, begin_ms: int
-) -> tuple[Resident, ...]:
+def residents_of(
+    node: str,
+    temper: Temper,
+    millicores: int,
+    memory_bytes: int,
+    begin_ms: int,
+    *,
+    with_memory: bool = True,
+) -> tuple[PodPlan, ...]:
+    """Pods of one ReplicaSet that carry a machine's base load but for the system's part.
+
+    Without `with_memory` they carry its cores alone.
+    """
     count = _RESIDENTS[temper]
     share = _REQUESTED[temper] / count
     requests = requests_of(int(millicores * share), int(memory_bytes * share), batch=False)
+    carried = (1.0 - SYSTEM_SHARE) / count
+    owner = f"resident-{node}"
     residents = []
     for number in range(count):
-        name = f"resident-{node}-{number + 1}"
+        name = f"{owner}-{number + 1}"
         pod = Pod(
             namespace="residents",
             name=name,
             uid=name,
             node=node,
+            scheduler=SCHEDULER,
             phase="Running",
             ready=True,
             priority=9000,
-            labels={PRIORITY_CLASS_LABEL: PROD, QOS_CLASS_LABEL: "LS"},
-            owners=(OwnerReference(kind="ReplicaSet", name=f"resident-{node}", controller=True),),
+            labels={"app": owner, PRIORITY_CLASS_LABEL: PROD, QOS_CLASS_LABEL: "LS"},
+            owners=(OwnerReference(kind="ReplicaSet", name=owner, uid=owner, controller=True),),
             containers=(container_of(requests, limited=False),),
             created_at_ms=begin_ms,
             scheduled_at_ms=begin_ms,
             initialized_at_ms=begin_ms,
         )
-        residents.append(Resident(pod, requests, (1.0 - SYSTEM_SHARE) / count))
+        residents.append(
+            PodPlan(
+                pod=pod,
+                at_ms=begin_ms,
+                life_ms=FOREVER_MS,
+                requests=requests,
+                cpu_millicores=0.0,
+                memory_bytes=0.0,
+                phase=0.0,
+                job=False,
+                carried=Carried(node, carried, carried if with_memory else 0.0),
+            )
+        )
     return tuple(residents)
 
 

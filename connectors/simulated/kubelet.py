@@ -1,8 +1,9 @@
 """What becomes of pods that were given a node: a kubelet for every machine of a simulated cluster.
 
 A placed pod is admitted if what it requests is free, as a kubelet checks once more; then it is bound,
-runs, uses cores and memory, ends, and is deleted. The kubelet keeps its own books and believes nobody
-else's, so a placement that takes more than there is shows as a refusal.
+runs, uses cores and memory, ends, and is deleted; an evicted one terminates for a moment before. The
+kubelet keeps its own books and believes nobody else's, so a placement that takes more than there is shows
+as a refusal.
 """
 
 import heapq
@@ -15,12 +16,14 @@ from connectors.simulated.pods import PodPlan
 from schemas.pods import Pod
 from schemas.usage import NodeUsage, PodUsage
 
-Event = Literal["bound", "running", "finished", "deleted"]
+Event = Literal["bound", "running", "changed", "finished", "deleted"]
 
 #: From the binding of a pod to its start: images are there.
 START_MS = 20_000
 #: A job that has finished is deleted after this time.
 CLEAN_UP_MS = 120_000
+#: An evicted pod terminates for so long.
+GRACE_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,15 @@ class RunningPod:
     node: str
     started_ms: int
     ended: bool = False
+    going: bool = False
+    """It was evicted and terminates."""
 
 
 @dataclass(slots=True)
 class _Books:
     machine: Machine
+    base: Mapping[str, int] = field(default_factory=dict)
+    """Its newest base load."""
     pods: dict[str, RunningPod] = field(default_factory=dict)
     requested: dict[str, int] = field(default_factory=dict)
 
@@ -61,8 +68,11 @@ class Kubelets:
         self._queue: list[tuple[int, int, str, Event]] = []
         self._number = 0
         for machine in machines:
-            for resident in machine.residents:
-                _take(self._books[machine.name], resident.requests, 1)
+            books = self._books[machine.name]
+            for plan in machine.residents:
+                books.pods[plan.pod.uid] = RunningPod(plan, plan.pod, machine.name, plan.at_ms)
+                self._nodes[plan.pod.uid] = machine.name
+                _take(books, plan.requests, 1)
 
     def admit(self, plan: PodPlan, node: str, now_ms: int) -> PodEvent | str:
         """A pod was placed: it is bound, or the sentence says why this node does not take it."""
@@ -88,34 +98,51 @@ class Kubelets:
         self._expect(end_ms, uid, "deleted")
         return PodEvent(now_ms, "bound", bound)
 
+    def evict(self, uid: str, now_ms: int) -> PodEvent | None:
+        """A pod begins to terminate; None: it is not there, has ended or terminates already."""
+        running = self.pod(uid)
+        if running is None or running.ended or running.going:
+            return None
+        running.going = True
+        running.pod = running.pod.model_copy(update={"deleting_at_ms": now_ms, "ready": False})
+        self._expect(now_ms + GRACE_MS, uid, "deleted")
+        return PodEvent(now_ms, "changed", running.pod)
+
     def advance(self, now_ms: int) -> list[PodEvent]:
         """What has happened until now, in the order of time."""
         events = []
         while self._queue and self._queue[0][0] <= now_ms:
             at_ms, _, uid, event = heapq.heappop(self._queue)
-            events.append(self._happen(at_ms, uid, event))
+            happened = self._happen(at_ms, uid, event)
+            if happened is not None:
+                events.append(happened)
         return events
+
+    def pod(self, uid: str) -> RunningPod | None:
+        """A pod that is on a node; None: there is none of this uid."""
+        node = self._nodes.get(uid)
+        return None if node is None else self._books[node].pods[uid]
 
     def requested(self, node: str) -> dict[str, int]:
         """What the pods on a node request together, residents included."""
         return dict(self._books[node].requested)
 
     def live_pods(self, node: str) -> int:
-        """How many pods were placed on a node and have not ended."""
+        """How many pods are on a node and have not ended, residents included."""
         return sum(not pod.ended for pod in self._books[node].pods.values())
 
     def pods_on(self, node: str) -> tuple[RunningPod, ...]:
-        """Pods that were placed on a node and are not deleted."""
+        """Pods on a node that are not deleted, residents included."""
         return tuple(self._books[node].pods.values())
 
     def node_of(self, uid: str) -> str | None:
-        """Node of a pod that was placed and is not deleted."""
+        """Node of a pod that is on one and is not deleted."""
         return self._nodes.get(uid)
 
     def total(self, node: str, base: Mapping[str, int], at_ms: int) -> dict[str, int]:
         """What a node with this base load uses, its pods included: no more than it has."""
         books = self._books[node]
-        wanted = _wanted(base, [usage for _, usage in _running(books, at_ms)])
+        wanted, _ = self._wanted(books, base, at_ms)
         return {
             name: min(amount, books.machine.allocatable[name]) for name, amount in wanted.items()
         }
@@ -123,24 +150,14 @@ class Kubelets:
     def sample(self, cluster: str, node: str, base: Mapping[str, int], at_ms: int) -> NodeUsage:
         """What a node with this base load uses, and each pod on it."""
         books = self._books[node]
-        running = _running(books, at_ms)
         allocatable = books.machine.allocatable
+        all_wanted, running = self._wanted(books, base, at_ms)
         total, kept = {}, {}
-        for name, wanted in _wanted(base, [usage for _, usage in running]).items():
+        for name, wanted in all_wanted.items():
             # A machine gives no more than it has; what is short is short for all alike.
             total[name] = min(wanted, allocatable[name])
             kept[name] = min(1.0, allocatable[name] / wanted) if wanted else 1.0
-        pods = [
-            PodUsage(
-                namespace=resident.pod.namespace,
-                name=resident.pod.name,
-                uid=resident.pod.uid,
-                usage=_scaled(base, {name: share * resident.share for name, share in kept.items()}),
-                priority_class="koord-prod",
-            )
-            for resident in books.machine.residents
-        ]
-        pods += [
+        pods = tuple(
             PodUsage(
                 namespace=pod.pod.namespace,
                 name=pod.pod.name,
@@ -149,24 +166,53 @@ class Kubelets:
                 priority_class=pod.plan.priority_class,
             )
             for pod, usage in running
-        ]
-        return NodeUsage(
-            cluster=cluster, node=node, sampled_at_ms=at_ms, usage=total, pods=tuple(pods)
         )
+        return NodeUsage(cluster=cluster, node=node, sampled_at_ms=at_ms, usage=total, pods=pods)
+
+    def _wanted(
+        self, books: _Books, base: Mapping[str, int], at_ms: int
+    ) -> tuple[dict[str, int], list[tuple[RunningPod, dict[str, int]]]]:
+        """What a node would use if it had it: in all, and by its pods that run.
+
+        Its residents carry a part of its base load; those that are elsewhere carry it there.
+        """
+        books.base = base
+        total = dict(base)
+        for resident in books.machine.residents:
+            if resident.carried is not None:
+                for name, amount in resident.carried.usage(base).items():
+                    total[name] -= amount
+        running = []
+        for pod in books.pods.values():
+            if pod.started_ms <= at_ms and not pod.ended:
+                usage = self._usage(pod, at_ms)
+                running.append((pod, usage))
+                for name, amount in usage.items():
+                    total[name] = total.get(name, 0) + amount
+        return total, running
+
+    def _usage(self, pod: RunningPod, at_ms: int) -> dict[str, int]:
+        if pod.plan.carried is None:
+            return pod.plan.usage(at_ms - pod.started_ms)
+        return pod.plan.carried.usage(self._books[pod.plan.carried.machine].base)
 
     def _expect(self, at_ms: int, uid: str, event: Event) -> None:
         self._number += 1
         heapq.heappush(self._queue, (at_ms, self._number, uid, event))
 
-    def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent:
-        books = self._books[self._nodes[uid]]
-        running = books.pods[uid]
+    def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
+        """None: the pod was evicted before, so this does not come to pass."""
+        running = self.pod(uid)
+        if running is None or (running.going and event != "deleted"):
+            return None
+        books = self._books[running.node]
+        change: dict[str, object]
         if event == "running":
             change = {"phase": "Running", "ready": True, "initialized_at_ms": at_ms}
         elif event == "finished":
             change = {"phase": "Succeeded", "ready": False}
         else:
-            change = {"deleting_at_ms": at_ms}
+            change = {"deleting_at_ms": running.pod.deleting_at_ms or at_ms, "ready": False}
         running.pod = running.pod.model_copy(update=change)
         if event in ("finished", "deleted") and not running.ended:
             running.ended = True
@@ -179,28 +225,15 @@ class Kubelets:
 def lacks(machine: Machine, requested: Mapping[str, int], pods: int, plan: PodPlan) -> str | None:
     """The resource of which too little is free on a machine; None: the pod fits.
 
-    `requested` includes the residents, `pods` does not.
+    `requested` and `pods` are those of all pods on it.
     """
     free = machine.allocatable
-    if pods + len(machine.residents) >= free["pods"]:
+    if pods >= free["pods"]:
         return "pods"
     for name, amount in plan.requests.items():
         if free.get(name, 0) - requested.get(name, 0) < amount:
             return name
     return None
-
-
-def _running(books: _Books, at_ms: int) -> list[tuple[RunningPod, dict[str, int]]]:
-    """Pods that run at a time, and what each of them wants to use."""
-    return [
-        (pod, pod.plan.usage(at_ms - pod.started_ms))
-        for pod in books.pods.values()
-        if pod.started_ms <= at_ms and not pod.ended
-    ]
-
-
-def _wanted(base: Mapping[str, int], usages: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    return {name: amount + sum(usage[name] for usage in usages) for name, amount in base.items()}
 
 
 def _take(books: _Books, requests: Mapping[str, int], sign: int) -> None:

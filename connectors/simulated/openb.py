@@ -23,6 +23,7 @@ from connectors.simulated.pods import (
     PRIORITY_CLASS_LABEL,
     PROD,
     QOS_CLASS_LABEL,
+    SCHEDULER,
     PodPlan,
     container_of,
     requests_of,
@@ -35,7 +36,7 @@ from connectors.simulated.tracefiles import (
     read_rows,
     whole_number,
 )
-from schemas.pods import Pod
+from schemas.pods import OwnerReference, Pod
 
 PATTERNS = ("openb*pod*.csv.gz", "openb*pod*.csv")
 COLUMNS = (
@@ -159,15 +160,26 @@ def _plan(task: Task, at_ms: int, random: np.random.Generator) -> PodPlan:
     memory_bytes = task.memory_mib * MIB
     requests = requests_of(task.millicores, memory_bytes, batch=batch)
     labels = {PRIORITY_CLASS_LABEL: BATCH if batch else PROD}
+    # The trace names no workloads: tasks of one shape and quality count as those of one.
+    owner = f"{task.quality.lower()}-{task.millicores}m-{task.memory_mib}mi"
     if task.quality in ("LS", "BE"):
         labels[QOS_CLASS_LABEL] = task.quality
     pod = Pod(
         namespace="openb",
         name=task.name,
         uid=task.name,
+        scheduler=SCHEDULER,
         priority=5500 if batch else 9500,
         qos_class=task.quality if task.quality in ("Burstable", "Guaranteed") else None,
         labels=labels,
+        owners=(
+            OwnerReference(
+                kind="Job" if batch else "ReplicaSet",
+                name=owner,
+                uid=f"openb-{owner}",
+                controller=True,
+            ),
+        ),
         containers=(container_of(requests, limited=task.quality == "Guaranteed"),),
         created_at_ms=at_ms,
     )

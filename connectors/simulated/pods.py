@@ -1,7 +1,7 @@
 """Pods that want a node: what they ask for, how long they run and what they really use.
 
-What a pod uses depends on the pod and on its age alone, never on its node, so the same pods can be put
-elsewhere and compared.
+What a pod uses depends on the pod and on its age alone, or is a share of what one machine's base load is
+(`Carried`), never on its node, so the same pods can be put elsewhere and compared.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,26 @@ PROD, BATCH = "koord-prod", "koord-batch"
 _WAVES = ((0.12, 11 * 60_000), (0.08, 47 * 60_000))
 #: A pod has its memory after this time; at its start it has half of it.
 _MEMORY_RAMP_MS = 5 * 60_000
+
+#: Name of the scheduler that the pods ask for a node.
+SCHEDULER = "loadstream"
+#: Life of pods that run from before the beginning to the end: longer than any run.
+FOREVER_MS = 10 * 365 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A share of a machine's base load, which goes with its pod wherever that runs."""
+
+    machine: str
+    """The machine whose readings it is a share of."""
+    cpu: float
+    memory: float
+
+    def usage(self, base: Mapping[str, int]) -> dict[str, int]:
+        """What it is of a base load."""
+        shares = {"cpu": self.cpu, "memory": self.memory}
+        return {name: int(amount * shares[name]) for name, amount in base.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +64,8 @@ class PodPlan:
     """Where its waves begin, from 0 to 1."""
     job: bool
     """It runs to its end; otherwise it is deleted while it runs."""
+    carried: Carried | None = None
+    """What it uses, if that is a share of a machine's base load."""
 
     @property
     def priority_class(self) -> str:
@@ -51,7 +73,10 @@ class PodPlan:
         return self.pod.labels.get(PRIORITY_CLASS_LABEL, PROD)
 
     def usage(self, age_ms: int) -> dict[str, int]:
-        """What the pod uses so long after its start: cpu in millicores, memory in bytes."""
+        """What the pod uses so long after its start: cpu in millicores, memory in bytes.
+
+        Not what it carries.
+        """
         wave = sum(size * sin(tau * (self.phase + age_ms / length)) for size, length in _WAVES)
         memory = self.memory_bytes * min(1.0, 0.5 + 0.5 * age_ms / _MEMORY_RAMP_MS)
         return {"cpu": round(self.cpu_millicores * (1.0 + wave)), "memory": round(memory)}

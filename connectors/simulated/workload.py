@@ -16,6 +16,7 @@ from connectors.simulated.pods import (
     PRIORITY_CLASS_LABEL,
     PROD,
     QOS_CLASS_LABEL,
+    SCHEDULER,
     PodPlan,
     container_of,
     requests_of,
@@ -23,6 +24,8 @@ from connectors.simulated.pods import (
 from schemas.pods import OwnerReference, Pod
 
 HOUR_MS = 3_600_000
+#: Pods of one kind belong to so many workloads.
+WORKLOADS = 6
 #: Nothing lives shorter.
 LIFE_MIN_MS = 5 * 60_000
 
@@ -96,10 +99,12 @@ def _plan(kind: PodKind, number: int, at_ms: int, random: np.random.Generator) -
     millicores = int(kind.cores * 1000)
     requests = requests_of(millicores, memory_bytes, batch=kind.batch)
     name = f"{kind.name}-{number:04}"
+    owner = f"{kind.name}-{number % WORKLOADS + 1}"
     pod = Pod(
         namespace="demo",
         name=name,
         uid=f"demo-{name}",
+        scheduler=SCHEDULER,
         priority=5500 if kind.batch else 9500,
         labels={
             "app": kind.name,
@@ -108,7 +113,10 @@ def _plan(kind: PodKind, number: int, at_ms: int, random: np.random.Generator) -
         },
         owners=(
             OwnerReference(
-                kind="Job" if kind.job else "ReplicaSet", name=kind.name, controller=True
+                kind="Job" if kind.job else "ReplicaSet",
+                name=owner,
+                uid=f"demo-{owner}",
+                controller=True,
             ),
         ),
         containers=(container_of(requests, limited=kind.limited),),

@@ -41,7 +41,9 @@ def test_residents_leave_room_and_say_little_of_the_load() -> None:
     for machine in make_machines(40, 1, ALIBABA_2018, BEGIN_MS):
         cores = sum(resident.requests["cpu"] for resident in machine.residents)
         assert 0 < cores <= machine.millicores / 2
-        assert sum(resident.share for resident in machine.residents) == pytest.approx(0.85)
+        assert sum(plan.carried.cpu for plan in machine.residents if plan.carried) == pytest.approx(
+            0.85
+        )
         assert all(resident.pod.node == machine.name for resident in machine.residents)
 
 
