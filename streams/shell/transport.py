@@ -68,6 +68,12 @@ class _PromptConsumer(Consumer):
                 self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
                 yield tp, message
 
+    async def _seek(self, partition: Any, offset: int) -> None:
+        # In the thread that fetches: Faust would clear that thread's buffers from this one, and a fetch
+        # that is being handed over just then would end the worker.
+        thread: Any = self._thread
+        await thread.call_thread(thread.seek, partition, offset)
+
     def _goes_on(self, generation: int) -> bool:
         """No rebalance has begun since."""
         return self.flow_active and bool(self.app.consumer_generation_id == generation)
