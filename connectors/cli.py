@@ -9,6 +9,7 @@ import typer
 from connectors import policy_commands, schema_commands
 from connectors.demo import commands as demo_commands
 from connectors.kafka import commands as kafka_commands
+from connectors.migrating import commands as migrating_commands
 from connectors.simulated import commands as simulated_commands
 from connectors.whynot import commands as why_not_commands
 from streams import cli as streams_commands
@@ -23,6 +24,7 @@ app = typer.Typer(
 kafka_commands.register(app)
 app.add_typer(policy_commands.app, name="policy")
 why_not_commands.register(app)
+migrating_commands.register(app)
 app.add_typer(schema_commands.app, name="schemas")
 streams_commands.register(app)
 demo_commands.register(app)

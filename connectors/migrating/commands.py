@@ -1,0 +1,271 @@
+"""The commands `migrate`, `drain`, `undrain`, `migration pause|resume|abort` and `migrations`.
+
+The first five write one request to topic `migration-requests`; the cluster's worker answers on topic
+`migration-status`, or in `dead-letters` where nothing comes of it, after the command has ended.
+`migrations` reads the answers. A pod is named as NAMESPACE/NAME, and its uid is looked up in what was
+heard of it last, so that a request never meets another pod of the same name.
+
+Exit codes: 0 it was written, or shown; 1 it was not, and was said why; 2 the command line is wrong.
+"""
+
+import io
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from uuid import uuid4
+
+import typer
+
+from connectors.kafka.failures import as_messages
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from schemas.pods import PodRef
+
+#: Topic of requests.
+TOPIC = "migration-requests"
+
+migration = typer.Typer(no_args_is_help=True, help="Pause, resume and abort a migration.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(migrate)
+    app.command()(drain)
+    app.command()(undrain)
+    app.command()(migrations)
+    app.add_typer(migration, name="migration")
+
+
+def _field(name: str) -> Callable[[Any], Any]:
+    """Checks an argument as the field of the request that it becomes."""
+
+    def check(value: Any) -> Any:
+        from pydantic import TypeAdapter, ValidationError
+
+        from schemas.migrations import MigrationRequest
+
+        field = MigrationRequest.model_fields[name]
+        checked: Any = Annotated[field.annotation, *field.metadata]
+        try:
+            TypeAdapter(checked).validate_python(value)
+        except ValidationError as error:
+            raise typer.BadParameter(error.errors()[0]["msg"]) from None
+        return value
+
+    return check
+
+
+Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=_field("cluster"))]
+Node = Annotated[str, typer.Argument(help="Name of the node.", callback=_field("node"))]
+Pod = Annotated[str, typer.Argument(help="The pod: NAMESPACE/NAME.")]
+Which = Annotated[str, typer.Argument(help="Id of the migration, or its pod: NAMESPACE/NAME.")]
+HowTo = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        help="ReservationFirst: room elsewhere is held before the pod is evicted; EvictDirectly: it "
+        "is not. As the policy says if not given.",
+        callback=_field("mode"),
+    ),
+]
+Ttl = Annotated[
+    str | None,
+    typer.Option(help="How long a migration may take: 5m, 1h. As the policy says if not given."),
+]
+Windows = Annotated[
+    bool, typer.Option("--ignore-windows", help="Do not wait for a maintenance window.")
+]
+Why = Annotated[
+    str, typer.Option("--reason", help="Why, in your words.", callback=_field("reason"))
+]
+
+
+def migrate(
+    cluster: Cluster,
+    pod: Pod,
+    mode: HowTo = None,
+    ttl: Ttl = None,
+    ignore_windows: Windows = False,
+    reason: Why = "",
+    uid: Annotated[
+        str | None,
+        typer.Option(help="uid of the pod; looked up in topic pod-lifecycle if not given."),
+    ] = None,
+) -> None:
+    """Ask for a pod to be moved to another node.
+
+    Protections, limits and disruption budgets hold as for any migration; in a cluster that only observes,
+    it is marked dry.
+    """
+    named, ttl_ms = _pod_name(pod), _ttl_ms(ttl)
+    with as_messages():
+        connection = _connect()
+        ref = _pod_ref(connection, cluster, named, uid)
+        _ask(
+            connection, cluster, f"pod {pod} is to be migrated", action="migrate", pod=ref, mode=mode,
+            ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
+        )  # fmt: skip
+
+
+def drain(
+    cluster: Cluster,
+    node: Node,
+    mode: HowTo = None,
+    ttl: Ttl = None,
+    ignore_windows: Windows = False,
+    reason: Why = "",
+) -> None:
+    """Ask for a node to be emptied: it takes no new pods, and those on it are migrated.
+
+    It stays so until `loadstream undrain`. Pods that may not be evicted stay, and are named.
+    """
+    ttl_ms = _ttl_ms(ttl)
+    with as_messages():
+        _ask(
+            _connect(), cluster, f"node {node} is to be drained", action="drain", node=node, mode=mode,
+            ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
+        )  # fmt: skip
+
+
+def undrain(cluster: Cluster, node: Node, reason: Why = "") -> None:
+    """Let a node that was drained, or is being drained, take pods again."""
+    with as_messages():
+        said = f"node {node} is to take pods again"
+        _ask(_connect(), cluster, said, action="undrain", node=node, reason=reason)
+
+
+@migration.command()
+def pause(cluster: Cluster, which: Which, reason: Why = "") -> None:
+    """Hold a migration where it is; its time does not run."""
+    _switch(cluster, which, "pause", "is to pause", reason)
+
+
+@migration.command()
+def resume(cluster: Cluster, which: Which, reason: Why = "") -> None:
+    """Let a paused migration go on."""
+    _switch(cluster, which, "resume", "is to go on", reason)
+
+
+@migration.command()
+def abort(cluster: Cluster, which: Which, reason: Why = "") -> None:
+    """Give a migration up; room that is held for it is given back. A pod that has left has left."""
+    _switch(cluster, which, "abort", "is to be given up", reason)
+
+
+def migrations(
+    cluster: Cluster,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that have ended, and nodes undrained.")
+    ] = False,
+    back: Annotated[
+        str, typer.Option(help="Look so long back from the newest record: 10m, 1h, 2d.")
+    ] = "1d",
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Show the newest state of a cluster's migrations and drains, oldest change first."""
+    from connectors.migrating.states import read_states
+
+    back_ms = _duration_ms(back, "--back")
+    with as_messages():
+        found = read_states(_connect(), cluster, back_ms)
+    for message in found.shown(everything=everything):
+        typer.echo(found.as_json(message) if json else found.line(message))
+    if not json:
+        typer.echo(found.summary())
+
+
+def _switch(cluster: str, which: str, action: str, said: str, reason: str) -> None:
+    """Ask for something to be done to a migration that is under way."""
+    from connectors.migrating.states import DAY_MS, read_states
+
+    named = _pod_name(which) if "/" in which else None
+    migration_id = which if named is None else ""
+    if named is None:
+        _field("migration_id")(which)
+    with as_messages():
+        connection = _connect()
+        if named is not None:
+            found = read_states(connection, cluster, DAY_MS).live_of(*named)
+            if found is None:
+                _stop(f"no migration of pod {which} is under way in cluster {cluster}")
+            migration_id = found.migration_id
+        said = f"migration {migration_id} {said}"
+        _ask(connection, cluster, said, action=action, migration_id=migration_id, reason=reason)
+
+
+def _ask(connection: "Connection", cluster: str, said: str, **fields: Any) -> None:
+    """Write one request and wait until all replicas have it. Raises BrokerUnavailable."""
+    from connectors.kafka.produce import produce_lines
+    from schemas.codec import encode
+    from schemas.migrations import MigrationRequest
+    from schemas.topics import TOPIC_BY_NAME
+
+    request = MigrationRequest(
+        request_id=f"request-{uuid4().hex[:16]}",
+        cluster=cluster,
+        requested_at_ms=time.time_ns() // 1_000_000,
+        **fields,
+    )
+    refused: list[str] = []
+    produce_lines(
+        connection,
+        TOPIC_BY_NAME[TOPIC],
+        io.BytesIO(encode(request)),
+        on_rejection=lambda rejection: refused.append(rejection.reason),
+    )
+    if refused:
+        _stop(f"the request was not written: {refused[0]}")
+    typer.echo(f"{request.request_id}: {said}; see `loadstream migrations {cluster}`")
+
+
+def _pod_ref(
+    connection: "Connection", cluster: str, named: tuple[str, str], uid: str | None
+) -> "PodRef":
+    """The pod of a name, by the uid that was heard of last. Raises BrokerUnavailable."""
+    from connectors.migrating.pods import find_pod
+    from schemas.pods import PodRef
+
+    if uid is not None:
+        return PodRef(namespace=named[0], name=named[1], uid=uid)
+    found = find_pod(connection, cluster, *named)
+    if isinstance(found, str):
+        _stop(found)
+    return found
+
+
+def _pod_name(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise typer.BadParameter(f"found {text!r}; expected NAMESPACE/NAME, such as shop/web-1")
+    return namespace, name
+
+
+def _ttl_ms(text: str | None) -> int | None:
+    if text is None:
+        return None
+    length_ms = _duration_ms(text, "--ttl")
+    _field("ttl_ms")(length_ms)
+    return length_ms
+
+
+def _duration_ms(text: str, option: str) -> int:
+    from connectors.kafka.units import duration_ms
+
+    length_ms = duration_ms(text)
+    if not length_ms:
+        message = f"found {text!r}; expected a length of time such as 10m, 1h or 2d"
+        raise typer.BadParameter(message, param_hint=option)
+    return length_ms
+
+
+def _stop(why: str) -> NoReturn:
+    typer.echo(f"error: {why}", err=True)
+    raise typer.Exit(1)
+
+
+def _connect() -> "Connection":
+    from connectors.kafka.client import connect
+    from schemas.connection import KafkaSettings
+
+    return connect(KafkaSettings.from_environment())

@@ -1,0 +1,27 @@
+"""Which pod a name means: the one that was heard of last on topic `pod-lifecycle`."""
+
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import Connection
+from schemas.pods import PodLifecycle, PodRef
+
+#: Records of the cluster's partition that are looked at, newest first.
+RECORDS_MAX = 100_000
+
+
+def find_pod(connection: Connection, cluster: str, namespace: str, name: str) -> PodRef | str:
+    """The pod, or why it is not known, in a sentence. Raises BrokerUnavailable."""
+    looked = Looked()
+    past = Past(connection, "pod-lifecycle", cluster, RECORDS_MAX)
+    for message in past.newest(looked):
+        if not isinstance(message, PodLifecycle):
+            continue
+        pod = message.pod
+        if (pod.namespace, pod.name) != (namespace, name):
+            continue
+        if message.event in ("deleted", "finished"):
+            return f"pod {namespace}/{name} of cluster {cluster} has ended: it was {message.event}"
+        return PodRef(namespace=namespace, name=name, uid=pod.uid)
+    where = "topic pod-lifecycle"
+    if not looked.whole:
+        where = f"the newest {looked.records} records of {where}; if you know its uid, give --uid"
+    return f"pod {namespace}/{name} of cluster {cluster} is not in {where}"

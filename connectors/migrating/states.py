@@ -1,0 +1,92 @@
+"""The newest state of a cluster's migrations and drains, from the end of topic `migration-status`."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import Connection
+from connectors.kafka.units import duration_text, time_text
+from connectors.kafka.wording import sentence
+from schemas.codec import encode
+from schemas.migrations import LIVE, DrainStatus, MigrationStatus
+
+#: Records of the cluster's partition that are looked at, newest first.
+RECORDS_MAX = 50_000
+DAY_MS = 86_400_000
+
+Status = MigrationStatus | DrainStatus
+
+
+@dataclass(slots=True)
+class States:
+    """The newest record of each migration and of each drain."""
+
+    back_ms: int
+    looked: Looked = field(default_factory=Looked)
+    migrations: dict[str, MigrationStatus] = field(default_factory=dict)
+    """By id, newest first."""
+    drains: dict[str, DrainStatus] = field(default_factory=dict)
+    """By node, newest first."""
+
+    def shown(self, *, everything: bool) -> list[Status]:
+        """Those under way, or all; the oldest change first."""
+        statuses: list[Status] = [*self.migrations.values(), *self.drains.values()]
+        chosen = [each for each in statuses if everything or _goes_on(each)]
+        return sorted(chosen, key=lambda each: each.happened_at_ms)
+
+    def live_of(self, namespace: str, name: str) -> MigrationStatus | None:
+        """The migration of a pod that is under way."""
+        for each in self.migrations.values():
+            if each.phase in LIVE and (each.pod.namespace, each.pod.name) == (namespace, name):
+                return each
+        return None
+
+    def line(self, status: Status) -> str:
+        """When it changed, and how it stands."""
+        return f"{time_text(status.happened_at_ms)}  {sentence(status)}"
+
+    def as_json(self, status: Status) -> str:
+        """The record as it was written."""
+        return encode(status).decode()
+
+    def summary(self) -> str:
+        """How many there are of each kind."""
+        phases = Counter(each.phase for each in self.migrations.values())
+        live = sum(phases[phase] for phase in LIVE)
+        paused = sum(each.paused and each.phase in LIVE for each in self.migrations.values())
+        ended = ", ".join(f"{phases[name]} {name}" for name in sorted(phases) if name not in LIVE)
+        parts = [f"{live} under way{f' ({paused} paused)' if paused else ''}"]
+        parts.append(f"ended within {duration_text(self.back_ms)}: {ended or 'none'}")
+        draining = sum(_goes_on(each) for each in self.drains.values())
+        if draining:
+            parts.append(
+                f"{draining} {'node takes' if draining == 1 else 'nodes take'} no new pods"
+            )
+        if self.looked.records >= RECORDS_MAX:
+            parts.append(f"only the newest {self.looked.records} records were looked at")
+        return "; ".join(parts)
+
+
+def read_states(connection: Connection, cluster: str, back_ms: int) -> States:
+    """The states of a cluster, from records at most so much older than its newest one.
+
+    Raises BrokerUnavailable where the topic does not exist or no broker answers.
+    """
+    states = States(back_ms)
+    since_ms: int | None = None
+    for message in Past(connection, "migration-status", cluster, RECORDS_MAX).newest(states.looked):
+        if since_ms is None:
+            since_ms = message.happened_at_ms - back_ms
+        if message.happened_at_ms < since_ms:
+            break
+        if isinstance(message, DrainStatus):
+            states.drains.setdefault(message.node, message)
+        else:
+            states.migrations.setdefault(message.migration_id, message)
+    return states
+
+
+def _goes_on(status: Status) -> bool:
+    if isinstance(status, DrainStatus):
+        return status.phase != "Undrained"
+    return status.phase in LIVE
