@@ -114,6 +114,8 @@ class MigrationRow(Message, Migration):
     """It is given up that long after it was created, pauses left out."""
     paused_at_ms: StateMs | None = None
     """Since when it is paused."""
+    turn: Count = 0
+    """Order in which it passed arbitration; 0: it has not."""
     gate: Annotated[str, Field(max_length=64)] = ""
     """Name of the gate that holds it back."""
     command_expires_at_ms: StateMs | None = None
@@ -283,3 +285,5 @@ class MigrationStateRow(Message):
     """Time of the arbitration before the next one."""
     created: Count
     """How many migrations have been created; numbers the next one."""
+    passed: Count = 0
+    """How many have passed arbitration; numbers the next one that does."""

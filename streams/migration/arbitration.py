@@ -55,7 +55,11 @@ class Arbitration:
         wish = wish_again(row, held.pod)
         gate = desk.gates.held_back(held.pod, wish, cause.now_ms, waiting_too=False)
         if gate is None:
-            desk.advance(row, cause, phase="Running", message="passed arbitration", gate="")
+            desk.passed += 1
+            desk.advance(
+                row, cause,
+                phase="Running", message="passed arbitration", gate="", turn=desk.passed,
+            )  # fmt: skip
         elif gate.name != row.gate:
             # Numbers in the text change all the time; the row is written when the gate changes.
             desk.advance(row, cause, gate=gate.name, message=gate.text)

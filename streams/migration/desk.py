@@ -76,6 +76,8 @@ class Desk:
         """What is to be said, in order."""
         self.created = 0
         """How many migrations have been created."""
+        self.passed = 0
+        """How many have passed arbitration."""
         self.changed = False
         """The row of what belongs to all migrations has changed."""
 

@@ -38,8 +38,8 @@ class Execution:
         self.desk = desk
 
     def run(self, cause: Cause) -> None:
-        """Take every migration that has begun as far as it may go now."""
-        for row in self.desk.book:
+        """Take every migration that has begun as far as it may go now, in the order of its passing."""
+        for row in sorted(self.desk.book, key=lambda row: row.turn):
             if row.phase != "Running" or row.paused or row.retry_at_ms > cause.now_ms:
                 continue
             if row.command_expires_at_ms is not None or row.evicted_at_ms is not None:

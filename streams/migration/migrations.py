@@ -211,6 +211,7 @@ class Migrations:
             cluster=self.desk.cluster,
             arbitrated_at_ms=self._arbitrated_at_ms,
             created=self.desk.created,
+            passed=self.desk.passed,
         )
 
     def _clear(self) -> None:
@@ -230,7 +231,7 @@ class Migrations:
         if table == "migration_state":
             for row in rows:
                 self._arbitrated_at_ms = row.arbitrated_at_ms
-                self.desk.created = row.created
+                self.desk.created, self.desk.passed = row.created, row.passed
             return
         parts: dict[str, Any] = {
             "drains": self.drains,

@@ -1,0 +1,90 @@
+"""In which order waiting migrations are asked, and how commands are worded."""
+
+import json
+
+from schemas.evictions import SOFT_EVICTION_ANNOTATION
+from schemas.pods import Pod
+from tests.streams.cluster.builders import at, policy_record
+from tests.streams.migration.moving import cluster, policy_text, replica
+
+
+def order(*pods: Pod) -> list[str]:
+    """uids in the order in which commands leave that are arbitrated at once."""
+    moving = cluster(
+        policy_text(defaultJobMode="EvictDirectly"), *((each, "node-1") for each in pods)
+    )
+    for each in pods:
+        moving.propose(each.uid)
+    moving.later()
+    return [each.pod.uid for each in moving.commands]
+
+
+def test_pods_of_lower_classes_and_cheaper_pods_leave_first() -> None:
+    cheap = {"controller.kubernetes.io/pod-deletion-cost": "-5"}
+    pods = (
+        replica("prod", priority=9_500),
+        replica("batch", priority=5_500),
+        replica("cheap", priority=9_500, annotations=cheap),
+    )
+    assert order(*pods) == ["batch", "cheap", "prod"]
+
+
+def test_of_equal_pods_the_youngest_leaves_first() -> None:
+    pods = [replica(f"p{age}", f"o{age}", created_at_ms=at(-age)) for age in (30, 10, 20)]
+    assert order(*pods) == ["p10", "p20", "p30"]
+
+
+def test_pods_of_one_job_stay_together() -> None:
+    pods = (
+        replica("j1", "job-1", kind="Job", priority=1),
+        replica("k1", "job-2", kind="Job", priority=2),
+        replica("j2", "job-1", kind="Job", priority=3),
+    )
+    assert order(*pods) == ["j1", "j2", "k1"]
+
+
+def test_a_job_of_which_pods_are_moving_already_goes_on_first() -> None:
+    limits = policy_text(maxMigratingGlobally=2, defaultJobMode="EvictDirectly")
+    moving = cluster(
+        limits,
+        (replica("k1", "job-2", kind="Job", priority=5), "node-1"),
+        (replica("a", "job-1", kind="Job", priority=1), "node-1"),
+        (replica("k2", "job-2", kind="Job", priority=5), "node-1"),
+    )
+    moving.propose("k1")
+    moving.later()
+    moving.propose("a")
+    moving.say(policy_record(policy_text(defaultJobMode="EvictDirectly", maxMigratingGlobally=3)))
+    moving.propose("k2")
+    moving.say(policy_record(limits))
+    moving.later()
+    assert [each.pod.uid for each in moving.commands] == ["k1", "k2"]
+
+
+def test_a_command_carries_how_and_under_what_conditions() -> None:
+    options = {"gracePeriodSeconds": 7, "propagationPolicy": "Background",
+               "preconditions": {"resourceVersion": "42"}, "dryRun": ["All"]}  # fmt: skip
+    moving = cluster(
+        policy_text(evictionPolicy="Delete", defaultDeleteOptions=options), (replica("a"), "node-1")
+    )
+    moving.propose("a", reason="too hot")
+    moving.later()
+    (command,) = moving.commands
+    assert (command.policy, command.grace_period_s, command.reason) == ("Delete", 7, "too hot")
+    told = command.delete_options
+    assert told is not None
+    assert (told.propagation_policy, told.resource_version, told.server_dry_run) == (
+        "Background", "42", True,
+    )  # fmt: skip
+    assert command.retry_until_ms == command.expires_at_ms
+    assert command.migration_id == moving.row("a").migration_id
+
+
+def test_a_pods_label_says_how_it_is_evicted() -> None:
+    labels = {"koordinator.sh/evict-policy": "SoftEviction"}
+    moving = cluster(policy_text(), (replica("a", labels=labels), "node-1"))
+    moving.propose("a")
+    moving.later()
+    (command,) = moving.commands
+    assert command.policy == "SoftEviction"
+    assert json.loads(command.annotations[SOFT_EVICTION_ANNOTATION])["initiator"] == "loadstream"

@@ -1,0 +1,401 @@
+"""What holds a migration back, in the words in which it is told."""
+
+from typing import Any
+
+import pytest
+
+from schemas.pods import OwnerReference, Pod, VolumeClaim
+from streams.migration.limits import share_of
+from streams.migration.protections import Protections, insists
+from streams.rebalance.outcome import EndOfNode, EndOfRound
+from tests.streams.cluster.builders import at, lifecycle, node, policy, policy_record, request
+from tests.streams.migration.moving import (
+    Moving,
+    budget,
+    cluster,
+    evicted,
+    policy_text,
+    replica,
+    workload,
+)
+
+
+def verdict(document: str = "", **fields: Any) -> str | None:
+    """The static verdict on a replica on a node."""
+    return Protections(policy(document)).judge(replica("a", **{"node": "node-1", **fields}))
+
+
+DAEMON = (OwnerReference(kind="DaemonSet", name="agent", uid="agent", controller=True),)
+CLAIM = (VolumeClaim(name="data", storage_class="ssd"),)
+NEVER = {"scheduling.koordinator.sh/eviction-cost": "2147483647"}
+INSIST = {"descheduler.alpha.kubernetes.io/evict": ""}
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({}, None),
+        ({"node": None}, "the pod is not bound to a node"),
+        ({"deleting_at_ms": at(0)}, "the pod is terminating"),
+        ({"annotations": {"kubernetes.io/config.mirror": "x"}}, "the pod is a mirror pod"),
+        ({"annotations": {"kubernetes.io/config.source": "file"}}, "the pod is static (from file)"),
+        ({"owners": DAEMON}, "the pod is owned by a DaemonSet"),
+        ({"annotations": NEVER}, "its eviction cost is 2147483647, which means never"),
+        ({"owners": ()}, "the pod has no owner; neither evictFailedBarePods nor evictAllBarePods is set"),
+        ({"local_storage": True},
+         "the pod has local storage (emptyDir or hostPath); evictLocalStoragePods is false"),
+        ({"volume_claims": CLAIM}, None),
+        ({"resource_claims": True}, None),
+        ({"priority": 2_000_000_000},
+         "its priority 2000000000 is system critical; evictSystemCriticalPods is false"),
+    ],
+)  # fmt: skip
+def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) -> None:
+    assert verdict(**fields) == why
+
+
+@pytest.mark.parametrize(
+    ("document", "fields", "why"),
+    [
+        ("evictor: {evictDaemonSetPods: true}", {"owners": DAEMON}, None),
+        ("migration: {evictAllBarePods: true}", {"owners": ()}, None),
+        ("migration: {skipEvictionGates: [BarePods]}", {"owners": ()}, None),
+        ("migration: {evictFailedBarePods: true}", {"owners": ()},
+         "the pod has no owner and is Running; evictFailedBarePods allows Failed"),
+        ("evictor: {evictFailedBarePods: true}", {"owners": (), "phase": "Failed"}, None),
+        ("migration: {evictLocalStoragePods: true}", {"local_storage": True}, None),
+        ("evictor: {evictLocalStoragePods: true}", {"local_storage": True}, None),
+        ("migration: {skipEvictionGates: [LocalStoragePods]}", {"local_storage": True}, None),
+        ("migration: {ignorePvcPods: true}", {"volume_claims": CLAIM},
+         "the pod mounts claim data; ignorePvcPods is true"),
+        ("evictor: {podProtections: {extraEnabled: [PodsWithPVC]}}", {"volume_claims": CLAIM},
+         "the pod mounts claim data; PodsWithPVC protects it"),
+        ("evictor: {podProtections: {extraEnabled: [PodsWithPVC], config: {PodsWithPVC: "
+         "{protectedStorageClasses: [{name: hdd}]}}}}", {"volume_claims": CLAIM}, None),
+        ("evictor: {podProtections: {extraEnabled: [PodsWithResourceClaims]}}",
+         {"resource_claims": True}, "the pod has resource claims; PodsWithResourceClaims protects it"),
+        ("migration: {priorityThreshold: {value: 100}}", {"priority": 100},
+         "its priority 100 is not below migration.priorityThreshold 100"),
+        ("migration: {priorityThreshold: {value: 100}}", {"priority": 99}, None),
+        ("migration: {priorityThreshold: {value: 100}, evictSystemCriticalPods: true}",
+         {"priority": 2_000_000_000}, None),
+        ("migration: {priorityThreshold: {value: 100}, skipEvictionGates: [PriorityThreshold]}",
+         {"priority": 100}, None),
+        ("migration: {priorityThreshold: {name: high}}", {},
+         "migration.priorityThreshold names class high, whose value is not known here; give value "
+         "instead"),
+        ("{compat: koordinator, migration: {priorityThreshold: {name: high}}}", {}, None),
+        ("evictor: {priorityThreshold: {name: system-cluster-critical}}", {"priority": 9_999}, None),
+        ("migration: {namespaces: {include: [shop]}}", {},
+         "namespace default is not among migration.namespaces"),
+        ("migration: {namespaces: {include: [shop]}, skipEvictionGates: [Namespaces]}", {}, None),
+        ("migration: {labelSelector: {matchLabels: {app: db}}}", {},
+         "its labels do not match migration.labelSelector"),
+        ("evictor: {labelSelector: {matchLabels: {app: db}}}", {},
+         "its labels do not match evictor.labelSelector"),
+        ("evictor: {namespaceLabelSelector: {}}", {},
+         "evictor.namespaceLabelSelector needs labels of namespaces, which are not known"),
+        ("evictor: {noEvictionPolicy: Mandatory}",
+         {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}},
+         "it is annotated descheduler.alpha.kubernetes.io/prefer-no-eviction and noEvictionPolicy is "
+         "Mandatory"),
+    ],
+)  # fmt: skip
+def test_arguments_lift_and_add_protections(
+    document: str, fields: dict[str, Any], why: str | None
+) -> None:
+    assert verdict(document, **fields) == why
+
+
+def test_the_evict_annotation_lifts_all_but_what_cannot_leave() -> None:
+    for fields in ({"owners": DAEMON}, {"local_storage": True}, {"priority": 2_000_000_000}):
+        assert verdict(annotations=INSIST, **fields) is None
+    assert verdict(annotations=INSIST | NEVER) is None
+    assert verdict(annotations=INSIST, deleting_at_ms=at(0)) == "the pod is terminating"
+    assert insists(replica("a", annotations=INSIST))
+
+
+def test_a_verdict_is_kept_until_the_pod_or_the_policy_changes() -> None:
+    moving = cluster(policy_text(), (replica("a"), "node-1"))
+    found = moving.state.inventory.held("a")
+    assert found is not None
+    assert moving.state.migrations.forbidden(found[1]) is None
+    moving.say(policy_record("migration: {namespaces: {exclude: [default]}}"))
+    assert "namespace default" in str(moving.state.migrations.forbidden(found[1]))
+
+
+@pytest.mark.parametrize(
+    ("value", "replicas", "count"),
+    [
+        (None, 1, 1), (None, 3, 1), (None, 4, 2), (None, 10, 2), (None, 11, 1), (None, 25, 2),
+        (None, 0, 1), (5, 3, 3), (5, 100, 5), ("10%", 25, 2), ("10%", 3, 1), ("0%", 30, 1),
+        ("100%", 4, 4), ("300%", 4, 4),
+    ],
+)  # fmt: skip
+def test_a_share_of_a_workload_is_a_number_or_percentage_with_a_default(
+    value: int | str | None, replicas: int, count: int
+) -> None:
+    assert share_of(value, replicas) == count
+
+
+def three(document: str, *, owner: str = "web") -> Moving:
+    """Three replicas on node-1, one on node-2."""
+    pods = [(replica(uid, owner), "node-1") for uid in "abc"]
+    return cluster(document, *pods, (replica("d", owner), "node-2"))
+
+
+def test_a_pod_moves_once() -> None:
+    moving = three(policy_text())
+    assert moving.propose("a") is None
+    row = moving.row("a")
+    assert moving.propose("a") == f"migration {row.migration_id} of it is under way (Pending)"
+
+
+def test_the_limit_per_node_ends_the_node() -> None:
+    moving = three(policy_text(maxMigratingPerNode=2))
+    assert [moving.propose(uid) for uid in "ab"] == [None, None]
+    gate = moving.propose("c")
+    assert gate == "2 migrations are under way from node node-1; maxMigratingPerNode is 2"
+    assert isinstance(gate, EndOfNode)
+    assert moving.propose("d") is None
+    moving = three(policy_text(maxMigratingPerNode=1, skipEvictionGates=["MaxMigratingPerNode",
+                   "MaxMigratingPerWorkload", "MaxUnavailablePerWorkload"]))  # fmt: skip
+    assert [moving.propose(uid) for uid in "abcd"] == [None] * 4
+
+
+def test_the_limit_over_all_ends_the_round() -> None:
+    moving = three(policy_text(maxMigratingGlobally=1))
+    moving.propose("a")
+    gate = moving.propose("d")
+    assert gate == "1 migrations are under way in the cluster; maxMigratingGlobally is 1"
+    assert isinstance(gate, EndOfRound)
+
+
+def test_the_limit_per_namespace_counts_the_namespace_alone() -> None:
+    moving = cluster(
+        policy_text(maxMigratingPerNamespace=1),
+        (replica("a"), "node-1"), (replica("b"), "node-1"),
+        (replica("c", namespace="shop"), "node-1"),
+    )  # fmt: skip
+    moving.propose("a")
+    expected = "1 migrations are under way in namespace default; maxMigratingPerNamespace is 1"
+    assert moving.propose("b") == expected
+    assert moving.propose("c") is None
+
+
+def test_the_limit_per_workload_is_a_share_of_its_replicas() -> None:
+    gates: dict[str, Any] = {"skipEvictionGates": ["MaxUnavailablePerWorkload"]}
+    moving = three(policy_text(maxMigratingPerWorkload="50%", **gates))
+    assert [moving.propose(uid) for uid in "ab"] == [None, None]
+    assert moving.propose("c") == (
+        "2 migrations of ReplicaSet default/web with 4 replicas (inferred from the pods seen) are "
+        "under way; at most 2 may be"
+    )
+    moving = three(policy_text(maxMigratingPerWorkload="50%", **gates))
+    moving.say(workload(replicas=2))
+    moving.propose("a")
+    assert moving.propose("b") == (
+        "1 migrations of ReplicaSet default/web with 2 replicas are under way; at most 1 may be"
+    )
+
+
+def test_unavailable_pods_count_those_not_ready_moving_and_missing() -> None:
+    args: dict[str, Any] = {
+        "maxUnavailablePerWorkload": 2, "skipEvictionGates": ["MaxMigratingPerWorkload"],
+    }  # fmt: skip
+    moving = cluster(
+        policy_text(**args),
+        (replica("a"), "node-1"), (replica("b"), "node-1"), (replica("c", ready=False), "node-1"),
+    )  # fmt: skip
+    moving.say(workload(replicas=3))
+    assert moving.propose("a") is None
+    assert moving.propose("b") == (
+        "2 pods of ReplicaSet default/web with 3 replicas are unavailable; at most 2 may be"
+    )
+    moving = three(policy_text(**args))
+    moving.say(workload(replicas=6))
+    assert "2 pods of ReplicaSet default/web with 6 replicas are unavailable" in str(
+        moving.propose("a")
+    )
+
+
+def test_a_workload_that_would_move_whole_is_left_alone() -> None:
+    moving = cluster(policy_text(skipCheckExpectedReplicas=False), (replica("a"), "node-1"))
+    assert moving.propose("a") == (
+        "ReplicaSet default/web with 1 replica (inferred from the pods seen) is too small: 1 may "
+        "migrate and 1 be unavailable at once, which is all of it; skipCheckExpectedReplicas is false"
+    )
+    moving.say(workload(replicas=5))
+    assert moving.propose("a") is None
+
+
+def test_the_workload_of_a_pod_may_be_gone() -> None:
+    moving = three(policy_text())
+    moving.say(workload(replicas=9), workload(removed=True))
+    found = moving.state.inventory.held("a")
+    assert found is not None
+    replicas = moving.state.migrations.desk.workloads.of(found[1].pod)
+    assert replicas is not None
+    assert (replicas.count, replicas.inferred) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("limits", "texts"),
+    [
+        ("maxNoOfPodsToEvictPerNode: 1",
+         [None, "1 pods leave node-1 in this round; maxNoOfPodsToEvictPerNode is 1", None]),
+        ("maxNoOfPodsToEvictPerNamespace: 1",
+         [None, *["1 pods of namespace default leave in this round; "
+                  "maxNoOfPodsToEvictPerNamespace is 1"] * 2]),
+        ("maxNoOfPodsToEvictTotal: 2",
+         [None, None, "2 pods leave in this round; maxNoOfPodsToEvictTotal is 2"]),
+    ],
+)  # fmt: skip
+def test_a_round_has_limits_that_begin_anew(limits: str, texts: list[str | None]) -> None:
+    moving = three(policy_text(f"descheduling: {{{limits}}}"))
+    assert [moving.propose(uid) for uid in ("a", "b", "d")] == texts
+    moving.state.migrations.begin_cycle()
+    assert moving.propose("c") is None
+
+
+def test_a_workload_has_no_more_evictions_than_its_limiter_allows() -> None:
+    limiter = {"workload": {"duration": "10s", "maxMigrating": 1, "burst": 2}}
+    moving = three(policy_text(objectLimiters=limiter, defaultJobMode="EvictDirectly"))
+    assert [moving.propose(uid) for uid in "ab"] == [None, None]
+    name = "ReplicaSet default/web with 4 replicas (inferred from the pods seen)"
+    assert moving.propose("c") == (
+        f"{name} has used up its evictions (objectLimiters.workload: 2 left, 2 migrations before "
+        "this one)"
+    )
+    moving.later()
+    assert len(moving.commands) == 2
+    assert moving.propose("c") == (
+        f"{name} has used up its evictions (objectLimiters.workload: 2 at once; the next one in 10s)"
+    )
+    moving.later(9.999)
+    assert moving.propose("c") is not None
+    moving.later(0.001)
+    assert moving.propose("c") is None
+
+
+def test_a_namespace_limiter_takes_numbers_and_reads_a_percentage_as_off() -> None:
+    for most, expected in ((1, 1), ("1%", 3)):
+        limiter = {"namespace": {"duration": "10s", "maxMigrating": most}}
+        moving = three(policy_text(objectLimiters=limiter, defaultJobMode="EvictDirectly"))
+        for uid in "abc":
+            moving.propose(uid)
+        moving.later()
+        assert len(moving.commands) == expected
+
+
+def test_evictions_a_second_are_limited_in_the_logs_time() -> None:
+    moving = three(policy_text(evictQPS=0.5, evictBurst=1, defaultJobMode="EvictDirectly"))
+    for uid in "abcd":
+        assert moving.propose(uid) is None
+    counts = []
+    for _ in range(7):
+        moving.later()
+        counts.append(len(moving.commands))
+    assert counts == [1, 1, 2, 2, 3, 3, 4]
+
+
+def test_a_budget_is_respected_within_one_batch_and_given_back_by_a_refusal() -> None:
+    moving = three(policy_text(defaultJobMode="EvictDirectly"))
+    moving.say(budget(1))
+    assert moving.propose("a") is None
+    assert moving.propose("b") == (
+        "disruption budget default/web has 1 left, for which 1 migrations wait"
+    )
+    moving.later()
+    assert moving.propose("b") == (
+        "disruption budget default/web allows 1 (3 of 3 pods healthy, 2 wanted), of which commands "
+        "have taken 1"
+    )
+    moving.say(evicted(moving.commands[0], "refused"))
+    moving.say(budget(2))
+    assert moving.propose("b") is None
+
+
+def test_two_budgets_over_one_pod_forbid_what_kubernetes_would_refuse() -> None:
+    moving = three(policy_text())
+    moving.say(budget(5), budget(5, name="other"))
+    assert moving.propose("a") == (
+        "2 disruption budgets cover the pod (other, web), and Kubernetes evicts no pod that more "
+        "than one covers"
+    )
+    moving.say(budget(5, name="other", removed=True))
+    assert moving.propose("a") is None
+
+
+def test_pods_of_other_schedulers_are_left_alone_or_evicted_directly() -> None:
+    other = replica("a", scheduler="default-scheduler")
+    moving = cluster(policy_text(), (other, "node-1"))
+    assert moving.propose("a") == (
+        "the pod is of scheduler default-scheduler, which is not among migration.schedulerNames "
+        "(koord-scheduler); otherSchedulers is refuse"
+    )
+    moving = cluster(policy_text("otherSchedulers: evictDirectly"), (other, "node-1"))
+    assert moving.propose("a") is None
+    assert moving.row("a").mode == "EvictDirectly"
+
+
+def test_a_pod_that_we_placed_ourselves_is_placed_again() -> None:
+    ours = replica("a", scheduler="loadstream", ready=False, phase="Pending")
+    moving = cluster(policy_text())
+    moving.say(request(ours), lifecycle("bound", ours, "node-1"))
+    assert moving.propose("a") is None
+    assert moving.row("a").mode == "ReservationFirst"
+
+
+def test_maintenance_windows_hold_back_wishes_and_commands() -> None:
+    # The tests' log begins on 2025-10-09, a Thursday, at 08:53:20 UTC.
+    window = "maintenance: {windows: [{days: [thu], from: '09:00', to: '10:00'}]}"
+    moving = cluster(policy_text(window), (replica("a"), "node-1"))
+    assert moving.propose("a") == (
+        "outside of the maintenance windows of the policy (thu 09:00 to 10:00 +00:00); opens in "
+        "6m39s"
+    )
+    moving.later(400)
+    assert moving.propose("a") is None
+    moving.later()
+    assert len(moving.commands) == 1
+
+
+def test_a_node_selector_an_age_and_fit_are_asked_of_node_time_and_cluster() -> None:
+    moving = cluster(policy_text(nodeSelector="pool=web"), (replica("a"), "node-1"))
+    assert moving.propose("a") == "node node-1 does not match migration.nodeSelector"
+    moving.say(node("node-1", labels={"pool": "web"}))
+    assert moving.propose("a") is None
+
+    young = replica("a", created_at_ms=at(0))
+    moving = cluster(policy_text("evictor: {minPodAge: 1m}"), (young, "node-1"))
+    assert moving.propose("a") == "the pod is 1s old; minPodAge is 1m"
+    moving.later(59)
+    assert moving.propose("a") is None
+
+    big = replica("a", cpu="8")
+    moving = cluster(policy_text(nodeFit=True), (big, "node-1"), (replica("b"), "node-2"), nodes=2)
+    assert moving.propose("a") == "no other node takes the pod; nodeFit is true"
+
+
+def test_replicas_and_budgets_that_must_be_there() -> None:
+    moving = three(policy_text("evictor: {minReplicas: 5}"))
+    assert moving.propose("a") == (
+        "ReplicaSet default/web with 4 replicas (inferred from the pods seen); minReplicas is 5"
+    )
+    moving = three(policy_text("evictor: {ignorePodsWithoutPDB: true}"))
+    assert moving.propose("a") == "no disruption budget covers the pod"
+    document = "evictor: {podProtections: {extraEnabled: [PodsWithPDBBlockingSingleReplicaOwner]}}"
+    moving = cluster(policy_text(document), (replica("a"), "node-1"))
+    moving.say(budget(0))
+    assert moving.propose("a") == (
+        "ReplicaSet default/web with 1 replica (inferred from the pods seen), and a disruption "
+        "budget allows none to go"
+    )
+
+
+def test_a_pod_without_a_controller_has_no_workload() -> None:
+    bare: Pod = replica("a", owners=(OwnerReference(kind="Custom", name="x", uid="x"),))
+    moving = cluster(policy_text(skipEvictionGates=[]), (bare, "node-1"))
+    assert moving.propose("a") is None
+    assert moving.row("a").mode == "EvictDirectly"

@@ -1,0 +1,196 @@
+"""A migration's way from a wish to its end."""
+
+from itertools import pairwise
+
+from tests.streams.cluster.builders import lifecycle, node_gone, policy_record, request
+from tests.streams.migration.moving import (
+    ask,
+    cluster,
+    evicted,
+    policy_text,
+    replica,
+)
+
+DIRECT = policy_text(defaultJobMode="EvictDirectly")
+FIRST = policy_text()
+A, B, NEW = replica("a"), replica("b"), replica("new", ready=False, phase="Pending")
+
+
+def test_a_wish_becomes_a_command_at_the_next_tick_and_ends_when_the_pod_is_gone() -> None:
+    moving = cluster(DIRECT, (A, "node-1"), (B, "node-2"))
+    assert moving.propose("a") is None
+    assert moving.last == ("Pending", "")
+    moving.later()
+    assert [each.phase for each in moving.reports] == ["Pending", "Running", "Running"]
+    (command,) = moving.commands
+    assert (command.pod.uid, command.node, command.dry_run, command.attempt) == (
+        "a",
+        "node-1",
+        False,
+        1,
+    )
+    assert command.expires_at_ms == moving.row("a").deadline_ms
+    moving.say(evicted(command))
+    moving.later()
+    assert len(moving.commands) == 1
+    moving.say(lifecycle("deleted", A, "node-1"))
+    assert moving.last == ("Succeeded", "EvictComplete")
+    assert moving.state.migrations.of_pod("a") is None
+
+
+def test_room_is_held_before_the_eviction_and_given_to_the_replacement() -> None:
+    moving = cluster(FIRST, (A, "node-1"), (B, "node-2"))
+    assert moving.propose("a", target="node-3") is None
+    moving.later()
+    held = moving.state.inventory.held(f"reserved-{moving.row('a').migration_id}")
+    assert held is not None
+    assert held[0].name == "node-3"
+    (command,) = moving.commands
+    moving.say(evicted(command), lifecycle("deleted", A, "node-1"))
+    assert moving.last == ("Running", "WaitForPodBindReservation")
+    moving.say(request(NEW))
+    assert [each.node for each in moving.decisions] == ["node-3"]
+    assert moving.state.inventory.held(held[1].pod.uid) is None
+    moving.say(lifecycle("bound", NEW, "node-3"))
+    assert moving.last == ("Running", "WaitForBoundPodReady")
+    moving.say(lifecycle("running", NEW.model_copy(update={"ready": True}), "node-3"))
+    assert moving.last == ("Succeeded", "")
+    types = [each.type for each in moving.reports[-1].conditions]
+    assert types == [
+        "ReservationCreated", "ReservationScheduled", "Eviction", "PodBoundReservation",
+        "PodScheduled", "ReservationBound", "BoundPodReady",
+    ]  # fmt: skip
+    assert not moving.state.migrations.desk.book
+
+
+def test_a_replacement_that_is_ready_before_the_pod_is_gone_ends_it_when_it_is() -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    ready = NEW.model_copy(update={"ready": True})
+    moving.say(lifecycle("seen", ready, "node-2"), evicted(moving.commands[0]))
+    assert moving.last[0] == "Running"
+    moving.say(lifecycle("deleted", A, "node-1"))
+    assert moving.last[0] == "Succeeded"
+
+
+def test_a_refused_eviction_is_tried_again_until_the_deadline_with_growing_waits() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.propose("a")
+    times: list[float] = []
+    for _ in range(400):
+        moving.later()
+        if len(moving.commands) > len(times):
+            times.append(moving.seconds)
+            moving.say(evicted(moving.commands[-1], "refused", "a disruption budget forbids it"))
+    waits = [after - before for before, after in pairwise(times)]
+    assert waits[:7] == [1, 2, 4, 8, 16, 32, 60]
+    assert moving.last == ("Failed", "Timeout")
+    assert "a disruption budget forbids it" in moving.reports[-1].message
+    assert len({each.command_id for each in moving.commands}) == len(moving.commands)
+    assert [each.attempt for each in moving.commands] == list(range(1, len(times) + 1))
+
+
+def test_a_deadline_gives_the_room_back() -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    assert len(moving.state.inventory.where) == 1
+    moving.later(300)
+    assert moving.last == ("Failed", "Timeout")
+    assert not moving.state.inventory.where
+
+
+def test_a_pod_that_goes_by_itself_before_a_command_is_missing() -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a")
+    moving.say(lifecycle("deleted", A, "node-1"))
+    assert moving.last == ("Failed", "MissingPod")
+
+
+def test_a_pod_on_another_node_is_not_followed() -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a")
+    moving.say(lifecycle("changed", A, "node-2"))
+    assert moving.last == ("Failed", "PodMoved")
+
+
+def test_a_source_node_that_goes_ends_what_has_no_command_yet() -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a")
+    moving.say(node_gone("node-1"))
+    moving.later()
+    assert moving.last == ("Failed", "MissingNode")
+
+
+def test_room_on_a_node_that_goes_is_looked_for_elsewhere() -> None:
+    tight = policy_text(evictQPS=0.001, evictBurst=1)
+    moving = cluster(tight, (B, "node-2"), (A, "node-1"))
+    moving.propose("b")
+    moving.later()
+    moving.propose("a", target="node-3")
+    moving.later()
+    assert moving.row("a").target_node == "node-3"
+    moving.say(node_gone("node-3"))
+    moving.later()
+    assert moving.row("a").target_node == "node-2"
+    reasons = [c.reason for each in moving.reports for c in each.conditions]
+    assert "MissingReservation" in reasons
+
+
+def test_a_dry_run_takes_the_same_way_and_holds_no_room() -> None:
+    moving = cluster(policy_text("mode: observe"), (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    (command,) = moving.commands
+    assert command.dry_run
+    assert len(moving.state.inventory.where) == 1
+    moving.say(evicted(command, "dry"))
+    assert moving.last == ("Succeeded", "EvictComplete")
+
+
+def test_a_dry_run_that_nobody_reports_on_ends_after_a_minute() -> None:
+    moving = cluster(policy_text("mode: observe"), (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    moving.later(59)
+    assert moving.last[0] == "Running"
+    moving.later()
+    assert moving.last == ("Succeeded", "EvictComplete")
+
+
+def test_a_pause_of_the_cluster_stops_commands_and_wishes_at_once() -> None:
+    moving = cluster(FIRST, (A, "node-1"), (B, "node-2"))
+    moving.propose("a")
+    moving.say(policy_record(FIRST, paused=True))
+    moving.later()
+    assert moving.commands == []
+    assert moving.propose("b") == "the cluster is paused"
+    moving.say(policy_record(FIRST))
+    moving.later()
+    assert len(moving.commands) == 1
+
+
+def test_an_outcome_is_applied_once_and_only_that_of_the_newest_command() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    first = moving.commands[0]
+    moving.say(evicted(first, "failed"))
+    moving.later(2)
+    assert len(moving.commands) == 2
+    moving.say(evicted(first, "done"))
+    assert moving.row("a").evicted_at_ms is None
+
+
+def test_a_users_abort_keeps_the_pod_from_a_second_command_while_the_first_is_alive() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    moving.say(ask("abort", pod=A))
+    assert moving.last == ("Aborted", "Aborted")
+    assert "may still be carried out" in moving.reports[-1].message
+    assert "is under way (Aborted)" in str(moving.propose("a"))
+    moving.later(300)
+    assert moving.propose("a") is None

@@ -1,0 +1,169 @@
+"""What users ask for: migrations, pauses, aborts, drains."""
+
+from typing import Any
+
+import pytest
+
+from schemas.refusals import Refusal
+from tests.streams.cluster.builders import lifecycle, node, node_gone, pod, request
+from tests.streams.migration.moving import (
+    Moving,
+    ask,
+    budget,
+    cluster,
+    evicted,
+    policy_text,
+    replica,
+)
+
+DIRECT = policy_text(defaultJobMode="EvictDirectly")
+A, B = replica("a"), replica("b")
+
+
+def refused(moving: Moving, action: Any, **fields: Any) -> str:
+    answer = moving.ask(ask(action, **fields))
+    assert isinstance(answer, Refusal)
+    return answer.reason
+
+
+def test_a_user_migrates_a_pod() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.say(ask("migrate", pod=A, ttl_ms=9_000, reason="bad disk"))
+    row = moving.row("a")
+    assert (row.trigger, row.cause, row.ttl_ms) == ("request", "bad disk", 9_000)
+    moving.later()
+    assert moving.commands[0].trigger == "request"
+    assert moving.commands[0].reason == "bad disk"
+
+
+def test_a_protected_pod_gets_a_migration_that_has_failed() -> None:
+    moving = cluster(DIRECT, (replica("a", local_storage=True), "node-1"))
+    moving.say(ask("migrate", pod=A))
+    assert moving.last == ("Failed", "ForbiddenMigratePod")
+    assert "local storage" in moving.reports[-1].message
+    assert moving.state.migrations.of_pod("a") is None
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "why"),
+    [
+        ("migrate", {}, "pod is missing"),
+        ("migrate", {"pod": replica("x")}, "pod x is not known to run on a node"),
+        ("migrate", {"pod": B}, "migration m-"),
+        ("pause", {}, "migration_id and pod are missing; allowed is one of them"),
+        ("pause", {"pod": A}, "no migration of a is under way"),
+        ("abort", {"migration_id": "m-unknown"}, "no migration of m-unknown is under way"),
+        ("resume", {"pod": B}, "is not paused"),
+        ("drain", {}, "node is missing"),
+        ("drain", {"node": "node-9"}, "node node-9 is not known"),
+        ("undrain", {"node": "node-1"}, "node node-1 is not being drained"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(action: Any, fields: dict[str, Any], why: str) -> None:
+    moving = cluster(DIRECT, (A, "node-1"), (B, "node-2"))
+    moving.propose("b")
+    assert why in refused(moving, action, **fields)
+
+
+def test_nothing_can_be_asked_for_before_the_clock_ticks() -> None:
+    assert "its clock has not ticked" in refused(Moving(), "drain", node="node-1")
+
+
+def test_a_paused_migration_waits_and_its_deadline_with_it() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.propose("a")
+    deadline_ms = moving.row("a").deadline_ms
+    moving.say(ask("pause", pod=A))
+    assert "is paused already" in refused(moving, "pause", pod=A)
+    moving.later(1_000)
+    assert moving.commands == []
+    moving.say(ask("resume", migration_id=moving.row("a").migration_id))
+    assert moving.row("a").deadline_ms == deadline_ms + 1_000_000
+    moving.later()
+    assert len(moving.commands) == 1
+
+
+def test_a_pause_does_not_last_for_ever() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.propose("a")
+    moving.say(ask("pause", pod=A))
+    moving.later(24 * 3600 + 298)
+    assert moving.reports[-1].paused
+    moving.later(10)
+    assert moving.last == ("Failed", "Timeout")
+
+
+def test_an_abort_before_the_command_gives_the_room_back() -> None:
+    slow = policy_text(evictQPS=0.001, evictBurst=1)
+    moving = cluster(slow, (B, "node-1"), (A, "node-1"))
+    moving.propose("b")
+    moving.propose("a")
+    moving.later()
+    assert len(moving.state.inventory.where) == 4
+    waiting = next(uid for uid in "ab" if not moving.row(uid).attempts)
+    moving.say(ask("abort", pod={"a": A, "b": B}[waiting]))
+    assert moving.last == ("Aborted", "Aborted")
+    assert len(moving.state.inventory.where) == 3
+
+
+def test_a_drain_cordons_the_node_and_moves_what_may_leave() -> None:
+    daemon = replica("d", "agent", kind="DaemonSet")
+    moving = cluster(DIRECT, (A, "node-1"), (B, "node-1"), (daemon, "node-1"), nodes=2)
+    moving.say(ask("drain", node="node-1", reason="bad fan"))
+    (status,) = moving.drains
+    assert (status.phase, status.pods_left, status.pods_protected) == ("Draining", 2, 1)
+    assert status.protected[0].reason == "the pod is owned by a DaemonSet"
+    moving.say(request(pod("new", required_node="node-1")))
+    assert moving.decisions[-1].refused_by["NodeUnschedulable"] == 1
+    moving.later()
+    assert sorted(each.pod.uid for each in moving.commands) == ["a", "b"]
+    assert moving.commands[0].reason == "node node-1 is being drained: bad fan"
+    for command in list(moving.commands):
+        moving.say(evicted(command))
+    moving.say(lifecycle("deleted", A, "node-1"), lifecycle("deleted", B, "node-1"))
+    moving.later()
+    assert [each.phase for each in moving.drains] == ["Draining", "Drained"]
+    moving.say(ask("undrain", node="node-1"))
+    assert moving.drains[-1].phase == "Undrained"
+    moving.later(5)
+    assert (moving.decisions[-1].pod.uid, moving.decisions[-1].outcome) == ("new", "placed")
+
+
+def test_a_drain_respects_budgets_and_goes_on_when_they_allow_it() -> None:
+    moving = cluster(DIRECT, (A, "node-1"), (B, "node-1"))
+    moving.say(budget(1), ask("drain", node="node-1"))
+    moving.later()
+    (first,) = moving.commands
+    gone = {"a": A, "b": B}[first.pod.uid]
+    moving.say(evicted(first), lifecycle("deleted", gone, "node-1"))
+    moving.later()
+    assert len(moving.commands) == 1
+    moving.say(budget(1))
+    moving.later()
+    assert len(moving.commands) == 2
+
+
+def test_a_drain_that_is_taken_back_ends_what_has_no_command() -> None:
+    moving = cluster(policy_text(maxMigratingPerNode=1), (A, "node-1"), (B, "node-1"))
+    moving.say(ask("drain", node="node-1"))
+    moving.later()
+    moving.say(ask("undrain", node="node-1"))
+    phases = {each.pod.uid: (each.phase, each.reason) for each in moving.reports}
+    assert sorted(phases.values()) == [("Aborted", "Undrained"), ("Running", "Evicting")]
+
+
+def test_a_drained_node_that_goes_and_comes_back_takes_pods() -> None:
+    moving = cluster(DIRECT)
+    moving.say(ask("drain", node="node-1"), node_gone("node-1"))
+    moving.later()
+    assert moving.drains[-1].phase == "Drained"
+    moving.say(node("node-1"), request(pod("new", required_node="node-1")))
+    assert moving.decisions[-1].outcome == "placed"
+
+
+def test_a_request_may_ignore_windows() -> None:
+    window = "maintenance: {windows: [{days: [sun]}]}"
+    moving = cluster(policy_text(window), (A, "node-1"), (B, "node-1"))
+    moving.say(ask("migrate", pod=A, ignore_windows=True), ask("migrate", pod=B))
+    moving.later()
+    assert [each.pod.uid for each in moving.commands] == ["a"]
