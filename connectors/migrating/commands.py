@@ -46,7 +46,9 @@ def _field(name: str) -> Callable[[Any], Any]:
         from schemas.migrations import MigrationRequest
 
         field = MigrationRequest.model_fields[name]
-        checked: Any = Annotated[field.annotation, *field.metadata]
+        checked: Any = field.annotation
+        if field.metadata:
+            checked = Annotated[field.annotation, *field.metadata]
         try:
             TypeAdapter(checked).validate_python(value)
         except ValidationError as error:
