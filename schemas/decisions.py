@@ -18,6 +18,7 @@ from schemas.base import (
     Message,
     NodeName,
     Part,
+    ResourceName,
     StateMs,
 )
 from schemas.pods import PodRef
@@ -69,6 +70,27 @@ class NodeScore(Part):
     """What each plugin gave, in the order of the policy."""
 
 
+class LoadThresholds(Part):
+    """Thresholds of the load-aware filter that were in force, where they move; percent per resource.
+
+    A node's annotation goes before them."""
+
+    usage: Annotated[dict[ResourceName, int], Field(max_length=64, fail_fast=True)] = Field(
+        default_factory=dict
+    )
+    """Of the whole node's usage."""
+    prod_usage: Annotated[dict[ResourceName, int], Field(max_length=64, fail_fast=True)] = Field(
+        default_factory=dict
+    )
+    """Of the usage of its prod pods."""
+    aggregated_usage: Annotated[dict[ResourceName, int], Field(max_length=64, fail_fast=True)] = (
+        Field(default_factory=dict)
+    )
+    """Of a percentile of its usage."""
+    source: str = ""
+    """How they came about: configured, by which window, or by which mean and deviation."""
+
+
 class PlacementDecision(Message):
     """What was decided for one pod (key: cluster)."""
 
@@ -105,5 +127,7 @@ class PlacementDecision(Message):
     """The next best nodes, best first."""
     retry_after_ms: DurationMs | None = None
     """How long it is not tried again, if nothing changes that could help."""
+    load_thresholds: LoadThresholds | None = None
+    """Load thresholds in force, where the policy has such that move."""
     as_of: AsOf
     """The state that it was computed from."""

@@ -17,6 +17,7 @@ from schemas.base import (
     Message,
     NodeName,
     Part,
+    ResourceName,
     StateMs,
 )
 from schemas.decisions import DecisionId
@@ -157,20 +158,37 @@ class JournalPositionRow(Message):
     """Offset of the last journal record of that batch."""
 
 
-class HotspotCounterRow(Message):
-    """Table `hotspot_counters`: how long a node has been abnormal in one pool."""
+class HotspotCounter(Part):
+    """Rounds of one node in one pool and phase."""
 
-    cluster: ClusterName
-    node: NodeName
-    pool: str
-    """Name of the pool in the policy."""
+    pool: Annotated[str, Field(max_length=253)]
+    """Name of the pool in the policy; Koordinator's way: of the pool that counted first."""
     phase: Literal["node", "prod"]
     """What is watched: everything on the node, or its prod pods alone."""
     consecutive_abnormal: Count = 0
-    """Abnormal rounds since the last normal one."""
+    """Hot rounds since the last calm one."""
     consecutive_normal: Count = 0
-    """Normal rounds since the last abnormal one."""
-    abnormal_since_ms: EpochMs | None = None
+    """Calm rounds since the last hot one."""
+    abnormal_since_ms: StateMs | None = None
     """Since when the node counts as abnormal; none: it does not."""
-    counted_at_ms: EpochMs
-    """Time of the round counted last."""
+    counted_at_ms: StateMs
+    """Time of the round counted last; Koordinator's way: of the last hot one."""
+
+
+class HotspotCounterRow(Message):
+    """Table `hotspot_counters`: for how many rounds one node has been hot; nodes that are calm have no row."""
+
+    cluster: ClusterName
+    node: NodeName
+    counters: Annotated[tuple[HotspotCounter, ...], Field(max_length=512, fail_fast=True)]
+    """One for each pool and phase that counts the node."""
+
+
+class UsageHistoryRow(Message):
+    """Table `usage_history`: mean usage in the newest rounds, from which thresholds are worked out."""
+
+    cluster: ClusterName
+    means: Annotated[
+        dict[str, dict[ResourceName, tuple[Count, ...]]], Field(max_length=1_026, fail_fast=True)
+    ] = Field(default_factory=dict)
+    """Thousandths of a percent, oldest first, per pool and resource; under "" those of the whole cluster."""

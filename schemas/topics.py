@@ -46,6 +46,7 @@ from schemas.rows import (
     PartitionRow,
     PendingRequestRow,
     ReservedPodsRow,
+    UsageHistoryRow,
 )
 from schemas.usage import NodeUsage
 from schemas.workloads import PodLifecycleRecord
@@ -133,7 +134,8 @@ TABLES: tuple[Table, ...] = (
     Table("nodes", NodeRow, "Nodes and their newest metrics."),
     Table("reserved_pods", ReservedPodsRow, "Pods that take room, per node."),
     Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),
-    Table("hotspot_counters", HotspotCounterRow, "How long nodes have been abnormal."),
+    Table("hotspot_counters", HotspotCounterRow, "For how many rounds nodes have been hot."),
+    Table("usage_history", UsageHistoryRow, "Mean usage of the newest rounds."),
     Table("migrations", MigrationRow, "Pods on their way from node to node."),
     Table("migration_state", MigrationStateRow, "What belongs to all migrations of a cluster."),
     Table("drains", DrainRow, "Nodes that are being emptied."),

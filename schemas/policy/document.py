@@ -20,6 +20,7 @@ from schemas.policy.lownodeload import Compat, LowNodeLoadArgs
 from schemas.policy.maintenance import MaintenanceArgs
 from schemas.policy.migration import MigrationControllerArgs
 from schemas.policy.moves import MoveArgs
+from schemas.policy.moving import MovingThresholds, moving_conflicts
 from schemas.policy.parts import Conflict, PolicyPart, whole
 from schemas.policy.plugins import PluginChoice
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
@@ -47,6 +48,7 @@ class Policy(PolicyPart):
     descheduling: DeschedulingLimits = Field(default_factory=DeschedulingLimits)
     maintenance: MaintenanceArgs = Field(default_factory=MaintenanceArgs)
     moves: MoveArgs = Field(default_factory=MoveArgs)
+    moving_thresholds: MovingThresholds = Field(default_factory=MovingThresholds)
 
     other_schedulers: Literal["refuse", "evictDirectly"] = "refuse"
     """Pods that another scheduler places, where room is to be reserved first: left alone, as upstream
@@ -77,7 +79,10 @@ class Policy(PolicyPart):
             self._not_applied = tuple(context.get("not_applied", ()))
 
     def conflicts(self) -> Iterable[Conflict]:
-        """The longest wait is not shorter than the first."""
+        """The longest wait is not shorter than the first; what moves goes with what it takes the place of."""
+        yield from moving_conflicts(
+            self.moving_thresholds, self.load_aware, self.rebalance, self.compat
+        )
         first, longest = self.initial_backoff_seconds, self.max_backoff_seconds
         if longest < first:
             names = ("initialBackoffSeconds", "maxBackoffSeconds")

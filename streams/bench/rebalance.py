@@ -75,7 +75,7 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
         }
     )
     inventory = _inventory(variant, policy)
-    balancer = Balancer(policy)
+    balancer = Balancer(_CLUSTER, policy)
     packed, _ = median_us(lambda _: balancer.refresh(inventory), 1, warmup=0)
     outcomes: list[RoundOutcome] = []
 

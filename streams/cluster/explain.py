@@ -10,6 +10,7 @@ from hashlib import blake2b
 from schemas.decisions import (
     RUNNERS_UP_MAX,
     AsOf,
+    LoadThresholds,
     PlacementDecision,
     ReasonCount,
 )
@@ -48,6 +49,7 @@ class Refusals:
     stale_nodes: int
     refused_by: dict[str, int]
     reasons: tuple[ReasonCount, ...]
+    load_thresholds: LoadThresholds | None = None
 
     @property
     def message(self) -> str:
@@ -78,6 +80,7 @@ def refusals(
         reasons=tuple(
             ReasonCount(reason=reason, nodes=nodes) for reason, nodes in counts[:REASONS_MAX]
         ),
+        load_thresholds=placer.load_thresholds,
     )
 
 
@@ -115,6 +118,7 @@ def placed(
             "refused_by": _refused_by(placer, ranking, excluded),
             "winner": _node_score(placer, ranking, row),
             "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
+            "load_thresholds": placer.load_thresholds,
             "as_of": cause.as_of,
         }
     )
@@ -143,6 +147,7 @@ def waiting(
         reasons=why.reasons if why else (),
         message=note or (why.message if why else ""),
         retry_after_ms=retry_after_ms,
+        load_thresholds=why.load_thresholds if why else None,
         as_of=cause.as_of,
     )
 

@@ -18,6 +18,7 @@ from streams.cluster.demand import pod_demand
 from streams.cluster.estimate import Estimator
 from streams.cluster.kind import kind_of, shared
 from streams.cluster.load import NodeLoad, terminated
+from streams.cluster.moving import UsageHistory, filter_in_force
 from streams.cluster.node import Held, Node
 from streams.cluster.owners import Owners
 from streams.cluster.placer import Placer
@@ -52,17 +53,23 @@ class Inventory:
         self.fresh_nodes = 0
         self.now_ms = 0
         """The log's time; 0 before its first tick."""
+        self.history = UsageHistory()
+        """Mean usage in the newest rounds, for thresholds that follow it."""
         self.set_policy(policy)
 
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
         """Judge everything anew by another policy."""
+        self.policy = policy
         self.estimator = Estimator(policy.load_aware)
+        in_force = filter_in_force(policy, self.history, self.now_ms)
+        self.estimator.thresholds = in_force.thresholds
         self.placer = Placer(
             build_filters(policy, self.estimator), build_scores(policy, self.estimator)
         )
         self.placer.now_ms = self.now_ms
+        self.placer.load_thresholds = in_force.told
         self._expiries: list[tuple[int, str]] = []
         """When to see whether a node's metric has expired."""
         self._expected: dict[str, int] = {}
@@ -91,6 +98,20 @@ class Inventory:
             elif node.fresh:
                 self._judge_freshness(node)
                 self._touch(node, Change.METRIC)
+        self.move_thresholds()
+
+    def move_thresholds(self) -> None:
+        """A tick or a round has passed: bring thresholds that move up to date."""
+        if self.policy.moving_thresholds.filter is None:
+            return
+        in_force = filter_in_force(self.policy, self.history, self.now_ms)
+        self.placer.load_thresholds = in_force.told
+        if in_force.thresholds == self.estimator.thresholds:
+            return
+        self.estimator.thresholds = in_force.thresholds
+        for node in self.nodes.values():
+            node.load.describe(node.state)
+            self._touch(node, Change.METRIC)
 
     def ready(self) -> Placer:
         """The placer, with a row for every node that Kubernetes has named."""

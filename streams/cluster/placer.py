@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from schemas.decisions import LoadThresholds
 from streams.cluster.kind import Kind
 from streams.cluster.node import Node
 from streams.cluster.plugins.base import Change, Filter, IntArray, Plugin, Score
@@ -36,6 +37,8 @@ class Placer:
         """By row, in ascending order of names."""
         self.now_ms = 0
         """The log's time; whoever advances it touches the nodes that change by it."""
+        self.load_thresholds: LoadThresholds | None = None
+        """What decisions say of load thresholds that move."""
         self.generation = 0
         """Counts how often rows have moved."""
         self.version = 0

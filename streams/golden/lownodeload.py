@@ -57,7 +57,7 @@ class _World:
     def __init__(self, policy: Policy, scenario: Json) -> None:
         self._scenario = scenario
         self._inventory = Inventory(policy)
-        self._balancer = Balancer(policy)
+        self._balancer = Balancer("golden", policy)
         self._dry_run = bool(scenario["args"].get("dryRun"))
         self._items = {item["uid"]: item for item in scenario["pods"]}
         self._gone: dict[tuple[str, str], None] = {}

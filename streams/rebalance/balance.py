@@ -22,6 +22,7 @@ from streams.rebalance.inputs import (
     measured,
     over_text,
 )
+from streams.rebalance.moving import watched_resources
 from streams.rebalance.order import by_usage
 from streams.rebalance.outcome import (
     BOTH_LOW,
@@ -57,7 +58,8 @@ class LoadstreamRounds:
         self.args = policy.rebalance
         self.pools = loadstream_pools(policy)
         names = {name for pool in self.pools for name in pool.resources}
-        self.universe = Universe(tuple(sorted({*names, "cpu", "memory", "pods"})), "loadstream")
+        names |= {"cpu", "memory", "pods", *watched_resources(policy)}
+        self.universe = Universe(tuple(sorted(names)), "loadstream")
         self.pod_filter = PodFilter(self.args)
         interval_ms = policy.descheduling.descheduling_interval_ms
         self.counters = Counters(self.args.detector_cache_timeout_ms, interval_ms)

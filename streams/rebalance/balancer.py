@@ -1,39 +1,83 @@
-"""Rounds of rebalancing over a cluster's inventory."""
+"""Rounds of rebalancing over a cluster's inventory: what the cluster stage calls.
 
-from collections.abc import Collection
+    refresh(inventory, most)     at ticks: pack what has changed, so much at a time
+    round(inventory, now_ms, …)  when one is due: who is hot, who should leave, and where to
+    changed_rows(), restore()    counters and the history of usage as table rows
 
+In a round the caller is asked about each pod whose turn has come: `protect` says why it may never be evicted,
+`remembered` why another try is not worth it, `gate` what stops it now; each answers None, or a text with numbers.
+`EndOfNode` and `EndOfRound` from the gate end more than the pod's turn. Nothing is changed but the counters, the
+history, and what the caller changes in its gate.
+
+Not guaranteed: that a planned target is where the pod comes to stand; placement decides that when the replacement
+asks for a node, by the same view of usage.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from schemas.base import Message
 from schemas.policy import Policy
+from schemas.policy.lownodeload import AnomalyCondition
+from schemas.rows import HotspotCounter, HotspotCounterRow, UsageHistoryRow
 from streams.cluster.inventory import Inventory
 from streams.rebalance.balance import LoadstreamRounds
 from streams.rebalance.columns import Columns
-from streams.rebalance.inputs import RoundInput, selectors_of
+from streams.rebalance.counters import Counter
+from streams.rebalance.detectors import Detector
+from streams.rebalance.inputs import RoundInput, measured, selectors_of
 from streams.rebalance.koordinator import KoordinatorRounds
+from streams.rebalance.moving import note_round, pool_in_force, watched_resources
 from streams.rebalance.outcome import (
     Filter,
     Gate,
     Remembered,
     RoundOutcome,
+    Thresholds,
     always,
     anyone,
     nothing,
 )
+from streams.rebalance.pools import PoolNodes, mean_percentages
+
+#: The one key of table `usage_history` in a cluster.
+HISTORY_KEY = "means"
 
 
 class Balancer:
-    """Finds hot nodes and says which pods should leave them."""
+    """Finds hot nodes of one cluster and says which pods should leave them."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, cluster: str, policy: Policy) -> None:
+        self.cluster = cluster
+        self._judged_by: object = None
+        self._forgotten: dict[str, None] = {}
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        made = KoordinatorRounds if policy.compat == "koordinator" else LoadstreamRounds
-        self.rounds: KoordinatorRounds | LoadstreamRounds = made(policy)
+        """Make rounds by another policy; counts begin anew where what they count has changed."""
+        judged_by = (
+            policy.compat,
+            policy.rebalance.model_dump_json(),
+            policy.moving_thresholds.model_dump_json(),
+            policy.descheduling.descheduling_interval_ms,
+        )
+        if judged_by != self._judged_by:
+            if self._judged_by is not None:
+                self._forgotten.update(dict.fromkeys(self._counted()))
+            made = KoordinatorRounds if policy.compat == "koordinator" else LoadstreamRounds
+            self.rounds: KoordinatorRounds | LoadstreamRounds = made(policy)
+        self._judged_by = judged_by
+        self.policy = policy
         self.columns = Columns(
-            self.rounds.universe, selectors_of(policy), policy.descheduling.node_selector
+            self.rounds.universe,
+            selectors_of(policy),
+            policy.descheduling.node_selector,
         )
 
     def refresh(self, inventory: Inventory, most: int | None = None) -> int:
-        """Pack what has changed."""
+        """Pack nodes that have changed, at most so many; answers how many are left."""
         return self.columns.refresh(inventory, most)
 
     def round(
@@ -46,7 +90,140 @@ class Balancer:
         remembered: Remembered = nothing,
         leaving: Collection[str] = (),
     ) -> RoundOutcome:
+        """Make a round.
+
+        Args:
+            inventory: the cluster.
+            now_ms: the log's time.
+            gate: asked in order about each pod that would leave.
+            protect: the evictor's static protections.
+            remembered: pods for which no target was found lately.
+            leaving: uids of pods that are on their way already.
+        """
         self.columns.refresh(inventory)
-        return self.rounds.round(
-            RoundInput(self.columns, now_ms, protect, gate, remembered, leaving=leaving)
+
+        def in_force(pool: str, configured: Thresholds) -> Thresholds:
+            return pool_in_force(self.policy, inventory.history, pool, configured, now_ms)
+
+        given = RoundInput(
+            columns=self.columns,
+            now_ms=now_ms,
+            filter=protect,
+            gate=gate,
+            remembered=remembered,
+            in_force=in_force,
+            leaving=frozenset(leaving),
         )
+        outcome = self.rounds.round(given)
+        if not outcome.paused:
+            note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
+            inventory.move_thresholds()
+        return outcome
+
+    def _whole(self, now_ms: int) -> dict[str, float]:
+        """Mean usage of all measured nodes in percent, for the filter's thresholds."""
+        names = sorted(watched_resources(self.policy))
+        rows = np.flatnonzero(measured(self.columns, self.policy.rebalance, now_ms))
+        if not names or not rows.size:
+            return {}
+        nodes = PoolNodes(self.columns, rows, names, self.columns.universe)
+        return dict(zip(names, mean_percentages(nodes, nodes.usage), strict=True))
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def changed_rows(self, inventory: Inventory) -> Iterator[tuple[str, str, Message | None]]:
+        """Table, key within the cluster, and row of what has changed since the last call."""
+        changed = self._changed()
+        for node in sorted({**self._forgotten, **changed}):
+            yield "hotspot_counters", node, self._row(node)
+        self._forgotten.clear()
+        changed.clear()
+        history = inventory.history
+        if history.changed:
+            row = UsageHistoryRow(cluster=self.cluster, means=history.means)
+            yield "usage_history", HISTORY_KEY, row if history.means else None
+            history.changed = False
+
+    def restore(self, read: Callable[[str], Iterator[Any]], inventory: Inventory) -> None:
+        """Take over the rows that `read` gives of each table; of a new balancer under its policy only.
+
+        Thresholds that follow the recent past hold again from then on.
+        """
+        for row in read("hotspot_counters"):
+            self._take(row)
+        for row in read("usage_history"):
+            inventory.history.means = {pool: dict(means) for pool, means in row.means.items()}
+        inventory.history.changed = False
+        self._forgotten.clear()
+        self._changed().clear()
+        inventory.move_thresholds()
+
+    def _counted(self) -> list[str]:
+        rounds = self.rounds
+        if isinstance(rounds, KoordinatorRounds):
+            return list(rounds.detectors.all)
+        return list(rounds.counters.all)
+
+    def _changed(self) -> dict[str, None]:
+        rounds = self.rounds
+        if isinstance(rounds, KoordinatorRounds):
+            return rounds.detectors.changed
+        return rounds.counters.changed
+
+    def _row(self, node: str) -> HotspotCounterRow | None:
+        rounds = self.rounds
+        counters: tuple[HotspotCounter, ...]
+        if isinstance(rounds, KoordinatorRounds):
+            detectors = rounds.detectors.all.get(node, {})
+            counters = tuple(
+                HotspotCounter(
+                    pool=detector.pool,
+                    phase=phase,
+                    consecutive_abnormal=detector.abnormal,
+                    consecutive_normal=detector.normal,
+                    abnormal_since_ms=detector.since_ms,
+                    counted_at_ms=detector.marked_ms,
+                )
+                for phase, detector in sorted(detectors.items())
+            )
+        else:
+            counters = tuple(
+                HotspotCounter(
+                    pool=pool,
+                    phase=phase,
+                    consecutive_abnormal=counter.abnormal,
+                    consecutive_normal=counter.normal,
+                    abnormal_since_ms=counter.since_ms,
+                    counted_at_ms=counter.counted_ms,
+                )
+                for (pool, phase), counter in sorted(rounds.counters.all.get(node, {}).items())
+            )
+        if not counters:
+            return None
+        return HotspotCounterRow(cluster=self.cluster, node=node, counters=counters)
+
+    def _take(self, row: HotspotCounterRow) -> None:
+        rounds = self.rounds
+        if isinstance(rounds, KoordinatorRounds):
+            conditions = {pool.name: pool.condition for pool in rounds.pools}
+            rounds.detectors.all[row.node] = {
+                each.phase: Detector(
+                    each.pool,
+                    conditions.get(each.pool, AnomalyCondition()),
+                    each.consecutive_abnormal,
+                    each.consecutive_normal,
+                    each.abnormal_since_ms,
+                    each.counted_at_ms,
+                )
+                for each in row.counters
+            }
+        else:
+            rounds.counters.all[row.node] = {
+                (each.pool, each.phase): Counter(
+                    each.consecutive_abnormal,
+                    each.consecutive_normal,
+                    each.abnormal_since_ms,
+                    each.counted_at_ms,
+                )
+                for each in row.counters
+            }

@@ -57,9 +57,9 @@ def thousandths(used: IntArray, capacity: IntArray) -> IntArray:
     if capacity.size and int(capacity.max()) > _EXACT_MAX:
         pairs = zip(capped.tolist(), capacity.tolist(), strict=True)
         return np.array([a * _THOUSAND // b if b else 0 for a, b in pairs], dtype=np.int64)
-    return np.floor_divide(
-        capped * _THOUSAND, capacity, out=np.zeros_like(capped), where=capacity > 0
-    )
+    parts: IntArray = np.zeros_like(capped)
+    np.floor_divide(capped * _THOUSAND, capacity, out=parts, where=capacity > 0)
+    return parts
 
 
 def pod_scores(used: IntArray, excess: FloatArray, weights: FloatArray) -> FloatArray:
