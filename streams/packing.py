@@ -7,7 +7,7 @@ one part more (partition/cluster/node/uid), and rows are packed when the table i
 however often its pods have changed. Pure: rows in, rows out.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +87,22 @@ class Changes:
             if newest.items:
                 value = _packed(table, key, value, newest.items)
             yield RowChange(table, key, value)
+
+
+def put(rows: MutableMapping[tuple[str, str], bytes], changes: Iterable[RowChange]) -> None:
+    """Let rows be as the changes leave them; by table and key.
+
+    Raises:
+        DamagedTable: a packed row cannot be read.
+    """
+    newest = Changes()
+    for change in changes:
+        newest.add(change.table, change.key, change.value)
+    for row in newest.rows(lambda table, key: rows.get((table, key))):
+        if row.value is None:
+            rows.pop((row.table, row.key), None)
+        else:
+            rows[row.table, row.key] = row.value
 
 
 def _packed(

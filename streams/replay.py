@@ -25,7 +25,8 @@ from schemas.topics import CLUSTER_INPUTS
 from streams import journal
 from streams.cluster.stage import ClusterStage
 from streams.culprit import Effect, Mismatch, effect, find_culprit, mismatches
-from streams.records import InputRecord
+from streams.packing import put
+from streams.records import InputRecord, RowChange
 
 #: What to do where a part of the history is gone.
 HISTORY_HINT = (
@@ -115,6 +116,7 @@ class Replay:
         self._window = window or Window()
         self._stage = ClusterStage(partition, partitions)
         self._rows: dict[tuple[str, str], bytes] = {}
+        """As the journal has them, which is not packed."""
         self._following: dict[str, int] = {}
         """Least offset of each topic that has not been applied."""
         self._digest = sha256()
@@ -239,10 +241,12 @@ class Replay:
         found: list[Mismatch],
     ) -> Difference:
         """Apply the batch again, input by input, to a stage as it was before."""
+        stored: dict[tuple[str, str], bytes] = {}
+        put(stored, (RowChange(table, key, value) for (table, key), value in self._rows.items()))
         before = ClusterStage.restored(
             self._partition,
             self._partitions,
-            [(table, key, value) for (table, key), value in self._rows.items()],
+            [(table, key, value) for (table, key), value in stored.items()],
         )
         return Difference(
             batch.sequence,

@@ -23,7 +23,8 @@ from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
 from streams import journal, replay
 from streams.cluster.stage import TABLES, ClusterStage
-from streams.records import InputRecord, OutputRecord
+from streams.packing import put
+from streams.records import InputRecord, OutputRecord, RowChange
 from streams.shell.durability import PLACES
 from streams.verdict import Verdict as Replayed
 from streams.verdict import as_lines
@@ -132,10 +133,11 @@ def _applied(
 
 def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[str]:
     """Differences between the changelogs and the journal's rows; they hold after a clean stop."""
+    written: dict[tuple[str, str], bytes] = {}
+    put(written, (RowChange(table, key, value) for (table, key), value in tail.rows.items()))
     folded: dict[str, dict[str, bytes]] = defaultdict(dict)
-    for (table, key), value in tail.rows.items():
-        if value is not None:
-            folded[table][key] = value
+    for (table, key), value in written.items():
+        folded[table][key] = value
     for table in TABLES:
         rows = rows_of(history.of(changelog(table), partition))
         for key in sorted(rows.keys() | folded[table].keys()):

@@ -19,6 +19,7 @@ from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
+from streams.packing import put
 from streams.records import InputRecord
 from streams.shell.durability import PLACES
 from streams.shell.ticker import tick
@@ -42,6 +43,7 @@ def _whole() -> History:
     inputs = _inputs()
     for record in inputs:
         history.topics.setdefault((record.topic, _AT), []).append(record)
+    rows: dict[tuple[str, str], bytes] = {}
     for first in range(0, len(inputs), 2):
         records = inputs[first : first + 2]
         result = stage.apply(records)
@@ -50,8 +52,11 @@ def _whole() -> History:
         place = journal.Place(0, place.sequence + 1, offset)
         for output in (*result.outputs, *result.dead_letters):
             _add(history, output.topic, output.value, output.key.encode())
-        for row in result.rows:
-            _add(history, changelog(row.table), row.value, row.key.encode())
+        before = dict(rows)
+        put(rows, result.rows)
+        for table, key in sorted(before.keys() | rows.keys()):
+            if rows.get((table, key)) != before.get((table, key)):
+                _add(history, changelog(table), rows.get((table, key)), key.encode())
     position = JournalPositionRow(
         partition=_AT, epoch=0, sequence=place.sequence, offset=place.offset
     )

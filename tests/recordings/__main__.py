@@ -33,6 +33,7 @@ from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
+from streams.packing import put
 from streams.records import InputRecord, OutputRecord, RowChange
 from streams.shell.durability import PLACES
 
@@ -92,7 +93,7 @@ def _cluster() -> list[Line]:
     stage = ClusterStage(PARTITION, PARTITIONS)
     place = journal.Place(0, -1, 0)
     lines.append(_line("journal", journal.TOPIC, str(PARTITION), journal.opening(PARTITION)))
-    rows: dict[tuple[str, str], bytes | None] = {}
+    rows: dict[tuple[str, str], bytes] = {}
     end = 0
     for number, batch in enumerate(_batches(records), start=1):
         result = stage.apply(batch)
@@ -102,7 +103,7 @@ def _cluster() -> list[Line]:
         place = journal.Place(0, place.sequence + 1, end)
         lines += [_of_output(each) for each in (*result.outputs, *result.dead_letters)]
         if number <= WRITTEN_BATCHES:
-            rows.update({(row.table, row.key): row.value for row in result.rows})
+            put(rows, result.rows)
         if number == WRITTEN_BATCHES:
             position = JournalPositionRow(
                 partition=PARTITION, epoch=0, sequence=place.sequence, offset=place.offset

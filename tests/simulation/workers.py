@@ -14,6 +14,7 @@ from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
+from streams.packing import put
 from streams.records import InputRecord, Stage, StageResult
 from tests.simulation.log import PARTITIONS, Log
 from tests.simulation.outside import SKEW_MS
@@ -97,11 +98,7 @@ class Worker(ABC):
             self.log.publish(output, now_ms)
         self.outputs += [output.value for output in result.outputs]
         self.dead_letters += len(result.dead_letters)
-        for row in result.rows:
-            if row.value is None:
-                self.rows.pop((row.table, row.key), None)
-            else:
-                self.rows[row.table, row.key] = row.value
+        put(self.rows, result.rows)
 
 
 class ClusterWorker(Worker):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from streams import journal
 from streams.cluster.stage import ClusterStage
+from streams.packing import put
 from streams.records import InputRecord, StageResult
 from streams.replay import Difference, Replay, Window, follow
 
@@ -48,11 +49,7 @@ class Journaled:
         result = self.stage.apply(records)
         self.write(records, result)
         self.topics += records
-        for row in result.rows:
-            if row.value is None:
-                self._rows.pop((row.table, row.key), None)
-            else:
-                self._rows[row.table, row.key] = row.value
+        put(self._rows, result.rows)
         return result
 
     def write(self, records: Sequence[InputRecord], result: StageResult) -> None:

@@ -16,7 +16,7 @@ from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
-from streams.packing import Changes
+from streams.packing import put
 from streams.records import InputRecord, StageResult
 from tests.streams.cluster.builders import CLUSTER, tick
 
@@ -98,14 +98,7 @@ class Run:
             self.dead_letters.append(read)
         keys = [(row.table, row.key) for row in result.rows]
         assert len(keys) == len(set(keys)), "a key occurs once in a batch"
-        changes = Changes()
-        for row in result.rows:
-            changes.add(row.table, row.key, row.value)
-        for row in changes.rows(lambda table, key: self.rows.get((table, key))):
-            if row.value is None:
-                self.rows.pop((row.table, row.key), None)
-            else:
-                self.rows[row.table, row.key] = row.value
+        put(self.rows, result.rows)
 
     def restart(self, rows: Iterable[Row] | None = None) -> None:
         """Go on with a stage that is put together from the rows, in the order given."""
