@@ -1,12 +1,13 @@
 """Nodes that moves have left, and whether they have cooled since.
 
 A node is cooling for a named time after it was hot last, and until it has sent some fresh metrics by
-which it is not: the average of a metric lags behind, so the first one alone proves nothing. Only nodes
+which it is not: the average of a metric lags behind, so the first one alone proves nothing. The time is at
+least two intervals between rounds, so that one has looked at the node in between. Only nodes
 are kept that somebody's memory names; whoever holds them says when they may go.
 """
 
 from schemas.moves import CoolingNodeRow
-from schemas.policy.moves import MoveArgs
+from schemas.policy import Policy
 
 #: A node that sends no metrics any more is cooling for so long at most.
 COOLING_MAX_MS = 86_400_000
@@ -15,13 +16,20 @@ COOLING_MAX_MS = 86_400_000
 class Cooling:
     """Hot and cooling nodes of one cluster."""
 
-    def __init__(self, cluster: str, args: MoveArgs) -> None:
+    def __init__(self, cluster: str, policy: Policy) -> None:
         self.cluster = cluster
-        self.args = args
         self.nodes: dict[str, CoolingNodeRow] = {}
         """What is known, by node."""
         self.changed: dict[str, None] = {}
         """Rows of table `cooling_nodes` to write."""
+
+        self.set_policy(policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Let nodes cool by another policy."""
+        interval_ms = policy.descheduling.descheduling_interval_ms
+        self.cooling_ms = max(policy.moves.cooling_seconds * 1000, 2 * interval_ms)
+        self.cooling_metrics = policy.moves.cooling_metrics
 
     def hot(self, node: str, now_ms: int) -> None:
         """The node is hot now; from now on it is kept."""
@@ -38,7 +46,7 @@ class Cooling:
             return
         if hot:
             self.hot(node, now_ms)
-        elif row.metrics < self.args.cooling_metrics:
+        elif row.metrics < self.cooling_metrics:
             update = {"metrics": row.metrics + 1, "metric_at_ms": updated_at_ms}
             self._put(row.model_copy(update=update))
 
@@ -48,9 +56,9 @@ class Cooling:
         if row is None:
             return False
         age_ms = now_ms - row.hot_at_ms
-        if age_ms < self.args.cooling_seconds * 1000:
+        if age_ms < self.cooling_ms:
             return True
-        return row.metrics < self.args.cooling_metrics and age_ms < COOLING_MAX_MS
+        return row.metrics < self.cooling_metrics and age_ms < COOLING_MAX_MS
 
     def forget(self, node: str) -> None:
         """Nobody remembers having left the node, or it is gone."""

@@ -36,7 +36,7 @@ class Moves:
         """What is remembered, by owner."""
         self.changed: dict[str, None] = {}
         """Rows of table `recent_moves` to write."""
-        self.cooling = Cooling(cluster, policy.moves)
+        self.cooling = Cooling(cluster, policy)
         self._leavers: dict[str, dict[str, None]] = {}
         """Owners that remember having left a node."""
         self._deadlines = Deadlines()
@@ -46,7 +46,8 @@ class Moves:
 
     def set_policy(self, policy: Policy) -> None:
         """Judge by another policy. When moves become real, those that were only said are forgotten."""
-        self.args = self.cooling.args = policy.moves
+        self.args = policy.moves
+        self.cooling.set_policy(policy)
         self.enabled = policy.remembers_moves
         self._deadlines.clear()
         for owner, row in sorted(self.owners.items()):

@@ -21,9 +21,10 @@ def at(seconds: float) -> int:
 
 
 def policy(mode: str = "enforce", **moves: Any) -> Policy:
-    """A policy with these fields of `moves`."""
+    """A policy with these fields of `moves`, and rounds so often that they do not matter."""
     fields = ", ".join(f"{name}: {str(value).lower()}" for name, value in moves.items())
-    return read_policy(f"mode: {mode}\nmoves: {{{fields}}}\n")
+    rounds = "descheduling: {deschedulingInterval: 1s}"
+    return read_policy(f"mode: {mode}\n{rounds}\nmoves: {{{fields}}}\n")
 
 
 def pod(uid: str, owner: str = "owner", node: str | None = None, *, ready: bool = True) -> Pod:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.policy import read_policy
 from schemas.policy.moves import HISTORY_MAX
 from streams.moves.history import Moves
 from tests.streams.moves.remembered import CLUSTER, at, policy
@@ -45,6 +46,14 @@ def test_metrics_alone_do_not_cool_a_node_before_its_time() -> None:
         moves.metric("a", at(seconds), at(seconds), hot=False)
     assert moves.forbidden_nodes("web", None, at(99)) == {"a"}
     assert moves.forbidden_nodes("web", None, at(100)) == frozenset()
+
+
+def test_a_node_is_cooling_for_two_intervals_between_rounds_at_least() -> None:
+    slow = read_policy("{descheduling: {deschedulingInterval: 10m}, moves: {coolingMetrics: 0}}")
+    moves = Moves(CLUSTER, slow)
+    moves.left("web", "a", at(0), "")
+    assert moves.forbidden_nodes("web", None, at(1199)) == {"a"}
+    assert moves.forbidden_nodes("web", None, at(1200)) == frozenset()
 
 
 def test_a_round_or_a_metric_that_finds_the_node_hot_begins_the_cooling_anew() -> None:
@@ -160,8 +169,6 @@ def test_moves_that_are_only_said_freeze_and_keep_nobody_away() -> None:
 
 @pytest.mark.parametrize("document", ["moves: {enabled: false}", "compat: koordinator"])
 def test_upstream_remembers_nothing_and_so_does_a_policy_that_says_so(document: str) -> None:
-    from schemas.policy import read_policy
-
     moves = Moves(CLUSTER, read_policy(document))
     go(moves, "web", "a", "a", 0)
     assert moves.forbidden_nodes("web", None, at(10)) == frozenset()
