@@ -74,7 +74,7 @@ def worker(
         typer.echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None
     memory.look_rarely()
-    sys.exit(_run(app))
+    sys.exit(_run(app, settings.stop_timeout_s))
 
 
 def _check_topics(kafka: "KafkaSettings") -> None:
@@ -99,13 +99,12 @@ def _check_topics(kafka: "KafkaSettings") -> None:
         raise typer.Exit(1)
 
 
-def _run(app: Any) -> int:
+def _run(app: Any, stop_timeout_s: float) -> int:
     import logging
 
-    import faust
+    from streams.shell.stopping import PromptWorker
 
-    worker = faust.Worker(app, override_logging=False, quiet=True)
-    worker.spinner = None  # it would write between the lines of the log
+    worker = PromptWorker(app, stop_timeout_s)
     code = 0
     try:
         worker.execute_from_commandline()

@@ -46,6 +46,9 @@ class WorkerSettings(BaseSettings):
     would leave a cluster without decisions for as long after a crash."""
     heartbeat_interval_s: Annotated[float, Field(gt=0, le=100)] = 2.0
     """Seconds between two signs of life; a third of the session time-out or less."""
+    stop_timeout_s: Annotated[float, Field(ge=1, le=3600)] = 20.0
+    """A worker that is asked to stop has ended after so long, also while no broker answers. Shorter than the
+    time after which whoever asked would kill it."""
     fetch_wait_ms: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Longest time that the broker may wait for records before it answers a fetch with none. The embedded
     broker does not wake a waiting fetch, so there a tenth of it keeps decisions prompt."""

@@ -84,10 +84,10 @@ class Worker:
         self.ask_to_stop()
         return self.wait()
 
-    def wait(self) -> int:
+    def wait(self, patience_s: float = PATIENCE_S) -> int:
         """Wait for its end; the exit code."""
         assert self._process is not None
-        code = self._process.wait(PATIENCE_S)
+        code = self._process.wait(patience_s)
         self._process = None
         return code
 

@@ -30,13 +30,6 @@ class AggregateWorker(Worker):
         directory.mkdir(exist_ok=True)
         super().__init__(kafka, directory, stages="aggregate")
 
-    def wait(self) -> int:
-        """Wait until it has ended by itself; its exit code."""
-        assert self._process is not None
-        code = self._process.wait(PATIENCE_S)
-        self._process = None
-        return code
-
 
 class Observer:
     """Produces samples and keeps every record of the topics of the stage."""
