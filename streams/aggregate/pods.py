@@ -19,7 +19,6 @@ from streams.aggregate.reading import Amounts, Member
 #: Time (ms), table row, matrix of shape (members, 1 + resources).
 PodSample = tuple[int, int, Figures]
 _BY_TIME = itemgetter(0)
-_BY_MEMBER = itemgetter(1)
 _INT64_MAX = 2**63 - 1
 
 #: Numbers of members, shape (members,).
@@ -31,6 +30,16 @@ class MemberMean(NamedTuple):
 
     member: Member
     usage: dict[str, int]
+
+
+class _Order(NamedTuple):
+    """By namespace and name."""
+
+    numbers: bytes
+    """Numbers of the members of a sample, in its order."""
+    lines: list[int]
+    """Their places in the sample."""
+    members: list[Member]
 
 
 class PodWindow:
@@ -48,8 +57,7 @@ class PodWindow:
         self._samples: list[PodSample] = []
         self._roster: tuple[list[Member], Numbers] = ([], np.empty(0, dtype=np.int64))
         """Members of the newest sample, all of them pods, and their numbers."""
-        self._told: tuple[bytes, list[tuple[int, Member]]] = (b"", [])
-        """Numbers of a sample, and its lines in the order in which members are told."""
+        self._told = _Order(b"", [], [])
 
     def __iter__(self) -> Iterator[PodSample]:
         return iter(self._samples)
@@ -82,7 +90,9 @@ class PodWindow:
                 return None
             if not all(namespace for namespace, *_ in pods):
                 return None
-            self._roster = (pods, found)
+            # The names that are kept already, not those of the sample.
+            names = {number: member for member, number in self.members.items()}
+            self._roster = ([names[number] for number in found.tolist()], found)
         return found
 
     def add(self, time_ms: int, row: int, matrix: Figures) -> None:
@@ -102,6 +112,8 @@ class PodWindow:
 
     def drop(self, before_ms: int) -> list[int]:
         """Drop samples before this time; answers with the table row of each."""
+        if not self._samples or self._samples[0][0] >= before_ms:
+            return []
         count = bisect_left(self._samples, before_ms, key=_BY_TIME)
         dropped = self._samples[:count]
         del self._samples[:count]
@@ -161,26 +173,29 @@ class PodWindow:
         divisors = (stack[:, :, 1:] >= 0).sum(axis=0)
         found = (known.sum(axis=0) // np.maximum(divisors, 1)).tolist()
         if divisors.all():
-            return [MemberMean(each, dict(zip(resources, found[line]))) for line, each in order]  # noqa: B905 - as many
+            return [
+                MemberMean(member, dict(zip(resources, found[line], strict=True)))
+                for line, member in zip(order.lines, order.members, strict=True)
+            ]
         means = []
-        for line, member in order:
+        for line, member in zip(order.lines, order.members, strict=True):
             figures = zip(resources, found[line], divisors[line].tolist(), strict=True)
             usage = {resource: mean for resource, mean, count in figures if count}
             if usage:
                 means.append(MemberMean(member, usage))
         return means
 
-    def _order(self, number: Numbers) -> list[tuple[int, Member]] | None:
-        """Lines of members by namespace and name; None where two of them have the same."""
-        told, order = self._told
-        if told != (key := number.tobytes()):
+    def _order(self, number: Numbers) -> "_Order | None":
+        """In which order members are told; None where two of them have the same name."""
+        key = number.tobytes()
+        if self._told.numbers != key:
             names = {number: member for member, number in self.members.items()}
-            lines = enumerate(number.tolist())
-            order = sorted(((line, names[each]) for line, each in lines), key=_BY_MEMBER)
-            if len({member[:2] for _, member in order}) < len(order):
+            members = [names[each] for each in number.tolist()]
+            lines = sorted(range(len(members)), key=members.__getitem__)
+            if len({member[:2] for member in members}) < len(members):
                 return None
-            self._told = (key, order)
-        return order
+            self._told = _Order(key, lines, [members[line] for line in lines])
+        return self._told
 
     def _means(self, lines: Figures, resources: Sequence[str]) -> list[MemberMean]:
         order = np.argsort(lines[:, 0], kind="stable")
@@ -211,7 +226,7 @@ class PodWindow:
 
     def _forget_members(self) -> None:
         self._roster = ([], np.empty(0, dtype=np.int64))
-        self._told = (b"", [])
+        self._told = _Order(b"", [], [])
 
     def _number(self, member: Member) -> int:
         number = self.members.get(member)

@@ -17,8 +17,8 @@ from streams.records import RowChange
 
 TABLE = "node_percentiles"
 
-#: A row with so many numbers or more is full: about 32 KB, which is written again while it is open.
-ROW_NUMBERS_MAX = 4_096
+#: A row with so many numbers or more is full: about 16 KB, which is written again while it is open.
+ROW_NUMBERS_MAX = 2_048
 
 _HEAD_NUMBERS = 6
 

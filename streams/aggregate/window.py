@@ -88,6 +88,8 @@ class SampleWindow:
 
     def drop(self, before_ms: int) -> list[int]:
         """Drop samples before this time; answers with the table row of each."""
+        if not len(self) or self._cells[self._low, _TIME] >= before_ms:
+            return []  # as almost always
         count = self.index(before_ms)
         dropped: list[int] = self._cells[self._low : self._low + count, _ROW].tolist()
         self._low += count

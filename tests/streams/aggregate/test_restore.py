@@ -126,13 +126,13 @@ def many(log: Log, count: int, nodes: int = 3) -> dict[str, bytes]:
 def test_what_is_written_grows_with_new_samples_and_not_with_the_window() -> None:
     log, subject, table = Log(), stage(), dict[str, bytes]()
     written = []
-    for at in range(1_200):
+    for at in range(4_800):
         pods = [pod(f"p{index}", index) for index in range(5)]
         rows = subject.apply(log.add(sample(T0 + at * SECOND, pods=pods))).rows
         store(table, rows)
         written.append(sum(len(row.value or b"") for row in rows))
-    # Each batch writes its open rows, which begin empty again and again.
-    assert max(written[600:]) <= max(written[:600]) * 1.05
+    # Each batch writes its open rows, which begin empty again and again, each kind at its own pace.
+    assert sum(written[2_400:]) <= sum(written[:2_400]) * 1.05
     assert len(table) < 10
 
 
