@@ -20,7 +20,15 @@ print(",".join(sorted({{name.partition(".")[0] for name in sys.modules}})))
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["worker", "--help"], ["replay", "--help"], ["topics", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["worker", "--help"],
+        ["replay", "--help"],
+        ["topics", "--help"],
+        ["migrate", "--help"],
+        ["migrations", "--help"],
+    ],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     probe = _PROBE.format(arguments=arguments)
@@ -49,6 +57,11 @@ def test_help_names_every_command_of_the_readme() -> None:
         "demo",
         "schemas",
         "simulate",
+        "migrate",
+        "drain",
+        "undrain",
+        "migration",
+        "migrations",
     ):
         assert command in done.stdout
 
