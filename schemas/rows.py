@@ -132,6 +132,8 @@ class ClusterRow(Message):
     """Full lists that have begun and not ended: topic to list id, and records applied before it."""
     groups: Annotated[tuple[WaitingGroup, ...], Field(fail_fast=True)] = ()
     """Kinds of pods that wait."""
+    last_round_at_ms: EpochMs | None = None
+    """Time of the last round of rebalancing; none: there was none."""
 
 
 class PartitionRow(Message):
@@ -184,11 +186,15 @@ class HotspotCounterRow(Message):
     """One for each pool and phase that counts the node."""
 
 
+_Series = Annotated[tuple[Count, ...], Field(max_length=360, fail_fast=True)]
+_Means = Annotated[dict[ResourceName, _Series], Field(max_length=64, fail_fast=True)]
+
+
 class UsageHistoryRow(Message):
     """Table `usage_history`: mean usage in the newest rounds, from which thresholds are worked out."""
 
     cluster: ClusterName
-    means: Annotated[
-        dict[str, dict[ResourceName, tuple[Count, ...]]], Field(max_length=1_026, fail_fast=True)
-    ] = Field(default_factory=dict)
+    means: Annotated[dict[str, _Means], Field(max_length=1_026, fail_fast=True)] = Field(
+        default_factory=dict
+    )
     """Thousandths of a percent, oldest first, per pool and resource; under "" those of the whole cluster."""
