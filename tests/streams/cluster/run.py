@@ -83,10 +83,14 @@ class Run:
         return self.say(begin, *named, end, topic=topic)
 
     def apply(self, records: Sequence[InputRecord]) -> list[PlacementDecision]:
-        """Apply records as one batch."""
+        """Apply records as one batch; answers with the decisions among what it says."""
         result = self.stage.apply(records)
         self.keep(result)
-        return [decision(output.value) for output in result.outputs]
+        return [
+            decision(output.value)
+            for output in result.outputs
+            if output.topic == "placement-decisions"
+        ]
 
     def keep(self, result: StageResult) -> None:
         """Take over what a batch came to."""
