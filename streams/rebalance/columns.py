@@ -128,7 +128,7 @@ class Columns:
                 source[row] = -1
                 touched[node.name] = None
         kept = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
-        before = self._arrays()
+        before = self.arrays()
         self.nodes = [
             NodeFigures(node.name, self.universe) if old is None else old
             for node, old in zip(nodes, kept, strict=True)
@@ -137,13 +137,14 @@ class Columns:
         self.names = np.array([node.name for node in nodes], dtype=np.object_)
         self._allocate(len(nodes))
         known = source >= 0
-        for new, old_array in zip(self._arrays(), before, strict=True):
+        for new, old_array in zip(self.arrays(), before, strict=True):
             new[..., known] = old_array[..., source[known]]
         self.affinity.relayout(source)
         self.taints.relayout(source)
         self.free.relayout(source)
 
-    def _arrays(self) -> tuple[IntArray | BoolArray, ...]:
+    def arrays(self) -> tuple[IntArray | BoolArray, ...]:
+        """All arrays, in a fixed order."""
         return (
             self.capacity,
             self.usage,

@@ -1,0 +1,172 @@
+"""For how many rounds in a row: loadstream's counters, and Koordinator's detectors beside them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.policy.lownodeload import AnomalyCondition
+from streams.rebalance.counters import Counters
+from tests.streams.rebalance.world import PERCENT, World
+
+_INTERVAL_MS = 60_000
+
+
+def condition(abnormalities: int, normalities: int, timeout_ms: int = 60_000) -> AnomalyCondition:
+    return AnomalyCondition.model_construct(
+        timeout_ms=timeout_ms,
+        consecutive_abnormalities=abnormalities,
+        consecutive_normalities=normalities,
+    )
+
+
+def document(
+    abnormalities: int, normalities: int = 1, compat: str = "loadstream", interval: str = "10s"
+) -> str:
+    return f"""
+compat: {compat}
+rebalance:
+  highThresholds: {{cpu: 70}}
+  lowThresholds: {{cpu: 40}}
+  detectorCacheTimeout: 5m
+  anomalyCondition:
+    {{timeout: 1m, consecutiveAbnormalities: {abnormalities}, consecutiveNormalities: {normalities}}}
+descheduling: {{deschedulingInterval: {interval}}}
+"""
+
+
+def world(text: str) -> World:
+    """A node whose one pod covers any excess, and a target; rounds every ten seconds."""
+    made = World(text)
+    made.node("hot", system=70)
+    made.pod("a", "hot", 10)
+    made.node("calm", system=0)
+    return made
+
+
+def rounds(made: World, hot: list[bool], interval_ms: int = 10_000) -> list[int]:
+    """Numbers of the rounds, from 1, in which something left; `hot` says in which the node is."""
+    acted = []
+    for number, over in enumerate(hot, 1):
+        made.system["hot"] = {"cpu": (70 if over else 45) * PERCENT, "memory": 0}
+        made.now_ms += interval_ms - 60_000
+        if made.round():
+            acted.append(number)
+    return acted
+
+
+def test_koordinator_acts_after_n_plus_one_rounds_and_stops_after_its_timeout() -> None:
+    """G5 of features.md, X11 and X13; what leaves stays, so the node is not relieved."""
+    made = world(document(5, 3, "koordinator"))
+    made.pod("b", "hot", None)
+    acted = [number for number in range(1, 31) if rounds(made, [True]) and made.hot("hot").acting]
+    assert acted == [*range(6, 13), *range(18, 25), 30]
+
+
+def test_loadstream_acts_from_the_nth_round_on_for_as_long_as_it_is_hot() -> None:
+    """The same input as G5: N means N, and a hot node stays hot."""
+    assert rounds(world(document(5, 3)), [True] * 30) == [*range(5, 31)]
+
+
+def test_a_node_that_is_hot_every_second_round_never_acts() -> None:
+    """G6 of features.md."""
+    alternating = [number % 2 == 1 for number in range(30)]
+    assert rounds(world(document(5)), alternating) == []
+    # Koordinator: abnormal at its sixth hot round, though no two were in a row.
+    assert rounds(world(document(5, 3, "koordinator")), alternating)[0] == 12
+
+
+@pytest.mark.parametrize(("abnormalities", "first"), [(1, 1), (2, 2), (3, 3)])
+def test_n_rounds_are_n_rounds(abnormalities: int, first: int) -> None:
+    assert rounds(world(document(abnormalities)), [True] * 5)[0] == first
+
+
+@pytest.mark.parametrize(("abnormalities", "first"), [(1, 1), (2, 3), (3, 4)])
+def test_koordinator_needs_one_more_unless_it_is_one(abnormalities: int, first: int) -> None:
+    made = world(document(abnormalities, 1, "koordinator"))
+    assert rounds(made, [True] * 5)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("normalities", "acts"), [(1, [3, 10]), (2, [3, 5, 10]), (3, [3, 5, 8, 9, 10])]
+)
+def test_calm_rounds_in_a_row_end_the_abnormal_state(normalities: int, acts: list[int]) -> None:
+    """X12: fewer of them do not, so a node on the brink need not earn its three hot rounds again."""
+    hot = [True, True, True, False, True, False, False, True, True, True]
+    assert rounds(world(document(3, normalities)), hot) == acts
+
+
+def test_a_round_that_cannot_judge_the_node_neither_counts_nor_breaks_the_row() -> None:
+    made = world(document(2, interval="1m"))
+    made.round()
+    made.stale.add("hot")
+    made.now_ms += 150_000
+    assert made.round() == []
+    made.stale.clear()
+    assert made.round() != []
+
+
+def test_what_no_round_has_judged_for_long_is_forgotten() -> None:
+    made = world(document(2, interval="1m"))
+    made.round()
+    made.stale.add("hot")
+    made.now_ms += 400_000
+    made.round()
+    assert made.rows == {}
+    made.stale.clear()
+    assert made.round() == []
+    assert made.round() != []
+
+
+def test_only_nodes_that_are_or_were_hot_have_a_row() -> None:
+    made = world(document(2, 2))
+    rounds(made, [True, True])
+    assert list(made.rows) == [("hotspot_counters", "hot")]
+    rounds(made, [False])
+    assert list(made.rows) == [("hotspot_counters", "hot")]
+    rounds(made, [False])
+    assert made.rows == {}
+
+
+def test_another_policy_for_rebalancing_begins_to_count_anew() -> None:
+    made = world(document(2))
+    made.round()
+    made.balancer.set_policy(made.policy.model_copy(update={"mode": "enforce"}))
+    made.write()
+    assert made.rows != {}
+    changed = made.policy.rebalance.model_copy(update={"number_of_nodes": 0, "node_fit": False})
+    made.balancer.set_policy(made.policy.model_copy(update={"rebalance": changed}))
+    made.write()
+    assert made.rows == {}
+    assert made.round() == []
+    assert made.round() != []
+
+
+@given(
+    hot=st.lists(st.booleans(), max_size=40),
+    abnormalities=st.integers(1, 4),
+    normalities=st.integers(1, 4),
+)
+def test_counters_are_what_counting_backwards_says(
+    hot: list[bool], abnormalities: int, normalities: int
+) -> None:
+    """Abnormal: the newest run of N hot rounds is newer than the newest run of M calm ones."""
+    counters = Counters(300_000, _INTERVAL_MS)
+    of_node = condition(abnormalities, normalities)
+    for number, over in enumerate(hot):
+        now_ms = number * _INTERVAL_MS
+        if over:
+            counters.hot("n", ("p", "node"), of_node, now_ms)
+        else:
+            counters.calm("n", ("p", "node"), of_node, now_ms)
+        assert (counters.abnormal("p") == ["n"]) == _abnormal(
+            hot[: number + 1], abnormalities, normalities
+        )
+
+
+def _abnormal(hot: list[bool], abnormalities: int, normalities: int) -> bool:
+    for end in range(len(hot), 0, -1):
+        if end >= abnormalities and all(hot[end - abnormalities : end]):
+            return True
+        if end >= normalities and not any(hot[end - normalities : end]):
+            return False
+    return False

@@ -1,0 +1,170 @@
+"""A small cluster that can be told to make rounds; cpu in percent of a node of ten cores."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from schemas.base import Message
+from schemas.codec import decode_as, encode
+from schemas.metrics import HostApplicationMetric, NodeMetric, PodMetric
+from schemas.nodes import NodeState
+from schemas.pods import OwnerReference, Pod
+from schemas.policy import Policy, read_policy
+from schemas.topics import TABLES
+from streams.cluster.inventory import Inventory
+from streams.rebalance.balancer import Balancer
+from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
+from tests.streams.cluster.builders import CLUSTER, START_MS, container, lifecycle, node
+
+#: Millicores of one percent of a node.
+PERCENT = 100
+INTERVAL_MS = 60_000
+
+THRESHOLDS = """
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 40}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+
+
+class World:
+    """Nodes, pods and what they use, as told; a round sees exactly that."""
+
+    def __init__(self, document: str = THRESHOLDS, *, now_ms: int = START_MS) -> None:
+        self.policy: Policy = read_policy(document)
+        self.now_ms = now_ms
+        self.inventory = Inventory(self.policy)
+        self.balancer = Balancer(CLUSTER, self.policy)
+        self.rows: dict[tuple[str, str], bytes] = {}
+        self.used: dict[str, dict[str, dict[str, int]]] = {}
+        """Usage by node and pod."""
+        self.system: dict[str, dict[str, int]] = {}
+        self.hosts: dict[str, dict[str, int]] = {}
+        self.stale: set[str] = set()
+        self.outcome = RoundOutcome(0)
+
+    # --- what there is --------------------------------------------------------------------------
+
+    def node(self, name: str, system: int = 0, **fields: Any) -> None:
+        """A node of ten cores whose system part uses so many percent."""
+        state: NodeState = node(name, **{"cpu": "10", **fields})
+        self.inventory.apply_node(state)
+        self.used.setdefault(name, {})
+        self.system[name] = {"cpu": system * PERCENT, "memory": 0}
+
+    def pod(self, uid: str, name: str, cpu: int | None = 10, **fields: Any) -> None:
+        """A pod of a ReplicaSet on a node that uses so many percent; None: it is not measured."""
+        usage = fields.pop("usage", None)
+        if usage is None and cpu is not None:
+            usage = {"cpu": cpu * PERCENT, "memory": 0}
+        made = Pod(
+            **{
+                "namespace": "default",
+                "name": uid,
+                "uid": uid,
+                "phase": "Running",
+                "owners": (
+                    OwnerReference(kind="ReplicaSet", name="web", uid="web", controller=True),
+                ),
+                "containers": (container({"cpu": "100m"}),),
+                "created_at_ms": START_MS,
+                # Estimates are over: what is measured is what there is.
+                "scheduled_at_ms": START_MS - 86_400_000,
+                **fields,
+            }
+        )
+        self.inventory.observe(lifecycle("seen", made, name))
+        if usage is not None:
+            self.used[name][uid] = usage
+
+    def gone(self, uid: str, *, reported: bool = False) -> None:
+        """A pod is no more; its node may still report it."""
+        self.inventory.release(uid)
+        if not reported:
+            for pods in self.used.values():
+                pods.pop(uid, None)
+
+    # --- rounds ---------------------------------------------------------------------------------
+
+    def measure(self) -> None:
+        """Every node that is not stale sends a metric."""
+        for name, pods in self.used.items():
+            if name in self.stale:
+                continue
+            self.inventory.apply_metric(
+                NodeMetric(
+                    cluster=CLUSTER,
+                    node=name,
+                    updated_at_ms=self.now_ms,
+                    report_interval_ms=60_000,
+                    usage={"cpu": 1},
+                    system_usage=self.system[name],
+                    pods=tuple(
+                        PodMetric(namespace="default", name=uid, usage=usage)
+                        for uid, usage in pods.items()
+                    ),
+                    host_applications=tuple(
+                        HostApplicationMetric(name=host, usage={"cpu": cpu * PERCENT})
+                        for host, cpu in self.hosts.get(name, {}).items()
+                    ),
+                )
+            )
+
+    def round(self, **asked: Any) -> list[str]:
+        """An interval passes and a round is made; answers "pod node->target" of what leaves."""
+        self.now_ms += INTERVAL_MS
+        self.inventory.advance(self.now_ms)
+        self.measure()
+        self.outcome = self.balancer.round(self.inventory, self.now_ms, **asked)
+        self.write()
+        return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
+
+    def rounds(self, count: int) -> list[bool]:
+        """So many rounds; whether anything left in each."""
+        return [bool(self.round()) for _ in range(count)]
+
+    def write(self) -> None:
+        """Write the rows that have changed."""
+        for table, key, row in self.balancer.changed_rows(self.inventory):
+            if row is None:
+                self.rows.pop((table, key), None)
+            else:
+                self.rows[table, key] = encode(row)
+
+    def restart(self) -> None:
+        """The balancer is made anew from its rows; nodes and pods are as they were."""
+        self.balancer = Balancer(CLUSTER, self.policy)
+        self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
+        self.inventory.history.means = {}
+        self.balancer.restore(self.read, self.inventory)
+
+    def read(self, table: str) -> Iterator[Message]:
+        """Rows of a table, in the order of their keys."""
+        (cls,) = [each.row for each in TABLES if each.name == table]
+        for (of_table, _), row in sorted(self.rows.items()):
+            if of_table == table:
+                message = decode_as(cls, row)
+                assert isinstance(message, cls)
+                yield message
+
+    # --- what came of it ------------------------------------------------------------------------
+
+    @property
+    def pool(self) -> PoolOutcome:
+        """The only pool of the last round."""
+        (pool,) = self.outcome.pools
+        return pool
+
+    def hot(self, name: str) -> HotNode:
+        """A hot node of the last round."""
+        return next(hot for pool in self.outcome.pools for hot in pool.hot if hot.name == name)
+
+    def gates(self, name: str) -> dict[str, str]:
+        """The gate of each pod of a hot node that was looked at; empty: it leaves."""
+        return {verdict.pod.uid: verdict.gate for verdict in self.hot(name).pods}
+
+
+def targets(world: World, names: Iterable[str], system: int = 10) -> None:
+    """Calm nodes."""
+    for name in names:
+        world.node(name, system)
