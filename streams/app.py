@@ -47,7 +47,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
         topic_allow_declare=False,
         topic_disable_leader=True,
         topic_partitions=kafka.partitions,
-        table_standby_replicas=0,
+        table_standby_replicas=worker.standby_replicas,
         stream_wait_empty=False,
         web_enabled=False,
     )

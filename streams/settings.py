@@ -46,6 +46,9 @@ class WorkerSettings(BaseSettings):
     would leave a cluster without decisions for as long after a crash."""
     heartbeat_interval_s: Annotated[float, Field(gt=0, le=100)] = 2.0
     """Seconds between two signs of life; a third of the session time-out or less."""
+    standby_replicas: Annotated[int, Field(ge=0, le=10)] = 0
+    """How many other workers keep a copy of a partition's rows, so that taking it over reads few of them.
+    The same in all workers. A copy costs its holder the memory of the rows."""
     stop_timeout_s: Annotated[float, Field(ge=1, le=3600)] = 20.0
     """A worker that is asked to stop has ended after so long, also while no broker answers. Shorter than the
     time after which whoever asked would kill it."""

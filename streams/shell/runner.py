@@ -255,10 +255,13 @@ class StageRunner:
         for partition in [each for each in self.stages if each not in owned]:
             del self.stages[partition]
             self._durability.close(partition)
+        standby: set[int] = set()
         for table in self._tables.values():
             # Standby copies are assigned under the changelog's own name.
             copies = {tp.partition for tp in assigned if tp.topic == table.changelog}
             table.keep_only(owned | copies)
+            standby |= copies - owned
+        self._telemetry.standing_by(self.name, len(standby))
 
     async def _on_recovered(self, app: Any, **_: Any) -> None:
         generation = self.generation

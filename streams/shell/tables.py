@@ -17,9 +17,36 @@ from faust.types import TP
 from schemas.connection import APP_ID
 from streams.records import DamagedTable, RowChange
 
+#: Most rows that are read from a changelog before they are taken in.
+READ_ROWS_MAX = 1_000
+
 
 class _NamedTable(faust.Table[bytes, bytes]):
-    """A table whose changelog has the same name in every app, whichever stages a worker runs."""
+    """A table whose changelog has the same name in every app, whichever stages a worker runs.
+
+    It knows how far its rows reflect the changelog, which Faust's memory store does not tell: a standby copy
+    that is taken over is read on from there, and not from the beginning.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.read_to: dict[Any, int] = {}
+        """Offset of the row read last, by partition of the changelog."""
+
+    def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
+        """Take in rows that were read."""
+        events = list(batch)
+        super().apply_changelog_batch(events)
+        for event in events:
+            self.read_to[event.message.tp] = event.message.offset
+
+    def persisted_offset(self, tp: Any) -> int | None:
+        """Where reading goes on; none: at the beginning."""
+        return self.read_to.get(tp)
+
+    async def on_recovery_completed(self, active_tps: set[Any], standby_tps: set[Any]) -> None:
+        """Rows of copies stay, which Faust's memory store would drop here; `keep_only` drops what must go."""
+        await super().on_recovery_completed(active_tps | standby_tps, standby_tps)
 
     def _changelog_topic_name(self) -> str:
         return f"{APP_ID}-{self.name}-changelog"
@@ -41,6 +68,7 @@ class RowTable:
             value_type=bytes,
             partitions=partitions,
             store="memory://",
+            recovery_buffer_size=READ_ROWS_MAX,
         )
         self._table = app.tables.add(table)
 
@@ -81,7 +109,9 @@ class RowTable:
 
     def keep_only(self, partitions: Collection[int]) -> None:
         """Drop the rows of all other partitions: somebody else writes them now."""
-        data = self._table.data
+        data, read_to = self._table.data, self._table.read_to
+        for tp in [tp for tp in read_to if tp.partition not in partitions]:
+            del read_to[tp]
         for raw in [raw for raw in data if self._place(raw)[0] not in partitions]:
             del data[raw]
 

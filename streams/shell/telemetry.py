@@ -104,6 +104,12 @@ class Telemetry:
         self._partitions = Gauge(
             "loadstream_partitions", "Partitions owned.", ["stage"], registry=registry
         )
+        self._copies = Gauge(
+            "loadstream_standby_partitions",
+            "Partitions of others of whose rows a copy is kept.",
+            ["stage"],
+            registry=registry,
+        )
 
     def begin(self, stage: str, topics: Iterable[str]) -> None:
         """There is this stage, which reads these topics.
@@ -119,7 +125,7 @@ class Telemetry:
             if topic == REQUESTS:
                 self._latency.labels(stage)
                 self._wait.labels(stage)
-        for each in (self._batch, self._seconds, self._recovery, self._partitions):
+        for each in (self._batch, self._seconds, self._recovery, self._partitions, self._copies):
             each.labels(stage)
 
     def batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
@@ -172,6 +178,10 @@ class Telemetry:
     def ahead(self, stage: str, topic: str, records: int) -> None:
         """Records were read in front of all others, because time had to wait for them."""
         self._ahead.labels(stage, topic).inc(records)
+
+    def standing_by(self, stage: str, partitions: int) -> None:
+        """The worker keeps copies of the rows of so many partitions that others own."""
+        self._copies.labels(stage).set(partitions)
 
     def recovered(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
         """The worker has these partitions now, put together from so many rows."""

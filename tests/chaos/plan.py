@@ -32,7 +32,7 @@ SAMPLE_INTERVAL_MS = 15_000
 SAMPLES_BEGIN_MS = 12 * 3_600_000
 #: Pods are left unbound only in the first steps, so that a run ends soon after its load.
 SILENT_STEPS = 120
-RESERVATION_S = 25
+RESERVATION_S = 12
 
 #: Room for pods is what limits here: by measured load alone a node is never full.
 _BY_ROOM = f"""
@@ -64,6 +64,8 @@ class Scenario:
     workers: int
     endings: tuple[Ending, ...]
     """What happens, in an order that the seed draws."""
+    standby_replicas: int = 0
+    """How many workers keep a copy of a partition's rows beside its owner."""
 
 
 SCENARIOS = (
@@ -71,6 +73,7 @@ SCENARIOS = (
     Scenario("two-workers", 1, 2, ("kill -9", "kill -9", "kill -9", "SIGTERM")),
     Scenario("stalled-worker", 1, 2, ("stall", "stall", "kill -9")),
     Scenario("three-brokers", 3, 1, ("broker", "broker", "kill -9")),
+    Scenario("standbys", 1, 2, ("kill -9", "stall", "SIGTERM"), standby_replicas=1),
 )
 
 

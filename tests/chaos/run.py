@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connectors.kafka.admin import create_topics
@@ -15,7 +15,7 @@ from schemas.connection import KafkaSettings
 from tests.chaos.history import read
 from tests.chaos.judge import Verdict, judge
 from tests.chaos.load import Load, connected
-from tests.chaos.plan import Fault, Plan
+from tests.chaos.plan import Fault, Plan, Scenario
 from tests.chaos.watched import Mark, Phase
 from tests.streams.worker import Worker
 
@@ -60,11 +60,13 @@ class Outcome:
 class _Member:
     """A worker and the mark of its batch."""
 
-    def __init__(self, kafka: KafkaSettings, directory: Path) -> None:
+    def __init__(self, kafka: KafkaSettings, directory: Path, scenario: Scenario) -> None:
         directory.mkdir(parents=True)
         file = directory / "mark"
         self.mark = Mark(file)
-        self.worker = Worker(kafka, directory, ("-m", "tests.chaos.watched", str(file)))
+        program = ("-m", "tests.chaos.watched", str(file))
+        replicas = str(scenario.standby_replicas)
+        self.worker = Worker(kafka, directory, program, standby_replicas=replicas)
         self.may_give_up = False
         """It stood still: when it finds that it has lost what it held, it ends with an error."""
 
@@ -93,7 +95,7 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
         )
         create_topics(connect(kafka), expected_topics(kafka))
         members = [
-            _Member(kafka, directory / f"worker-{number}")
+            _Member(kafka, directory / f"worker-{number}", plan.scenario)
             for number in range(plan.scenario.workers)
         ]
         async with connected(plan, kafka) as load:
@@ -149,6 +151,8 @@ class _Session:
 
     async def _end(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> None:
         """End somebody, wait until decisions come from every partition, and let it come back."""
+        if self._plan.scenario.standby_replicas:
+            fault = replace(fault, target=await self._busy(fault.target))
         members = self._members if fault.ending == "broker" else [self._members[fault.target]]
         await self._aim(fault, members)
         began_s = time.monotonic()
@@ -200,6 +204,16 @@ class _Session:
             self._say(f"killed again after {fault.again_after_s:.1f} s: batch {phase.name.lower()}")
             member.start()
         return await self._decides_everywhere(tasks)
+
+    async def _busy(self, otherwise: int) -> int:
+        """A worker that has something to do: with copies, one that came back may own nothing else."""
+        deadline_s = time.monotonic() + _AIM_S
+        while time.monotonic() < deadline_s:
+            for number, member in enumerate(self._members):
+                if member.mark.phase is not Phase.IDLE and not member.worker.ended:
+                    return number
+            await asyncio.sleep(0)
+        return otherwise
 
     async def _aim(self, fault: Fault, members: list[_Member]) -> None:
         """Wait until a batch is in flight, and still is a little later; in the end, whether or not."""
