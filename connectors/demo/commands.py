@@ -41,9 +41,9 @@ def demo(
         bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
     ] = False,
 ) -> None:
-    """Place the pods of a whole cluster by its real load, on a broker and a worker of its own.
+    """Keep the load of a whole cluster even, on a broker and a worker of its own.
 
-    A day passes in a minute. Exit code 0: all went as it should; 1: something did not, and was said;
+    First pods are placed by real load; then nodes that stay hot are relieved, too. A day passes in a minute. Exit code 0: all went as it should; 1: something did not, and was said;
     130: it was interrupted.
     """
     from rich.console import Console
@@ -108,6 +108,7 @@ def _run(
 def _tell(console: "Console", done: "Run", output: Path, traced: bool) -> list[str]:
     """Print the summary, write the files; answers with what was not as it should be."""
     from connectors.demo.picture import draw
+    from connectors.demo.relieved import usage_staying
     from connectors.demo.report import print_next, print_report, write_figures
     from connectors.demo.summary import figures_of, problems_of, thresholds, usage_by_requests
 
@@ -116,7 +117,8 @@ def _tell(console: "Console", done: "Run", output: Path, traced: bool) -> list[s
         console.print("Interrupted before the worker was heard of; there is nothing to tell.")
         return []
     compared = usage_by_requests(session)
-    figures = figures_of(session, compared, done.real_s)
+    staying = usage_staying(session)
+    figures = figures_of(session, compared, staying, done.real_s)
     print_report(console, figures, thresholds(session))
     if not session.over:
         why = (
@@ -124,8 +126,11 @@ def _tell(console: "Console", done: "Run", output: Path, traced: bool) -> list[s
         )
         console.print(f"The run ended before the scenario did: {why}.", highlight=False)
     pictures = [output / "usage.png", output / "usage.svg"] if session.samples else []
-    draw(session, compared, pictures)
+    draw(session, compared, staying, pictures)
     write_figures(figures, output / "summary.json")
-    files = ("decisions.jsonl", "summary.json", "policy.yaml", "worker.log")
+    files = (
+        "decisions.jsonl", "evictions.jsonl", "rounds.jsonl", "summary.json", "policy.yaml",
+        "worker.log",
+    )  # fmt: skip
     print_next(console, output, [*pictures, *(output / name for name in files)], traced=traced)
     return [] if done.interrupted else problems_of(session, figures)

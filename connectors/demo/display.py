@@ -109,6 +109,14 @@ def line_of(session: Session, status: Status) -> str:
     rate = f"; {status.samples_per_s:.0f} samples/s" if status.samples_per_s else ""
     return (
         f"{clock_text(session.now_ms, session.scenario.begin_ms)}: {session.requests} requests,"
-        f" {len(session.placed_at_ms)} placed, {waiting} waiting; {usage}, {len(hot)} hot{names}"
-        f"{rate}{held}"
+        f" {len(session.placed_at_ms)} placed, {waiting} waiting; {usage}, {len(hot)} hot{names};"
+        f" {_moved(session)}{rate}{held}"
     )
+
+
+def _moved(session: Session) -> str:
+    """What rebalancing has done so far."""
+    if session.enforced_ms is None:
+        return f"{session.relief.dry_commands} evictions only said"
+    helped, judged = session.relief.verdicts["helped"], sum(session.relief.verdicts.values())
+    return f"{len(session.evictor.evictions)} evicted, {helped} of {judged} judged helped"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.demo.grid import UsageGrid
+from connectors.demo.relieved import hot_nodes
 from connectors.demo.session import Session
 from connectors.demo.summary import thresholds
 
@@ -17,28 +18,35 @@ if TYPE_CHECKING:
 
 _INK, _SOFT, _GRID = "#22272e", "#6b7280", "#e5e7eb"
 _LOADSTREAM, _REQUESTS, _WAITING = "#0f766e", "#c2410c", "#d97706"
+_LEFT = "#1d4ed8"
 #: So many names fit beside the heat map.
 _NAMES_MAX = 50
 
 
-def draw(session: Session, compared: UsageGrid, files: list[Path]) -> None:
-    """Draw the run into files; their suffixes say how (.png, .svg)."""
+def draw(session: Session, compared: UsageGrid, staying: UsageGrid, files: list[Path]) -> None:
+    """Draw the run into files; their suffixes say how (.png, .svg).
+
+    `compared` is the usage with pods placed by requests alone, `staying` that without evictions.
+    """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     nodes = len(session.scenario.machines)
-    figure = Figure(figsize=(13, 7.0 + min(nodes, _NAMES_MAX) * 0.085), layout="constrained")
+    figure = Figure(figsize=(13, 8.8 + min(nodes, _NAMES_MAX) * 0.085), layout="constrained")
     FigureCanvasAgg(figure)
-    heat, pods, evenness = figure.subplots(
-        3, 1, sharex=True, height_ratios=(2.2 + min(nodes, _NAMES_MAX) * 0.035, 1.0, 1.3)
+    heat, hot, pods, evenness = figure.subplots(
+        4, 1, sharex=True, height_ratios=(2.4 + min(nodes, _NAMES_MAX) * 0.045, 1.1, 0.9, 1.3)
     )
     hours = _hours(session)
     _heat(heat, session, hours)
+    _moves(heat, session)
+    _hot(hot, session, staying, hours)
     _pods(pods, session, hours)
     _evenness(evenness, session, compared, hours)
     figure.suptitle(
-        f"loadstream: {len(session.placed_at_ms)} pods placed on {nodes} nodes by real load",
+        f"loadstream: {len(session.placed_at_ms)} pods placed on {nodes} nodes by real load,"
+        f" {len(session.evictor.evictions)} evicted from hot ones",
         color=_INK, fontsize=14, fontweight="bold",
     )  # fmt: skip
     # Text stays text, and equal runs give equal files.
@@ -74,6 +82,57 @@ def _heat(axes: "Axes", session: Session, hours: Any) -> None:
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.01, aspect=30)
     bar.set_label("% of its cores; grey: no sample", color=_SOFT, fontsize=8)
     bar.outline.set_visible(False)
+    _plain(axes)
+
+
+def _moves(axes: "Axes", session: Session) -> None:
+    """What left a node, and where what came in its place went, over the usage of the nodes."""
+    rows = {machine.name: row + 0.5 for row, machine in enumerate(session.scenario.machines)}
+    begin_ms = session.scenario.begin_ms
+    if session.enforced_ms is not None:
+        hour = (session.enforced_ms - begin_ms) / 3_600_000
+        axes.axvline(hour, color=_INK, linewidth=1.0, linestyle="--")
+        axes.annotate(
+            "evictions are carried out ▸", (hour, 0), xytext=(0, 3), textcoords="offset points",
+            ha="center", va="bottom", fontsize=8, color=_INK, annotation_clip=False,
+        )  # fmt: skip
+    for what, marker, face, label in (
+        ("left", "v", _LEFT, "a pod leaves"),
+        ("back", "o", "white", "its replacement arrives"),
+    ):
+        told = [each for each in session.relief.happenings if each.what == what]
+        axes.scatter(
+            [(each.at_ms - begin_ms) / 3_600_000 for each in told], [rows[each.node] for each in told],
+            s=18, marker=marker, facecolor=face, edgecolor=_LEFT, linewidth=0.8, label=label, zorder=3,
+        )  # fmt: skip
+    axes.legend(
+        loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=9,
+        borderaxespad=0.1,
+    )  # fmt: skip
+
+
+def _hot(axes: "Axes", session: Session, staying: UsageGrid, hours: Any) -> None:
+    """How many nodes were hot, with evictions and without."""
+    known = ~np.isnan(session.grid.cpu).all(axis=1)
+    for grid, colour, name in (
+        (staying, _REQUESTS, "without evictions"),
+        (session.grid, _LOADSTREAM, "with them"),
+    ):
+        counts = np.where(known, hot_nodes(session, grid), np.nan)
+        axes.stairs(counts, hours, color=colour, linewidth=1.8, label=name, baseline=None)
+        axes.stairs(np.nan_to_num(counts), hours, color=colour, alpha=0.15, fill=True)
+    times = [
+        (eviction.at_ms - session.scenario.begin_ms) / 3_600_000
+        for eviction in session.evictor.evictions
+    ]
+    if times:
+        axes.hist(times, bins=hours, color=_LEFT, alpha=0.8, label="evictions")
+    axes.set_ylabel("nodes", color=_SOFT)
+    axes.set_title(
+        "Nodes above the high threshold of rebalancing: the same pods on the same load",
+        loc="left", color=_INK, fontsize=11,
+    )  # fmt: skip
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), frameon=False, ncols=3, fontsize=9)
     _plain(axes)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from connectors.demo.relieved import Rebalanced
 from connectors.demo.summary import SHORT_ABOVE, Figures, Spread
 from connectors.demo.wording import reason_text
 
@@ -22,6 +23,9 @@ def print_report(console: Console, figures: Figures, thresholds: tuple[float, fl
     console.print(_summary(figures))
     console.print()
     console.print(_comparison(figures, thresholds))
+    if figures.rebalanced is not None:
+        console.print()
+        console.print(_relieved(figures.rebalanced))
 
 
 def _summary(figures: Figures) -> Table:
@@ -50,6 +54,51 @@ def _summary(figures: Figures) -> Table:
         ),
         ("hot at the end", f"{len(figures.hot_nodes)}", _names(figures.hot_nodes)),
         ("dead letters", f"{figures.dead_letters}", ""),
+    ):
+        table.add_row(*row)
+    return table
+
+
+def _relieved(found: Rebalanced) -> Table:
+    table = Table(
+        title=f"What rebalancing did, in {found.hours:.1f} h of evictions that were carried out",
+        title_justify="left",
+        box=None,
+        show_header=False,
+        caption=f"hot: above {found.hot_above:.0%} of its cores on average of {found.bin_minutes:.0f}"
+        " minutes; without: the"
+        " same pods on the same load, none of them evicted",
+        caption_justify="left",
+    )
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(style="dim")
+    cooled = (
+        "" if found.minutes_to_cool is None
+        else f"half of them within {found.minutes_to_cool:.0f} min"
+    )  # fmt: skip
+    others = "; ".join(
+        f"{count} {verdict}" for verdict, count in found.verdicts if verdict != "helped"
+    )
+    results = ", ".join(f"{count} {result}" for result, count in found.results)
+    for row in (
+        (
+            "hot-node minutes",
+            f"{found.hot_minutes:.0f}",
+            f"without evictions {found.hot_minutes_staying:.0f}",
+        ),
+        ("times a node was hot", f"{found.turned_hot}", ""),
+        ("times a node cooled", f"{found.cooled}", cooled),
+        ("hot at the end", f"{len(found.still_hot)}", _names(found.still_hot)),
+        ("evictions", f"{found.evictions}", f"of {found.commands} commands: {results or 'none'}"),
+        ("commanded twice", f"{found.repeated}", ""),
+        ("placed again", f"{found.placed_again}", "pods that came in place of evicted ones"),
+        (
+            "helped",
+            f"{found.helped}",
+            f"of {found.judged} judged so far{f': {others}' if others else ''}",
+        ),
+        ("said before", f"{found.dry_commands}", "dry commands of the first act, in observe mode"),
     ):
         table.add_row(*row)
     return table
@@ -112,6 +161,7 @@ def _suggestions(output: Path, *, traced: bool) -> list[tuple[str, str]]:
     us = _command()
     lines = [
         (f"{us} tail placement-decisions", "in a second terminal, while the demo runs"),
+        (f"{us} why-not demo", "in a second terminal: why no more is evicted than is"),
         (f"{us} policy check {output / 'policy.yaml'}", "the policy of this run in full"),
     ]
     if _KOORDINATOR.is_file():
@@ -143,8 +193,10 @@ _FILES = {
     "usage.png": "picture",
     "usage.svg": "picture",
     "decisions.jsonl": "all decisions",
+    "evictions.jsonl": "all eviction commands",
+    "rounds.jsonl": "all rounds of rebalancing",
     "summary.json": "all figures",
-    "policy.yaml": "policy",
+    "policy.yaml": "policy of the first act",
     "worker.log": "log of the worker",
 }
 

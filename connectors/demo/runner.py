@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from connectors.demo.display import Display
 from connectors.demo.scenario import Scenario
@@ -22,8 +23,11 @@ from connectors.demo.worker import WorkerProcess
 from connectors.kafka.embedded import EMBEDDED_PARTITIONS, EmbeddedBroker
 from connectors.simulated.machine import LiveReading
 from schemas.announcement import AlreadyAnnounced, announce
+from schemas.base import Message
 from schemas.codec import encode
 from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.rounds import RebalanceRound
 
 #: Real time between two steps of the scenario's clock. The embedded broker hands out one produced batch
 #: of a partition at a fetch, so a few large batches get through it faster than many small ones.
@@ -42,6 +46,12 @@ TOTAL_MAX_S = 98.0
 _BEHIND_MAX_S = 1.0
 #: What a decision says of the state that it was made from is news for so long.
 _NEWS_S = 0.5
+#: What is written down as it is heard, and where.
+_KEPT: dict[type[Message], str] = {
+    PlacementDecision: "decisions.jsonl",
+    EvictionCommand: "evictions.jsonl",
+    RebalanceRound: "rounds.jsonl",
+}
 #: Before the worker was heard of, the clock goes only this far.
 _AHEAD_AT_START_MS = 15 * 60_000
 
@@ -67,7 +77,7 @@ def run(
     display: Display,
     live: Callable[[], LiveReading] | None,
 ) -> Run:
-    """Run a scenario for `seconds` and write its decisions to `output`.
+    """Run a scenario for `seconds` and write decisions, evictions and rounds to `output`.
 
     Raises WorkerDied, WorkerSilent or WireError. An interrupt ends the run early and is no error.
     """
@@ -89,12 +99,15 @@ def run(
         }
         worker = stack.enter_context(WorkerProcess(settings, output / "worker.log"))
         wire = stack.enter_context(Wire(broker.settings, HEARD))
-        decisions = stack.enter_context((output / "decisions.jsonl").open("wb"))
+        kept = {
+            kind: stack.enter_context((output / name).open("wb")) for kind, name in _KEPT.items()
+        }
         session = Session(scenario, wire.send, EMBEDDED_PARTITIONS, live)
         course = _Course(session, wire, worker, seconds, where)
 
-        def keep(decision: PlacementDecision) -> None:
-            decisions.write(encode(decision) + b"\n")
+        def keep(message: Any) -> None:
+            if (file := kept.get(type(message))) is not None:
+                file.write(encode(message) + b"\n")
 
         course.keep = keep
         try:
@@ -112,7 +125,7 @@ class _Course:
     def __init__(
         self, session: Session, wire: Wire, worker: WorkerProcess, seconds: float, where: str
     ) -> None:
-        self.keep: Callable[[PlacementDecision], None] = lambda decision: None
+        self.keep: Callable[[Any], None] = lambda message: None
         self._session = session
         self._wire = wire
         self._worker = worker
@@ -157,8 +170,7 @@ class _Course:
             self._last_heard_s = real_s
             self._first_heard_s = self._first_heard_s or real_s
             self._session.hear(message, offset, real_s)
-            if isinstance(message, PlacementDecision):
-                self.keep(message)
+            self.keep(message)
 
     def _furthest_ms(self) -> float:
         """Time that the scenario may reach now."""

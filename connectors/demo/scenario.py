@@ -11,13 +11,14 @@ from math import ceil
 from pathlib import Path
 
 from connectors.simulated.alibaba import MachineTrace, MachineUsage, read_machine_usage
-from connectors.simulated.cluster import BASE_SHARE, Machine, make_machines
+from connectors.simulated.cluster import BASE_SHARE, Machine, make_machines, residents_of
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.load import LoadModel
 from connectors.simulated.openb import Task, TaskList, plans_of, read_tasks
 from connectors.simulated.pods import GIB, PodPlan
 from connectors.simulated.readings import Readings, model_readings
 from connectors.simulated.replay import replay_readings
+from connectors.simulated.surges import Surge, draw_surges, with_surges
 from connectors.simulated.workload import make_pods
 from schemas.policy import Policy, read_policy
 
@@ -36,6 +37,10 @@ SAMPLE_PERIOD_S = 120.0
 SPAN_MIN_S = 3600.0
 #: Before that nobody asks for a node: the windows of the percentiles fill.
 WARM_UP_MS = 30 * 60_000
+#: The second act begins after this share of the run: from then on evictions are carried out.
+FIRST_ACT_SHARE = 0.4
+#: Surges begin a moment later, and are over before the end by this share of the run.
+_SURGES_AFTER, _SURGES_BEFORE_END = 0.04, 0.06
 #: The node that this machine is.
 LIVE_NODE = "this-machine"
 
@@ -70,11 +75,23 @@ class Scenario:
     """Simulated seconds in a real one."""
     begin_ms: int
     end_ms: int
+    surges: tuple[Surge, ...] = ()
+    """When and where pods that run already use more."""
 
     @property
     def policy(self) -> Policy:
         """The policy as engines read it."""
         return read_policy(self.policy_text)
+
+    @property
+    def enforce_ms(self) -> int:
+        """When the second act begins: evictions are carried out from then on."""
+        return self.begin_ms + round((self.end_ms - self.begin_ms) * FIRST_ACT_SHARE)
+
+    @property
+    def enforcing_text(self) -> str:
+        """The policy of the second act."""
+        return self.policy_text.replace("\nmode: observe\n", "\nmode: enforce\n", 1)
 
 
 def simulated_scenario(
@@ -103,12 +120,25 @@ def simulated_scenario(
     model = LoadModel(ALIBABA_2018, seed, period_s)
     plans = make_pods(seed, BEGIN_MS + WARM_UP_MS, end_ms, mean_cores)
     notes.append(f"pods: {len(plans)} of nine kinds, drawn from the seed")
+    span_ms = end_ms - BEGIN_MS
+    surges = draw_surges(
+        machines,
+        seed,
+        BEGIN_MS + round((FIRST_ACT_SHARE + _SURGES_AFTER) * span_ms),
+        BEGIN_MS + round((1.0 - _SURGES_BEFORE_END) * span_ms),
+    )
+    notes.append(
+        f"two acts: evictions are only said for the first {FIRST_ACT_SHARE:.0%} of the time, then"
+        f" carried out; then the pods of {len(surges)} nodes surge, too"
+    )
+    readings = model_readings(model, machines, BEGIN_MS, end_ms, BASE_SHARE)
     return Scenario(
         notes=tuple(notes),
         complaints=(),
         machines=machines,
         live=index,
-        readings=model_readings(model, machines, BEGIN_MS, end_ms, BASE_SHARE),
+        readings=with_surges(readings, machines, surges),
+        surges=surges,
         plans=tuple(plans),
         policy_text=(_POLICIES / "simulated.yaml").read_text(encoding="utf-8"),
         speed=speed,
@@ -129,10 +159,7 @@ def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Sc
     speed = _speed(readings_per_s / every)
     end_ms = BEGIN_MS + round(seconds * speed * 1000)
     width = max(2, len(str(nodes)))
-    machines = tuple(
-        Machine(f"node-{number:0{width}}", TRACE_MILLICORES, TRACE_MEMORY_BYTES)
-        for number in range(1, nodes + 1)
-    )
+    machines = tuple(_traced_machine(f"node-{n:0{width}}") for n in range(1, nodes + 1))
     taken = _taken(tasks.tasks, nodes * (end_ms - BEGIN_MS) / 86_400_000)
     plans = plans_of(taken, BEGIN_MS + WARM_UP_MS, end_ms, seed)
     policy_text = (_POLICIES / "trace.yaml").read_text(encoding="utf-8")
@@ -159,6 +186,13 @@ def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Sc
         begin_ms=BEGIN_MS,
         end_ms=end_ms,
     )
+
+
+def _traced_machine(name: str) -> Machine:
+    """The trace does not tell what ran there: pods of our own carry the cores, none the memory."""
+    size = (TRACE_MILLICORES, TRACE_MEMORY_BYTES)
+    residents = residents_of(name, "busy", *size, BEGIN_MS, with_memory=False)
+    return Machine(name, *size, residents=residents)
 
 
 def _taken(tasks: Sequence[Task], node_days: float) -> Sequence[Task]:

@@ -1,7 +1,8 @@
 """A run of the demo: what is sent at each moment, and what the answers cause.
 
-    advance(now) ──▶ clock, samples, lifecycles, requests
-    hear(answer) ──▶ a placed pod is bound (or refused), which is told at once
+    advance(now) ──▶ clock, samples, lifecycles, requests; once, the policy of the second act
+    hear(answer) ──▶ a placed pod is bound (or refused), an evicted one goes and another one asks for a
+                     node, which is told at once
 
 Pods follow decisions and usage follows pods, so the loop is closed. The session knows the scenario's
 time and is told the real one; it sends through a function and starts nothing itself.
@@ -15,22 +16,34 @@ import numpy as np
 
 from connectors.demo.grid import UsageGrid
 from connectors.demo.observed import Observed
+from connectors.demo.relief import Relief
 from connectors.demo.scenario import CLUSTER, Scenario
+from connectors.simulated.evictor import Evictor
 from connectors.simulated.kubelet import Kubelets, PodEvent
 from connectors.simulated.machine import LiveReading
+from connectors.simulated.owners import Owners
 from connectors.simulated.pods import PodPlan
+from connectors.simulated.staying import Placed
 from schemas.clock import ClockTick
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
+from schemas.moves import MoveOutcome
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
+from schemas.rounds import RebalanceRound
 
 #: Topics whose records the session wants to hear.
-HEARD = ("node-metrics", "placement-decisions", "dead-letters")
+HEARD = (
+    "node-metrics", "placement-decisions", "dead-letters", "rebalance-rounds", "eviction-commands",
+    "move-outcomes",
+)  # fmt: skip
+#: Namespaces whose workloads have disruption budgets.
+_BUDGETED = frozenset({"residents"})
 
 #: Sends a message to a topic.
 Send = Callable[[str, Any], None]
@@ -60,13 +73,23 @@ class Session:
         self.scenario = scenario
         self.now_ms = scenario.begin_ms
         self.observed = Observed(scenario.machines, scenario.policy)
+        self.relief = Relief()
         self.kubelets = Kubelets(scenario.machines)
+        self.owners = Owners(CLUSTER, _BUDGETED)
+        self.evictor = Evictor(CLUSTER, self.kubelets, self.owners, send)
         self.grid = UsageGrid(len(scenario.machines), scenario.begin_ms, scenario.end_ms)
         self.placed_at_ms: list[int] = []
+        self.placements: list[Placed] = []
+        """Where the scenario's pods were placed first; not those that came in place of evicted ones."""
+        self.replaced: dict[str, str] = {}
+        """Pods that came in place of evicted ones, by uid, and the node that those left."""
+        self.enforced_ms: int | None = None
+        """When the second act began."""
         self.waiting: list[tuple[int, int]] = []
         """Time, and how many pods wait for a node then."""
         self.samples = 0
-        self.requests = 0
+        self.arrived = 0
+        """How many of the scenario's pods have asked for a node."""
         self.refusals: list[Refusal] = []
         """Placements that nodes did not take: none, if the worker keeps its books right."""
         self._read = 0
@@ -81,7 +104,7 @@ class Session:
 
     def begin(self) -> None:
         """Send what there is: the policy, the time, all nodes, and the pods that run on them."""
-        self._send("policies", self._policy_record())
+        self._send("policies", self._policy_record(self.scenario.policy_text, "the demo's policy"))
         self._tick()
         for topic, messages in (
             ("node-state", self._nodes()),
@@ -98,27 +121,35 @@ class Session:
         self.now_ms = now_ms
         # The clock goes first: a sample must never look as if it came from the future.
         self._tick()
+        if self.enforced_ms is None and now_ms >= self.scenario.enforce_ms:
+            self.enforced_ms = now_ms
+            text, comment = self.scenario.enforcing_text, "evictions are carried out from now on"
+            self._send("policies", self._policy_record(text, comment))
         for event in self.kubelets.advance(now_ms):
             self._lifecycle(event)
         for index in range(first, self._read):
             self._sample(index)
         plans = self.scenario.plans
-        while self.requests < len(plans) and plans[self.requests].at_ms <= now_ms:
-            self._request(plans[self.requests], real_s)
-            self.requests += 1
+        while self.arrived < len(plans) and plans[self.arrived].at_ms <= now_ms:
+            self.owners.wanted(plans[self.arrived].pod)
+            self._request(plans[self.arrived], real_s)
+            self.arrived += 1
+        self._tell_workloads()
         self.waiting.append((now_ms, len(self._waiting)))
+
+    @property
+    def requests(self) -> int:
+        """How many pods have asked for a node, those in place of evicted ones included."""
+        return self.arrived + len(self.replaced)
 
     @property
     def over(self) -> bool:
         """The scenario has come to its end."""
         return self.now_ms >= self.scenario.end_ms
 
-    def _policy_record(self) -> PolicyRecord:
+    def _policy_record(self, document: str, comment: str) -> PolicyRecord:
         return PolicyRecord(
-            cluster=CLUSTER,
-            document=self.scenario.policy_text,
-            applied_at_ms=self.now_ms,
-            comment="the demo's policy",
+            cluster=CLUSTER, document=document, applied_at_ms=self.now_ms, comment=comment
         )
 
     def _nodes(self) -> Iterator[Any]:
@@ -128,16 +159,23 @@ class Session:
     def _residents(self) -> Iterator[Any]:
         for machine in self.scenario.machines:
             for resident in machine.residents:
+                self.owners.wanted(resident.pod, ready=True)
                 yield PodLifecycle(
                     cluster=CLUSTER, event="seen", list_id=_LIST_ID, pod=resident.pod
                 )
+        yield from self.owners.changes(_LIST_ID)
 
     def _tick(self) -> None:
         for partition in range(self._partitions):
             self._send("clock", ClockTick(partition=partition, now_ms=self.now_ms))
 
     def _lifecycle(self, event: PodEvent) -> None:
+        self.owners.happened(event)
         self._send("pod-lifecycle", PodLifecycle(cluster=CLUSTER, event=event.event, pod=event.pod))
+
+    def _tell_workloads(self) -> None:
+        for message in self.owners.changes():
+            self._send("pod-lifecycle", message)
 
     def _sample(self, index: int) -> None:
         readings = self.scenario.readings
@@ -182,6 +220,23 @@ class Session:
                 self._decided(message)
             case DeadLetter():
                 self.observed.dead_letter(message)
+            case RebalanceRound():
+                self.relief.round(message)
+            case EvictionCommand():
+                self._commanded(message, real_s)
+            case MoveOutcome():
+                self.relief.outcome(message)
+
+    def _commanded(self, command: EvictionCommand, real_s: float) -> None:
+        self.relief.command(command)
+        evicted = len(self.evictor.evictions)
+        replacement = self.evictor.hear(command, self.now_ms)
+        if len(self.evictor.evictions) > evicted:
+            self.relief.evicted(command, self.now_ms)
+        self._tell_workloads()
+        if replacement is not None:
+            self.replaced[replacement.pod.uid] = command.node
+            self._request(replacement, real_s)
 
     def _decided(self, decision: PlacementDecision) -> None:
         uid = decision.pod.uid
@@ -192,6 +247,9 @@ class Session:
             self._waiting.add(uid)
         else:
             self._waiting.discard(uid)
+            if (plan := self._plans.get(uid)) is not None:
+                self.owners.gone(plan.pod)
+                self._tell_workloads()
 
     def _bind(self, decision: PlacementDecision) -> None:
         plan = self._plans.get(decision.pod.uid)
@@ -204,6 +262,10 @@ class Session:
             self._outcome(decision, "failed", answer)
             return
         self.placed_at_ms.append(self.now_ms)
+        if (source := self.replaced.get(plan.pod.uid)) is not None:
+            self.relief.arrived(plan.pod.name, source, decision.node, self.now_ms)
+        else:
+            self.placements.append(Placed(self.now_ms, plan, decision.node))
         self._outcome(decision, "done", "")
         self._lifecycle(answer)
 

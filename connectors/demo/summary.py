@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from connectors.demo.grid import FloatArray, UsageGrid
+from connectors.demo.relieved import Rebalanced, rebalanced
 from connectors.demo.session import Session
 from connectors.simulated.byrequests import place_by_requests
 
@@ -64,6 +65,8 @@ class Figures:
     memory: Spread
     cpu_by_requests: Spread
     memory_by_requests: Spread
+    rebalanced: Rebalanced | None
+    """What the second act came to; none: the run ended before it."""
 
     @property
     def samples_per_s(self) -> float:
@@ -71,8 +74,11 @@ class Figures:
         return self.samples / self.real_s if self.real_s > 0 else 0.0
 
 
-def figures_of(session: Session, compared: UsageGrid, real_s: float) -> Figures:
-    """The figures of a run that took `real_s` seconds."""
+def figures_of(session: Session, compared: UsageGrid, staying: UsageGrid, real_s: float) -> Figures:
+    """The figures of a run that took `real_s` seconds.
+
+    `compared` is the usage with pods placed by requests alone, `staying` that without evictions.
+    """
     observed = session.observed
     latencies = observed.latencies_ms
     p50, p99 = np.percentile(latencies, [50, 99]).tolist() if latencies else (None, None)
@@ -104,6 +110,7 @@ def figures_of(session: Session, compared: UsageGrid, real_s: float) -> Figures:
         memory=spread(ours.memory, limits[1]),
         cpu_by_requests=spread(theirs.cpu, limits[0]),
         memory_by_requests=spread(theirs.memory, limits[1]),
+        rebalanced=rebalanced(session, staying),
     )
 
 
@@ -153,15 +160,21 @@ def problems_of(session: Session, figures: Figures) -> list[str]:
     if figures.unanswered:
         problems.append(f"{figures.unanswered} requests were never answered")
     if observed.dead_letters:
-        first = observed.dead_letters[0]
+        letter = observed.dead_letters[0]
         problems.append(
-            f"{len(observed.dead_letters)} records were refused; the first one, of {first.topic}:"
-            f" {first.reason}"
+            f"{len(observed.dead_letters)} records were refused; the first one, of {letter.topic}:"
+            f" {letter.reason}"
         )
     if session.refusals:
         problems.append(
             f"{len(session.refusals)} placements could not be carried out; the first one:"
             f" {session.refusals[0].reason}"
+        )
+    if session.evictor.repeated:
+        first = session.evictor.repeated[0]
+        problems.append(
+            f"{len(session.evictor.repeated)} evictions were commanded twice; the first one, of pod"
+            f" {first.pod.name}"
         )
     sampled = session.grid.counts.sum(axis=0) >= _SAMPLES_FOR_A_METRIC
     unheard = [

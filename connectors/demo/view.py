@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.demo.observed import ObservedNode
+from connectors.demo.reliefview import relief_panel
 from connectors.demo.session import Session
 from connectors.demo.status import Status
 from connectors.demo.summary import thresholds
@@ -23,6 +24,8 @@ from schemas.decisions import PlacementDecision
 _NODE_WIDTH = 58
 _DECISIONS_MIN = 6
 _BAR_CELLS = 16
+#: From this width on decisions and rebalancing stand side by side.
+_SIDE_BY_SIDE = 110
 #: From this share of the threshold on a node is nearly hot.
 _WARM = 0.8
 
@@ -48,17 +51,33 @@ def render(session: Session, status: Status, width: int, height: int) -> Rendera
         if len(shown) == len(nodes)
         else f"the busiest {len(shown)} of {len(nodes)} nodes"
     )
-    decisions = max(_DECISIONS_MIN, height - 3 - 3 - 2 - lines)
+    rest = max(_DECISIONS_MIN, height - 3 - 3 - 2 - lines)
     return Group(
         _head(session, status, width),
         Panel(_nodes(session, shown, lines), title=title, border_style="blue", padding=(0, 1)),
-        Panel(
-            _decisions(session, decisions, width - 6),
-            title="latest decisions",
-            border_style="blue",
-            padding=(0, 1),
-        ),
+        _what_happens(session, rest, width),
     )
+
+
+def _what_happens(session: Session, lines: int, width: int) -> RenderableType:
+    """Decisions and rebalancing: side by side where there is room, else one above the other."""
+    if width < _SIDE_BY_SIDE:
+        upper = (lines - 2) // 2
+        return Group(
+            relief_panel(session, upper, width),
+            _decisions_panel(session, lines - 2 - upper, width),
+        )
+    both = Table.grid(expand=True)
+    both.add_column(ratio=1)
+    both.add_column(ratio=1)
+    half = width // 2
+    both.add_row(_decisions_panel(session, lines, half), relief_panel(session, lines, half))
+    return both
+
+
+def _decisions_panel(session: Session, lines: int, width: int) -> Panel:
+    decisions = _decisions(session, lines, width - 6)
+    return Panel(decisions, title="latest decisions", border_style="blue", padding=(0, 1))
 
 
 def _head(session: Session, status: Status, width: int) -> RenderableType:
@@ -87,6 +106,7 @@ def _head(session: Session, status: Status, width: int) -> RenderableType:
         _count(len(observed.hot_nodes), "hot", "red" if observed.hot_nodes else ""),
         (f"decided in {_latency(session)}  ", ""),
         (f"{status.samples_per_s:.0f} samples/s  ", ""),
+        _count(len(session.evictor.evictions), "evicted", "cyan"),
         _count(
             len(observed.dead_letters), "dead letters", "bold red" if observed.dead_letters else ""
         ),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from connectors.demo.picture import draw
+from connectors.demo.relieved import usage_staying
 from connectors.demo.scenario import simulated_scenario
 from connectors.demo.session import Session
 from connectors.demo.summary import usage_by_requests
@@ -17,7 +18,7 @@ def _files(directory: Path) -> list[Path]:
 
 def test_the_picture_is_drawn_as_png_and_svg(finished: Session, tmp_path: Path) -> None:
     png, svg = _files(tmp_path)
-    draw(finished, usage_by_requests(finished), [png, svg])
+    draw(finished, usage_by_requests(finished), usage_staying(finished), [png, svg])
     assert png.read_bytes().startswith(b"\x89PNG")
     assert png.stat().st_size > 50_000
     text = svg.read_text()
@@ -31,5 +32,5 @@ def test_a_run_that_hardly_began_has_a_picture_too(minutes: int, tmp_path: Path)
     worker = InMemoryWorker(simulated_scenario(60, 1, 10, "not here"))
     session = worker.run(worker.session.scenario.begin_ms + minutes * 60_000)
     files = _files(tmp_path)
-    draw(session, usage_by_requests(session), files)
+    draw(session, usage_by_requests(session), usage_staying(session), files)
     assert all(file.stat().st_size > 10_000 for file in files)

@@ -16,7 +16,8 @@ from tests.connectors.demo.inmemory import PARTITIONS, InMemoryWorker
 def test_every_request_is_answered_and_nothing_is_refused(finished: Session) -> None:
     observed = finished.observed
     assert finished.over
-    assert finished.requests == len(finished.scenario.plans) > 40
+    assert finished.arrived == len(finished.scenario.plans) > 40
+    assert finished.requests == finished.arrived + len(finished.replaced)
     assert observed.unanswered == 0
     assert observed.dead_letters == []
     assert finished.refusals == []
@@ -36,8 +37,8 @@ def test_a_placed_pod_is_bound_where_it_was_placed_and_confirmed_once(
     }
     decided = {d.pod.uid: d.node for d in worker.session.observed.of_outcome("placed")}
     assert bound == decided
-    outcomes = Counter(outcome.result for outcome in worker.sent["command-outcomes"])
-    assert outcomes == {"done": len(bound)}
+    bindings = [each for each in worker.sent["command-outcomes"] if each.command == "bind"]
+    assert Counter(outcome.result for outcome in bindings) == {"done": len(bound)}
 
 
 def test_usage_follows_placements(worker: InMemoryWorker) -> None:
@@ -62,8 +63,33 @@ def test_usage_follows_placements(worker: InMemoryWorker) -> None:
 def test_no_pod_goes_to_a_machine_that_stays_hot(finished: Session) -> None:
     hot = {m.name for m in finished.scenario.machines if m.temper == "hot"}
     assert hot
-    assert hot <= set(finished.observed.hot_nodes)
-    assert not hot & {decision.node for decision in finished.observed.of_outcome("placed")}
+    assert hot <= {spell.node for spell in finished.relief.spells}
+    first_act = [
+        decision
+        for decision in finished.observed.of_outcome("placed")
+        if decision.decided_at_ms < finished.scenario.enforce_ms
+    ]
+    assert len(first_act) > 10
+    assert not hot & {decision.node for decision in first_act}
+
+
+def test_machines_that_stay_hot_are_relieved_in_the_second_act(
+    worker: InMemoryWorker, finished: Session
+) -> None:
+    began_ms = finished.enforced_ms
+    assert began_ms is not None
+    results = [
+        (each.happened_at_ms >= began_ms, each.result)
+        for each in worker.sent["command-outcomes"]
+        if each.command == "evict"
+    ]
+    assert {result for second, result in results if not second} == {"dry"}
+    assert (True, "done") in results
+    assert all(eviction.at_ms >= began_ms for eviction in finished.evictor.evictions)
+    hot = {m.name for m in finished.scenario.machines if m.temper == "hot"}
+    assert hot & {eviction.command.node for eviction in finished.evictor.evictions}
+    assert not hot & {node for node, spell in finished.relief.hot.items() if spell.rounds > 6}
+    assert finished.evictor.repeated == []
 
 
 def test_pods_end_and_their_ends_are_told(worker: InMemoryWorker) -> None:
@@ -72,8 +98,9 @@ def test_pods_end_and_their_ends_are_told(worker: InMemoryWorker) -> None:
     assert events["bound"] >= events["running"] > 0
     assert events["deleted"] > 0
     assert events["finished"] > 0
-    live = sum(worker.session.kubelets.live_pods(m.name) for m in worker.session.scenario.machines)
-    assert live < len(worker.session.placed_at_ms)
+    machines = worker.session.scenario.machines
+    live = sum(worker.session.kubelets.live_pods(machine.name) for machine in machines)
+    assert live - events["seen"] < len(worker.session.placed_at_ms)
 
 
 def test_the_clock_goes_first_so_that_no_sample_comes_from_the_future() -> None:

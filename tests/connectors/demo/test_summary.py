@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from connectors.demo.grid import BINS, UsageGrid
+from connectors.demo.relieved import usage_staying
 from connectors.demo.scenario import simulated_scenario
 from connectors.demo.session import Refusal, Session
 from connectors.demo.summary import (
@@ -19,6 +20,7 @@ from connectors.demo.summary import (
 from schemas.deadletters import DeadLetter
 from tests.connectors.demo.inmemory import InMemoryWorker
 from tests.connectors.demo.test_observed import decision
+from tests.connectors.demo.test_relief import a_command
 
 
 def test_a_grid_keeps_means_per_bin_and_machine() -> None:
@@ -52,13 +54,13 @@ def test_nothing_measured_is_no_error() -> None:
 
 
 def _figures(session: Session) -> Figures:
-    return figures_of(session, usage_by_requests(session), 10.0)
+    return figures_of(session, usage_by_requests(session), usage_staying(session), 10.0)
 
 
 def test_figures_count_each_pod_once(finished: Session) -> None:
     figures = _figures(finished)
     answered = figures.placed + figures.waiting + figures.refused
-    assert answered == figures.requests == len(finished.scenario.plans)
+    assert answered == figures.requests == len(finished.scenario.plans) + len(finished.replaced)
     assert figures.unanswered == 0
     assert figures.simulated_h == pytest.approx(4.0)
     assert figures.samples_per_s == pytest.approx(figures.samples / 10)
@@ -110,7 +112,9 @@ def test_every_kind_of_trouble_is_said() -> None:
     )
     session.refusals.append(Refusal(decision(), "node n1 has too little cpu free"))
     figures = _figures(session)
+    session.evictor.repeated.append(a_command(1, "twice", "n1", scenario.begin_ms))
     told = "\n".join(problems_of(session, figures))
+    assert "1 evictions were commanded twice; the first one, of pod twice" in told
     assert f"no pod was placed; {session.requests} asked" in told
     assert f"{session.requests} requests were never answered" in told
     assert "1 records were refused; the first one, of node-usage: usage.cpu: found -1" in told

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from connectors.demo.display import PlainDisplay, line_of
+from connectors.demo.relieved import usage_staying
 from connectors.demo.report import print_report
 from connectors.demo.scenario import simulated_scenario
 from connectors.demo.session import Session
@@ -91,7 +92,7 @@ def test_lines_come_seldom_and_without_colours(finished: Session) -> None:
 
 
 def test_the_report_tells_every_figure(finished: Session) -> None:
-    figures = figures_of(finished, usage_by_requests(finished), 10.0)
+    figures = figures_of(finished, usage_by_requests(finished), usage_staying(finished), 10.0)
     out = io.StringIO()
     print_report(Console(file=out, width=120), figures, thresholds(finished))
     text = out.getvalue()
