@@ -32,8 +32,9 @@ def simulate(
 ) -> None:
     """Produce a simulated cluster into the configured broker, at the pace of the clock, until Ctrl-C.
 
-    Nodes report what they use, pods ask for nodes, and placed pods run there: a worker sees what it
-    would see of a cluster. Topics must be there.
+    Nodes report what they use, pods ask for nodes, placed pods run there, and evicted ones are replaced:
+    a worker sees what it would see of a cluster. Its policy observes; with one that enforces, nodes that
+    stay hot are relieved. Topics must be there.
     """
     from connectors.kafka.failures import as_messages
 
@@ -48,15 +49,15 @@ def simulate(
 
         kafka = KafkaSettings.from_environment()
         connect(kafka)
-        topics = ("placement-decisions",)
+        topics = ("placement-decisions", "eviction-commands")
         try:
             with terminable(), Wire(kafka, topics, kafka.partitions, since="now") as wire:
                 simulated = LastingCluster(cluster, nodes, seed, churn, period, wire.send)
                 simulated.begin(_now_ms())
                 said_s = time.monotonic()
                 while True:
-                    for decision, _ in wire.receive(_STEP_S):
-                        simulated.hear(decision, _now_ms())
+                    for answer, _ in wire.receive(_STEP_S):
+                        simulated.hear(answer, _now_ms())
                     simulated.advance(_now_ms())
                     if time.monotonic() - said_s >= _SAY_EVERY_S:
                         said_s = time.monotonic()
@@ -64,7 +65,8 @@ def simulate(
                         typer.echo(
                             f"{cluster}: {done.samples} samples, {done.requests} requests, {done.bound} "
                             f"bound, {simulated.waiting} waiting, {done.withdrawn} given up, "
-                            f"{done.refused} refused by nodes",
+                            f"{done.refused} refused by nodes, {done.evicted} evicted, {done.dry} "
+                            "evictions only said",
                             err=True,
                         )
         except WireError as error:

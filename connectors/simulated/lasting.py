@@ -2,7 +2,8 @@
 
     begin(now)    ──▶ policy, all nodes, the pods that run on them
     advance(now)  ──▶ samples, lifecycles, requests, withdrawals
-    hear(answer)  ──▶ a placed pod is bound (or refused), which is told at once
+    hear(answer)  ──▶ a placed pod is bound (or refused), an evicted one goes and another one asks for a
+                      node, which is told at once
 
 The load is the seeded model, drawn anew for each span of a few hours, so it jumps a little in between.
 Nothing is kept of pods that are gone. A run that is started again names all its nodes and pods anew,
@@ -16,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from connectors.simulated.cluster import BASE_SHARE, make_machines
+from connectors.simulated.evictor import Evictor
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.kubelet import Kubelets, PodEvent
 from connectors.simulated.load import LoadModel
+from connectors.simulated.owners import Owners
 from connectors.simulated.pods import PodPlan
 from connectors.simulated.readings import Readings, model_readings
 from connectors.simulated.workload import make_pods
 from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodLifecycle, PodRef
@@ -35,6 +39,8 @@ SPAN_MS = 6 * 3_600_000
 BACKLOG_MAX_MS = 5 * 60_000
 #: A pod that has no node after this time is given up.
 PATIENCE_MS = 30 * 60_000
+#: Namespaces whose workloads have disruption budgets.
+BUDGETED = frozenset({"residents"})
 
 #: Sends a message to a topic.
 Send = Callable[[str, Any], None]
@@ -50,6 +56,9 @@ class Totals:
     refused: int = 0
     """Placements that nodes did not take: none, if the worker keeps its books right."""
     withdrawn: int = 0
+    evicted: int = 0
+    dry: int = 0
+    """Evictions that were only said."""
 
 
 class LastingCluster:
@@ -81,6 +90,8 @@ class LastingCluster:
         self._begin_ms = now_ms
         self._machines = make_machines(self._nodes, self._seed, ALIBABA_2018, now_ms)
         self._kubelets = Kubelets(self._machines)
+        self._owners = Owners(self.name, BUDGETED)
+        self._evictor = Evictor(self.name, self._kubelets, self._owners, self._send)
         self._draw(0)
         policy = (Path(__file__).parent / "policy.yaml").read_text(encoding="utf-8")
         self._send(
@@ -94,12 +105,17 @@ class LastingCluster:
         )
         list_id = f"begun-{now_ms}"
         nodes = [machine.node_state(self.name, list_id) for machine in self._machines]
-        pods = [
-            PodLifecycle(cluster=self.name, event="seen", list_id=list_id, pod=resident.pod)
-            for machine in self._machines
-            for resident in machine.residents
-        ]
-        for topic, messages in (("node-state", nodes), ("pod-lifecycle", pods)):
+        pods: list[Any] = []
+        for machine in self._machines:
+            for resident in machine.residents:
+                self._owners.wanted(resident.pod, ready=True)
+                seen = PodLifecycle(
+                    cluster=self.name, event="seen", list_id=list_id, pod=resident.pod
+                )
+                pods.append(seen)
+        pods += self._owners.changes(list_id)
+        lists: tuple[tuple[str, list[Any]], ...] = (("node-state", nodes), ("pod-lifecycle", pods))
+        for topic, messages in lists:
             self._send(topic, ListBegin(cluster=self.name, list_id=list_id))
             for message in messages:
                 self._send(topic, message)
@@ -117,17 +133,34 @@ class LastingCluster:
             _, uid = self._patience.popleft()
             if (plan := self._asked.pop(uid, None)) is not None:
                 self._request(plan, now_ms, withdrawn=True)
+                self._owners.gone(plan.pod)
                 self.totals.withdrawn += 1
+        self._tell_workloads()
 
-    def hear(self, decision: PlacementDecision, now_ms: int) -> None:
+    def hear(self, message: PlacementDecision | EvictionCommand, now_ms: int) -> None:
         """Take in an answer; those about other clusters, or pods of a run before, mean nothing here."""
-        if decision.cluster != self.name:
+        if message.cluster != self.name:
             return
+        if isinstance(message, EvictionCommand):
+            self._commanded(message, now_ms)
+        else:
+            self._decided(message, now_ms)
+        self._tell_workloads()
+
+    def _commanded(self, command: EvictionCommand, now_ms: int) -> None:
+        replacement = self._evictor.hear(command, now_ms)
+        self.totals.evicted = len(self._evictor.evictions)
+        self.totals.dry = self._evictor.results["dry"]
+        if replacement is not None:
+            self._ask(replacement)
+
+    def _decided(self, decision: PlacementDecision, now_ms: int) -> None:
         plan = self._asked.get(decision.pod.uid)
         if plan is None:
             return
         if decision.outcome == "refused":
             del self._asked[decision.pod.uid]
+            self._owners.gone(plan.pod)
         elif decision.outcome == "placed" and decision.node is not None:
             answer = self._kubelets.admit(plan, decision.node, now_ms)
             if isinstance(answer, str):
@@ -173,10 +206,15 @@ class LastingCluster:
         self._read = max(first, end)
         while self._plans and self._plans[0].at_ms <= until_ms:
             plan = self._plans.popleft()
-            self._asked[plan.pod.uid] = plan
-            self._patience.append((plan.at_ms + PATIENCE_MS, plan.pod.uid))
-            self._request(plan, plan.at_ms)
-            self.totals.requests += 1
+            self._owners.wanted(plan.pod)
+            self._ask(plan)
+
+    def _ask(self, plan: PodPlan) -> None:
+        """A pod wants a node."""
+        self._asked[plan.pod.uid] = plan
+        self._patience.append((plan.at_ms + PATIENCE_MS, plan.pod.uid))
+        self._request(plan, plan.at_ms)
+        self.totals.requests += 1
 
     def _sample(self, index: int) -> None:
         readings = self._readings
@@ -197,7 +235,12 @@ class LastingCluster:
             ),
         )
 
+    def _tell_workloads(self) -> None:
+        for message in self._owners.changes():
+            self._send("pod-lifecycle", message)
+
     def _lifecycle(self, event: PodEvent) -> None:
+        self._owners.happened(event)
         self._send(
             "pod-lifecycle", PodLifecycle(cluster=self.name, event=event.event, pod=event.pod)
         )

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
+from connectors.simulated.cluster import make_machines
+from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.lasting import BACKLOG_MAX_MS, PATIENCE_MS, SPAN_MS, LastingCluster
+from connectors.simulated.pods import PodPlan
 from schemas.codec import decode, encode
 from schemas.decisions import AsOf, PlacementDecision
+from schemas.evictions import EvictionCommand
 from schemas.pods import PodRef
 from schemas.refusals import Refusal
 
@@ -156,3 +160,44 @@ def test_answers_for_others_change_nothing() -> None:
     stranger = PodRef(namespace="n", name="p", uid="of-a-run-before")
     cluster.hear(_answer(request).model_copy(update={"pod": stranger}), BEGIN_MS)
     assert len(topics.sent) == sent
+
+
+def _command(plan: PodPlan, **more: Any) -> EvictionCommand:
+    values: dict[str, Any] = {
+        "command_id": f"evict-{plan.pod.uid}", "cluster": "c", "node": plan.pod.node, "reason": "hot",
+        "pod": PodRef(namespace=plan.pod.namespace, name=plan.pod.name, uid=plan.pod.uid),
+        "dry_run": False, "decided_at_ms": BEGIN_MS, "expires_at_ms": BEGIN_MS + 60 * MINUTE_MS,
+        "as_of": AsOf(partition=0, offsets={}, policy_digest="default"),
+    }  # fmt: skip
+    return EvictionCommand(**(values | more))
+
+
+def test_an_evicted_pod_is_replaced_by_one_that_asks_for_a_node() -> None:
+    topics = _Topics()
+    cluster = _cluster(topics)
+    cluster.advance(BEGIN_MS + MINUTE_MS)
+    machine = make_machines(4, 1, ALIBABA_2018, BEGIN_MS)[0]
+    one, two = machine.residents[:2]
+    cluster.hear(_command(one, dry_run=True, command_id="dry-command"), BEGIN_MS + MINUTE_MS)
+    assert [each.result for each in topics.of("command-outcomes")] == ["dry"]
+    cluster.hear(_command(one), BEGIN_MS + MINUTE_MS)
+    cluster.hear(_command(two, cluster="another"), BEGIN_MS + MINUTE_MS)
+    assert [each.result for each in topics.of("command-outcomes")] == ["dry", "done"]
+    request = topics.of("scheduling-requests")[-1]
+    assert request.pod.name == f"{one.pod.name}.1"
+    cluster.hear(_answer(request, node="node-02"), BEGIN_MS + MINUTE_MS)
+    cluster.advance(BEGIN_MS + 2 * MINUTE_MS)
+    events = [
+        (each.event, each.pod.name) for each in topics.of("pod-lifecycle") if hasattr(each, "pod")
+    ]
+    assert events[-2:] == [("running", request.pod.name), ("deleted", one.pod.name)]
+    assert (cluster.totals.evicted, cluster.totals.dry) == (1, 1)
+
+
+def test_workloads_and_budgets_are_part_of_the_first_list() -> None:
+    topics = _Topics()
+    _cluster(topics, nodes=3)
+    kinds = Counter(each.kind for each in topics.of("pod-lifecycle"))
+    assert kinds["workload"] == kinds["disruption-budget"] == 3
+    budgets = [each for each in topics.of("pod-lifecycle") if each.kind == "disruption-budget"]
+    assert {each.disruptions_allowed for each in budgets} == {1}
