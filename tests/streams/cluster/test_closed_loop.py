@@ -1,0 +1,144 @@
+"""Rounds whose commands are carried out: loops end, moves that help nobody end, and what helped is told."""
+
+from itertools import pairwise
+
+from tests.streams.cluster.builders import START_MS, at
+from tests.streams.cluster.closedloop import ClosedLoop
+
+
+def when(loop: ClosedLoop) -> list[tuple[str, int]]:
+    """Node and minute of each eviction command."""
+    return [(each.node, (each.decided_at_ms - START_MS) // 60_000) for each in loop.commands]
+
+
+def gates(loop: ClosedLoop) -> str:
+    """Everything that stopped a pool, a node or a pod in the newest round."""
+    pools = loop.rounds[-1].pools
+    hot = [each for pool in pools for each in pool.hot]
+    return "; ".join(
+        [
+            *(pool.gate for pool in pools),
+            *(each.gate for each in hot),
+            *(each.gate for node in hot for each in node.pods),
+        ]
+    )
+
+
+def hot_wherever_web_is(_: str, pods: list[str]) -> int:
+    """The load comes along with the pod, and its own figures do not show it."""
+    return 9000 if any(name.startswith("web") for name in pods) else 500
+
+
+def test_a_loop_is_broken_after_its_first_cycle_and_tried_again_at_doubling_times() -> None:
+    loop = ClosedLoop(2, hot_wherever_web_is, moves="minHelpedPercent: 0")
+    loop.add("web", "node-1")
+    loop.minutes(500)
+    nodes, minutes = zip(*when(loop), strict=True)
+    assert nodes == ("node-1", "node-2") * (len(nodes) // 2) + ("node-1",) * (len(nodes) % 2)
+    waits = [later - earlier for earlier, later in pairwise(minutes)]
+    # One cycle as soon as node-1 has cooled, then a freeze of 10 minutes, which doubles.
+    assert waits[0] <= 8
+    assert [10 <= waits[1] <= 12, *(b >= 2 * a - 2 for a, b in pairwise(waits[1:]))] == [True] * (
+        len(waits) - 1
+    )
+    assert len(waits) == 6
+    assert "its pods went node-" in gates(loop)
+    assert all(each.verdict in ("bounced", "target hot") for each in loop.outcomes)
+
+
+def test_nobody_is_moved_towards_a_node_that_has_not_cooled() -> None:
+    loop = ClosedLoop(2, hot_wherever_web_is)
+    loop.add("web", "node-1")
+    loop.minutes(6)
+    assert [name for name, _ in when(loop)] == ["node-1"]
+    assert "the owner left the planned target node-1 while hot" in gates(loop)
+    assert [each.outcome for each in loop.decisions] == ["placed"]
+    assert [name for _, name in loop.where.values()] == ["node-2"]
+
+
+def test_a_move_that_relieves_its_node_is_told_to_have_helped() -> None:
+    def used(name: str, pods: list[str]) -> int:
+        return (4800 if name == "node-1" else 500) + 1000 * len(pods)
+
+    loop = ClosedLoop(3, used)
+    for owner in ("web", "job", "cache"):
+        loop.add(owner, "node-1")
+    loop.minutes(20)
+    assert len(loop.commands) == 1
+    (told,) = loop.outcomes
+    assert (told.verdict, told.source_node, told.dry_run) == ("helped", "node-1", False)
+    assert told.target_node in ("node-2", "node-3")
+    assert told.migration_id == loop.commands[0].migration_id
+    assert loop.run.state.memory.follower.pools[told.pool].counts == {"helped": 1}
+    # Once nothing of it matters any more, nothing is remembered.
+    loop.minutes(70)
+    assert not loop.run.state.memory.moves.owners
+
+
+def test_a_pool_whose_moves_do_not_help_holds_back() -> None:
+    """node-1 is hot whatever leaves it."""
+
+    def used(name: str, pods: list[str]) -> int:
+        return 9000 if name == "node-1" else 500 + 100 * len(pods)
+
+    moves = "verdicts: 3, followSeconds: 120, initialBackoffSeconds: 1800"
+    loop = ClosedLoop(4, used, pod_cpu=100, moves=moves)
+    for number in range(20):
+        loop.add(f"owner-{number}", "node-1")
+    loop.minutes(15)
+    assert {each.verdict for each in loop.outcomes} == {"source hot"}
+    assert "0 of the last 3 moves of the pool helped, at least 30 % must; held back for" in gates(
+        loop
+    )
+    before = len(loop.commands)
+    loop.minutes(15)
+    assert len(loop.commands) == before
+    loop.minutes(30)
+    assert len(loop.commands) > before
+    assert "time 2 in a row" in gates(loop)
+
+
+def test_in_a_cluster_that_observes_nothing_moves_and_verdicts_are_dry() -> None:
+    loop = ClosedLoop(2, hot_wherever_web_is, mode="observe")
+    loop.add("web", "node-1")
+    loop.minutes(40)
+    assert loop.commands
+    assert all(each.dry_run for each in loop.commands)
+    assert loop.decisions == []
+    assert {each.verdict for each in loop.outcomes} == {"dry"}
+    assert loop.run.state.memory.moves.forbidden_nodes("web", None, at(60)) == frozenset()
+
+
+def test_a_pod_that_fits_nowhere_is_not_tried_in_every_round() -> None:
+    loop = ClosedLoop(2, lambda name, _: 9000 if name == "node-1" else 3000, pod_cpu=5000)
+    loop.add("big", "node-1")
+    unmovable = loop.run.state.memory.unmovable
+    tried = []
+    for _ in range(60):
+        loop.minutes(1)
+        row = unmovable.row("node-1")
+        tried.append(0 if row is None else row.pods[0].attempts)
+    # Ten minutes after the first attempt, and twenty after the second.
+    assert tried[-1] == 3
+    assert [tried.count(attempts) for attempts in (1, 2)] == [10, 20]
+    assert loop.commands == []
+    assert "unmovable after 3 attempts: " in gates(loop)
+
+
+def test_a_restart_in_every_minute_changes_nothing() -> None:
+    moves = "verdicts: 3, followSeconds: 120, initialBackoffSeconds: 600"
+    steady, restarted = (
+        ClosedLoop(3, lambda name, _: 9000 if name == "node-1" else 500, pod_cpu=100, moves=moves)
+        for _ in range(2)
+    )
+    for loop in (steady, restarted):
+        for number in range(6):
+            loop.add(f"owner-{number % 4}", "node-1")
+    for _ in range(60):
+        restarted.run.restart(reversed(restarted.run.stored()))
+        for loop in (steady, restarted):
+            loop.minutes(1)
+        assert steady.run.outputs == restarted.run.outputs
+        assert steady.run.rows == restarted.run.rows
+    assert steady.commands
+    assert steady.outcomes
