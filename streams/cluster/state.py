@@ -22,6 +22,7 @@ from schemas.policies import PolicyRecord
 from schemas.policy import Policy, PolicyError, read_policy
 from schemas.refusals import Refusal, from_the_future
 from schemas.requests import SchedulingRequest
+from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
@@ -29,6 +30,7 @@ from streams.cluster.load import terminated
 from streams.cluster.placement import Placement
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.podrows import PodRows
+from streams.cluster.rebalancer import Rebalancer
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 
@@ -50,7 +52,14 @@ class Position:
 
 
 #: What a cluster says: decisions, commands and the records that go with them.
-Output = PlacementDecision | EvictionCommand | MigrationStatus | DrainStatus | MoveOutcome
+Output = (
+    PlacementDecision
+    | EvictionCommand
+    | MigrationStatus
+    | DrainStatus
+    | RebalanceRound
+    | MoveOutcome
+)
 Answer = Sequence[Output] | Refusal
 
 
@@ -67,6 +76,9 @@ class ClusterState:
         self.placement = Placement(self.policy, self.inventory, self.memory.moves)
         self.migrations = Migrations(cluster, self.policy, self.inventory, self.placement)
         self.placement.kept = self.migrations
+        self.rebalancer = Rebalancer(
+            cluster, self.policy, self.inventory, self.memory, self.migrations
+        )
         self.pod_rows = PodRows()
         self._judge_paused()
 
@@ -75,6 +87,7 @@ class ClusterState:
         self.inventory.sequence += 1
         answer = self._apply(message, position)
         said = self.migrations.take()
+        self.rebalancer.note(said, self.inventory.now_ms)
         return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
 
     def _apply(self, message: Any, position: Position) -> Answer:
@@ -217,9 +230,11 @@ class ClusterState:
         self.advance(tick.now_ms)
         cause = self._cause(position)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
+        # Pods that wait come before pods that would rather be elsewhere.
         decisions = self.placement.tick(cause)
+        rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause)
-        return [*decisions, *outcomes]
+        return [*decisions, *rounds, *outcomes]
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -231,6 +246,7 @@ class ClusterState:
             self.placement.set_policy(policy)
             self.memory.set_policy(policy)
             self.migrations.set_policy(policy)
+            self.rebalancer.set_policy(policy)
         self._judge_paused()
 
     def advance(self, now_ms: int) -> None:
@@ -241,7 +257,7 @@ class ClusterState:
 
     def _judge_paused(self) -> None:
         paused = self.policy_record is not None and self.policy_record.paused
-        self.placement.paused = paused
+        self.placement.paused = self.rebalancer.paused = paused
         self.migrations.paused = paused or self.policy.rebalance.paused
         self.placement.begun = self.now_ms is not None
 

@@ -13,9 +13,11 @@ from schemas.codec import encode
 from schemas.policy import read_policy
 from schemas.rows import (
     ClusterRow,
+    HotspotCounterRow,
     NodeRow,
     PendingRequestRow,
     ReservedPodsRow,
+    UsageHistoryRow,
     WaitingGroup,
 )
 from streams.cluster.kind import kind_of, shared
@@ -36,6 +38,8 @@ ROWS: dict[str, type[Message]] = {
     "pending_requests": PendingRequestRow,
     **memory.ROWS,
     **migrations.ROWS,
+    "hotspot_counters": HotspotCounterRow,
+    "usage_history": UsageHistoryRow,
 }
 
 
@@ -67,6 +71,8 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
     for table, key, kept in state.migrations.changed_rows():
         yield RowChange(table, f"{prefix}/{key}" if key else prefix, _value(kept))
+    for table, key, kept in state.rebalancer.changed_rows():
+        yield RowChange(table, f"{prefix}/{key}", _value(kept))
     yield RowChange("clusters", prefix, encode(_cluster_row(state)))
 
 
@@ -89,6 +95,7 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     # Before the requests: what they are known to have been tried against is a version of the nodes.
     for table in migrations.ROWS:
         state.migrations.restore(table, read(table))
+    state.rebalancer.restore(read, row.last_round_at_ms)
     _restore_requests(state, row, read("pending_requests"))
     state.memory.restore(read)
     inventory.changed_nodes.clear()
@@ -142,6 +149,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         applied=state.inventory.sequence,
         requests_seen=pending.sequence,
         lists=dict(state.inventory.lists),
+        last_round_at_ms=state.rebalancer.last_round_ms,
         groups=tuple(
             WaitingGroup(
                 kind=group.kind.key.hex(),

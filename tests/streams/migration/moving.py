@@ -11,6 +11,7 @@ from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.outcomes import CommandOutcome
 from schemas.pods import OwnerReference, Pod, PodRef
 from schemas.refusals import Refusal
+from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 from streams.cluster.explain import Cause
 from streams.cluster.node import Held
@@ -85,6 +86,7 @@ class Moving:
     reports: list[MigrationStatus] = field(default_factory=list)
     drains: list[DrainStatus] = field(default_factory=list)
     decisions: list[PlacementDecision] = field(default_factory=list)
+    rounds: list[RebalanceRound] = field(default_factory=list)
 
     def say(self, *messages: Any) -> list[Any]:
         """Apply messages; answers with what they caused. A refusal is an error of the test."""
@@ -110,6 +112,7 @@ class Moving:
             MigrationStatus: self.reports,
             DrainStatus: self.drains,
             PlacementDecision: self.decisions,
+            RebalanceRound: self.rounds,
         }
         for each in said:
             kept[type(each)].append(each)

@@ -1,0 +1,195 @@
+"""Rounds of one cluster: when one is due, what it meets, and what is remembered of it.
+
+    inventory ──▶ balancer ──wishes──▶ memory of moves ──▶ migrations ──▶ commands (at their own pace)
+                     │
+                     └──▶ the record of the round
+
+Rounds follow the log's clock: one at most per `deschedulingInterval`, at times that are the cluster's own,
+so that the clusters of a partition do not all make theirs at one tick. After an outage one round is made, not
+all that were missed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from zlib import crc32
+
+from schemas.base import Message
+from schemas.evictions import EvictionCommand
+from schemas.migrations import MigrationStatus
+from schemas.policy import Policy
+from schemas.rounds import RebalanceRound
+from streams.cluster.explain import Cause
+from streams.cluster.inventory import Inventory
+from streams.cluster.rounds import no_round, round_record
+from streams.migration.book import live
+from streams.migration.desk import Said
+from streams.migration.migrations import Migrations
+from streams.moves.memory import MoveMemory
+from streams.moves.owner import owner_key
+from streams.rebalance.balancer import Balancer
+from streams.rebalance.outcome import Candidate, EndOfNode, RoundOutcome
+
+#: Most nodes whose figures are packed at a tick without a round, so that no round finds all of them changed.
+PACKED_PER_TICK_MAX = 1_000
+
+
+class Rebalancer:
+    """Makes the rounds of one cluster."""
+
+    def __init__(
+        self,
+        cluster: str,
+        policy: Policy,
+        inventory: Inventory,
+        memory: MoveMemory,
+        migrations: Migrations,
+    ) -> None:
+        self._inventory, self._memory, self._migrations = inventory, memory, migrations
+        self._phase = crc32(cluster.encode())
+        self.balancer = Balancer(cluster, policy)
+        self.policy = policy
+        self.paused = False
+        """The cluster is paused: rounds are due and are not made."""
+        self.last_round_ms: int | None = None
+
+    def set_policy(self, policy: Policy) -> None:
+        """Make rounds by another policy."""
+        self.policy = policy
+        self.balancer.set_policy(policy)
+
+    # --- rounds -----------------------------------------------------------------------------------
+
+    def tick(self, cause: Cause) -> list[RebalanceRound]:
+        """Time has passed: make a round if one is due."""
+        if not self._due(cause.now_ms):
+            self.balancer.refresh(self._inventory, PACKED_PER_TICK_MAX)
+            return []
+        self.last_round_ms = cause.now_ms
+        dry_run = self.policy.dry_run
+        if self.paused:
+            return [no_round(cause, "the cluster is paused", dry_run=dry_run)]
+        outcome = self._round(cause)
+        self._remember(outcome, cause.now_ms)
+        begun = {row.pod.uid: row.migration_id for row in self._migrations.desk.book}
+        return [round_record(cause, outcome, begun, dry_run=dry_run)]
+
+    def _due(self, now_ms: int) -> bool:
+        """Whether a time for a round has passed since the last one."""
+        interval_ms = self.policy.descheduling.descheduling_interval_ms
+        shift_ms = self._phase % interval_ms
+        last_ms = self.last_round_ms
+        return (
+            last_ms is None
+            or (now_ms - shift_ms) // interval_ms > (last_ms - shift_ms) // interval_ms
+        )
+
+    def _round(self, cause: Cause) -> RoundOutcome:
+        migrations, memory, now_ms = self._migrations, self._memory, cause.now_ms
+        migrations.begin_cycle()
+
+        def gate(candidate: Candidate) -> str | None:
+            held_back = memory.follower.backing_off(candidate.pool, now_ms)
+            if held_back is not None:
+                return EndOfNode(held_back)
+            owner = owner_key(candidate.held.pod)
+            kept = memory.moves.gate(owner, candidate.target, now_ms)
+            return kept or migrations.propose(candidate, cause)
+
+        return self.balancer.round(
+            self._inventory,
+            now_ms,
+            gate=gate,
+            protect=migrations.forbidden,
+            remembered=lambda uid, usage, room: memory.unmovable.unmovable(
+                uid, usage, room, now_ms
+            ),
+            leaving=[row.pod.uid for row in migrations.desk.book if live(row)],
+        )
+
+    def _remember(self, outcome: RoundOutcome, now_ms: int) -> None:
+        """Let the memory of moves know what the round saw."""
+        memory = self._memory
+        memory.moves.observe({hot.name for pool in outcome.pools for hot in pool.hot}, now_ms)
+        for unmovable in outcome.unmovable:
+            memory.unmovable.mark(
+                unmovable.pod,
+                unmovable.node,
+                unmovable.reason,
+                unmovable.usage,
+                unmovable.room,
+                now_ms,
+            )
+        for move in outcome.moves:
+            memory.unmovable.movable(move.held.pod.uid)
+        for node, phase in memory.follower.watched():
+            for pool in outcome.pools:
+                reading = None if pool.readings is None else pool.readings(node, phase)
+                if reading is not None:
+                    memory.follower.observe(
+                        node, phase, reading.used, reading.limit, reading.capacity, now_ms
+                    )
+                    break
+
+    # --- what came of them --------------------------------------------------------------------------
+
+    def note(self, said: Iterable[Said], now_ms: int) -> None:
+        """Let the memory of moves know which pods are told to leave, and which have left."""
+        for message in said:
+            if isinstance(message, EvictionCommand):
+                self._note_command(message, now_ms)
+            elif isinstance(message, MigrationStatus):
+                self._note_status(message, now_ms)
+
+    def _note_command(self, command: EvictionCommand, now_ms: int) -> None:
+        """The first command of a migration is the move; further ones repeat it."""
+        row = self._migrations.desk.book.get(command.migration_id or "")
+        if row is None or row.trigger != "rebalance" or command.attempt != 1:
+            return
+        found = self._inventory.held(row.pod.uid)
+        replicas = None if found is None else self._migrations.desk.workloads.of(found[1].pod)
+        self._memory.moves.left(
+            row.owner,
+            row.source_node,
+            now_ms,
+            row.cause,
+            dry_run=command.dry_run,
+            replicas=1 if replicas is None else replicas.count,
+        )
+
+    def _note_status(self, status: MigrationStatus, now_ms: int) -> None:
+        if status.trigger != "rebalance" or not status.attempts:
+            return
+        evicted = next((each for each in status.conditions if each.type == "Eviction"), None)
+        if evicted is None or not evicted.status:
+            if status.phase in ("Failed", "Aborted"):
+                self._memory.moves.stayed(status.owner, status.source_node, now_ms)
+        elif evicted.changed_at_ms == status.happened_at_ms and status.command_id is not None:
+            self._memory.follower.evicted(
+                command_id=status.command_id,
+                migration_id=status.migration_id,
+                pod=status.pod,
+                owner=status.owner,
+                pool=status.pool,
+                phase=status.watched,
+                source_node=status.source_node,
+                dry_run=status.dry_run,
+                now_ms=now_ms,
+            )
+            self._note_replacement(status, now_ms)
+
+    def _note_replacement(self, status: MigrationStatus, now_ms: int) -> None:
+        """An owner replaces a pod while that one still terminates: what replaces it may have arrived."""
+        found = None if status.replacement is None else self._inventory.held(status.replacement.uid)
+        if found is not None and found[1].expires_at_ms is None:
+            self._memory.follower.arrived(status.owner, found[1].pod, found[0].name, now_ms)
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def changed_rows(self) -> Iterator[tuple[str, str, Message | None]]:
+        """Table, key within the cluster, and row of what has changed since the last call."""
+        yield from self.balancer.changed_rows(self._inventory)
+
+    def restore(self, read: Callable[[str], Iterator[Any]], last_round_ms: int | None) -> None:
+        """Take over the rows that `read` gives of each table; nodes and pods are there already."""
+        self.last_round_ms = last_round_ms
+        self.balancer.restore(read, self._inventory)
