@@ -33,6 +33,8 @@ class Book:
         self._in_namespace: dict[str, dict[str, None]] = {}
         self._of_owner: dict[str, dict[str, None]] = {}
         self._by_replacement: dict[str, str] = {}
+        self.moving = 0
+        """How many have passed arbitration, or have a command that may still be carried out."""
         self.changed: dict[str, None] = {}
         """Rows of table `migrations` to write."""
 
@@ -75,6 +77,7 @@ class Book:
         before = self._rows.get(row.migration_id)
         self._rows[row.migration_id] = row
         self.changed[row.migration_id] = None
+        self.moving += moving(row) - (before is not None and moving(before))
         if before is None:
             for index, key in self._keys(row):
                 index.setdefault(key, {})[row.migration_id] = None
@@ -86,7 +89,7 @@ class Book:
 
     def drop(self, row: MigrationRow) -> None:
         """Forget a migration."""
-        del self._rows[row.migration_id]
+        self.moving -= moving(self._rows.pop(row.migration_id))
         self.changed[row.migration_id] = None
         for index, key in self._keys(row):
             ids = index[key]

@@ -5,7 +5,7 @@ before a new one is taken in, those that wait as well. A limit of 0 is off, as u
 1.7 (retryable set) and G10.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from schemas.migrations import MigrationRow
@@ -61,16 +61,22 @@ class Limits:
             replicas: those of its owner; None: it has none, and no limit per workload.
             waiting_too: count migrations that have not passed arbitration as well.
         """
-        for name, limit, rows, where in (
-            ("MaxMigratingGlobally", self.args.max_migrating_globally, self.book, "in the cluster"),
-            ("MaxMigratingPerNode", self.args.max_migrating_per_node,
-             self.book.at_node(node), f"from node {node}"),
-            ("MaxMigratingPerNamespace", self.args.max_migrating_per_namespace,
-             self.book.in_namespace(pod.namespace), f"in namespace {pod.namespace}"),
-        ):  # fmt: skip
+        args, book = self.args, self.book
+        own = book.of_pod(pod.uid)
+        counted = own is not None and (waiting_too or moving(own))
+        counts: tuple[tuple[str, int | None, Callable[[], int], str], ...] = (
+            ("MaxMigratingGlobally", args.max_migrating_globally,
+             lambda: (len(book) if waiting_too else book.moving) - counted, "in the cluster"),
+            ("MaxMigratingPerNode", args.max_migrating_per_node,
+             lambda: _others(book.at_node(node), pod.uid, waiting_too), f"from node {node}"),
+            ("MaxMigratingPerNamespace", args.max_migrating_per_namespace,
+             lambda: _others(book.in_namespace(pod.namespace), pod.uid, waiting_too),
+             f"in namespace {pod.namespace}"),
+        )  # fmt: skip
+        for name, limit, count_of, where in counts:
             if not limit or name in self._skipped:
                 continue
-            count = _others(rows, pod.uid, waiting_too=waiting_too)
+            count = count_of()
             if count >= limit:
                 text = f"{count} migrations are under way {where}; {_argument(name)} is {limit}"
                 return Gate(name, _END.get(name, str)(text))
@@ -132,5 +138,5 @@ def _argument(gate: str) -> str:
     return gate[0].lower() + gate[1:]
 
 
-def _others(rows: Iterable[MigrationRow], uid: str, *, waiting_too: bool) -> int:
+def _others(rows: Iterable[MigrationRow], uid: str, waiting_too: bool) -> int:
     return sum(row.pod.uid != uid and (waiting_too or moving(row)) for row in rows)

@@ -126,7 +126,7 @@ def test_a_source_node_that_goes_ends_what_has_no_command_yet() -> None:
 
 def test_room_on_a_node_that_goes_is_looked_for_elsewhere() -> None:
     tight = policy_text(evictQPS=0.001, evictBurst=1)
-    moving = cluster(tight, (B, "node-2"), (A, "node-1"))
+    moving = cluster(tight, (replica("b", "other"), "node-2"), (A, "node-1"))
     moving.propose("b")
     moving.later()
     moving.propose("a", target="node-3")

@@ -1,0 +1,102 @@
+"""Workloads and disruption budgets as they are told, in lists and alone, and what is charged to them."""
+
+from typing import Any
+
+from schemas.lists import ListBegin, ListEnd
+from schemas.workloads import PodSelector, SelectorRequirement
+from streams.cluster.owners import Owners
+from streams.migration.budgets import Budgets, describe, exhausted, left
+from streams.migration.workloads import Workloads
+from tests.streams.cluster.builders import CLUSTER
+from tests.streams.migration.moving import Moving, budget, cluster, replica, workload
+
+
+def full_list(moving: Moving, list_id: str, *named: Any) -> None:
+    moving.ask(ListBegin(cluster=CLUSTER, list_id=list_id), "pod-lifecycle")
+    for each in named:
+        moving.ask(each.model_copy(update={"list_id": list_id}), "pod-lifecycle")
+    moving.ask(ListEnd(cluster=CLUSTER, list_id=list_id), "pod-lifecycle")
+
+
+def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
+    moving = cluster()
+    moving.say(workload("web"), workload("db"), budget(1), budget(1, "db"))
+    full_list(moving, "one")
+    desk = moving.state.migrations.desk
+    assert sorted(desk.workloads.rows) == ["db", "web"]
+    full_list(moving, "two", workload("db"))
+    assert sorted(desk.workloads.rows) == ["db"]
+    assert desk.budgets.get(("default", "web")) is not None
+    full_list(moving, "three", budget(3, "db"))
+    assert desk.budgets.get(("default", "web")) is None
+    row = desk.budgets.get(("default", "db"))
+    assert row is not None
+    assert row.budget.disruptions_allowed == 3
+
+
+def test_owners_count_pods_that_are_not_ready() -> None:
+    owners = Owners()
+    owners.add(replica("a"))
+    owners.add(replica("b", ready=False))
+    assert (len(owners.pods("web")), list(owners.unready("web"))) == (2, ["b"])
+    owners.add(replica("b"))
+    owners.drop(replica("a"))
+    assert (list(owners.pods("web")), len(owners.unready("web"))) == (["b"], 0)
+    owners.add(replica("c", owners=()))
+    owners.drop(replica("b"))
+    assert not owners.pods("web")
+
+
+def test_replicas_are_those_told_or_else_those_seen() -> None:
+    owners = Owners()
+    workloads = Workloads(CLUSTER, owners)
+    pod = replica("a")
+    owners.add(pod)
+    seen = workloads.of(pod)
+    assert str(seen) == "ReplicaSet default/web with 1 replica (inferred from the pods seen)"
+    workloads.apply(workload(replicas=4), 1)
+    assert str(workloads.of(pod)) == "ReplicaSet default/web with 4 replicas"
+    assert workloads.of(replica("b", owners=())) is None
+
+
+def test_what_is_charged_to_a_budget_stays_until_a_status_reflects_it() -> None:
+    budgets = Budgets(CLUSTER)
+    a, b = replica("a"), replica("b")
+    budgets.apply(budget(2), 1)
+    budgets.charge(a)
+    budgets.charge(b)
+    budgets.charge(b)
+    (row,) = budgets.covering(a)
+    assert left(row) == 0
+    assert exhausted([row]) == describe(row)
+    budgets.discharge("b", gone=False)
+    budgets.discharge("a", gone=True)
+    assert left(budgets.covering(a)[0]) == 1
+    budgets.apply(budget(1), 2)
+    assert left(budgets.covering(a)[0]) == 1
+    budgets.charge(b)
+    budgets.apply(budget(1), 3)
+    assert left(budgets.covering(a)[0]) == 0
+
+
+def test_a_budget_that_is_gone_charges_nothing() -> None:
+    budgets = Budgets(CLUSTER)
+    budgets.apply(budget(1), 1)
+    budgets.charge(replica("a"))
+    budgets.apply(budget(1, removed=True), 2)
+    budgets.discharge("a", gone=True)
+    assert budgets.covering(replica("a")) == []
+
+
+def test_a_selector_matches_as_kubernetes_does() -> None:
+    def expression(operator: Any, *values: str) -> PodSelector:
+        wanted = SelectorRequirement(key="app", operator=operator, values=values)
+        return PodSelector(match_expressions=(wanted,))
+
+    assert PodSelector().matches({})
+    assert expression("In", "a").matches({"app": "a"})
+    assert not expression("In", "a").matches({})
+    assert expression("NotIn", "a").matches({})
+    assert expression("Exists").matches({"app": ""})
+    assert expression("DoesNotExist").matches({})
+    assert not PodSelector(match_labels={"app": "a"}).matches({"app": "b"})
