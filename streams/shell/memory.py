@@ -9,14 +9,17 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Objects that are made before the youngest are looked through; Python's own figure is 700.
-_YOUNGEST = 50_000
-_YOUNGER_PER_OLDER = 20
+#: Objects that are made before the youngest are looked through; Python's own figure is 700. A look at so many
+#: takes a few milliseconds, in which nothing is decided, and costs a decision as much whatever the figure is.
+_YOUNGEST = 10_000
+_YOUNGEST_PER_MIDDLE = 10
+#: Looks at the middle ones before everything is looked through, which takes a second in a large cluster.
+_MIDDLE_PER_ALL = 1_000
 
 
 def look_rarely() -> None:
     """Look through young objects only once there are many; for the start of a worker."""
-    gc.set_threshold(_YOUNGEST, _YOUNGER_PER_OLDER, _YOUNGER_PER_OLDER)
+    gc.set_threshold(_YOUNGEST, _YOUNGEST_PER_MIDDLE, _MIDDLE_PER_ALL)
 
 
 @contextmanager
