@@ -118,10 +118,17 @@ class PoolRound:
             resources=nodes.resources,
             names=columns.names[all_rows].tolist(),
             codes=codes,
-            means=dict(zip(nodes.resources, mean_percentages(nodes, nodes.usage), strict=True)),
+            means=self._means(),
             rounds_needed=pool.condition.consecutive_abnormalities,
             readings=self.reading,
         )
+
+    def _means(self) -> dict[str, float]:
+        """Mean usage in percent; of nothing measured there is none."""
+        if not self.names:
+            return {}
+        means = mean_percentages(self.nodes, self.nodes.usage)
+        return dict(zip(self.nodes.resources, means, strict=True))
 
     def run(self, outcome: RoundOutcome) -> None:
         """Count, and plan what should leave."""

@@ -8,7 +8,8 @@ import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -20,8 +21,14 @@ import pytest
 
 from streams.golden.cases import scenarios
 
-_RELOADED = ("streams.cluster", "streams.golden")
-_CASES = list(scenarios(Path(__file__).parents[2] / "golden" / "loadaware.jsonl.gz"))
+_RELOADED = ("streams.cluster", "streams.golden", "streams.rebalance")
+_GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@cache
+def cases(family: str) -> list[Any]:
+    """All scenarios of a family."""
+    return list(scenarios(_GOLDEN / f"{family}.jsonl.gz"))
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Fault:
     module: str
     right: str
     wrong: str
+    family: str = "loadaware"
 
 
 _FAULTS = (
@@ -122,7 +130,7 @@ _FAULTS = (
     Fault(
         "the dominant resource has no weight",
         "streams.cluster.plugins.load_aware",
-        "return min((mean + (least or 0) * self._dominant) // self._weight_sum, 100)",
+        "return min((mean + least * self._dominant) // self._weight_sum, 100)",
         "return min(mean // self._weight_sum, 100)",
     ),
     Fault(
@@ -144,6 +152,184 @@ _FAULTS = (
         "plain={**defaults.plain, **plain},",
     ),
 )  # fmt: skip
+
+
+_ROUNDS = (
+    Fault(
+        "a node is hot at its threshold",
+        "streams.rebalance.pools",
+        "    high = (nodes.usage > limits.high).any(axis=0)",
+        "    high = (nodes.usage >= limits.high).any(axis=0)",
+    ),
+    Fault(
+        "a node is low only below its threshold",
+        "streams.rebalance.pools",
+        "    low = (nodes.usage <= limits.low).all(axis=0) & nodes.schedulable",
+        "    low = (nodes.usage < limits.low).all(axis=0) & nodes.schedulable",
+    ),
+    Fault(
+        "cordoned nodes are targets",
+        "streams.rebalance.pools",
+        "(nodes.usage <= limits.low).all(axis=0) & nodes.schedulable",
+        "(nodes.usage <= limits.low).all(axis=0)",
+    ),
+    Fault(
+        "limits are computed in another order",
+        "streams.rebalance.pools",
+        "percent * 0.01 * capacity.astype(np.float64)",
+        "percent * capacity.astype(np.float64) / 100",
+    ),
+    Fault(
+        "a metric expires one instant too late",
+        "streams.rebalance.inputs",
+        "now_ms - columns.updated_ms < args",
+        "now_ms - columns.updated_ms <= args",
+    ),
+    Fault(
+        "a deviation of zero is a threshold",
+        "streams.rebalance.koordinatorpools",
+        "            if least == 0:",
+        "            if least < 0:",
+    ),
+    Fault(
+        "prod pods are a class of their own in no mean",
+        "streams.rebalance.koordinatorpools",
+        "thresholds.prod_low, thresholds.prod_high, nodes, nodes.prod_usage",
+        "thresholds.prod_low, thresholds.prod_high, nodes, nodes.usage",
+    ),
+    Fault(
+        "N marks are enough",
+        "streams.rebalance.detectors",
+        "self.abnormal > condition.consecutive_abnormalities",
+        "self.abnormal >= condition.consecutive_abnormalities",
+    ),
+    Fault(
+        "the anomalous state ends at its timeout",
+        "streams.rebalance.detectors",
+        "self.since_ms + condition.timeout_ms < now_ms",
+        "self.since_ms + condition.timeout_ms <= now_ms",
+    ),
+    Fault(
+        "a detector is forgotten at its timeout",
+        "streams.rebalance.detectors",
+        "now_ms - detector.marked_ms <= self._timeout_ms",
+        "now_ms - detector.marked_ms < self._timeout_ms",
+    ),
+    Fault(
+        "normal marks keep a detector alive",
+        "streams.rebalance.detectors",
+        "            self.changed[node] = None\n            detector.mark(now_ms, normal=True)",
+        "            detector.marked_ms = now_ms\n            detector.mark(now_ms, normal=True)",
+    ),
+    Fault(
+        "pools never leave out what was worked on",
+        "streams.rebalance.koordinator",
+        "else members & ~processed",
+        "else members",
+    ),
+    Fault(
+        "targets are counted after the detectors are reset",
+        "streams.rebalance.koordinatorround",
+        "        if targets <= self.rounds.args.number_of_nodes:",
+        "        if targets < self.rounds.args.number_of_nodes:",
+    ),
+    Fault(
+        "nodes that are both low have no prod detector to themselves",
+        "streams.rebalance.koordinatorround",
+        '        self._reset(prod_low, "prod")',
+        '        self._reset([*prod_low, *both], "prod")',
+    ),
+    Fault(
+        "a node that drops below its threshold keeps its state",
+        "streams.rebalance.koordinatorround",
+        "                self._reset([position], phase)\n",
+        "",
+    ),
+    Fault(
+        "nobody marks nodes as normal after acting",
+        "streams.rebalance.koordinatorround",
+        'self.rounds.detectors.mark_normal(self.names[position], "node", now_ms)',
+        "pass",
+    ),
+    Fault(
+        "the prod room of nodes that are both low is theirs alone",
+        "streams.rebalance.koordinatorround",
+        "min(*each) for each in zip(prod, own[position], room, strict=True)",
+        "each[0] for each in zip(prod, own[position], room, strict=True)",
+    ),
+    Fault(
+        "room may be used up to nothing",
+        "streams.rebalance.koordinatorround",
+        "            if min(room) <= 0:",
+        "            if min(room) < 0:",
+    ),
+    Fault(
+        "nodeFit takes no room",
+        "streams.rebalance.koordinatorfit",
+        "            usage[:] = after\n",
+        "",
+    ),
+    Fault(
+        "nodeFit looks at requests above zero only",
+        "streams.rebalance.koordinatorfit",
+        "                amount > node.allocatable.get(name, 0) - node.requested.get(name, 0)\n",
+        "                amount and amount > node.allocatable.get(name, 0) - node.requested.get(name, 0)\n",
+    ),
+    Fault(
+        "nodeFit overlooks taints",
+        "streams.rebalance.koordinatorfit",
+        "if untolerated(taints, held.pod.tolerations) is not None:",
+        "if not taints and held.pod is None:",
+    ),
+    Fault(
+        "usage is that of pods which are still there",
+        "streams.rebalance.figures",
+        "            live = _sum((pod.usage for pod in metric.pods), resources)",
+        "            live = measured.sum(axis=0).tolist()",
+    ),
+    Fault(
+        "the raw allocatable is merged",
+        "streams.rebalance.figures",
+        '    if universe.compat == "koordinator" and raw:',
+        "    if raw is None:",
+    ),
+    Fault(
+        "the largest pod goes first",
+        "streams.rebalance.order",
+        "    each = np.where(share < 1, share, 1 + beyond)",
+        "    each = share",
+    ),
+    Fault(
+        "the oldest pod goes first",
+        "streams.rebalance.order",
+        "columns = [keys[:, 3], -scores",
+        "columns = [-keys[:, 3], -scores",
+    ),
+    Fault(
+        "pods that are not measured go first",
+        "streams.rebalance.order",
+        "scores[~measured.any(axis=1)] = -1.0",
+        "scores[~measured.any(axis=1)] = 9.0",
+    ),
+    Fault(
+        "nodes are ordered by exact usage",
+        "streams.rebalance.order",
+        "_THOUSAND = 1_000",
+        "_THOUSAND = 1_000_000",
+    ),
+    Fault(
+        "guaranteed pods are like burstable ones",
+        "streams.rebalance.costs",
+        '"Burstable": 2, "Guaranteed": 3}',
+        '"Burstable": 2, "Guaranteed": 2}',
+    ),
+    Fault(
+        "Koordinator's quality of service is overlooked",
+        "streams.rebalance.costs",
+        'pod.labels.get(QOS_CLASS_LABEL, "")',
+        '""',
+    ),
+)
 
 
 class _Faulty(SourceFileLoader):
@@ -179,14 +365,14 @@ class _Finder(MetaPathFinder):
 
 @contextmanager
 def faulty(fault: Fault) -> Iterator[Any]:
-    """The golden module of load-aware scenarios, over production code that has a fault."""
+    """The golden module of the fault's family, over production code that has the fault."""
     right = {name: each for name, each in sys.modules.items() if name.startswith(_RELOADED)}
     finder = _Finder(fault)
     for name in right:
         del sys.modules[name]
     sys.meta_path.insert(0, finder)
     try:
-        yield importlib.import_module("streams.golden.loadaware")
+        yield importlib.import_module(f"streams.golden.{fault.family}")
     finally:
         sys.meta_path.remove(finder)
         for name in [each for each in sys.modules if each.startswith(_RELOADED)]:
@@ -194,9 +380,9 @@ def faulty(fault: Fault) -> Iterator[Any]:
         sys.modules.update(right)
 
 
-def differing(golden: Any) -> str | None:
+def differing(golden: Any, family: str = "loadaware") -> str | None:
     """The first scenario that differs; None if all agree."""
-    for case in _CASES:
+    for case in cases(family):
         if not golden.agree(case["expected"], golden.answer(case["scenario"])):
             name: str = case["scenario"]["name"]
             return name
@@ -209,7 +395,14 @@ def test_a_fault_of_one_line_makes_golden_fail(fault: Fault) -> None:
         assert differing(golden) is not None
 
 
-def test_without_a_fault_all_agree() -> None:
+@pytest.mark.parametrize("fault", _ROUNDS, ids=lambda fault: fault.what)
+def test_a_fault_of_one_line_in_rebalancing_makes_golden_fail(fault: Fault) -> None:
+    with faulty(replace(fault, family="lownodeload")) as golden:
+        assert differing(golden, "lownodeload") is not None
+
+
+@pytest.mark.parametrize("family", ["loadaware", "lownodeload"])
+def test_without_a_fault_all_agree(family: str) -> None:
     line = "now_ms >= expires_at_ms"
-    with faulty(Fault("none", "streams.cluster.load", line, line)) as golden:
-        assert differing(golden) is None
+    with faulty(Fault("none", "streams.cluster.load", line, line, family)) as golden:
+        assert differing(golden, family) is None

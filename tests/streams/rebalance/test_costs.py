@@ -1,0 +1,91 @@
+"""The keys by which pods are ordered."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.pods import Container
+from streams.cluster.demand import pod_demand
+from streams.rebalance.costs import Keys, cost, eviction_keys, packed, quality_of_service
+from tests.streams.cluster.builders import container, pod
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (None, 0),
+        ("", 0),
+        ("0", 0),
+        ("5", 5),
+        ("-5", -5),
+        ("-05", -5),
+        ("007", 0),
+        ("00", 0),
+        ("+5", 0),
+        (" 5", 0),
+        ("5 ", 0),
+        ("-", 0),
+        ("--5", 0),
+        ("5.0", 0),
+        ("1e3", 0),
+        ("1_000", 0),
+        ("٣", 0),
+        ("2147483647", 2147483647),
+        ("2147483648", 0),
+        ("-2147483648", -2147483648),
+        ("-2147483649", 0),
+        ("9" * 5_000, 0),
+    ],
+)
+def test_a_cost_that_is_no_plain_integer_counts_nothing(text: str | None, number: int) -> None:
+    """koordinator.md B5.2."""
+    assert cost(text) == number
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "quality"),
+    [
+        ([container()], [], "BestEffort"),
+        ([container({"cpu": "0"})], [], "BestEffort"),
+        ([container({"example.com/gpu": "1"})], [], "BestEffort"),
+        ([container({"cpu": "1"})], [], "Burstable"),
+        ([container()], [container({}, {"memory": "1Gi"})], "Burstable"),
+        ([container({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"})], [], "Guaranteed"),
+        ([container({"cpu": "1000m", "memory": "1Gi"}, {"cpu": "1", "memory": "1024Mi"})], [], "Guaranteed"),
+        ([container({"cpu": "1", "memory": "1Gi"}, {"cpu": "2", "memory": "1Gi"})], [], "Burstable"),
+        ([container({}, {"cpu": "1", "memory": "1Gi"})], [], "Burstable"),
+        ([container({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"}), container()], [], "Burstable"),
+    ],
+)  # fmt: skip
+def test_quality_of_service_is_what_kubernetes_computes(
+    containers: list[Container], init: list[Container], quality: str
+) -> None:
+    of = pod(containers=tuple(containers), init_containers=tuple(init))
+    assert quality_of_service(of) == quality
+
+
+@pytest.mark.parametrize(
+    ("fields", "keys"),
+    [
+        ({}, (4, 0, 3, 3, 0, 0)),
+        ({"containers": ()}, (2, 0, 1, 1, 0, 0)),
+        ({"priority": 3_500}, (1, 3_500, 3, 3, 0, 0)),
+        ({"priority": 7_500, "qos_class": "Burstable"}, (3, 7_500, 2, 2, 0, 0)),
+        ({"labels": {"koordinator.sh/qosClass": "SYSTEM"}}, (4, 0, 3, 4, 0, 0)),
+        ({"labels": {"koordinator.sh/qosClass": "LSE"}}, (4, 0, 3, 4, 0, 0)),
+        ({"labels": {"koordinator.sh/qosClass": "unheard of"}}, (4, 0, 3, 3, 0, 0)),
+    ],
+)
+def test_keys_of_a_pod(fields: dict[str, object], keys: Keys) -> None:
+    of = pod(**fields)
+    assert eviction_keys(of, pod_demand(of)) == keys
+
+
+_INT32 = st.integers(-(2**31), 2**31 - 1)
+_KEYS = st.tuples(st.integers(1, 4), _INT32, st.integers(1, 3), st.integers(1, 4), _INT32, _INT32)
+
+
+@given(_KEYS, _KEYS)
+def test_packed_keys_order_pods_as_the_keys_do(one: Keys, other: Keys) -> None:
+    assert (packed(one) < packed(other)) == (one < other)
+    assert all(-(2**63) <= number < 2**63 for number in packed(one))

@@ -1,0 +1,161 @@
+"""Thresholds that follow the time of the week or the recent past."""
+
+import pytest
+
+from schemas.policy import PolicyError, read_policy
+from tests.streams.rebalance.world import PERCENT, World, targets
+
+#: 2026-11-16 00:00 UTC, a Monday.
+MONDAY_MS = 1_794_787_200_000
+HOUR_MS = 3_600_000
+
+_WINDOWS = """
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 40}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+movingThresholds:
+  hotspots:
+    - windows:
+        - {days: [mon], from: "02:00", to: "06:00", highThresholds: {cpu: 90}}
+        - {from: "20:00", to: "22:00", highThresholds: {cpu: 50}, lowThresholds: {cpu: 30}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("hour", "leaves", "high", "source"),
+    [
+        (1, True, 70, "policy"),
+        (3, False, 90, "window mon 02:00 to 06:00 +00:00"),
+        (7, True, 70, "policy"),
+        (21, True, 50, "window every day 20:00 to 22:00 +00:00"),
+        (27, True, 70, "policy"),
+    ],
+)
+def test_the_window_that_is_open_holds_and_is_told(
+    hour: int, leaves: bool, high: int, source: str
+) -> None:
+    world = World(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world.node("hot", system=60)
+    world.pod("a", "hot", 15)
+    targets(world, ["calm"])
+    assert bool(world.round()) == leaves
+    assert world.pool.thresholds.high == {"cpu": high}
+    assert world.pool.thresholds.source == source
+
+
+_RECENT = """
+rebalance:
+  highThresholds: {cpu: 90}
+  lowThresholds: {cpu: 60}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+movingThresholds:
+  hotspots:
+    - recentPast: {deviations: 2, rounds: 4, atLeast: {cpu: 20}, atMost: {cpu: 80}}
+"""
+
+
+def _recent(loads: list[int]) -> World:
+    """Two nodes that use so much on average in each round; one of them is above it."""
+    world = World(_RECENT)
+    world.node("a", system=0)
+    world.node("b", system=0)
+    for load in loads:
+        world.system["a"] = {"cpu": (load + 5) * PERCENT, "memory": 0}
+        world.system["b"] = {"cpu": (load - 5) * PERCENT, "memory": 0}
+        world.round()
+    return world
+
+
+def test_before_half_of_the_rounds_the_configured_threshold_holds() -> None:
+    assert _recent([30, 30]).pool.thresholds.source == "policy"
+
+
+def test_mean_and_deviations_of_the_newest_rounds_make_the_threshold() -> None:
+    # Four rounds with 10, 30, 10, 30 before this one: mean 20, deviation 10.
+    thresholds = _recent([99, 10, 30, 10, 30, 25]).pool.thresholds
+    assert thresholds.high == {"cpu": 40}
+    assert thresholds.low == {"cpu": 40}
+    assert thresholds.source == (
+        "recent past: cpu: mean 20.0% + 2 x 10.0 of 4 rounds, within 20 and 80"
+    )
+
+
+@pytest.mark.parametrize(("load", "high"), [(10, 20), (95, 80)])
+def test_the_bounds_hold(load: int, high: int) -> None:
+    assert _recent([load] * 5).pool.thresholds.high == {"cpu": high}
+
+
+def test_the_recent_past_survives_a_restart_and_stays_bounded() -> None:
+    steady, restarted = _recent([10, 30, 10, 30, 25]), _recent([10, 30, 10, 30, 25])
+    restarted.restart()
+    assert steady.inventory.history.means == restarted.inventory.history.means
+    assert len(steady.inventory.history.means["__default_node_pool__"]["cpu"]) == 4
+    steady.round()
+    restarted.round()
+    assert steady.pool.thresholds == restarted.pool.thresholds
+    assert steady.pool.thresholds.source.startswith("recent past")
+    assert steady.rows == restarted.rows
+
+
+def test_a_history_that_nobody_asks_about_is_forgotten() -> None:
+    world = _recent([10, 30])
+    assert ("usage_history", "means") in world.rows
+    policy = read_policy("rebalance: {highThresholds: {cpu: 90}, lowThresholds: {cpu: 60}}")
+    world.inventory.set_policy(policy)
+    world.balancer.set_policy(policy)
+    world.round()
+    assert ("usage_history", "means") not in world.rows
+
+
+def test_a_round_over_unmeasured_nodes_is_no_part_of_the_past() -> None:
+    world = _recent([30])
+    world.stale |= {"a", "b"}
+    world.now_ms += HOUR_MS
+    world.round()
+    assert world.inventory.history.means["__default_node_pool__"]["cpu"] == (30_000,)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (
+            "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}}\n"
+            "movingThresholds: {hotspots: [{windows: [{highThresholds: {cpu: 30}}]}]}",
+            "lowThresholds would be 40 for 'cpu' and highThresholds 30",
+        ),
+        (
+            "movingThresholds: {hotspots: [{windows: [{highThresholds: {cpu: 30}}]}]}",
+            "'cpu' has no configured threshold whose place it could take",
+        ),
+        ("movingThresholds: {hotspots: [{pool: web}]}", "found 'web'; the pools are"),
+        ("movingThresholds: {hotspots: [{}, {}]}", "pool '' has an entry already"),
+        (
+            "compat: koordinator\nmovingThresholds: {hotspots: [{}]}",
+            "not allowed with compat: koordinator",
+        ),
+        (
+            "rebalance: {highThresholds: {cpu: 9}, lowThresholds: {cpu: 9}, useDeviationThresholds: true}\n"
+            "movingThresholds: {hotspots: [{recentPast: {atLeast: {cpu: 1}, atMost: {cpu: 2}}}]}",
+            "has deviation thresholds, which follow the mean already",
+        ),
+        ("movingThresholds: {filter: {recentPast: {}}}", "names no resource"),
+        (
+            "movingThresholds: {filter: {recentPast: {atLeast: {cpu: 9}, atMost: {cpu: 2}}}}",
+            "atLeast is 9 and atMost is 2",
+        ),
+        (
+            "movingThresholds: {filter: {recentPast: {atLeast: {cpu: 9}}}}",
+            "atMost: does not name 'cpu'",
+        ),
+        (
+            "movingThresholds: {filter: {windows: [{prodUsageThresholds: {cpu: 9}}]}}",
+            "'cpu' has no configured threshold",
+        ),
+        ("kind: LowNodeLoadArgs\nmovingThresholds: {}", "unknown field"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(document: str, message: str) -> None:
+    with pytest.raises(PolicyError) as refused:
+        read_policy(document)
+    assert message in str(refused.value)
