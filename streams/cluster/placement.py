@@ -171,9 +171,8 @@ class Placement:
         kind = kind_of(pod)
         waiting = self.pending.arrive(request, kind, self.inventory.sequence)
         behind = self.pending.group(kind) is not None and not self.kept.awaits(pod)
-        if behind or self.paused:
-            return self._wait(waiting, cause)
-        return self._attempt(waiting, cause)
+        waits = behind or self.paused
+        return self._wait(waiting, cause) if waits else self._attempt(waiting, cause)
 
     def _attempt(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
         kept = self.kept.claim(waiting.request.pod, cause)
@@ -185,9 +184,8 @@ class Placement:
         self._let_wait(waiting, cause)
         group = self.pending.group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
-        why = self._refusals(placer, ranking)
         self._failed(group, placer, cause)
-        return [self._report(waiting, group, why, cause)]
+        return [self._report(waiting, group, self._refusals(placer, ranking), cause)]
 
     def _retry(self, most: int, cause: Cause) -> list[PlacementDecision]:
         """Place pods that wait, the first of all kinds first, until no node takes any of them."""
@@ -233,7 +231,7 @@ class Placement:
             placer,
             attempt=waiting.attempt,
             expires_at_ms=expires_at_ms,
-            stale_nodes=self._stale_nodes(placer),
+            stale_nodes=placer.size - self.inventory.fresh_nodes,
             excluded=excluded,
         )
         held = Held(
@@ -347,8 +345,5 @@ class Placement:
             return None
         return f"{waiting} requests wait; maxPendingRequests allows no more"
 
-    def _stale_nodes(self, placer: Placer) -> int:
-        return placer.size - self.inventory.fresh_nodes
-
     def _refusals(self, placer: Placer, ranking: Ranking) -> Refusals:
-        return explain.refusals(placer, ranking, self._stale_nodes(placer))
+        return explain.refusals(placer, ranking, placer.size - self.inventory.fresh_nodes)

@@ -342,4 +342,4 @@ _TOPICS: dict[type, str] = {
 }
 
 TestMigrationHistories = MigrationMachine.TestCase
-TestMigrationHistories.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestMigrationHistories.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
