@@ -171,8 +171,12 @@ def follow(place: Place, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
     Raises:
         JournalDamaged: a record cannot be read, or a batch is missing.
     """
-    reader = Reader(place)
-    tail = Tail(place)
+    return go_on(Reader(place), entries)
+
+
+def go_on(reader: Reader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
+    """Read on with a reader, which a stretch that comes in pieces needs; as `follow` otherwise."""
+    tail = Tail(reader.place)
     for offset, value in entries:
         whole = reader.take(offset, value)
         if whole is not None:

@@ -21,7 +21,7 @@ from streams import journal
 from streams.packing import Changes
 from streams.records import DamagedTable, InputRecord, RowChange, StageResult
 from streams.shell.publisher import Publisher
-from streams.shell.reader import read_range
+from streams.shell.reader import read_pieces
 from streams.shell.tables import RowTable
 
 #: Table that says up to where in the journal all other tables reflect it.
@@ -130,9 +130,6 @@ class JournalFirst:
         opened = await self._publisher.append(
             journal.TOPIC, partition, [journal.opening(partition)]
         )
-        entries = await read_range(
-            self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
-        )
         if opened <= known.offset:
             raise journal.JournalDamaged(
                 f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
@@ -140,11 +137,16 @@ class JournalFirst:
                 f"its end. Stop all workers and delete it and the changelog topics of all tables, which "
                 f"starts them empty"
             )
-        tail = journal.follow(known, ((entry.offset, entry.value) for entry in entries))
-        await self._publisher.publish(tail.outputs)
         changes = Changes()
-        for (table, key), value in tail.rows.items():
-            changes.add(table, key, value)
+        reader = journal.Reader(known)
+        # Piece by piece: after a long time without written rows the tail is of any length.
+        async for entries in read_pieces(
+            self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
+        ):
+            tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
+            await self._publisher.publish(tail.outputs)
+            for (table, key), value in tail.rows.items():
+                changes.add(table, key, value)
         redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
         for change in changes.rows(lambda table, key: rows.get(table, {}).get(key)):
             of_table = redone.setdefault(change.table, {})
@@ -152,7 +154,7 @@ class JournalFirst:
                 of_table.pop(change.key, None)
             else:
                 of_table[change.key] = change.value
-        self._places[partition] = tail.place
+        self._places[partition] = reader.place
         self._in_office_at_s[partition] = time.monotonic()
         self._unwritten[partition] = changes
         await self._write(partition)
@@ -207,10 +209,13 @@ class JournalFirst:
         if offset == place.offset + len(records):
             return journal.Place(place.epoch, place.sequence + 1, offset)
         # Somebody else has written in between: a successor, or a predecessor that does not know yet.
-        entries = await read_range(
+        reader = journal.Reader(place)
+        async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, place.offset + 1, offset + 1
-        )
-        now = journal.follow(place, ((entry.offset, entry.value) for entry in entries)).place
+        ):
+            for entry in entries:
+                reader.take(entry.offset, entry.value)
+        now = reader.place
         if now.epoch != place.epoch:
             self.close(partition)
             raise LostOffice(

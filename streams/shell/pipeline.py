@@ -18,7 +18,7 @@ from streams.shell.durability import Applied, Durability
 #: How often is looked whether rows are due, in seconds.
 _FLUSH_CHECK_S = 0.25
 #: Batches that are applied and wait for the one that is being made durable.
-_AHEAD_MAX = 1
+AHEAD_MAX = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Pipeline:
         """`tell` is called with each batch that is durable, and the seconds that it took."""
         self._durability = durability
         self._tell = tell
-        self._waiting: asyncio.Queue[UnderWay] = asyncio.Queue(_AHEAD_MAX)
+        self._waiting: asyncio.Queue[UnderWay] = asyncio.Queue(AHEAD_MAX)
         self._began_s: deque[float] = deque()
         self._idle = asyncio.Event()
         self._idle.set()

@@ -27,17 +27,27 @@ from streams.records import InputRecord, Stage
 from streams.shell import memory
 from streams.shell.batches import Batch, Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
-from streams.shell.pipeline import Pipeline, UnderWay
+from streams.shell.pipeline import AHEAD_MAX, Pipeline, UnderWay
 from streams.shell.publisher import Publisher
 from streams.shell.reader import Entry, read_pieces
 from streams.shell.tables import RowTable
 from streams.shell.telemetry import Telemetry
 from streams.shell.ticker import Ticker
+from streams.shell.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
 
 logger = logging.getLogger(__name__)
 
 #: Rows of one partition: table name to row key to row.
 Rows = Mapping[str, Mapping[str, bytes]]
+
+
+def in_flight_max(limits: BatchLimits) -> int:
+    """Most records of a stage that were fetched and are not durable, however many wait in Kafka.
+
+    Those of the stream's queue; a parcel at each of its ends and one that is being collected; the batch that is
+    collected and one applied, one that waits and one that is made durable.
+    """
+    return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 3) * limits.records
 
 
 class LogWentBack(RuntimeError):
@@ -126,6 +136,7 @@ class StageRunner:
     async def _apply_batches(self) -> None:
         while True:
             batch = await self._batches.take()
+            self._telemetry.in_flight(self.name, in_flight(self._app.consumer, self.topics))
             if self.clock is not None and self.clock.late(self.stages):
                 await self.clock.make_up(self)
             async with self._applying:

@@ -104,6 +104,13 @@ class Telemetry:
         self._partitions = Gauge(
             "loadstream_partitions", "Partitions owned.", ["stage"], registry=registry
         )
+        self._in_flight_max: dict[str, int] = {}
+        self._in_flight = Gauge(
+            "loadstream_in_flight_records_max",
+            "Most records at once that were fetched and not durable, since the start.",
+            ["stage"],
+            registry=registry,
+        )
         self._copies = Gauge(
             "loadstream_standby_partitions",
             "Partitions of others of whose rows a copy is kept.",
@@ -125,7 +132,14 @@ class Telemetry:
             if topic == REQUESTS:
                 self._latency.labels(stage)
                 self._wait.labels(stage)
-        for each in (self._batch, self._seconds, self._recovery, self._partitions, self._copies):
+        for each in (
+            self._batch,
+            self._seconds,
+            self._recovery,
+            self._partitions,
+            self._copies,
+            self._in_flight,
+        ):
             each.labels(stage)
 
     def batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
@@ -178,6 +192,11 @@ class Telemetry:
     def ahead(self, stage: str, topic: str, records: int) -> None:
         """Records were read in front of all others, because time had to wait for them."""
         self._ahead.labels(stage, topic).inc(records)
+
+    def in_flight(self, stage: str, records: int) -> None:
+        """So many records were fetched and are not durable."""
+        self._in_flight_max[stage] = max(records, self._in_flight_max.get(stage, 0))
+        self._in_flight.labels(stage).set(self._in_flight_max[stage])
 
     def standing_by(self, stage: str, partitions: int) -> None:
         """The worker keeps copies of the rows of so many partitions that others own."""

@@ -34,6 +34,11 @@ class Parcel(ConsumerMessage):
     records: list[InputRecord]
 
 
+def in_flight(consumer: Any, topics: Collection[str]) -> int:
+    """Records of these topics that were fetched and are not acknowledged."""
+    return sum(len(parcel.records) for parcel in consumer.unacked if parcel.topic in topics)
+
+
 class _PromptThread(AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
