@@ -2,18 +2,19 @@
 
 import sys
 
-from streams.bench import placement
+from streams.bench import placement, rebalance
 from streams.bench.figures import select
 
 
 def main() -> int:
     """Run all benchmarks, or the one named; `--list` names them."""
     only = sys.argv[1] if len(sys.argv) > 1 else None
+    benchmarks = {**placement.benchmarks(), **rebalance.benchmarks()}
     if only == "--list":
-        print("\n".join(placement.benchmarks()))
+        print("\n".join(benchmarks))
         return 0
     try:
-        chosen = list(select(placement.benchmarks(), only))
+        chosen = list(select(benchmarks, only))
     except KeyError as error:
         print(error.args[0], file=sys.stderr)
         return 2

@@ -1,5 +1,7 @@
 """The keys by which pods are ordered."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,7 +78,7 @@ def test_quality_of_service_is_what_kubernetes_computes(
         ({"labels": {"koordinator.sh/qosClass": "unheard of"}}, (4, 0, 3, 3, 0, 0)),
     ],
 )
-def test_keys_of_a_pod(fields: dict[str, object], keys: Keys) -> None:
+def test_keys_of_a_pod(fields: dict[str, Any], keys: Keys) -> None:
     of = pod(**fields)
     assert eviction_keys(of, pod_demand(of)) == keys
 
