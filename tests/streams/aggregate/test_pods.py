@@ -1,3 +1,6 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
 from streams.aggregate.pods import PodWindow
 from streams.aggregate.reading import Member
 
@@ -65,3 +68,55 @@ def test_names_stay_while_a_sample_needs_them() -> None:
     assert filled.drop(2) == [0]
     filled.prune()
     assert list(filled.members) == [B]
+
+
+_AMOUNTS = st.one_of(st.integers(0, 99), st.sampled_from([2**62, 2**63 - 1]))
+_USAGE = st.dictionaries(st.sampled_from(["cpu", "memory"]), _AMOUNTS)
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=1, unique=True).flatmap(
+        lambda names: st.tuples(
+            st.just(names),
+            st.lists(
+                st.lists(_USAGE, min_size=len(names), max_size=len(names)), min_size=1, max_size=6
+            ),
+        )
+    )
+)
+def test_pods_that_stay_the_same_have_the_means_of_their_samples(
+    drawn: tuple[list[str], list[list[dict[str, int]]]],
+) -> None:
+    names, samples = drawn
+    pods: list[Member] = [("default", name, f"uid-{name}", "") for name in names]
+    filled = window(
+        *((at, list(zip(pods, usages, strict=True))) for at, usages in enumerate(samples))
+    )
+    expected = []
+    for place, member in sorted(enumerate(pods), key=lambda each: each[1]):
+        usage = {}
+        for resource in ("cpu", "memory"):
+            given_ = [each[place][resource] for each in samples if resource in each[place]]
+            if given_:
+                usage[resource] = sum(given_) // len(given_)
+        if usage:
+            expected.append((member, usage))
+    assert means(filled) == expected
+
+
+def test_the_order_of_pods_is_found_anew_when_names_were_forgotten() -> None:
+    filled = window((1, [(B, {"cpu": 1}), (A, {"cpu": 2})]))
+    assert [member for member, _ in means(filled)] == [A, B]
+    filled.drop(2)
+    filled.prune()
+    filled.add(3, 0, filled.matrix([(A, {"cpu": 3}), (B, {"cpu": 4})], ["cpu", "memory"]))
+    assert means(filled) == [(A, {"cpu": 3}), (B, {"cpu": 4})]
+
+
+def test_numbers_are_told_of_pods_alone() -> None:
+    filled = window((1, [(A, {"cpu": 1}), (B, {"cpu": 1}), (APPLICATION, {"cpu": 2})]))
+    found = filled.numbers_of([B, A])
+    assert found is not None
+    assert found.tolist() == [1, 0]
+    assert filled.numbers_of([A, APPLICATION]) is None
+    assert filled.numbers_of([A, A_AGAIN]) is None
