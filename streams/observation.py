@@ -20,6 +20,14 @@ class Counts:
     """Decisions by outcome and class of reason."""
     waits_s: Counter[int] = field(default_factory=Counter)
     """Pods that were given a node, by the whole seconds of log time since they asked for one."""
+    rounds: Counter[str] = field(default_factory=Counter)
+    """Rounds of rebalancing by what they came to: moves, hot (nothing left), calm or stopped."""
+    commands: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Eviction commands by who wants them, and by mode: enforce or observe."""
+    migrations: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Migrations that have ended, by phase and reason."""
+    verdicts: Counter[str] = field(default_factory=Counter)
+    """Followed evictions by what became of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,10 @@ class ClusterFigures:
     """Pods that take room."""
     pending_requests: int
     """Requests that wait for a node."""
+    hot_nodes: int
+    """Nodes above a high threshold in the last round, or in a row that no round has ended since."""
+    migrations: int
+    """Migrations that wait or are under way."""
     newest_metric_age_ms: int | None
     """Log time since the newest sample of any node's metric; none: there is no metric, or no time."""
 

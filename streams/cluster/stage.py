@@ -21,7 +21,7 @@ from schemas.partitions import mislabelled, misplaced
 from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
 from schemas.topics import TOPIC_OF
-from streams.cluster.figures import figures_of, reason_class
+from streams.cluster.figures import count_said, figures_of
 from streams.cluster.state import Answer, ClusterState, Output, Position
 from streams.cluster.tables import ROWS, changed_rows, restore
 from streams.deadletters import buried
@@ -69,8 +69,9 @@ class ClusterStage:
                 self.counts.refused[record.topic, refusal.category] += 1
                 dead.extend(buried(record, refusal))
             for message in answered:
-                if isinstance(message, PlacementDecision):
-                    self._count(message)
+                count_said(self.counts, message)
+                if isinstance(message, PlacementDecision) and message.outcome == "placed":
+                    self._count_wait(message)
                 outputs.append(self._output(message))
         return StageResult(tuple(outputs), tuple(self._rows()), tuple(dead))
 
@@ -148,14 +149,12 @@ class ClusterStage:
         clusters = tuple(figures_of(self.clusters[name]) for name in sorted(self.clusters))
         return Figures(self.now_ms, sum(each.nodes for each in clusters), clusters)
 
-    def _count(self, decision: PlacementDecision) -> None:
-        self.counts.decided[decision.outcome, reason_class(decision)] += 1
-        if decision.outcome == "placed":
-            held = self.clusters[decision.cluster].inventory.held(decision.pod.uid)
-            if held is not None and held[1].requested_at_ms is not None:
-                wait_ms = decision.decided_at_ms - held[1].requested_at_ms
-                # Producers' clocks may be ahead of the log's.
-                self.counts.waits_s[max(0, wait_ms) // 1000] += 1
+    def _count_wait(self, decision: PlacementDecision) -> None:
+        held = self.clusters[decision.cluster].inventory.held(decision.pod.uid)
+        if held is not None and held[1].requested_at_ms is not None:
+            wait_ms = decision.decided_at_ms - held[1].requested_at_ms
+            # Producers' clocks may be ahead of the log's.
+            self.counts.waits_s[max(0, wait_ms) // 1000] += 1
 
     # --- rows -----------------------------------------------------------------------------------
 

@@ -129,6 +129,17 @@ class Balancer:
         nodes = PoolNodes(self.columns, rows, names, self.columns.universe)
         return dict(zip(names, mean_percentages(nodes, nodes.usage), strict=True))
 
+    @property
+    def hot_nodes(self) -> int:
+        """Nodes whose last word in a round was hot."""
+        rounds = self.rounds
+        if isinstance(rounds, KoordinatorRounds):
+            return len(rounds.detectors.all)
+        return sum(
+            any(counter.abnormal for counter in of_node.values())
+            for of_node in rounds.counters.all.values()
+        )
+
     # --- rows -------------------------------------------------------------------------------------
 
     def changed_rows(self, inventory: Inventory) -> Iterator[tuple[str, str, Message | None]]:

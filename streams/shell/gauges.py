@@ -92,16 +92,20 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
     age = _gauge("newest_metric_age_seconds", "Log time since the newest sample.", "cluster")
     pods = _gauge("pods", "Pods that take room.", "cluster")
     pending = _gauge("pending_requests", "Requests that wait for a node.", "cluster")
+    hot = _gauge("hot_nodes", "Nodes above a high threshold in the last round.", "cluster")
+    moving = _gauge("migrations", "Migrations that wait or are under way.", "cluster")
     for each in clusters:
         labels = [each.cluster]
         nodes.add_metric(labels, each.nodes)
         pods.add_metric(labels, each.pods)
         pending.add_metric(labels, each.pending_requests)
+        hot.add_metric(labels, each.hot_nodes)
+        moving.add_metric(labels, each.migrations)
         if each.nodes:
             stale.add_metric(labels, each.stale_nodes / each.nodes)
         if each.newest_metric_age_ms is not None:
             age.add_metric(labels, each.newest_metric_age_ms / 1000)
-    yield from (nodes, stale, age, pods, pending)
+    yield from (nodes, stale, age, pods, pending, hot, moving)
 
 
 def bounded(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
@@ -120,6 +124,8 @@ def bounded(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
                 stale_nodes=sum(each.stale_nodes for each in rest),
                 pods=sum(each.pods for each in rest),
                 pending_requests=sum(each.pending_requests for each in rest),
+                hot_nodes=sum(each.hot_nodes for each in rest),
+                migrations=sum(each.migrations for each in rest),
                 newest_metric_age_ms=max(ages, default=None),
             )
         )

@@ -63,6 +63,16 @@ class Telemetry:
             "outcome",
             "reason",
         )
+        self._rounds = counter("rebalance_rounds", "Rounds by what they came to.", "result")
+        self._commands = counter(
+            "eviction_commands", "Eviction commands; observe: marked dry.", "trigger", "mode"
+        )
+        self._migrations = counter(
+            "migrations_ended", "Migrations that have ended.", "phase", "reason"
+        )
+        self._verdicts = counter(
+            "move_outcomes", "Followed evictions by what became of them.", "verdict"
+        )
         self._dead = counter(
             "dead_letters",
             "Records that could not be read or were refused, by the topic that they came from.",
@@ -164,6 +174,14 @@ class Telemetry:
             self._dead.labels(stage, topic, category).inc(count)
         for (outcome, reason), count in counts.decided.items():
             self._decisions.labels(stage, outcome, reason).inc(count)
+        for result, count in counts.rounds.items():
+            self._rounds.labels(stage, result).inc(count)
+        for (trigger, mode), count in counts.commands.items():
+            self._commands.labels(stage, trigger, mode).inc(count)
+        for (phase, reason), count in counts.migrations.items():
+            self._migrations.labels(stage, phase, reason).inc(count)
+        for verdict, count in counts.verdicts.items():
+            self._verdicts.labels(stage, verdict).inc(count)
         wait = self._wait.labels(stage)
         for seconds, count in counts.waits_s.items():
             for _ in range(count):

@@ -37,12 +37,16 @@ def _exposed() -> dict[str, set[str]]:
     counts = Counts()
     counts.results["applied"] += 1
     counts.decided["placed", "none"] += 1
+    counts.rounds["calm"] += 1
+    counts.commands["rebalance", "observe"] += 1
+    counts.migrations["Succeeded", "Complete"] += 1
+    counts.verdicts["helped"] += 1
     telemetry.counts("cluster", counts)
     telemetry.recovered("cluster", 1, 1, 1.0)
     gauges.show(
         Look(
             lags={("cluster", "clock", 0): 1},
-            figures={("cluster", 0): Figures(1, 1, (ClusterFigures("c", 1, 1, 1, 1, 1),))},
+            figures={("cluster", 0): Figures(1, 1, (ClusterFigures("c", 1, 1, 1, 1, 1, 1, 1),))},
             written_bytes={("cluster", "journal"): 1},
         )
     )

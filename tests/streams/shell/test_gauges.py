@@ -9,7 +9,7 @@ from streams.shell.gauges import CLUSTERS_MAX, OTHERS, Gauges, Look, bounded
 
 
 def _cluster(name: str, nodes: int = 10, stale: int = 1, age_ms: int | None = 0) -> ClusterFigures:
-    return ClusterFigures(name, nodes, stale, 5, 2, age_ms)
+    return ClusterFigures(name, nodes, stale, 5, 2, 3, 4, age_ms)
 
 
 def _shown(look: Look, *, wall_clock: bool = True) -> CollectorRegistry:
@@ -46,6 +46,8 @@ def test_lag_staleness_and_time_are_told_in_base_units() -> None:
     assert value("loadstream_stale_nodes_ratio", {"cluster": "c"}) == 0.4
     assert value("loadstream_newest_metric_age_seconds", {"cluster": "c"}) == 2.5
     assert value("loadstream_pending_requests", {"cluster": "c"}) == 2
+    assert value("loadstream_hot_nodes", {"cluster": "c"}) == 3
+    assert value("loadstream_migrations", {"cluster": "c"}) == 4
     written = {"stage": "cluster", "topic": "journal"}
     assert value("loadstream_written_bytes_total", written) == 900
 
