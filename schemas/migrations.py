@@ -168,7 +168,9 @@ class DrainStatus(Message):
     """Pods on the node that may be evicted and are still there."""
     pods_protected: Count
     """Pods on the node that may not be evicted."""
-    protected: Annotated[tuple[ProtectedPod, ...], Field(max_length=PROTECTED_NAMED_MAX)] = ()
+    protected: Annotated[
+        tuple[ProtectedPod, ...], Field(max_length=PROTECTED_NAMED_MAX, fail_fast=True)
+    ] = ()
     """The first of them."""
     request_id: DecisionId
     """The request that drains it."""
