@@ -1,5 +1,7 @@
 """The journal: what is written is what a successor reads."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -160,3 +162,31 @@ def test_runs_keep_the_order_in_which_records_were_applied() -> None:
         ("clock", 4, 4),
         ("clock", 6, 6),
     ]
+
+
+@given(
+    results=st.lists(_results, min_size=1, max_size=6),
+    cuts=st.lists(st.integers(0, 60), max_size=6),
+)
+def test_a_tail_read_in_pieces_comes_to_the_same(
+    results: list[StageResult], cuts: list[int]
+) -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(journal, "PART_BYTES", 30)  # so that batches are continued in further records
+        for result in results:
+            writer.write(result)
+    entries = log.after(Place())
+    whole = journal.follow(Place(), entries)
+    reader = journal.Reader(Place())
+    rows: dict[tuple[str, str], bytes | None] = {}
+    outputs: list[OutputRecord] = []
+    edges = [0, *sorted(min(cut, len(entries)) for cut in cuts), len(entries)]
+    for first, end in pairwise(edges):
+        piece = journal.go_on(reader, entries[first:end])
+        rows.update(piece.rows)
+        outputs += piece.outputs
+    assert rows == whole.rows
+    assert outputs == whole.outputs
+    assert reader.place == whole.place
