@@ -41,7 +41,7 @@ def register(
         topics=CLUSTER_INPUTS,
         tables=tables,
         publisher=publisher,
-        durability=JournalFirst(kafka, publisher, RowWriter(tables, publisher)),
+        durability=JournalFirst(kafka, publisher, RowWriter(tables, publisher.apart())),
         settings=kafka,
         build=build,
         limits=limits,

@@ -41,6 +41,9 @@ OFFICE_S = 2.0
 #: Most changed rows that stay unwritten.
 UNWRITTEN_ROWS_MAX = 20_000
 
+#: Rows that are packed before batches have their turn again.
+_ROWS_PER_TURN = 16
+
 #: Rows of one partition by table and key.
 PartitionRows = dict[str, dict[str, bytes]]
 
@@ -248,6 +251,8 @@ class JournalFirst:
         for row in changes.rows(self._writer.row):
             piece.append(row)
             size += len(row.value or b"")
+            if not len(piece) % _ROWS_PER_TURN:
+                await asyncio.sleep(0)
             if size >= PIECE_BYTES:
                 await self._writer.write(partition, piece)
                 piece, size = [], 0

@@ -38,6 +38,7 @@ class Publisher:
         self._producer: Any = None
         self._starting = asyncio.Lock()
         self._counts: dict[str, int] = {}
+        self._apart: list[Publisher] = []
         self.written_bytes: Counter[str] = Counter()
         """Bytes of keys and values that were given to the brokers, by topic."""
 
@@ -46,6 +47,15 @@ class Publisher:
         async with self._starting:
             if self._producer is None:
                 self._producer = await self._started()
+            for each in self._apart:
+                await each.start()
+
+    def apart(self) -> "Publisher":
+        """Another one, whose writes this one's need not wait for; it starts and stops with this one."""
+        other = Publisher(self._settings, **self._options)
+        other.written_bytes = self.written_bytes
+        self._apart.append(other)
+        return other
 
     async def _started(self) -> Any:
         from aiokafka import AIOKafkaProducer
@@ -64,6 +74,8 @@ class Publisher:
 
     async def stop(self) -> None:
         """Disconnect, after what is on its way has arrived or failed."""
+        for each in self._apart:
+            await each.stop()
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.stop()
