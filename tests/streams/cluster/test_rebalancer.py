@@ -1,0 +1,230 @@
+"""When rounds are made, what they say, and that neither a restart nor the order of nodes matters."""
+
+import random
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.codec import decode
+from schemas.evictions import EvictionCommand
+from schemas.metrics import PodMetric
+from schemas.outcomes import CommandOutcome
+from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
+from tests.streams.cluster.builders import (
+    CLUSTER,
+    lifecycle,
+    metric,
+    node,
+    pod,
+    policy_record,
+    tick,
+)
+from tests.streams.cluster.run import Run
+
+POLICY = """
+mode: enforce
+descheduling: {deschedulingInterval: 10s}
+rebalance:
+  highThresholds: {cpu: 60}
+  lowThresholds: {cpu: 30}
+  anomalyCondition: {consecutiveAbnormalities: 2, consecutiveNormalities: 1}
+migration:
+  defaultJobMode: EvictDirectly
+  evictAllBarePods: true
+  maxMigratingPerNode: 2
+"""
+
+
+def cluster(*, hot: int = 1, calm: int = 2, pods: int = 3, document: str = POLICY) -> Run:
+    """Nodes of 10 cores; hot ones use 9, calm ones 1."""
+    run = Run()
+    run.say(tick(), policy_record(document))
+    names = [f"hot-{n}" for n in range(hot)] + [f"calm-{n}" for n in range(calm)]
+    run.say(*(node(name, cpu="10") for name in names))
+    for name in names:
+        here = [pod(f"{name}-pod-{n}") for n in range(pods if name.startswith("hot") else 0)]
+        run.say(*(lifecycle("running", each, name) for each in here))
+    report(run, 0)
+    return run
+
+
+def report(run: Run, seconds: int) -> None:
+    """Every node reports."""
+    for name, known in sorted(run.state.inventory.nodes.items()):
+        used = 9_000 if name.startswith("hot") else 1_000
+        each_uses = min(2_000, used // max(1, len(known.held)))
+        shares = tuple(
+            PodMetric(
+                namespace=held.pod.namespace,
+                name=held.pod.name,
+                usage={"cpu": each_uses, "memory": 0},
+                priority_class="koord-prod",
+            )
+            for held in known.held.values()
+        )
+        system = {"cpu": used - each_uses * len(shares), "memory": 0}
+        run.say(metric(name, cpu=used, seconds=seconds, pods=shares, system_usage=system))
+
+
+def said(run: Run, topic: str) -> list[Any]:
+    """Everything said to a topic."""
+    kind: Any = {"rebalance-rounds": RebalanceRound, "eviction-commands": EvictionCommand}[topic]
+    read: list[Any] = [decode(topic, value) for value in run.outputs]
+    return [each for each in read if isinstance(each, kind)]
+
+
+def rounds(run: Run) -> list[RebalanceRound]:
+    """All rounds."""
+    return said(run, "rebalance-rounds")
+
+
+def test_one_round_is_made_in_each_interval_however_often_the_clock_ticks() -> None:
+    run = cluster()
+    for second in range(1, 61):
+        run.say(tick(second))
+    times = [each.decided_at_ms for each in rounds(run)]
+    assert len(times) == 7
+    assert all(later - earlier == 10_000 for earlier, later in pairwise(times[1:]))
+
+
+def test_after_an_outage_one_round_is_made_and_not_all_that_were_missed() -> None:
+    run = cluster()
+    run.say(tick(1))
+    before = len(rounds(run))
+    run.say(tick(3_600))
+    assert len(rounds(run)) == before + 1
+
+
+def test_a_hot_node_is_left_in_the_round_that_the_policy_names_and_the_record_says_why() -> None:
+    run = cluster()
+    for second in range(1, 25):
+        run.say(tick(second))
+    first, second_round = [each for each in rounds(run) if each.pools[0].hot][:2]
+    assert first.pools[0].hot[0].gate == "over for 1 of 2 rounds in a row"
+    assert not any(pool.leaving for pool in first.pools)
+    (pool,) = second_round.pools
+    (hot,) = pool.hot
+    assert (pool.leaving, hot.node, hot.leaving) == (2, "hot-0", 2)
+    assert pool.nodes["high"] == 1
+    assert hot.readings["cpu"].used == 9_000
+    assert hot.readings["cpu"].limit == 6_000
+    left = [each for each in hot.pods if not each.gate]
+    assert {each.target for each in left} <= {"calm-0", "calm-1"}
+    commands = said(run, "eviction-commands")
+    assert {each.migration_id for each in left} == {each.migration_id for each in commands}
+
+
+def test_a_paused_cluster_makes_no_round_and_says_so() -> None:
+    run = cluster()
+    run.say(policy_record(POLICY, paused=True))
+    for second in range(1, 40):
+        run.say(tick(second))
+    assert {each.gate for each in rounds(run)[1:]} == {"the cluster is paused"}
+    assert said(run, "eviction-commands") == []
+
+
+def test_the_record_of_a_round_is_bounded_and_counts_what_it_leaves_out() -> None:
+    document = POLICY.replace("maxMigratingPerNode: 2", "maxMigratingPerNode: 100")
+    document = document.replace("consecutiveAbnormalities: 2", "consecutiveAbnormalities: 1")
+    run = cluster(hot=HOT_NODES_MAX + 7, calm=1, pods=PODS_PER_NODE_MAX + 5, document=document)
+    run.say(tick(11))
+    (pool,) = rounds(run)[-1].pools
+    assert len(pool.hot) == HOT_NODES_MAX
+    assert pool.hot_left_out == 7
+    assert all(len(each.pods) <= PODS_PER_NODE_MAX for each in pool.hot)
+    looked = [each for each in pool.hot if each.pods_left_out]
+    assert all(len(each.pods) == PODS_PER_NODE_MAX for each in looked)
+
+
+#: What happens in a second: nothing, usage, an outcome of a command, a pod's end, a policy, a pause.
+_STEPS = st.lists(
+    st.one_of(
+        st.just(("wait", 0, 0)),
+        st.tuples(st.just("usage"), st.integers(0, 3), st.integers(0, 10_000)),
+        st.tuples(st.just("outcome"), st.integers(0, 20), st.integers(0, 3)),
+        st.tuples(st.just("gone"), st.integers(0, 3), st.integers(0, 4)),
+        st.tuples(st.just("policy"), st.integers(0, 3), st.integers(0, 1)),
+        st.tuples(st.just("later"), st.integers(1, 120), st.just(0)),
+    ),
+    min_size=5,
+    max_size=40,
+)
+_DOCUMENTS = (
+    POLICY,
+    POLICY.replace("enforce", "observe"),
+    "compat: koordinator" + POLICY,
+    POLICY.replace("mode: enforce", "mode: enforce\nmovingThresholds: {}"),
+)
+_RESULTS = ("done", "failed", "refused", "expired")
+
+
+class World:
+    """Tells a run what a list of steps says."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.run = Run()
+        self.seconds = 0
+        self.run.say(tick(), policy_record(POLICY))
+        self.run.say(*(node(name, cpu="10") for name in names))
+        for name in sorted(names):
+            for number in range(5):
+                self.run.say(lifecycle("running", pod(f"{name}-{number}"), name))
+
+    def step(self, kind: str, one: int, other: int) -> None:
+        run = self.run
+        if kind == "usage":
+            name = f"node-{one}"
+            known = run.state.inventory.nodes[name].held.values()
+            pods = tuple(
+                PodMetric(
+                    namespace=held.pod.namespace,
+                    name=held.pod.name,
+                    usage={"cpu": other // 6, "memory": 0},
+                    priority_class="koord-prod",
+                )
+                for held in sorted(known, key=lambda held: held.pod.uid)
+            )
+            run.say(metric(name, cpu=other, seconds=self.seconds, pods=pods))
+        elif kind == "outcome":
+            commands = said(run, "eviction-commands")
+            if commands:
+                self.answer(commands[one % len(commands)], _RESULTS[other])
+        elif kind == "gone":
+            run.say(lifecycle("deleted", pod(f"node-{one}-{other}"), f"node-{one}"))
+        elif kind == "policy":
+            run.say(policy_record(_DOCUMENTS[one], paused=bool(other)))
+        self.seconds += one if kind == "later" else 3
+        run.say(tick(self.seconds))
+
+    def answer(self, command: EvictionCommand, result: Any) -> None:
+        self.run.say(
+            CommandOutcome(
+                command_id=command.command_id,
+                cluster=CLUSTER,
+                command="evict",
+                pod=command.pod,
+                node=command.node,
+                result=result,
+                happened_at_ms=command.decided_at_ms,
+            )
+        )
+
+
+@settings(max_examples=30, deadline=None)
+@given(steps=_STEPS, order=st.permutations([f"node-{n}" for n in range(4)]), seed=st.integers())
+def test_neither_a_restart_nor_the_order_of_nodes_changes_what_rounds_say(
+    steps: list[tuple[str, int, int]], order: list[str], seed: int
+) -> None:
+    plain, restarted = World([f"node-{n}" for n in range(4)]), World(order)
+    shuffle = random.Random(seed)
+    for kind, one, other in steps:
+        rows = restarted.run.stored()
+        shuffle.shuffle(rows)
+        restarted.run.restart(rows)
+        for world in (plain, restarted):
+            world.step(kind, one, other)
+        assert plain.run.outputs == restarted.run.outputs
+    alive = [each.command_id for each in said(plain.run, "eviction-commands")]
+    assert len(alive) == len(set(alive))
