@@ -50,8 +50,16 @@ class MaintenanceArgs(PolicyPart):
     def _of_namespace(self) -> dict[str, tuple[WeeklyWindow, ...]]:
         return {each.name: each.windows for each in self.namespaces}
 
+    @cached_property
+    def _always(self) -> bool:
+        """No list names a window."""
+        lists = (self.windows, *self._of_pool.values(), *self._of_namespace.values())
+        return not any(lists)
+
     def closed(self, pool: str, namespace: str, at_ms: int) -> str | None:
         """Why a pod of a namespace on a node of a pool may not be evicted at a time; None: it may."""
+        if self._always:
+            return None
         lists = (
             ("the policy", self.windows),
             (f"pool {pool}", self._of_pool.get(pool, ())),

@@ -13,7 +13,10 @@ from streams.cluster.owners import controller
 from streams.migration.book import moving
 from streams.migration.candidate import Wish
 from streams.migration.desk import Desk
+from streams.migration.limits import Gate
+from streams.migration.protections import insists
 from streams.rebalance.costs import eviction_keys
+from streams.rebalance.outcome import EndOfNode, EndOfRound
 
 
 def wish_again(row: MigrationRow, pod: Pod) -> Wish:
@@ -43,11 +46,17 @@ class Arbitration:
             found = self.desk.inventory.held(row.pod.uid)
             if row.phase == "Pending" and not row.paused and found is not None:
                 waiting.append((row, found[1]))
+        ended: dict[str, Gate] = {}
         for row, held in self._ordered(waiting):
-            self._ask(row, held, cause)
+            self._ask(row, held, ended, cause)
 
-    def _ask(self, row: MigrationRow, held: Held, cause: Cause) -> None:
+    def _ask(self, row: MigrationRow, held: Held, ended: dict[str, Gate], cause: Cause) -> None:
+        """Ask one; `ended` are nodes, and "" for all, of which no more may begin at this tick."""
         desk = self.desk
+        known = ended.get("") or ended.get(row.source_node)
+        if known is not None and not insists(held.pod):
+            self._hold_back(row, known, cause)
+            return
         gate = desk.gates.forbidden(held, row.source_node, cause.now_ms)
         if gate is not None:
             desk.finish(row, cause, "Failed", "ForbiddenMigratePod", gate.text)
@@ -60,9 +69,17 @@ class Arbitration:
                 row, cause,
                 phase="Running", message="passed arbitration", gate="", turn=desk.passed,
             )  # fmt: skip
-        elif gate.name != row.gate:
-            # Numbers in the text change all the time; the row is written when the gate changes.
-            desk.advance(row, cause, gate=gate.name, message=gate.text)
+        else:
+            if isinstance(gate.text, EndOfRound):
+                ended[""] = gate
+            elif isinstance(gate.text, EndOfNode):
+                ended[row.source_node] = gate
+            self._hold_back(row, gate, cause)
+
+    def _hold_back(self, row: MigrationRow, gate: Gate, cause: Cause) -> None:
+        # Numbers in the text change all the time; the row is written when the gate changes.
+        if gate.name != row.gate:
+            self.desk.advance(row, cause, gate=gate.name, message=gate.text)
 
     def _ordered(self, waiting: list[tuple[MigrationRow, Held]]) -> list[tuple[MigrationRow, Held]]:
         order = sorted(waiting, key=lambda item: -item[0].created_at_ms)

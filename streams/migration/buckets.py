@@ -29,7 +29,8 @@ class Rate:
 
 def rate_per_second(tokens: float, burst: int) -> Rate:
     """So many tokens a second, read as the decimal number that was written."""
-    return Rate((Fraction(repr(tokens)) / 1000).limit_denominator(PARTS_MAX), max(1, burst))
+    per_ms = (Fraction(repr(tokens)) / 1000).limit_denominator(PARTS_MAX)
+    return Rate(max(per_ms, Fraction(1, PARTS_MAX)), max(1, burst))
 
 
 def rate_over(tokens: int, duration_ms: int, burst: int) -> Rate:

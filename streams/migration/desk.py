@@ -37,7 +37,11 @@ from streams.moves.owner import owner_key
 Said = EvictionCommand | MigrationStatus | DrainStatus | PlacementDecision
 
 _REPORTED = tuple(Migration.model_fields)
+#: What is told as soon as it changes.
+_TOLD = frozenset(("phase", "reason", "paused", "conditions", "replacement", "command_id"))
 _TEXT_MAX = 2_000
+#: Longest time that a migration may take, whatever it is given; 0, which upstream takes for no end, too.
+TTL_MAX_MS = 7 * 86_400_000
 
 
 def migration_id(cause: Cause, uid: str) -> str:
@@ -100,7 +104,8 @@ class Desk:
         """A migration as it begins; it stands nowhere yet."""
         pod = wish.pod
         owner = controller(pod)
-        ttl_ms = wish.ttl_ms or self.policy.migration.default_job_ttl_ms
+        ttl_ms = wish.ttl_ms or self.policy.migration.default_job_ttl_ms or TTL_MAX_MS
+        ttl_ms = min(ttl_ms, TTL_MAX_MS)
         return MigrationRow(
             cluster=self.cluster,
             migration_id=migration_id(cause, pod.uid),
@@ -112,8 +117,7 @@ class Desk:
             trigger=wish.trigger,
             cause=wish.reason[:_TEXT_MAX],
             dry_run=self.policy.dry_run,
-            # A time to live of 0 is none, as upstream.
-            deadline_ms=min(cause.now_ms + ttl_ms, EPOCH_MS_MAX) if ttl_ms else EPOCH_MS_MAX,
+            deadline_ms=min(cause.now_ms + ttl_ms, EPOCH_MS_MAX),
             created_at_ms=cause.now_ms,
             changed_at_ms=cause.now_ms,
             sequence=self.created + 1,
@@ -145,13 +149,16 @@ class Desk:
         conditions = _with(row.conditions, condition)
         if "message" in fields:
             fields["message"] = fields["message"][:_TEXT_MAX]
-        after = row.model_copy(update={**fields, "conditions": conditions})
-        told = ("phase", "reason", "paused", "conditions", "replacement", "command_id")
-        news = any(getattr(row, name) != getattr(after, name) for name in told)
+        changed = {name: value for name, value in fields.items() if getattr(row, name) != value}
+        if conditions is not row.conditions:
+            changed["conditions"] = conditions
+        if not changed:
+            return row
+        news = not _TOLD.isdisjoint(changed)
         if news:
-            after = after.model_copy(update={"changed_at_ms": cause.now_ms})
-        if news or after != row:
-            self.book.put(after)
+            changed["changed_at_ms"] = cause.now_ms
+        after = row.model_copy(update=changed)
+        self.book.put(after)
         if news:
             self.report(after, cause)
         return after
@@ -182,6 +189,7 @@ class Desk:
     def report(self, row: MigrationRow, cause: Cause) -> None:
         """Tell how a migration stands."""
         values = {name: getattr(row, name) for name in _REPORTED}
+        values["message"] = row.message[:_TEXT_MAX]
         self.said.append(
             MigrationStatus.model_construct(
                 **values, happened_at_ms=cause.now_ms, as_of=cause.as_of

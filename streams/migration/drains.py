@@ -20,6 +20,7 @@ from streams.migration.limits import Gate
 DRAINS_MAX = 1_000
 #: Most migrations that the drains of one tick begin.
 DRAINED_PER_TICK_MAX = 100
+_REASON_MAX = 500
 
 
 def pool_of(policy: Policy, node: Node | None) -> str:
@@ -142,7 +143,8 @@ class Drains:
                     "pods_left": left,
                     "pods_protected": len(staying),
                     "protected": tuple(
-                        ProtectedPod(pod=reference(held.pod), reason=why) for held, why in named
+                        ProtectedPod(pod=reference(held.pod), reason=why[:_REASON_MAX])
+                        for held, why in named
                     ),
                     "request_id": row.request_id,
                     "happened_at_ms": cause.now_ms,

@@ -57,6 +57,10 @@ class Gates:
         self.protections.set_policy(policy)
         self.limits.set_policy(policy)
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
+        self._protections = frozenset(policy.evictor.protections)
+        args, evictor = policy.migration, policy.evictor
+        selectors = (("migration", args.node_selector), ("evictor", evictor.node_selector))
+        self._selectors = tuple((whose, text) for whose, text in selectors if text)
 
     # --- for good -------------------------------------------------------------------------------
 
@@ -94,10 +98,7 @@ class Gates:
     def _node(self, name: str) -> Gate | None:
         if "NodeSelector" in self._skipped:
             return None
-        args, evictor = self.policy.migration, self.policy.evictor
-        for whose, text in (("migration", args.node_selector), ("evictor", evictor.node_selector)):
-            if not text:
-                continue
+        for whose, text in self._selectors:
             node = self.inventory.nodes.get(name)
             labels = node.state.labels if node is not None and node.state is not None else {}
             if not _selector(text).matches(labels):
@@ -109,7 +110,7 @@ class Gates:
         least = evictor.min_replicas
         if replicas is not None and least > 1 and replicas.count < least:
             return Gate("MinReplicas", f"{replicas}; minReplicas is {least}")
-        names = evictor.protections
+        names = self._protections
         if "PodsWithoutPDB" in names and not self.budgets.covering(pod):
             return Gate("PodsWithoutPDB", "no disruption budget covers the pod")
         if "PodsWithPDBBlockingSingleReplicaOwner" in names:
@@ -196,10 +197,11 @@ class Gates:
         if self.policy.other_schedulers == "evictDirectly":
             return "EvictDirectly"
         scheduler = held.pod.scheduler or "default-scheduler"
+        named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
         return Gate(
             "OtherScheduler",
             f"the pod is of scheduler {scheduler}, which is not among migration.schedulerNames "
-            f"({', '.join(names)}); otherSchedulers is refuse",
+            f"({named}); otherSchedulers is refuse",
         )
 
 

@@ -83,6 +83,13 @@ def test_a_paused_migration_waits_and_its_deadline_with_it() -> None:
     assert len(moving.commands) == 1
 
 
+def test_a_time_to_live_of_0_is_a_week_and_no_longer_one_is_given() -> None:
+    for ttl in ("0s", "2000000h"):
+        moving = cluster(policy_text(defaultJobTTL=ttl), (A, "node-1"))
+        moving.propose("a")
+        assert moving.row("a").ttl_ms == 7 * 86_400_000
+
+
 def test_a_pause_does_not_last_for_ever() -> None:
     moving = cluster(DIRECT, (A, "node-1"))
     moving.propose("a")
