@@ -194,3 +194,68 @@ def test_a_users_abort_keeps_the_pod_from_a_second_command_while_the_first_is_al
     assert "is under way (Aborted)" in str(moving.propose("a"))
     moving.later(300)
     assert moving.propose("a") is None
+
+
+def test_a_replacement_gets_its_room_past_those_of_its_kind_that_wait() -> None:
+    big, other = replica("a", cpu="8"), replica("c", "other", cpu="8")
+    moving = cluster(FIRST, (big, "node-1"), (other, "node-3"))
+    moving.propose("a")
+    moving.later()
+    assert moving.row("a").target_node == "node-2"
+    moving.say(request(replica("w", "other", cpu="8", ready=False)))
+    assert moving.decisions[-1].outcome == "waiting"
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", big, "node-1"))
+    moving.say(request(replica("new", cpu="8", ready=False)))
+    assert (moving.decisions[-1].pod.uid, moving.decisions[-1].node) == ("new", "node-2")
+    moving.later(5)
+    assert (moving.decisions[-1].pod.uid, moving.decisions[-1].node) == ("w", "node-1")
+
+
+def test_a_replacement_that_asks_while_the_cluster_is_paused_gets_its_room_afterwards() -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a", target="node-3")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    moving.say(policy_record(FIRST, paused=True), request(NEW))
+    assert moving.decisions[-1].outcome == "waiting"
+    moving.say(policy_record(FIRST))
+    moving.later()
+    assert (moving.decisions[-1].pod.uid, moving.decisions[-1].node) == ("new", "node-3")
+
+
+def test_two_pods_of_an_owner_get_their_replacements_in_turn() -> None:
+    moving = cluster(FIRST, (A, "node-1"), (B, "node-2"))
+    moving.propose("a", target="node-3")
+    moving.propose("b", target="node-1")
+    moving.later()
+    for command, gone, name in zip(moving.commands, (A, B), ("node-1", "node-2"), strict=True):
+        moving.say(evicted(command), lifecycle("deleted", gone, name))
+    moving.say(request(replica("n1", ready=False)), request(replica("n2", ready=False)))
+    first, second = moving.row("a").replacement, moving.row("b").replacement
+    assert (first.uid, second.uid) == ("n1", "n2")
+
+
+def test_a_replacement_that_goes_is_replaced_by_the_next_one() -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"), request(NEW))
+    moving.say(lifecycle("deleted", NEW))
+    assert moving.row("a").replacement is None
+    ready = replica("next")
+    moving.say(lifecycle("seen", ready, "node-2"))
+    assert moving.last[0] == "Succeeded"
+
+
+def test_what_was_begun_for_real_turns_dry_when_the_cluster_only_observes() -> None:
+    tight = policy_text(evictQPS=0.001, evictBurst=1)
+    moving = cluster(tight, (replica("b", "other"), "node-2"), (A, "node-1"))
+    moving.propose("b")
+    moving.later()
+    moving.propose("a")
+    moving.later()
+    assert moving.row("a").reserved is not None
+    moving.say(policy_record(policy_text("mode: observe")))
+    moving.later()
+    assert moving.commands[-1].dry_run
+    assert moving.row("a").reserved is None
