@@ -203,7 +203,8 @@ class NodeLoad:
         self.assigned[uid] = assigned
         self._shares[uid] = share
         self.delta = plus(self.delta, share.delta)
-        self.prod_usage = plus(self.prod_usage, share.prod_usage)
+        if any(share.prod_usage):
+            self.prod_usage = plus(self.prod_usage, share.prod_usage)
         self.prod_delta = plus(self.prod_delta, share.prod_delta)
         self.estimated = plus(self.estimated, assigned.estimate)
 

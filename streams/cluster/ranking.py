@@ -56,6 +56,8 @@ class Ranking:
             for number, (plugin, prepared) in enumerate(self._filters, start=1)
             if plugin.concerns(prepared)
         ]
+        self._only_fixed = sum(not plugin.normalised for plugin, _ in placer.scores) == 1
+        """All of a total that is not stretched is of one score."""
         self._asked = [
             [each for each in asked if each.watches & change] for change in range(Change.ALL + 1)
         ]
@@ -252,9 +254,13 @@ class Ranking:
     def terms(self, row: int) -> tuple[Term, ...]:
         """What each score gave a node that passes."""
         terms = []
+        score: float
+        fixed = self._fixed if self._fixed is not None else self.totals
         for index, (plugin, prepared, weight) in enumerate(self._scores):
             raw = self._raw[index]
-            if raw is None:
+            if raw is None and self._only_fixed and weight:
+                score = fixed.item(row) // weight
+            elif raw is None:
                 score = plugin.score(prepared, row)
             else:
                 score = _stretch(raw.item(row), *self._bounds[index])

@@ -6,8 +6,7 @@ its room, the node says.
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from schemas.pods import Pod
 from streams.cluster.explain import Cause
@@ -47,16 +46,12 @@ def preferred(ranking: Ranking, node: Node | None) -> int | None:
     return ranking.best()
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(NamedTuple):
     """A reservation's end; it holds only if the pod is still held by the same decision."""
 
     at_ms: int
     uid: str
     decision_id: str
-
-    def __lt__(self, other: "_End") -> bool:
-        return (self.at_ms, self.uid) < (other.at_ms, other.uid)
 
 
 class Reservations:
