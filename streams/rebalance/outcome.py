@@ -7,7 +7,8 @@ each hot node and each pod that was looked at the first gate that stopped it.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +56,7 @@ class Thresholds:
     """How they came about: the policy's own, a weekly window, the recent past."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A pod whose turn to leave has come."""
 
     held: Held
@@ -71,8 +71,7 @@ class Candidate:
     """What was measured of it: millicores, bytes, pieces; it has one of `pods`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """A pod of a hot node that was looked at, and how far it came."""
 
     pod: Pod
@@ -83,7 +82,7 @@ class Verdict:
     """What the gate said, with numbers."""
     target: str | None = None
     """Where the plan moves it; none: it stays, or no target was planned."""
-    usage: Mapping[str, int] = field(default_factory=dict)
+    usage: Mapping[str, int] = MappingProxyType({})
     """What was measured of it."""
 
 

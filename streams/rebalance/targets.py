@@ -58,17 +58,9 @@ class Targets:
         share[[not each for each in watched]] = np.inf
         keys: FloatArray = share.min(axis=0) if share.size else np.zeros(room.shape[1])
         self._keys: list[float] = keys.tolist()
-        self._scarce: list[list[tuple[int, int]]] = [
-            [
-                (index, of_target[index])
-                for index, each in enumerate(watched)
-                if each and of_target[index] > 0
-            ]
-            for of_target in capacity.T.tolist()
-        ]
-        """Resources that a target's share is about, with its capacity."""
+        self._capacities: list[list[int]] = capacity.T.tolist()
+        self._watched = [index for index, each in enumerate(watched) if each]
         self._heaps: dict[bytes, list[tuple[float, int]]] = {}
-        self._failures: dict[tuple[bytes, str], list[list[int]]] = {}
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -81,19 +73,24 @@ class Targets:
             group: pods that ask for the same.
             prod: its usage counts as that of prod pods.
         """
-        key = (group.key, "prod" if prod else "")
-        failures = self._failures.setdefault(key, [])
-        if any(all(map(int.__ge__, amounts, failed)) for failed in failures):
-            return None
-        heap = self._heap(group)
+        failures = group.failures[prod]
+        for failed in failures:
+            if all(map(int.__ge__, amounts, failed)):
+                return None
+        heap = self._heap(group) if group.heap is None else group.heap
+        keys, rooms = self._keys, self._rooms
         aside: list[tuple[float, int]] = []
         found = None
         while heap and len(aside) < _TRIES:
             negative, position = heap[0]
-            now = -self._keys[position]
+            now = -keys[position]
             if now != negative:
                 heapq.heapreplace(heap, (now, position))
-            elif self._takes(position, amounts, prod=prod) and group.fits(position):
+            elif (
+                all(map(int.__ge__, rooms[position], amounts))
+                and group.fits(position)
+                and (not prod or self._takes_prod(position, amounts))
+            ):
                 found = position
                 break
             else:
@@ -117,9 +114,9 @@ class Targets:
             prod_room = self._prod_rooms[position]
             for index, amount in enumerate(amounts):
                 prod_room[index] -= amount
-        self._keys[position] = min(
-            [room[index] / capacity for index, capacity in self._scarce[position]], default=_ALL
-        )
+        capacity = self._capacities[position]
+        shares = [room[index] / capacity[index] for index in self._watched if capacity[index]]
+        self._keys[position] = min(shares, default=_ALL)
         group.take(position)
 
     def ever(self, amounts: list[int], group: Group, *, prod: bool) -> bool:
@@ -134,12 +131,9 @@ class Targets:
         room = self.first_room[:, group.mask]
         return np.maximum(room.max(axis=1, initial=0), 0).tolist() if room.size else []
 
-    def _takes(self, position: int, amounts: list[int], *, prod: bool) -> bool:
-        if not all(map(int.__ge__, self._rooms[position], amounts)):
-            return False
-        if not prod or self._prod_rooms is None:
-            return True
-        return all(map(int.__ge__, self._prod_rooms[position], amounts))
+    def _takes_prod(self, position: int, amounts: list[int]) -> bool:
+        rooms = self._prod_rooms
+        return rooms is None or all(map(int.__ge__, rooms[position], amounts))
 
     def _scan(self, amounts: list[int], group: Group, *, prod: bool) -> int | None:
         for position in self._changed:
@@ -160,6 +154,7 @@ class Targets:
             heap = [(-keys[position], position) for position in np.flatnonzero(group.mask).tolist()]
             heapq.heapify(heap)
             self._heaps[group.places] = heap
+        group.heap = heap
         return heap
 
 

@@ -57,6 +57,7 @@ class Turns:
         self.pool, self.given, self.outcome = pool, pool.given, outcome
         self.nodes = nodes = pool.nodes
         self.universe = pool.rounds.universe
+        self.pod_filter = pool.rounds.pod_filter
         self.weights: FloatArray = weights_of(nodes, pool.pool.weights, self.universe)
         self.names = [pool.names[position] for position in targets.tolist()]
         used = nodes.usage[:, targets] + nodes.pending[:, targets]
@@ -147,12 +148,15 @@ class Crowd:
         self.measured: list[bool] = (whole != UNMEASURED).any(axis=1).tolist()
         self.held = [held for each in figures for held in each.pods.held]
         self.prod = [prod for each in figures for prod in each.pods.prod]
-        self._whole, self._names = whole, universe.resources
+        self._rows: list[list[int]] = whole.tolist()
+        self._names = universe.resources
 
     def usage(self, index: int) -> dict[str, int]:
         """What was measured of a pod, by resource."""
-        used = zip(self._names, self._whole[index].tolist(), strict=True)
-        return {**{name: amount for name, amount in used if amount != UNMEASURED}, "pods": 1}
+        used = zip(self._names, self._rows[index], strict=True)
+        usage = {name: amount for name, amount in used if amount != UNMEASURED}
+        usage["pods"] = 1
+        return usage
 
 
 class Turn:
@@ -175,21 +179,21 @@ class Turn:
             order: positions of the node's pods in the crowd.
         """
         hot, crowd, limits = self.hot, self.crowd, self._limits
+        fit, only_prod = self.turns.fit, hot.phase == "prod"
         for index in order:
             over = list(map(int.__gt__, used, limits))
-            if not any(over):
+            if True not in over:
                 hot.ended = "" if hot.moved else "pods that leave already bring it below"
                 return
             held = crowd.held[index]
-            if held.pod.node is None or (hot.phase == "prod" and not crowd.prod[index]):
+            if held.pod.node is None or (only_prod and not crowd.prod[index]):
                 continue
-            amounts = crowd.amounts[index]
-            group = self.turns.fit.group(held, hot.phase)
+            group = fit.group(held, hot.phase)
             stopped = self._stopped(index, over, group)
             if stopped is not None:
                 hot.note(Verdict(held.pod, *stopped))
             elif self._moves(index, used, group):
-                used = list(map(int.__sub__, used, amounts))
+                used = list(map(int.__sub__, used, crowd.amounts[index]))
             elif hot.ended:
                 return
         if any(map(int.__gt__, used, limits)):
@@ -201,7 +205,7 @@ class Turn:
         given, held = turns.given, self.crowd.held[index]
         if turns.leaves(held.pod):
             return "leaving", "it is on its way already"
-        stopped = self._pool.rounds.pod_filter(held)
+        stopped = turns.pod_filter(held)
         if stopped is not None:
             return stopped
         protected = given.filter(held)
