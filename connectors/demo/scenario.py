@@ -38,7 +38,9 @@ SPAN_MIN_S = 3600.0
 #: Before that nobody asks for a node: the windows of the percentiles fill.
 WARM_UP_MS = 30 * 60_000
 #: The second act begins after this share of the run: from then on evictions are carried out.
-FIRST_ACT_SHARE = 0.4
+FIRST_ACT_SHARE = 1 / 3
+#: The same with traces: before the busiest hours of the machines' day, which are the seventh and eighth.
+FIRST_ACT_SHARE_OF_TRACES = 0.2
 #: Surges begin a moment later, and are over before the end by this share of the run.
 _SURGES_AFTER, _SURGES_BEFORE_END = 0.04, 0.06
 #: The node that this machine is.
@@ -75,6 +77,8 @@ class Scenario:
     """Simulated seconds in a real one."""
     begin_ms: int
     end_ms: int
+    first_act_share: float = FIRST_ACT_SHARE
+    """Share of the run in which evictions are only said."""
     surges: tuple[Surge, ...] = ()
     """When and where pods that run already use more."""
 
@@ -86,7 +90,7 @@ class Scenario:
     @property
     def enforce_ms(self) -> int:
         """When the second act begins: evictions are carried out from then on."""
-        return self.begin_ms + round((self.end_ms - self.begin_ms) * FIRST_ACT_SHARE)
+        return self.begin_ms + round((self.end_ms - self.begin_ms) * self.first_act_share)
 
     @property
     def enforcing_text(self) -> str:
@@ -128,8 +132,8 @@ def simulated_scenario(
         BEGIN_MS + round((1.0 - _SURGES_BEFORE_END) * span_ms),
     )
     notes.append(
-        f"two acts: evictions are only said for the first {FIRST_ACT_SHARE:.0%} of the time, then"
-        f" carried out; then the pods of {len(surges)} nodes surge, too"
+        "two acts: evictions are only said for the first third of the time, then carried out; the pods of"
+        f" {len(surges)} nodes surge then"
     )
     readings = model_readings(model, machines, BEGIN_MS, end_ms, BASE_SHARE)
     return Scenario(
@@ -166,6 +170,8 @@ def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Sc
     return Scenario(
         notes=(
             *_trace_notes(usage, tasks, len(taken), nodes, read_policy(policy_text)),
+            "two acts: evictions are only said for the first fifth of the time, then carried out; what"
+            " machines used is carried by six pods each, as the trace names none",
             *([f"one of every {every} readings is replayed"] if every > 1 else []),
         ),
         complaints=_complaints(usage, tasks),
@@ -185,6 +191,7 @@ def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Sc
         speed=speed,
         begin_ms=BEGIN_MS,
         end_ms=end_ms,
+        first_act_share=FIRST_ACT_SHARE_OF_TRACES,
     )
 
 
