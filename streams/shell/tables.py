@@ -58,7 +58,6 @@ class RowTable:
     def __init__(self, app: Any, name: str, partitions: int) -> None:
         """Declare the table; before the app starts."""
         self.name = name
-        self._app = app
         # In memory whatever the app's default is: the stage holds the same content in its own form,
         # and a store on disk would survive a worker that lost the partition in between.
         table = _NamedTable(
@@ -78,10 +77,8 @@ class RowTable:
         return str(self._table.changelog_topic.get_topic_name())
 
     def recovered(self, partition: int) -> int:
-        """Offset of the changelog up to which Faust has recovered the partition's rows; -1: none."""
-        offsets = self._app.tables.recovery.active_offsets
-        # To Faust 0 is also where it has recovered nothing, so the first record may have been left out.
-        return int(offsets.get(TP(self.changelog, partition)) or -1)
+        """Offset of the changelog that the partition's rows reflect, as far as Faust has read it; -1: none."""
+        return int(self._table.read_to.get(TP(self.changelog, partition), -1))
 
     def rows(self, partitions: Collection[int]) -> dict[int, dict[str, bytes]]:
         """The rows of these partitions by their keys; raises DamagedTable at a key without one."""
