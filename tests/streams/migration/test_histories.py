@@ -23,7 +23,16 @@ from schemas.refusals import Refusal
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.owners import controller
 from streams.migration.limits import share_of
-from tests.streams.cluster.builders import lifecycle, node, node_gone, policy_record, request, tick
+from tests.streams.cluster.builders import (
+    lifecycle,
+    metric,
+    node,
+    node_gone,
+    pod_metric,
+    policy_record,
+    request,
+    tick,
+)
 from tests.streams.cluster.run import Run
 from tests.streams.migration.moving import (
     ask,
@@ -44,7 +53,20 @@ _RATES: dict[str, Any] = {
     "objectLimiters": {"workload": {"duration": "30s", "burst": 2}},
     "skipEvictionGates": [],
 }
+#: Rounds that act on the first hot reading.
+_ROUNDS = """
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 60}
+  anomalyCondition: {consecutiveAbnormalities: 1}
+descheduling:
+  deschedulingInterval: 2s
+  maxNoOfPodsToEvictPerNode: 1
+  maxNoOfPodsToEvictTotal: 2
+"""
 _POLICIES = (
+    policy_text(_ROUNDS, evictQPS=0.5, evictBurst=5),
+    policy_text(_ROUNDS, maxMigratingPerNode=2, **_RATES),
     # Budgets alone hold back.
     policy_text(evictQPS=0.5, evictBurst=5, defaultJobMode="EvictDirectly"),
     policy_text(maxMigratingPerNode=2, maxMigratingGlobally=3, **_RATES),
@@ -94,6 +116,8 @@ class MigrationMachine(RuleBasedStateMachine):
         self.time(1)
         for index, uid in enumerate(UIDS):
             self.pod(uid, "web" if index < REPLICAS["web"] else "db", NODES[index % 3], True)
+        if "rebalance" in text:
+            self.one_node_gets_hot(NODES[0])
 
     @rule(seconds=st.sampled_from((1, 1, 1, 1, 2, 2, 5, 31)))
     def time(self, seconds: int) -> None:
@@ -125,6 +149,26 @@ class MigrationMachine(RuleBasedStateMachine):
         self.alive.pop(uid, None)
         self.gone.add(uid)
         self.say(lifecycle("deleted", self.pods.pop(uid)))
+
+    @rule(name=st.sampled_from(NODES), each=st.sampled_from((500, 2_000)))
+    def usage(self, name: str, each: int) -> None:
+        here = [uid for uid, pod in self.pods.items() if pod.node == name]
+        self.say(
+            metric(
+                name,
+                cpu=each * len(here) + 500,
+                seconds=self.now_s,
+                system_usage={"cpu": 500},
+                pods=tuple(pod_metric(uid, cpu=each, memory=0) for uid in here),
+            )
+        )
+
+    @rule(name=st.sampled_from(NODES))
+    def one_node_gets_hot(self, name: str) -> None:
+        for other in NODES:
+            self.usage(other, 1_500 if other == name else 0)
+        self.time(2)
+        self.time(1)
 
     @rule(uid=st.sampled_from(UIDS), owner=st.sampled_from(OWNERS))
     def pod_asks(self, uid: str, owner: str) -> None:
@@ -236,10 +280,11 @@ class MigrationMachine(RuleBasedStateMachine):
             named = topic or _TOPICS.get(type(message))
             result = self.run.stage.apply([self.run.log.message(message, named)])
             self.run.keep(result)
-            for output in result.outputs:
-                said = decode(output.topic, output.value)
+            heard = [decode(output.topic, output.value) for output in result.outputs]
+            for said in heard:
                 assert not isinstance(said, Refusal)
                 self.heard(said)
+            self.check_round(heard)
         self.expire()
         self.check_rooms()
 
@@ -279,6 +324,20 @@ class MigrationMachine(RuleBasedStateMachine):
         if row is not None and not row.ignore_windows:
             closed = policy.maintenance.closed(row.pool, "default", command.decided_at_ms)
             assert closed is None
+
+    def check_round(self, heard: list[Any]) -> None:
+        """A record holds one round at most, and a round lets go no more than it may."""
+        begun = Counter(
+            said.source_node
+            for said in heard
+            if isinstance(said, MigrationStatus)
+            and (said.phase, said.trigger) == ("Pending", "rebalance")
+            and not said.conditions
+        )
+        limits = self.run.state.policy.descheduling
+        assert sum(begun.values()) <= (limits.max_no_of_pods_to_evict_total or 0)
+        for count in begun.values():
+            assert count <= (limits.max_no_of_pods_to_evict_per_node or 0)
 
     def check_limits(self) -> None:
         args = self.run.state.policy.migration
