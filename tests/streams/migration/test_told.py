@@ -34,19 +34,6 @@ def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
     assert row.budget.disruptions_allowed == 3
 
 
-def test_owners_count_pods_that_are_not_ready() -> None:
-    owners = Owners()
-    owners.add(replica("a"))
-    owners.add(replica("b", ready=False))
-    assert (len(owners.pods("web")), list(owners.unready("web"))) == (2, ["b"])
-    owners.add(replica("b"))
-    owners.drop(replica("a"))
-    assert (list(owners.pods("web")), len(owners.unready("web"))) == (["b"], 0)
-    owners.add(replica("c", owners=()))
-    owners.drop(replica("b"))
-    assert not owners.pods("web")
-
-
 def test_replicas_are_those_told_or_else_those_seen() -> None:
     owners = Owners()
     workloads = Workloads(CLUSTER, owners)
