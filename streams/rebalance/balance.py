@@ -179,23 +179,33 @@ class PoolRound:
             if name not in hot and self._position(name) is not None:
                 counters.calm(name, watch, self.pool.condition, now_ms)
         order = by_usage(self.nodes, self.used(phase), over, self.pool.weights)
-        notes = [self._note(position, phase) for position in order.tolist()]
+        # One conversion for all of them: each costs as much for one node as for hundreds.
+        figures = zip(
+            order.tolist(),
+            self.used(phase)[:, order].T.tolist(),
+            self.high(phase)[:, order].T.tolist(),
+            self.nodes.capacity[:, order].T.tolist(),
+            strict=True,
+        )
+        notes = [self._note(phase, *each) for each in figures]
         self.outcome.hot += [hot for hot in notes if hot.acting]
         self.outcome.hot += [hot for hot in notes if not hot.acting]
         self.acting[phase] = [
             position for position, hot in zip(order.tolist(), notes, strict=True) if hot.acting
         ]
 
-    def _note(self, position: int, phase: Phase) -> HotNode:
+    def _note(
+        self, phase: Phase, position: int, used: list[int], limits: list[int], capacity: list[int]
+    ) -> HotNode:
         name = self.names[position]
         condition = self.pool.condition
         counter = self.rounds.counters.hot(
             name, (self.pool.name, phase), condition, self.given.now_ms
         )
-        limits = self.high(phase)[:, position].tolist()
-        reading = self._reading(position, phase)
         acting = counter.since_ms is not None
         needed = condition.consecutive_abnormalities
+        reading = self._reading(used, limits, capacity)
+        names, percents = self.nodes.resources, self.percents(limits, capacity, phase)
         return HotNode(
             name=name,
             phase=phase,
@@ -204,14 +214,7 @@ class PoolRound:
             usage=reading.used,
             limits=reading.limit,
             capacity=reading.capacity,
-            over=over_text(
-                phase,
-                self.nodes.resources,
-                self.used(phase)[:, position].tolist(),
-                limits,
-                self.nodes.capacity[:, position].tolist(),
-                self.percents(position, phase),
-            ),
+            over=over_text(phase, names, used, limits, capacity, percents),
             ended="" if acting else f"over for {counter.abnormal} of {needed} rounds in a row",
         )
 
@@ -236,22 +239,28 @@ class PoolRound:
             return self.limits.high
         return self.limits.prod_high
 
-    def percents(self, position: int, phase: Phase) -> Sequence[float]:
+    def percents(
+        self, limits: Sequence[int], capacity: Sequence[int], phase: Phase
+    ) -> Sequence[float]:
         """The thresholds in force of a node; by deviation the percentages that they come to."""
+        if self.thresholds.deviation:
+            return [
+                100 * limit / total if total else 0.0
+                for limit, total in zip(limits, capacity, strict=True)
+            ]
         given = self.thresholds.high if phase == "node" else self.thresholds.prod_high
-        if not self.thresholds.deviation:
-            return [given.get(name, 0.0) for name in self.nodes.resources]
-        limits = self.high(phase)[:, position].tolist()
-        capacity = self.nodes.capacity[:, position].tolist()
-        return [
-            100 * limit / total if total else 0.0
-            for limit, total in zip(limits, capacity, strict=True)
-        ]
+        return [given.get(name, 0.0) for name in self.nodes.resources]
 
     def reading(self, name: str, phase: Phase) -> Reading | None:
         """How a node stands; None: it is not of the pool or was not measured."""
         position = self._position(name)
-        return None if position is None else self._reading(position, phase)
+        if position is None:
+            return None
+        return self._reading(
+            self.used(phase)[:, position].tolist(),
+            self.high(phase)[:, position].tolist(),
+            self.nodes.capacity[:, position].tolist(),
+        )
 
     def _position(self, name: str) -> int | None:
         """Position of a node among the measured ones of the pool."""
@@ -260,12 +269,9 @@ class PoolRound:
         place = rows.size if row is None else int(np.searchsorted(rows, row))
         return place if place < rows.size and int(rows[place]) == row else None
 
-    def _reading(self, position: int, phase: Phase) -> Reading:
-        limits = self.high(phase)[:, position].tolist()
+    def _reading(self, used: list[int], limits: list[int], capacity: list[int]) -> Reading:
         which = [index for index, limit in enumerate(limits) if limit < UNLIMITED]
         names = self.nodes.resources
-        used = self.used(phase)[:, position].tolist()
-        capacity = self.nodes.capacity[:, position].tolist()
         return Reading(
             used={names[index]: used[index] for index in which},
             limit={names[index]: limits[index] for index in which},

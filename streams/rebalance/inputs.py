@@ -52,6 +52,9 @@ class PodFilter:
             each.selector for each in args.pod_selectors if each.selector is not None
         )
 
+        self.open = self._namespaces is None and not self._selectors
+        """It allows every pod."""
+
     def __call__(self, held: Held) -> tuple[str, str] | None:
         """Gate and reason that keep a pod; None: it may be moved."""
         pod = held.pod

@@ -6,16 +6,15 @@ over, a memory of attempts in vain, no target that could run it or has room, and
 emits commands. Pods that leave already count as gone from the start, so a node is not relieved twice.
 """
 
-from collections.abc import Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schemas.pods import Pod
 from streams.cluster.node import Held
 from streams.cluster.plugins.base import FloatArray, IntArray
-from streams.rebalance.figures import AMOUNT_MAX, UNMEASURED, NodeFigures, Universe, amounts_of
+from streams.rebalance.crowd import Crowd
+from streams.rebalance.figures import AMOUNT_MAX
 from streams.rebalance.fit import Fit, Group
 from streams.rebalance.inputs import named, over_text, reason_text
 from streams.rebalance.order import pods_in_order, weights_of
@@ -87,12 +86,12 @@ class Turns:
         chosen = self.pool.acting[phase]
         columns = self.given.columns
         figures = [columns.nodes[row] for row in self.nodes.rows[chosen].tolist()]
+        crowd = Crowd(figures, self.nodes.which, self.universe, self.given.leaving)
         used = self.pool.used(phase)[:, chosen].copy()
-        for place, each in enumerate(figures):
-            for index in self._leaving(each, phase):
-                used[:, place] -= amounts_of(each.used[index], self.universe)[self.nodes.which]
+        for index, place in crowd.leaving.items():
+            if phase == "node" or crowd.prod[index]:
+                used[:, place] -= crowd.amounts[index]
         limits = self.pool.high(phase)[:, chosen]
-        crowd = Crowd(figures, self.nodes.which, self.universe)
         excess = (used - limits).astype(np.float64)
         order = pods_in_order(figures, crowd.used, excess, self.weights).tolist()
         end = 0
@@ -114,50 +113,6 @@ class Turns:
             self._most_room[group.places] = room
         return room
 
-    def leaves(self, pod: Pod) -> bool:
-        """The pod is on its way already."""
-        return pod.deleting_at_ms is not None or pod.uid in self.given.leaving
-
-    def _leaving(self, figures: NodeFigures, phase: Phase) -> list[int]:
-        """Positions of the pods that leave already and whose usage counts in the phase."""
-        pods = figures.pods
-        found = pods.terminating
-        if self.given.leaving:
-            found = [index for index, pod in enumerate(pods.pods) if self.leaves(pod)]
-        return [
-            index for index in found if pods.bound[index] and (phase == "node" or pods.prod[index])
-        ]
-
-
-class Crowd:
-    """The pods of all nodes that act, one node's after the other's."""
-
-    def __init__(self, figures: Sequence[NodeFigures], which: IntArray, universe: Universe) -> None:
-        """Flatten.
-
-        Args:
-            figures: the nodes in the order of their turns.
-            which: positions of the pool's resources.
-            universe: all resources.
-        """
-        whole = np.concatenate([each.used for each in figures])
-        self.used: IntArray = whole[:, which]
-        """Shape (pods, resources of the pool); `UNMEASURED` where the metric lacks it."""
-        self.amounts: list[list[int]] = amounts_of(whole, universe)[:, which].tolist()
-        """What moving each takes away."""
-        self.measured: list[bool] = (whole != UNMEASURED).any(axis=1).tolist()
-        self.held = [held for each in figures for held in each.pods.held]
-        self.prod = [prod for each in figures for prod in each.pods.prod]
-        self._rows: list[list[int]] = whole.tolist()
-        self._names = universe.resources
-
-    def usage(self, index: int) -> dict[str, int]:
-        """What was measured of a pod, by resource."""
-        used = zip(self._names, self._rows[index], strict=True)
-        usage = {name: amount for name, amount in used if amount != UNMEASURED}
-        usage["pods"] = 1
-        return usage
-
 
 class Turn:
     """One hot node's turn."""
@@ -169,7 +124,7 @@ class Turn:
         self._limits = limits
         self._pool = pool = turns.pool
         self._capacity: list[int] = pool.nodes.capacity[:, position].tolist()
-        self._percents = pool.percents(position, hot.phase)
+        self._percents = pool.percents(limits, self._capacity, hot.phase)
 
     def run(self, used: list[int], order: list[int]) -> None:
         """Look at pods until the node is below its limits, or none is left.
@@ -185,9 +140,9 @@ class Turn:
             if True not in over:
                 hot.ended = "" if hot.moved else "pods that leave already bring it below"
                 return
-            held = crowd.held[index]
-            if held.pod.node is None or (only_prod and not crowd.prod[index]):
+            if not crowd.bound[index] or (only_prod and not crowd.prod[index]):
                 continue
+            held = crowd.held[index]
             group = fit.group(held, hot.phase)
             stopped = self._stopped(index, over, group)
             if stopped is not None:
@@ -203,11 +158,12 @@ class Turn:
         """Gate and message of what keeps a pod, before a target is looked for."""
         turns = self.turns
         given, held = turns.given, self.crowd.held[index]
-        if turns.leaves(held.pod):
+        if index in self.crowd.leaving:
             return "leaving", "it is on its way already"
-        stopped = turns.pod_filter(held)
-        if stopped is not None:
-            return stopped
+        if not turns.pod_filter.open:
+            stopped = turns.pod_filter(held)
+            if stopped is not None:
+                return stopped
         protected = given.filter(held)
         if protected is not None:
             return "filter", protected
