@@ -168,8 +168,10 @@ class _Course:
         for message, offset in self._wire.receive(timeout_s):
             real_s = time.monotonic()
             self._last_heard_s = real_s
-            self._first_heard_s = self._first_heard_s or real_s
             self._session.hear(message, offset, real_s)
+            # Rounds need nothing but the clock; the run begins when both stages have spoken.
+            if self._first_heard_s is None and self._session.observed.metrics:
+                self._first_heard_s = real_s
             self.keep(message)
 
     def _furthest_ms(self) -> float:

@@ -14,7 +14,9 @@ import pytest
 
 from schemas.codec import decode
 from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
 from schemas.policy import read_policy
+from schemas.rounds import RebalanceRound
 from tests.connectors.simulated.traces import small_traces
 
 ROOT = Path(__file__).parents[3]
@@ -67,7 +69,9 @@ def _until(process: "subprocess.Popen[str]", words: str) -> str:
     pytest.fail(f"it never said {words!r}:\n{printed}")
 
 
-def test_the_demo_places_pods_through_a_real_worker_and_tells_what_happened(tmp_path: Path) -> None:
+def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_happened(
+    tmp_path: Path,
+) -> None:
     with _demo(tmp_path, "--plain", "--nodes", "6", "--seconds", "12", "--seed", "5") as process:
         printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, printed
@@ -85,6 +89,15 @@ def test_the_demo_places_pods_through_a_real_worker_and_tells_what_happened(tmp_
     decisions = [decode("placement-decisions", line) for line in lines]
     assert len(decisions) == figures["decisions"]
     assert all(isinstance(decision, PlacementDecision) for decision in decisions)
+    relieved = figures["rebalanced"]
+    assert relieved["repeated"] == 0
+    assert relieved["evictions"] >= 1
+    commands = (output / "evictions.jsonl").read_bytes().splitlines()
+    assert len(commands) == relieved["commands"] + relieved["dry_commands"]
+    assert all(isinstance(decode("eviction-commands", line), EvictionCommand) for line in commands)
+    rounds = (output / "rounds.jsonl").read_bytes().splitlines()
+    assert all(isinstance(decode("rebalance-rounds", line), RebalanceRound) for line in rounds)
+    assert "What rebalancing did" in printed
 
 
 def test_the_demo_replays_traces(tmp_path: Path) -> None:

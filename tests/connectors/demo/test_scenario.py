@@ -55,7 +55,8 @@ def test_the_load_of_simulated_nodes_does_not_depend_on_this_machine() -> None:
 
 def test_a_trace_says_what_it_replays_and_what_it_leaves_out(tmp_path: Path) -> None:
     scenario = trace_scenario(small_traces(tmp_path), 7, 1, 60)
-    load, pods, policy = scenario.notes
+    load, pods, policy, acts = scenario.notes
+    assert "carried by six pods each" in acts
     assert "3 machines, repeated with shifts in time to 7 nodes" in load
     assert "1 of 4 want GPUs and were left out" in pods
     assert "averages 87 %" in policy
