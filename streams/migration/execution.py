@@ -123,6 +123,7 @@ class Execution:
         args = desk.policy.migration
         attempt = row.attempts + 1
         dry = row.dry_run or desk.policy.dry_run
+        end_ms = min(row.deadline_ms, cause.now_ms + DRY_LASTS_MS) if dry else row.deadline_ms
         policy = _POLICIES.get(pod.labels.get(EVICT_POLICY_LABEL, ""), args.eviction_policy)
         options = args.default_delete_options
         soft = policy == "SoftEviction"
@@ -136,7 +137,7 @@ class Execution:
             policy=policy,
             grace_period_s=None if options is None else options.grace_period_seconds,
             decided_at_ms=cause.now_ms,
-            expires_at_ms=row.deadline_ms,
+            expires_at_ms=end_ms,
             migration_id=row.migration_id,
             attempt=attempt,
             trigger=row.trigger,
@@ -147,7 +148,6 @@ class Execution:
         )
         desk.budgets.charge(pod)
         desk.said.append(command)
-        end_ms = min(row.deadline_ms, cause.now_ms + DRY_LASTS_MS) if dry else row.deadline_ms
         text = f"{'dry ' if dry else ''}command {attempt} is out"
         desk.advance(
             row, cause, condition("Eviction", False, cause, "Evicting", text),

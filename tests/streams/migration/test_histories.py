@@ -366,10 +366,7 @@ class MigrationMachine(RuleBasedStateMachine):
 
     def expire(self) -> None:
         for command in list(self.alive.values()):
-            dry_end_s = 60 if command.dry_run else 10**9
-            begun_s = next(when for when, each, _ in self.commands if each == command)
-            over = command.expires_at_ms <= self.run.state.inventory.now_ms
-            if over or self.now_s >= begun_s + dry_end_s:
+            if command.expires_at_ms <= self.run.state.inventory.now_ms:
                 self.end(command, took=False)
 
     def check_rooms(self) -> None:
