@@ -47,7 +47,6 @@ def test_a_pod_is_placed_as_soon_as_the_window_opens() -> None:
     assert waiting.load_thresholds is not None
     assert waiting.load_thresholds.usage == {"cpu": 65, "memory": 95}
     assert waiting.load_thresholds.source == "configured"
-    assert {each.outcome for each in run.say(tick(_OPENS_S - 1))} == {"waiting"}
     (decision,) = run.say(tick(_OPENS_S))
     assert (decision.outcome, decision.node) == ("placed", "n")
     assert decision.load_thresholds is not None
