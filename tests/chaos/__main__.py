@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from collections import Counter
 from pathlib import Path
 
 from tests.chaos.plan import SCENARIOS, Plan
@@ -40,7 +41,16 @@ def main() -> int:
             outcomes.append(outcome)
     endings = sum(len(outcome.ended) for outcome in outcomes)
     in_flight = sum(outcome.in_flight for outcome in outcomes)
-    print(f"{in_flight} of {endings} kills landed with a batch in flight")
+    migrating = sum(outcome.migrating for outcome in outcomes)
+    print(
+        f"{in_flight} of {endings} kills landed with a batch in flight, {migrating} with "
+        "migrations live"
+    )
+    figures = sum((outcome.verdict.figures for outcome in outcomes), Counter[str]())
+    print(
+        f"{figures['evictions commanded']} evictions were commanded, "
+        f"{figures['evictions executed']} executed"
+    )
     for seed, name in failed:
         print(f"FAILED; again: make chaos SEED={seed} RUNS=1 SCENARIO={name}")
     if in_flight * 2 < endings:
@@ -67,6 +77,11 @@ def _one(seed: int, name: str) -> Outcome | None:
     for problem in outcome.verdict.problems:
         print(f"  WRONG: {problem[:2_000]}")
     print(f"  {', '.join(f'{count} {what}' for what, count in outcome.verdict.figures.items())}")
+    print(
+        f"  {outcome.verdict.figures['evictions commanded']} evictions commanded, "
+        f"{outcome.verdict.figures['evictions executed']} executed; {outcome.migrating} of "
+        f"{len(outcome.ended)} kills landed with migrations live"
+    )
     print(f"  fullest node: {outcome.verdict.fullest_percent} % of its CPU taken")
     print(f"  {', '.join(f'{what} {seconds:.0f} s' for what, seconds in outcome.seconds.items())}")
     if outcome.verdict.problems:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.connection import APP_ID, KafkaSettings
-from schemas.topics import CLUSTER_INPUTS
+from schemas.topics import CLUSTER_INPUTS, TOPICS
 from streams import journal
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import INPUT as USAGE
@@ -15,8 +15,14 @@ from streams.cluster.stage import TABLES
 from streams.records import InputRecord
 from streams.shell.durability import PLACES
 
+#: What the cluster stage says to others, in the order of its journal.
+SAID = tuple(
+    topic.name
+    for topic in TOPICS
+    if topic.writer == "cluster" and topic.stage == "none" and topic.name != journal.TOPIC
+)
 #: What the cluster stage publishes.
-OUTPUTS = ("placement-decisions", "eviction-commands", "dead-letters")
+OUTPUTS = (*SAID, "dead-letters")
 _PATIENCE_S = 60.0
 
 Partition = tuple[str, int]

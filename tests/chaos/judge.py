@@ -4,7 +4,8 @@ For each partition the recorded inputs are folded, in the journal's order, throu
 empty and never stops. What a worker that was killed again and again has written must be the same, byte
 for byte: the journal's outputs and rows, the decisions and dead letters that were published, the tables.
 Over the same fold a plain account of room says whether a decision took what was not free, or a pod that
-had a node already. What becomes of usage samples is judged in `windows`.
+had a node already. What becomes of usage samples is judged in `windows`, and what of evictions in
+`evictions`.
 """
 
 from collections import Counter, defaultdict, deque
@@ -28,8 +29,8 @@ from streams.records import InputRecord, OutputRecord, RowChange
 from streams.shell.durability import PLACES
 from streams.verdict import Verdict as Replayed
 from streams.verdict import as_lines
-from tests.chaos import windows
-from tests.chaos.history import OUTPUTS, History, changelog, rows_of
+from tests.chaos import evictions, windows
+from tests.chaos.history import OUTPUTS, SAID, History, changelog, rows_of
 
 #: Topic, key and value.
 Published = tuple[str, bytes, bytes]
@@ -79,9 +80,10 @@ def judge(history: History) -> Verdict:
     """Look at everything."""
     verdict = Verdict()
     recorded: Counter[Published] = Counter()
+    now_ms: dict[int, int] = {}
     for partition in range(history.partitions):
         try:
-            outputs = _judge_partition(history, partition, verdict)
+            outputs, now_ms[partition] = _judge_partition(history, partition, verdict)
         except (journal.JournalDamaged, replay.NotReplayable) as error:
             verdict.say([f"partition {partition}: {error}"])
             continue
@@ -91,11 +93,17 @@ def judge(history: History) -> Verdict:
     verdict.say(found.outputs)
     verdict.say(found.rows)
     verdict.figures.update(found.figures)
+    moved = evictions.look(history, now_ms)
+    for problems in moved.problems:
+        verdict.say(problems)
+    verdict.figures.update(moved.figures)
     return verdict
 
 
-def _judge_partition(history: History, partition: int, verdict: Verdict) -> list[OutputRecord]:
-    """Look at one partition; answers with the outputs that its journal has."""
+def _judge_partition(
+    history: History, partition: int, verdict: Verdict
+) -> tuple[list[OutputRecord], int]:
+    """Look at one partition; answers with the outputs that its journal has, and its last time."""
     entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
     tail = journal.follow(journal.Place(), entries)
     inputs = _Inputs(history, partition)
@@ -113,7 +121,7 @@ def _judge_partition(history: History, partition: int, verdict: Verdict) -> list
     verdict.say(room.missing())
     verdict.figures.update(room.figures)
     verdict.fullest_percent = max(verdict.fullest_percent, room.fullest_percent)
-    return tail.outputs
+    return tail.outputs, room.now_ms
 
 
 def _applied(
@@ -154,11 +162,12 @@ def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[st
 
 
 def _order(history: History, partition: int, outputs: list[OutputRecord]) -> Iterator[str]:
-    """Decisions whose first copies are not published in the journal's order."""
-    first = dict.fromkeys(each.value for each in history.of(_DECISIONS, partition))
-    wanted = [each.value for each in outputs if each.topic == _DECISIONS]
-    if list(first) != list(dict.fromkeys(wanted)):
-        yield f"{_DECISIONS}/{partition}: first copies are not in the journal's order"
+    """Topics whose first copies are not published in the journal's order."""
+    for topic in SAID:
+        first = dict.fromkeys(each.value for each in history.of(topic, partition))
+        wanted = [each.value for each in outputs if each.topic == topic]
+        if list(first) != list(dict.fromkeys(wanted)):
+            yield f"{topic}/{partition}: first copies are not in the journal's order"
 
 
 def _published(history: History, recorded: Counter[Published], verdict: Verdict) -> Iterator[str]:
@@ -219,10 +228,15 @@ class Room:
                 self._book(decode(record.topic, record.value))
             self.figures["dead letters"] += len(result.dead_letters)
             for output in result.outputs:
-                decision = decode_as(PlacementDecision, output.value)
-                if not isinstance(decision, Refusal):
+                decision = decode(output.topic, output.value)
+                if isinstance(decision, PlacementDecision):
                     self.figures[decision.outcome] += 1
                     yield from self._decide(decision)
+
+    @property
+    def now_ms(self) -> int:
+        """The last time that was applied."""
+        return self._stage.now_ms or 0
 
     def missing(self) -> Iterator[str]:
         """Pods that never got a node."""
@@ -245,7 +259,7 @@ class Room:
                 taken = self._taken.get(message.pod.uid)
                 if taken is not None and taken.decision_id == message.command_id:
                     del self._taken[message.pod.uid]
-            case PodLifecycle(event="finished"):
+            case PodLifecycle(event="finished" | "deleted"):
                 self._taken.pop(message.pod.uid, None)
             case PodLifecycle(event="bound"):
                 self._bind(message)

@@ -1,4 +1,5 @@
 """The world around the workers in a chaos run: clusters that ask for nodes, and what binds their pods.
+What evicts them again is in `evictor`.
 
 It sends the steps of a plan at their times, reads every decision as it comes and answers it as a binder
 and a kubelet would: once per decision id, only before it expires, and never for a pod that is bound.
@@ -17,7 +18,6 @@ from pydantic import BaseModel
 from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
 from schemas.decisions import PlacementDecision
-from schemas.metrics import NodeMetric
 from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
 from schemas.pods import Pod, PodLifecycle
@@ -28,11 +28,14 @@ from schemas.rows import PartitionRow
 from schemas.topics import CLUSTER_INPUTS, node_key
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import INPUT as USAGE
+from tests.chaos.evictor import Evictor
 from tests.chaos.history import changelog
 from tests.chaos.plan import NODES_PER_CLUSTER, STEP_S, Fate, Plan, Sampled, Step
 from tests.streams.worker import POSITIONS
 
 _DECISIONS = "placement-decisions"
+_COMMANDS = "eviction-commands"
+_STATUS = "migration-status"
 _WINDOWS = changelog(WINDOWS)
 #: With so many pods without a node no further ones ask, so that an outage is soon made up for.
 WAITING_MAX = 400
@@ -52,6 +55,8 @@ class Load:
         self._running: list[tuple[float, str, str]] = []
         """When a pod will have finished, its uid and its cluster."""
         self._ending = False
+        self._step_number = 0
+        self.evictor = Evictor(plan, self._send, self._ask)
         self._began_ms = _now_ms()
         self.requested: dict[str, tuple[Pod, int]] = {}
         """Pods that want a node, and the step in which they asked."""
@@ -68,7 +73,9 @@ class Load:
             await self._policy(cluster, paused=False)
             for number in range(NODES_PER_CLUSTER):
                 await self._send("node-state", self._plan.node(cluster, number))
-            await self._metrics(cluster)
+            if cluster in self._plan.moving:
+                await self.evictor.metrics(cluster, None)
+                await self.evictor.begin(cluster)
 
     async def run(self) -> None:
         """Send the plan's steps until told to stop; the step at hand is sent whole."""
@@ -76,12 +83,13 @@ class Load:
             if self._ending:
                 return
             due_s = time.monotonic() + STEP_S
-            await self._step(number, step)
-            await self._finish_pods()
+            self._step_number = self.evictor.step = number
+            await self._step(step)
+            await self._work()
             while time.monotonic() < due_s or self.waiting_count > WAITING_MAX:
                 if self._ending:
                     return
-                await self._finish_pods()
+                await self._work()
                 await asyncio.sleep(max(STEP_S / 10, due_s - time.monotonic()))
             if self._failed is not None:
                 raise self._failed
@@ -96,6 +104,10 @@ class Load:
                         self.applied.setdefault(row.partition, {}).update(row.offsets)
                     elif place.topic == _WINDOWS:
                         self._windows(place.partition, record.key, record.value)
+                    elif place.topic == _COMMANDS:
+                        await self.evictor.command(record.value)
+                    elif place.topic == _STATUS:
+                        self.evictor.status(record.value)
                     else:
                         self.decided_at_s[place.partition] = time.monotonic()
                         await self._answer(record.value)
@@ -115,17 +127,23 @@ class Load:
         """Once `run` has ended, whose last step may pause or cordon: nothing stands in the way of who waits."""
         for cluster in self._plan.clusters:
             await self._policy(cluster, paused=False)
-            await self._metrics(cluster)
+            if cluster in self._plan.moving:
+                await self.evictor.metrics(cluster, None)
             for number in range(NODES_PER_CLUSTER):
                 await self._send("node-state", self._plan.node(cluster, number))
+        await self.evictor.end_drains()
 
     async def settle(self) -> bool:
         """Let pods finish; whether all pods are bound by now and all inputs applied."""
-        await self._finish_pods()
-        if not self.waiting_count:
-            await self._producer.flush()
-            return not await self.unapplied()
-        return False
+        await self._work()
+        if self.waiting_count:
+            return False
+        # From here on nothing is evicted, so that nobody asks for a node at the very end.
+        self.evictor.open = False
+        if not self.evictor.idle:
+            return False
+        await self._producer.flush()
+        return not await self.unapplied()
 
     @property
     def waiting(self) -> list[str]:
@@ -155,17 +173,17 @@ class Load:
 
     # --- what is sent ---------------------------------------------------------------------------
 
-    async def _step(self, number: int, step: Step) -> None:
+    async def _step(self, step: Step) -> None:
         for cluster, pod in step.requests:
-            self.requested[pod.uid] = pod, number
-            request = SchedulingRequest(cluster=cluster, pod=pod, requested_at_ms=_now_ms())
-            await self._send("scheduling-requests", request)
+            await self._ask(cluster, pod)
         for topic, cluster, value, partition in step.spoilt:
             await self._send_bytes(topic, cluster, value, partition)
         for sampled in step.samples:
             await self._sample(sampled)
         if step.metrics_of is not None:
-            await self._metrics(step.metrics_of)
+            await self.evictor.metrics(step.metrics_of, step.hot)
+        if step.wish is not None:
+            await self.evictor.wish(step.wish)
         if step.policy_of is not None:
             await self._policy(step.policy_of, paused=step.paused)
         if step.cordon is not None:
@@ -180,14 +198,10 @@ class Load:
         if not sampled.times:
             await self._send_bytes(USAGE, key, b'{"cluster": ')
 
-    async def _metrics(self, cluster: str) -> None:
-        if cluster in self._plan.sampled:
-            return
-        for number in range(NODES_PER_CLUSTER):
-            usage = {"cpu": 400 * number, "memory": 2**30 * number}
-            node = self._plan.node(cluster, number).node
-            metric = NodeMetric(cluster=cluster, node=node, updated_at_ms=_now_ms(), usage=usage)
-            await self._send("node-metrics", metric)
+    async def _ask(self, cluster: str, pod: Pod) -> None:
+        self.requested[pod.uid] = pod, self._step_number
+        request = SchedulingRequest(cluster=cluster, pod=pod, requested_at_ms=_now_ms())
+        await self._send("scheduling-requests", request)
 
     async def _policy(self, cluster: str, *, paused: bool) -> None:
         document = self._plan.policy(cluster)
@@ -196,6 +210,10 @@ class Load:
             cluster=cluster, document=document, paused=paused, applied_at_ms=now_ms
         )
         await self._send("policies", record)
+
+    async def _work(self) -> None:
+        await self.evictor.work()
+        await self._finish_pods()
 
     async def _finish_pods(self) -> None:
         while self._running and self._running[0][0] <= time.monotonic():
@@ -224,16 +242,20 @@ class Load:
             await self._outcome(decision, "expired")
         elif fate is Fate.FAILED:
             await self._outcome(decision, "failed")
-        elif fate is Fate.BOUND:
+        elif fate is Fate.DONE:
             assert decision.node is not None
-            self.bound[uid] = decision.node
-            bound = pod.model_copy(update={"node": decision.node})
+            await self._bind(decision, pod.model_copy(update={"node": decision.node}))
+
+    async def _bind(self, decision: PlacementDecision, pod: Pod) -> None:
+        cluster, uid = decision.cluster, pod.uid
+        self.bound[uid] = pod.node or ""
+        await self._outcome(decision, "done")
+        await self._send("pod-lifecycle", PodLifecycle(cluster=cluster, event="bound", pod=pod))
+        if pod.owners:
+            await self.evictor.bound(cluster, pod)
+        else:
             ends_s = time.monotonic() + self._plan.life_s(uid)
-            heapq.heappush(self._running, (ends_s, uid, decision.cluster))
-            await self._outcome(decision, "done")
-            await self._send(
-                "pod-lifecycle", PodLifecycle(cluster=decision.cluster, event="bound", pod=bound)
-            )
+            heapq.heappush(self._running, (ends_s, uid, cluster))
 
     async def _outcome(self, decision: PlacementDecision, result: Any) -> None:
         outcome = CommandOutcome(
@@ -272,6 +294,8 @@ async def connected(plan: Plan, kafka: KafkaSettings) -> AsyncIterator[Load]:
     producer = AIOKafkaProducer(enable_idempotence=True, **options)
     consumer = AIOKafkaConsumer(
         _DECISIONS,
+        _COMMANDS,
+        _STATUS,
         POSITIONS,
         _WINDOWS,
         auto_offset_reset="earliest",

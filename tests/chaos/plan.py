@@ -12,10 +12,13 @@ from typing import Literal
 
 import numpy as np
 
+from schemas.migrations import Mode
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Container, Pod
 from schemas.usage import NodeUsage
+from tests.chaos import services
+from tests.chaos.services import Action, Way, Wish
 
 NODES_PER_CLUSTER = 6
 ALLOCATABLE = {"cpu": "16", "memory": "64Gi", "pods": "110"}
@@ -30,7 +33,13 @@ SAMPLES_PER_STEP = 4
 SAMPLE_INTERVAL_MS = 15_000
 #: By the samples' time the first one is so old; none may come from the future.
 SAMPLES_BEGIN_MS = 12 * 3_600_000
-#: Pods are left unbound only in the first steps, so that a run ends soon after its load.
+#: So many steps a node stays hot before the next one does.
+HOT_STEPS = 100
+#: A cluster's nodes report every so many steps.
+_METRICS_STEPS = 7
+#: A user asks for something every so many steps; what is drained stays so for two of these.
+_WISH_STEPS = 20
+#: Pods are left unbound, and commands unanswered, only in the first steps, so that a run ends soon after its load.
 SILENT_STEPS = 120
 RESERVATION_S = 12
 
@@ -95,10 +104,11 @@ class Fault:
 
 
 class Fate(Enum):
-    """What becomes of the binding of a pod."""
+    """What becomes of the binding of a pod, or of its eviction."""
 
-    BOUND = "bound"
+    DONE = "done"
     FAILED = "failed"
+    REFUSED = "refused"
     SILENT = "silent"
 
 
@@ -126,6 +136,10 @@ class Step:
     """What nodes of sampled clusters used."""
     metrics_of: str | None = None
     """Cluster whose nodes report now."""
+    hot: int | None = None
+    """With `metrics_of`: its node that is hot."""
+    wish: Wish | None = None
+    """What a user asks for."""
     policy_of: str | None = None
     """Cluster whose policy is sent again."""
     paused: bool = False
@@ -145,6 +159,10 @@ class Plan:
         self.sampled = frozenset(self.clusters[1::2])
         """Clusters whose metrics are made of usage samples, by the aggregate stage; not the one that is
         judged by load, since samples' time goes faster than the clock."""
+        self.moving: dict[str, Way] = dict(
+            zip(self.clusters[::2], ("observe", "ReservationFirst", "EvictDirectly"), strict=True)
+        )
+        """Clusters with services whose pods leave hot nodes, and how; all that are not sampled."""
 
     def faults(self) -> list[Fault]:
         """The endings, in order."""
@@ -187,12 +205,38 @@ class Plan:
             elif count % 100 == 50:
                 policy_of, pause = self._some_cluster(random), True
                 paused = policy_of
-            metrics_of = self.clusters[count // 8 % len(self.clusters)] if count % 8 == 0 else None
-            if metrics_of in self.sampled:
-                metrics_of = None
             samples = tuple(self._samples(random, count))
-            yield Step(requests, spoilt, samples, metrics_of, policy_of, pause, cordon)
+            yield Step(
+                requests,
+                spoilt,
+                samples,
+                metrics_of=self._reports(count),
+                hot=count // HOT_STEPS % NODES_PER_CLUSTER,
+                wish=self._wish(count),
+                policy_of=policy_of,
+                paused=pause,
+                cordon=cordon,
+            )
             count += 1
+
+    def _reports(self, count: int) -> str | None:
+        turn, rest = divmod(count, _METRICS_STEPS)
+        return None if rest else list(self.moving)[turn % len(self.moving)]
+
+    def _wish(self, count: int) -> Wish | None:
+        """Every sixth wish drains a node, and the second one after it takes that back."""
+        turn, rest = divmod(count, _WISH_STEPS)
+        if rest != _WISH_STEPS - 1:
+            return None
+        if turn % 6 in (3, 5):
+            action: Action
+            action, drawn = "drain" if turn % 6 == 3 else "undrain", f"drain/{turn // 6}"
+        else:
+            action, drawn = "abort" if turn % 6 == 1 else "migrate", f"wish/{turn}"
+        cluster = list(self.moving)[int(len(self.moving) * self.drawn(f"{drawn}/cluster"))]
+        direct = action == "migrate" and self.drawn(f"{drawn}/mode") < 0.5
+        mode: Mode | None = "EvictDirectly" if direct else None
+        return Wish(cluster, action, f"request-{count}", self.drawn(drawn), mode)
 
     def _samples(self, random: np.random.Generator, count: int) -> Iterator[Sampled]:
         clusters = sorted(self.sampled)
@@ -211,25 +255,34 @@ class Plan:
             node=f"{sampled.cluster}-n{sampled.node}",
             sampled_at_ms=now_ms - SAMPLES_BEGIN_MS + sampled.number * SAMPLE_INTERVAL_MS,
             usage={
-                "cpu": int(16_000 * self._drawn(f"{what}/cpu")),
-                "memory": int(2**36 * self._drawn(f"{what}/memory")),
+                "cpu": int(16_000 * self.drawn(f"{what}/cpu")),
+                "memory": int(2**36 * self.drawn(f"{what}/memory")),
             },
         )
 
     def fate(self, uid: str, attempt: int, step: int) -> Fate:
         """What becomes of the binding of a pod that was asked for in this step."""
-        drawn = self._drawn(f"{uid}/{attempt}")
+        drawn = self.drawn(f"{uid}/{attempt}")
         if drawn < 0.06 and step < SILENT_STEPS:
             return Fate.SILENT
-        return Fate.FAILED if drawn > 0.92 else Fate.BOUND
+        return Fate.FAILED if drawn > 0.92 else Fate.DONE
+
+    def eviction(self, command_id: str, step: int) -> Fate:
+        """What becomes of an eviction command that comes in this step."""
+        drawn = self.drawn(command_id)
+        if drawn < 0.15 and step < SILENT_STEPS:
+            return Fate.SILENT
+        return Fate.REFUSED if drawn > 0.9 else Fate.FAILED if drawn > 0.8 else Fate.DONE
 
     def life_s(self, uid: str) -> float:
         """How long a pod runs before it has finished."""
-        return 1.0 + 3.0 * self._drawn(f"{uid}/life")
+        return 1.0 + 3.0 * self.drawn(f"{uid}/life")
 
     def policy(self, cluster: str) -> str:
         """The policy document of a cluster."""
-        return _BY_LOAD if cluster == self.clusters[0] else _BY_ROOM
+        document = _BY_LOAD if cluster == self.clusters[0] else _BY_ROOM
+        way = self.moving.get(cluster)
+        return document if way is None else document + services.policy(way)
 
     def node(self, cluster: str, number: int, *, closed: bool = False) -> NodeState:
         """What Kubernetes says of a node."""
@@ -241,7 +294,7 @@ class Plan:
             unschedulable=closed,
         )
 
-    def _drawn(self, what: str) -> float:
+    def drawn(self, what: str) -> float:
         """A number from 0 to 1 that depends on nothing but the seed and what it is for."""
         # Not a checksum: those of neighbouring attempts differ too little for fates to be independent.
         digest = hashlib.blake2b(f"{self.seed}/{what}".encode(), digest_size=8).digest()

@@ -39,6 +39,8 @@ class Ended:
     ending: str
     phase: Phase
     """Where the batch was; of the worker that was ended, or of any where a broker was."""
+    migrating: int = 0
+    """Migrations, dry ones left out, that were under way."""
     silence_s: float = 0.0
     """Until decisions came from every partition again, its own return included."""
 
@@ -55,6 +57,11 @@ class Outcome:
     def in_flight(self) -> int:
         """How many endings met a batch in flight."""
         return sum(each.phase is not Phase.IDLE for each in self.ended)
+
+    @property
+    def migrating(self) -> int:
+        """How many endings met migrations under way."""
+        return sum(each.migrating > 0 for each in self.ended)
 
 
 class _Member:
@@ -114,6 +121,8 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
     outcome.verdict.problems += found.problems
     outcome.verdict.figures = found.figures
     outcome.verdict.fullest_percent = found.fullest_percent
+    if not found.figures["evictions executed"]:
+        outcome.verdict.say(["no pod was evicted: nothing is shown of evictions"])
     outcome.seconds["judging"] = time.monotonic() - read_at_s
     outcome.seconds["all"] = time.monotonic() - began_s
     return outcome
@@ -166,11 +175,13 @@ class _Session:
             case "stall":
                 members[0].worker.stall()
                 members[0].may_give_up = True
-        ended = Ended(fault.ending, max(member.mark.phase for member in members))
+        phase = max(member.mark.phase for member in members)
+        ended = Ended(fault.ending, phase, self._load.evictor.live)
         self.ended.append(ended)
         ended.silence_s = await self._bring_back(fault, tasks) - began_s
         self._say(
             f"{fault.ending} of {fault.target}: batch {ended.phase.name.lower()}, "
+            f"{ended.migrating} migrations live, "
             f"decisions of every partition after {ended.silence_s:.1f} s"
         )
 
@@ -200,8 +211,12 @@ class _Session:
             await asyncio.sleep(fault.again_after_s)
             worker.kill()
             phase = member.mark.phase
-            self.ended.append(Ended(fault.ending, phase))
-            self._say(f"killed again after {fault.again_after_s:.1f} s: batch {phase.name.lower()}")
+            live = self._load.evictor.live
+            self.ended.append(Ended(fault.ending, phase, live))
+            self._say(
+                f"killed again after {fault.again_after_s:.1f} s: batch {phase.name.lower()}, "
+                f"{live} migrations live"
+            )
             member.start()
         return await self._decides_everywhere(tasks)
 

@@ -1,0 +1,205 @@
+"""The evictor and the owners of pods in a chaos run: what a cluster does about eviction commands.
+
+A command is carried out once per id, only before it expires, and only on the pod of its uid where the
+command says that it is. Some fail, some are refused, some of the first steps are silently dropped. What
+is evicted goes, and its owner makes another pod that asks for a node; the outcome, the end of the pod
+and the new pod come in any order, as they do from a watch.
+"""
+
+import heapq
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from schemas.codec import decode, decode_as
+from schemas.evictions import EvictionCommand
+from schemas.migrations import LIVE, MigrationRequest, MigrationStatus
+from schemas.outcomes import CommandOutcome
+from schemas.pods import Pod, PodLifecycle, PodRef
+from schemas.refusals import Refusal
+from tests.chaos import services
+from tests.chaos.plan import NODES_PER_CLUSTER, Fate, Plan
+from tests.chaos.services import Wish
+
+Send = Callable[[str, BaseModel], Awaitable[None]]
+#: An eviction is not begun so shortly before its command expires.
+_MARGIN_MS = 1_000
+#: Longest time between an eviction and what follows from it.
+_DELAY_S = 0.4
+
+
+class Evictor:
+    """Answers the commands of all clusters."""
+
+    def __init__(self, plan: Plan, send: Send, ask: Callable[[str, Pod], Awaitable[None]]) -> None:
+        """`ask` lets a pod ask for a node."""
+        self._plan, self._send, self._ask = plan, send, ask
+        self._answered: set[str] = set()
+        self._running: dict[str, dict[str, Pod]] = {cluster: {} for cluster in plan.moving}
+        """Pods of services by cluster and uid; those that are evicted are not among them."""
+        self._due: list[tuple[float, int, Callable[[], Awaitable[None]]]] = []
+        self._count = 0
+        self._live: dict[str, MigrationStatus] = {}
+        self._drained: set[tuple[str, str]] = set()
+        self.step = 0
+        """Step of the load that is at hand."""
+        self.open = True
+        """Commands are carried out."""
+        self.executed = 0
+        """Pods that were evicted."""
+
+    @property
+    def live(self) -> int:
+        """Migrations that are under way and not dry, as far as is known here."""
+        return sum(not status.dry_run for status in self._live.values())
+
+    @property
+    def idle(self) -> bool:
+        """All that follows from evictions has been sent."""
+        return not self._due
+
+    # --- pods -------------------------------------------------------------------------------------
+
+    async def begin(self, cluster: str) -> None:
+        """Services, and their first pods."""
+        for service in range(services.SERVICES):
+            await self._send("pod-lifecycle", services.workload(cluster, service))
+            for number in range(services.REPLICAS):
+                await self._ask(cluster, services.pod(cluster, service, number))
+
+    async def bound(self, cluster: str, pod: Pod) -> None:
+        """A pod of a service has been bound: it runs, and is ready."""
+        runs = pod.model_copy(update={"phase": "Running", "ready": True})
+        self._running[cluster][pod.uid] = runs
+        await self._send("pod-lifecycle", PodLifecycle(cluster=cluster, event="running", pod=runs))
+
+    async def metrics(self, cluster: str, hot: int | None) -> None:
+        """What the nodes of a cluster use, and how its budget stands."""
+        pods = list(self._running[cluster].values())
+        app = services.pod(cluster, 0, 0).labels["app"]
+        healthy = sum(pod.labels["app"] == app for pod in pods)
+        await self._send("pod-lifecycle", services.budget(cluster, healthy))
+        for number in range(NODES_PER_CLUSTER):
+            node = self._plan.node(cluster, number).node
+            here = [pod for pod in pods if pod.node == node]
+            said = services.metric(cluster, node, here, _now_ms(), hot=number == hot)
+            await self._send("node-metrics", said)
+
+    async def work(self) -> None:
+        """Send what is due."""
+        while self._due and self._due[0][0] <= time.monotonic():
+            await heapq.heappop(self._due)[2]()
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    async def command(self, value: bytes) -> None:
+        """Do, or do not, what a command says."""
+        command = decode_as(EvictionCommand, value)
+        assert not isinstance(command, Refusal), f"a command that cannot be read: {value!r}"
+        if command.command_id in self._answered or not self.open:
+            return
+        self._answered.add(command.command_id)
+        pod = self._running[command.cluster].get(command.pod.uid)
+        fate = self._plan.eviction(command.command_id, self.step)
+        if fate is Fate.SILENT:
+            return
+        if command.dry_run:
+            await self._outcome(command, "dry", "")
+        elif command.expires_at_ms < _now_ms() + _MARGIN_MS:
+            await self._outcome(command, "expired", "too late")
+        elif pod is None or pod.node != command.node:
+            await self._outcome(command, "refused", "no pod of this uid is on the node")
+        elif fate is Fate.FAILED:
+            await self._outcome(command, "failed", "the server did not answer")
+        elif fate is Fate.REFUSED:
+            await self._outcome(command, "refused", "a disruption budget forbids it")
+        else:
+            self._evict(command, pod)
+
+    def _evict(self, command: EvictionCommand, pod: Pod) -> None:
+        cluster = command.cluster
+        del self._running[cluster][pod.uid]
+        self.executed += 1
+        gone = PodLifecycle(cluster=cluster, event="deleted", pod=pod)
+        self._later(f"{pod.uid}/done", lambda: self._outcome(command, "done", ""))
+        self._later(f"{pod.uid}/gone", lambda: self._send("pod-lifecycle", gone))
+        self._later(f"{pod.uid}/new", lambda: self._ask(cluster, services.replacement(pod)))
+
+    def _later(self, what: str, act: Callable[[], Awaitable[None]]) -> None:
+        self._count += 1
+        due_s = time.monotonic() + _DELAY_S * self._plan.drawn(what)
+        heapq.heappush(self._due, (due_s, self._count, act))
+
+    async def _outcome(self, command: EvictionCommand, result: Any, reason: str) -> None:
+        outcome = CommandOutcome(
+            command_id=command.command_id,
+            cluster=command.cluster,
+            command="evict",
+            pod=command.pod,
+            node=command.node,
+            result=result,
+            reason=reason,
+            happened_at_ms=_now_ms(),
+        )
+        await self._send("command-outcomes", outcome)
+
+    def status(self, value: bytes) -> None:
+        """A migration stands otherwise now."""
+        status = decode("migration-status", value)
+        if not isinstance(status, MigrationStatus):
+            return
+        if status.phase in LIVE:
+            self._live[status.migration_id] = status
+        else:
+            self._live.pop(status.migration_id, None)
+
+    # --- what users ask for -----------------------------------------------------------------------
+
+    async def wish(self, wish: Wish) -> None:
+        """Ask for it, if there is anything that it can be about."""
+        about: dict[str, Any] | None = None
+        if wish.action == "migrate":
+            pods = self._running[wish.cluster]
+            about = {"pod": _reference(pods[_pick(list(pods), wish.drawn)])} if pods else None
+        elif wish.action == "abort":
+            own = [
+                each.migration_id for each in self._live.values() if each.cluster == wish.cluster
+            ]
+            about = {"migration_id": _pick(own, wish.drawn)} if own else None
+        else:
+            node = self._plan.node(wish.cluster, int(wish.drawn * NODES_PER_CLUSTER)).node
+            drains = wish.action == "drain"
+            (self._drained.add if drains else self._drained.discard)((wish.cluster, node))
+            about = {"node": node}
+        if about is not None:
+            await self._request(wish.cluster, wish.action, wish.request_id, mode=wish.mode, **about)
+
+    async def end_drains(self) -> None:
+        """All nodes take pods again."""
+        for cluster, node in sorted(self._drained):
+            await self._request(cluster, "undrain", f"undrain-{node}", node=node)
+        self._drained.clear()
+
+    async def _request(self, cluster: str, action: Any, request_id: str, **about: Any) -> None:
+        request = MigrationRequest(
+            cluster=cluster,
+            action=action,
+            request_id=request_id,
+            requested_at_ms=_now_ms(),
+            **about,
+        )
+        await self._send("migration-requests", request)
+
+
+def _reference(pod: Pod) -> PodRef:
+    return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+
+
+def _pick(among: list[str], drawn: float) -> str:
+    return among[int(drawn * len(among))]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,161 @@
+"""What moves in a chaos run: pods that their owners replace, and clusters that evict them from hot nodes.
+
+Services' pods run until they are evicted. One node of their cluster after the other becomes hot, because
+its own part and the services' pods on it use much; rounds are a second apart and limits are high, so that
+pods leave all the time. In one such cluster room is reserved before a pod is evicted, in one it is not,
+and one only observes. Everything here is a function of its arguments.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from schemas.metrics import NodeMetric, PodMetric
+from schemas.migrations import Mode
+from schemas.pods import Container, OwnerReference, Pod
+from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
+
+SERVICES = 4
+#: Pods of each service.
+REPLICAS = 5
+#: Service 0 has a disruption budget by which so many of its pods must run.
+HEALTHY_MIN = 3
+NAMESPACE = "services"
+#: Annotation of a pod that an owner made: uid of the evicted pod in whose place it comes.
+REPLACES = "chaos/replaces"
+#: A migration ends after that long, whatever became of its command.
+TTL_S = 15
+
+_HOT_SYSTEM_MILLICORES, _HOT_POD_MILLICORES = 9_000, 1_500
+_CALM_SYSTEM_MILLICORES, _CALM_POD_MILLICORES = 1_000, 100
+
+_POLICY = f"""
+mode: {{mode}}
+descheduling: {{{{deschedulingInterval: 1s}}}}
+rebalance:
+  highThresholds: {{{{cpu: 70}}}}
+  lowThresholds: {{{{cpu: 40}}}}
+  anomalyCondition: {{{{consecutiveAbnormalities: 2, consecutiveNormalities: 1}}}}
+migration:
+  defaultJobMode: {{job_mode}}
+  defaultJobTTL: {TTL_S}s
+  skipCheckExpectedReplicas: true
+  maxUnavailablePerWorkload: 100%
+  maxMigratingPerWorkload: 100%
+  maxMigratingPerNode: 10
+  evictBurst: 10
+  objectLimiters: {{{{workload: {{{{duration: 1s, maxMigrating: 10, burst: 10}}}}}}}}
+moves:
+  coolingSeconds: 1
+  loopWindowSeconds: 10
+  maxMovesPerOwner: 20
+  initialFreezeSeconds: 1
+  maxFreezeSeconds: 2
+  initialUnmovableSeconds: 1
+  maxUnmovableSeconds: 2
+  followSeconds: 6
+  initialBackoffSeconds: 1
+  maxBackoffSeconds: 2
+"""
+
+Action = Literal["migrate", "abort", "drain", "undrain"]
+Way = Literal["observe"] | Mode
+"""How a cluster evicts: not at all, or in one of the two modes."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user asks for; whom it meets is drawn among those that there are then."""
+
+    cluster: str
+    action: Action
+    request_id: str
+    drawn: float
+    """From 0 to 1: which pod, migration or node."""
+    mode: Mode | None = None
+
+
+def policy(way: Way) -> str:
+    """What the policy of a cluster says of moves."""
+    enforced = way != "observe"
+    job_mode = way if enforced else "ReservationFirst"
+    return _POLICY.format(mode="enforce" if enforced else "observe", job_mode=job_mode)
+
+
+def workload(cluster: str, service: int) -> WorkloadState:
+    """How many pods a service wants."""
+    name = _name(cluster, service)
+    return WorkloadState(
+        cluster=cluster,
+        uid=f"rs-{name}",
+        owner_kind="ReplicaSet",
+        namespace=NAMESPACE,
+        name=name,
+        replicas=REPLICAS,
+    )
+
+
+def budget(cluster: str, healthy: int) -> DisruptionBudget:
+    """The budget of service 0, of whose pods so many run."""
+    return DisruptionBudget(
+        cluster=cluster,
+        namespace=NAMESPACE,
+        name="budget",
+        selector=PodSelector(match_labels={"app": _name(cluster, 0)}),
+        disruptions_allowed=max(0, healthy - HEALTHY_MIN),
+        current_healthy=healthy,
+        desired_healthy=HEALTHY_MIN,
+        expected_pods=REPLICAS,
+    )
+
+
+def pod(cluster: str, service: int, number: int) -> Pod:
+    """The first pods of a service have the numbers below `REPLICAS`."""
+    owner = _name(cluster, service)
+    name = f"{owner}-{number}"
+    return Pod(
+        namespace=NAMESPACE,
+        name=name,
+        uid=f"u-{name}",
+        labels={"app": owner},
+        owners=(OwnerReference(kind="ReplicaSet", name=owner, uid=f"rs-{owner}", controller=True),),
+        containers=(Container(requests={"cpu": "500m", "memory": "1Gi"}),),
+    )
+
+
+def replacement(evicted: Pod) -> Pod:
+    """What the owner of an evicted pod makes in its place; of a pod of any number it is the same."""
+    owner, number = evicted.name.rsplit("-", 1)
+    name = f"{owner}-{int(number) + REPLICAS}"
+    return evicted.model_copy(
+        update={
+            "name": name,
+            "uid": f"u-{name}",
+            "node": None,
+            "phase": "Pending",
+            "ready": False,
+            "annotations": {REPLACES: evicted.uid},
+        }
+    )
+
+
+def metric(cluster: str, node: str, pods: Iterable[Pod], now_ms: int, *, hot: bool) -> NodeMetric:
+    """What a node uses with these pods of services on it."""
+    system = _HOT_SYSTEM_MILLICORES if hot else _CALM_SYSTEM_MILLICORES
+    each = {"cpu": _HOT_POD_MILLICORES if hot else _CALM_POD_MILLICORES, "memory": 2**28}
+    metrics = tuple(
+        PodMetric(namespace=pod.namespace, name=pod.name, usage=each, priority_class="koord-prod")
+        for pod in pods
+    )
+    return NodeMetric(
+        cluster=cluster,
+        node=node,
+        updated_at_ms=now_ms,
+        usage={"cpu": system + each["cpu"] * len(metrics), "memory": 2**32},
+        system_usage={"cpu": system, "memory": 2**31},
+        pods=metrics,
+    )
+
+
+def _name(cluster: str, service: int) -> str:
+    return f"{cluster}-s{service}"
