@@ -23,7 +23,11 @@ class InputRun(Part):
 
 
 class RowChange(Part):
-    """A table row as it is after the batch; no value: the row is gone."""
+    """A table row as it is after the batch; no value: the row is gone.
+
+    Of table `reserved_pods`, whose rows hold all pods of a node, a change is of one pod: a `HeldPod` under the row's
+    key with a slash and the pod's uid after it. Whole rows are read as well: earlier versions wrote them.
+    """
 
     table: str
     """Name of the table."""
