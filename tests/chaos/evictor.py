@@ -26,6 +26,8 @@ from tests.chaos.services import Wish
 Send = Callable[[str, BaseModel], Awaitable[None]]
 #: An eviction is not begun so shortly before its command expires.
 _MARGIN_MS = 1_000
+#: Between two reports of nodes.
+_REPORTS_S = 1.0
 #: Longest time between an eviction and what follows from it.
 _DELAY_S = 0.4
 
@@ -43,6 +45,8 @@ class Evictor:
         self._count = 0
         self._live: dict[str, MigrationStatus] = {}
         self._drained: set[tuple[str, str]] = set()
+        self._began_s = self._reports_s = time.monotonic()
+        self._calm = False
         self.step = 0
         """Step of the load that is at hand."""
         self.open = True
@@ -62,12 +66,22 @@ class Evictor:
 
     # --- pods -------------------------------------------------------------------------------------
 
-    async def begin(self, cluster: str) -> None:
+    async def begin(self) -> None:
         """Services, and their first pods."""
-        for service in range(services.SERVICES):
-            await self._send("pod-lifecycle", services.workload(cluster, service))
-            for number in range(services.REPLICAS):
-                await self._ask(cluster, services.pod(cluster, service, number))
+        for cluster in self._running:
+            for service in range(services.SERVICES):
+                await self._send("pod-lifecycle", services.workload(cluster, service))
+                for number in range(services.REPLICAS):
+                    await self._ask(cluster, services.pod(cluster, service, number))
+
+    async def calm(self) -> None:
+        """No node is hot or drained any more."""
+        self._calm = True
+        for cluster in self._running:
+            await self._metrics(cluster, None)
+        for cluster, node in sorted(self._drained):
+            await self._request(cluster, "undrain", f"undrain-{node}", node=node)
+        self._drained.clear()
 
     async def bound(self, cluster: str, pod: Pod) -> None:
         """A pod of a service has been bound: it runs, and is ready."""
@@ -75,7 +89,7 @@ class Evictor:
         self._running[cluster][pod.uid] = runs
         await self._send("pod-lifecycle", PodLifecycle(cluster=cluster, event="running", pod=runs))
 
-    async def metrics(self, cluster: str, hot: int | None) -> None:
+    async def _metrics(self, cluster: str, hot: int | None) -> None:
         """What the nodes of a cluster use, and how its budget stands."""
         pods = list(self._running[cluster].values())
         app = services.pod(cluster, 0, 0).labels["app"]
@@ -88,7 +102,13 @@ class Evictor:
             await self._send("node-metrics", said)
 
     async def work(self) -> None:
-        """Send what is due."""
+        """Send what is due: also while no steps are taken, as nodes report whatever happens."""
+        now_s = time.monotonic()
+        if now_s >= self._reports_s:
+            self._reports_s = now_s + _REPORTS_S
+            hot = None if self._calm else self._plan.hot(now_s - self._began_s)
+            for cluster in self._running:
+                await self._metrics(cluster, hot)
         while self._due and self._due[0][0] <= time.monotonic():
             await heapq.heappop(self._due)[2]()
 
@@ -175,12 +195,6 @@ class Evictor:
             about = {"node": node}
         if about is not None:
             await self._request(wish.cluster, wish.action, wish.request_id, mode=wish.mode, **about)
-
-    async def end_drains(self) -> None:
-        """All nodes take pods again."""
-        for cluster, node in sorted(self._drained):
-            await self._request(cluster, "undrain", f"undrain-{node}", node=node)
-        self._drained.clear()
 
     async def _request(self, cluster: str, action: Any, request_id: str, **about: Any) -> None:
         request = MigrationRequest(

@@ -68,14 +68,12 @@ class Load:
         """How far the rows say that the inputs of a partition were applied."""
 
     async def begin(self) -> None:
-        """Policies, nodes and their first metrics."""
+        """Policies, nodes, and the first pods of services."""
         for cluster in self._plan.clusters:
             await self._policy(cluster, paused=False)
             for number in range(NODES_PER_CLUSTER):
                 await self._send("node-state", self._plan.node(cluster, number))
-            if cluster in self._plan.moving:
-                await self.evictor.metrics(cluster, None)
-                await self.evictor.begin(cluster)
+        await self.evictor.begin()
 
     async def run(self) -> None:
         """Send the plan's steps until told to stop; the step at hand is sent whole."""
@@ -127,11 +125,9 @@ class Load:
         """Once `run` has ended, whose last step may pause or cordon: nothing stands in the way of who waits."""
         for cluster in self._plan.clusters:
             await self._policy(cluster, paused=False)
-            if cluster in self._plan.moving:
-                await self.evictor.metrics(cluster, None)
             for number in range(NODES_PER_CLUSTER):
                 await self._send("node-state", self._plan.node(cluster, number))
-        await self.evictor.end_drains()
+        await self.evictor.calm()
 
     async def settle(self) -> bool:
         """Let pods finish; whether all pods are bound by now and all inputs applied."""
@@ -180,8 +176,6 @@ class Load:
             await self._send_bytes(topic, cluster, value, partition)
         for sampled in step.samples:
             await self._sample(sampled)
-        if step.metrics_of is not None:
-            await self.evictor.metrics(step.metrics_of, step.hot)
         if step.wish is not None:
             await self.evictor.wish(step.wish)
         if step.policy_of is not None:

@@ -33,10 +33,8 @@ SAMPLES_PER_STEP = 4
 SAMPLE_INTERVAL_MS = 15_000
 #: By the samples' time the first one is so old; none may come from the future.
 SAMPLES_BEGIN_MS = 12 * 3_600_000
-#: So many steps a node stays hot before the next one does.
-HOT_STEPS = 100
-#: A cluster's nodes report every so many steps.
-_METRICS_STEPS = 7
+#: A node stays hot for so long, in seconds, before the next one does.
+HOT_S = 6.0
 #: A user asks for something every so many steps; what is drained stays so for two of these.
 _WISH_STEPS = 20
 #: Pods are left unbound, and commands unanswered, only in the first steps, so that a run ends soon after its load.
@@ -134,10 +132,6 @@ class Step:
     """Topic, cluster, value and partition (none: where it belongs) of records to be refused."""
     samples: tuple[Sampled, ...] = ()
     """What nodes of sampled clusters used."""
-    metrics_of: str | None = None
-    """Cluster whose nodes report now."""
-    hot: int | None = None
-    """With `metrics_of`: its node that is hot."""
     wish: Wish | None = None
     """What a user asks for."""
     policy_of: str | None = None
@@ -210,8 +204,6 @@ class Plan:
                 requests,
                 spoilt,
                 samples,
-                metrics_of=self._reports(count),
-                hot=count // HOT_STEPS % NODES_PER_CLUSTER,
                 wish=self._wish(count),
                 policy_of=policy_of,
                 paused=pause,
@@ -219,9 +211,9 @@ class Plan:
             )
             count += 1
 
-    def _reports(self, count: int) -> str | None:
-        turn, rest = divmod(count, _METRICS_STEPS)
-        return None if rest else list(self.moving)[turn % len(self.moving)]
+    def hot(self, after_s: float) -> int:
+        """Which node of a cluster is hot, so long after the begin of the load."""
+        return int(after_s / HOT_S) % NODES_PER_CLUSTER
 
     def _wish(self, count: int) -> Wish | None:
         """Every sixth wish drains a node, and the second one after it takes that back."""

@@ -21,6 +21,8 @@ REPLICAS = 5
 #: Service 0 has a disruption budget by which so many of its pods must run.
 HEALTHY_MIN = 3
 NAMESPACE = "services"
+#: So little that a node which others have filled mostly has room for it, and so for what is to move there.
+REQUESTS = {"cpu": "50m", "memory": "64Mi"}
 #: Annotation of a pod that an owner made: uid of the evicted pod in whose place it comes.
 REPLACES = "chaos/replaces"
 #: A migration ends after that long, whatever became of its command.
@@ -119,7 +121,7 @@ def pod(cluster: str, service: int, number: int) -> Pod:
         uid=f"u-{name}",
         labels={"app": owner},
         owners=(OwnerReference(kind="ReplicaSet", name=owner, uid=f"rs-{owner}", controller=True),),
-        containers=(Container(requests={"cpu": "500m", "memory": "1Gi"}),),
+        containers=(Container(requests=REQUESTS),),
     )
 
 
