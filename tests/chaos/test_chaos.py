@@ -1,22 +1,25 @@
-"""One short chaos run; `make chaos` makes longer ones, with all scenarios."""
+"""Two short chaos runs; `make chaos` makes longer ones, with all scenarios."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.plan import SCENARIOS, Plan
+from tests.chaos.plan import SCENARIOS, Ending, Plan
 from tests.chaos.run import PARTITIONS, run
 from tests.conftest import skipped_where_unavailable
 
 
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
-async def test_two_workers_that_are_killed_and_stopped_decide_everything_once(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("name", "endings"), [("two-workers", ("kill -9", "SIGTERM")), ("standbys", ("kill -9",))]
+)
+async def test_workers_that_are_killed_and_stopped_decide_everything_once(
+    tmp_path: Path, name: str, endings: tuple[Ending, ...]
 ) -> None:
-    scenario = next(each for each in SCENARIOS if each.name == "two-workers")
-    short = replace(scenario, endings=("kill -9", "SIGTERM"))
+    scenario = next(each for each in SCENARIOS if each.name == name)
+    short = replace(scenario, endings=endings)
     with skipped_where_unavailable():
         outcome = await run(Plan(1, short, PARTITIONS), tmp_path, print)
     assert outcome.verdict.problems == []
@@ -25,6 +28,8 @@ async def test_two_workers_that_are_killed_and_stopped_decide_everything_once(
     assert figures["pods"] > 100
     assert figures["placed"] >= figures["pods"]
     assert figures["dead letters"] > 0
+    assert figures["metrics of samples"] > 0
+    assert figures["samples refused"] > 0
     assert outcome.verdict.fullest_percent > 90, (
         "nodes were never full: no room could be taken twice"
     )
