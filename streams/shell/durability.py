@@ -208,8 +208,8 @@ class JournalFirst:
         records = journal.batch(partition, place, batch.records, batch.result)
         began_s = time.monotonic()
         offset = await self._publisher.append(journal.TOPIC, partition, records)
-        self._in_office_at_s[partition] = began_s
         if offset == place.offset + len(records):
+            self._in_office_at_s[partition] = began_s
             return journal.Place(place.epoch, place.sequence + 1, offset)
         # Somebody else has written in between: a successor, or a predecessor that does not know yet.
         reader = journal.Reader(place)
@@ -226,6 +226,8 @@ class JournalFirst:
                 f"this one ({place.epoch}) held it for its own: it was not heard of for longer than "
                 "the session time-out. What it has decided since counts for nothing; start it again"
             )
+        # Not before: rows may be written meanwhile, and must not be by a worker that has lost office.
+        self._in_office_at_s[partition] = began_s
         return now
 
     async def _write(self, partition: int) -> None:

@@ -32,10 +32,14 @@ class _NamedTable(faust.Table[bytes, bytes]):
         super().__init__(*args, **options)
         self.read_to: dict[Any, int] = {}
         """Offset of the row read last, by partition of the changelog."""
+        self.kept: Collection[int] | None = None
+        """Partitions that are owned or copied; none: not known yet."""
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         """Take in rows that were read."""
-        events = list(batch)
+        # Of a partition that was taken away some may still be on the way.
+        kept = self.kept
+        events = [each for each in batch if kept is None or each.message.partition in kept]
         super().apply_changelog_batch(events)
         for event in events:
             self.read_to[event.message.tp] = event.message.offset
@@ -106,6 +110,7 @@ class RowTable:
 
     def keep_only(self, partitions: Collection[int]) -> None:
         """Drop the rows of all other partitions: somebody else writes them now."""
+        self._table.kept = frozenset(partitions)
         data, read_to = self._table.data, self._table.read_to
         for tp in [tp for tp in read_to if tp.partition not in partitions]:
             del read_to[tp]

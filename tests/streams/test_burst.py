@@ -34,7 +34,7 @@ _BATCH_RECORDS = 200
 #: For how long the broker stands still, and answers, in seconds.
 _STILL_S, _ANSWERS_S = 0.3, 0.7
 #: Copies of a record in memory: in Kafka's answer, as bytes, read, in the journal's record, on its way.
-_COPIES = 6
+_COPIES = 12
 #: What clients fetch ahead: as much for each partition of each input.
 _FETCHED_BYTES = 1024 * 1024
 

@@ -72,6 +72,7 @@ def test_a_partition_that_is_neither_owned_nor_copied_is_read_from_the_beginning
     _read(table, 0, (3, "0/a", b"1"))
     _read(table, 1, (5, "1/a", b"1"))
     table.keep_only([1])
+    _read(table, 0, (4, "0/b", b"1"))  # was still on its way
     assert _goes_on_after(table, 0) is None
     assert _goes_on_after(table, 1) == 5
     assert table.rows([0, 1]) == {0: {}, 1: {"1/a": b"1"}}
