@@ -1,6 +1,7 @@
 """Journal first, on a broker: who holds a partition, and what a failure leaves to redo."""
 
 import asyncio
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -156,3 +157,22 @@ async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(
             places = before.tables[-1].rows([0])[0]
             with pytest.raises(JournalDamaged, match=r"ends at offset 1, but .* up to 1: it was"):
                 await after.journal.open(0, {"nodes": before.rows(), PLACES: places})
+
+
+async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanwhile(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with owner(embedded.settings) as old, owner(embedded.settings) as new:
+        await old.open()
+        await old.journal.commit([_batch(0)])
+        await new.open()
+        # It stands still for longer than it is sure of its office, and goes on as if nothing had been.
+        monkeypatch.setattr(durability, "OFFICE_S", 0.5)
+        await asyncio.sleep(0.6)
+        committing = asyncio.create_task(old.journal.commit([_batch(1)]))
+        while not committing.done():
+            await old.journal.flush(force=True)
+            await asyncio.sleep(0)
+        with pytest.raises(LostOffice):
+            await committing
+        assert old.rows() == {}
