@@ -52,7 +52,11 @@ def _summary(figures: Figures) -> Table:
             f"{figures.samples}",
             f"{figures.samples_per_s:.0f} a second; {figures.metrics} node metrics came of them",
         ),
-        ("hot at the end", f"{len(figures.hot_nodes)}", _names(figures.hot_nodes)),
+        (
+            "too hot for pods",
+            f"{len(figures.hot_nodes)}",
+            f"at the end: {_names(figures.hot_nodes) or 'none'}",
+        ),
         ("dead letters", f"{figures.dead_letters}", ""),
     ):
         table.add_row(*row)

@@ -7,9 +7,8 @@ from connectors.kafka.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found
 from connectors.whynot.wording import (
-    NAMED_MAX,
     migration_lines,
-    move_line,
+    move_lines,
     readings_text,
     rounds_hot_text,
     thresholds_text,
@@ -35,7 +34,7 @@ def about_node(evidence: Evidence, node: str) -> Answer:
         drain = evidence.drains[0]
         sentences.append(f"As of {evidence.at(drain.happened_at_ms)} {drain_text(drain)}.")
     sentences += migration_lines(evidence)
-    sentences += [move_line(evidence, move) for move in evidence.moves[:NAMED_MAX]]
+    sentences += move_lines(evidence)
     return Answer(tuple(sentences), known, _data(evidence, node, found))
 
 

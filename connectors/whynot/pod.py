@@ -6,9 +6,8 @@ from connectors.kafka.rebalancing import count_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found, kind_of
 from connectors.whynot.wording import (
-    NAMED_MAX,
     migration_lines,
-    move_line,
+    move_lines,
     readings_text,
     rounds_hot_text,
     verdict_text,
@@ -30,7 +29,7 @@ def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
     else:
         sentences += no_rounds(evidence).sentences
     sentences += migration_lines(evidence)
-    sentences += [move_line(evidence, move) for move in evidence.moves[:NAMED_MAX]]
+    sentences += move_lines(evidence)
     verdict = found[0] if found else None
     data = {
         "on_node": place[0] if place else None,

@@ -86,8 +86,14 @@ def _migration(evidence: Evidence, status: MigrationStatus) -> str:
     )
 
 
-def move_line(evidence: Evidence, move: MoveOutcome) -> str:
-    """What became of an eviction."""
+def move_lines(evidence: Evidence) -> Iterator[str]:
+    """What became of evictions, newest first; of dry ones, which come again and again, the newest."""
+    done = [move for move in evidence.moves if not move.dry_run]
+    for move in done[:NAMED_MAX] or evidence.moves[:1]:
+        yield _move(evidence, move)
+
+
+def _move(evidence: Evidence, move: MoveOutcome) -> str:
     dry = " (dry run)" if move.dry_run else ""
     return (
         f"The move of {pod_text(move.pod)} from {move.source_node} at "
