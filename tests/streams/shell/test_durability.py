@@ -1,7 +1,6 @@
 """Journal first, on a broker: who holds a partition, and what a failure leaves to redo."""
 
 import asyncio
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
