@@ -96,6 +96,8 @@ class Session:
         """How many readings have been sent."""
         self._plans: dict[str, PodPlan] = {}
         self._waiting: set[str] = set()
+        self._evicted_by: set[str] = set()
+        """Commands that were carried out."""
         self._send = send
         self._partitions = partitions
         self._live = live
@@ -225,13 +227,16 @@ class Session:
             case EvictionCommand():
                 self._commanded(message, real_s)
             case MoveOutcome():
-                self.relief.outcome(message)
+                # A pod may end by itself before its eviction; that is no move of ours.
+                if message.dry_run or message.command_id in self._evicted_by:
+                    self.relief.outcome(message)
 
     def _commanded(self, command: EvictionCommand, real_s: float) -> None:
         self.relief.command(command)
         evicted = len(self.evictor.evictions)
         replacement = self.evictor.hear(command, self.now_ms)
         if len(self.evictor.evictions) > evicted:
+            self._evicted_by.add(command.command_id)
             self.relief.evicted(command, self.now_ms)
         self._tell_workloads()
         if replacement is not None:

@@ -128,6 +128,17 @@ def test_of_the_dry_commands_of_a_hot_node_the_first_is_shown() -> None:
     assert [each.what for each in relief.happenings] == ["dry"]
 
 
+def test_a_verdict_on_a_command_that_was_not_carried_out_does_not_count() -> None:
+    session = Session(simulated_scenario(3, 1, 10, "not here"), lambda topic, message: None, 2)
+    session.begin()
+    session.hear(a_command(1, "gone", "node-01", session.now_ms), 0, 0.0)
+    session.hear(a_verdict("helped"), 0, 0.0)
+    assert dict(session.relief.verdicts) == {}
+    session.hear(a_command(2, "resident-node-01-1", "node-01", session.now_ms), 0, 0.0)
+    session.hear(a_verdict("helped", command_id="command-2"), 0, 0.0)
+    assert dict(session.relief.verdicts) == {"helped": 1}
+
+
 @pytest.fixture(scope="module")
 def relieved() -> Session:
     """A run in which a test evicts two pods of a node that stays hot, beside what the worker does."""
