@@ -17,9 +17,9 @@ from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 
 SERVICES = 4
 #: Pods of each service.
-REPLICAS = 5
+REPLICAS = 8
 #: Service 0 has a disruption budget by which so many of its pods must run.
-HEALTHY_MIN = 3
+HEALTHY_MIN = 6
 NAMESPACE = "services"
 #: So little that a node which others have filled mostly has room for it, and so for what is to move there.
 REQUESTS = {"cpu": "50m", "memory": "64Mi"}

@@ -1,5 +1,6 @@
 """The judge of chaos runs finds what it is there to find, in a history made by the stage itself."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -83,6 +84,8 @@ def _inputs() -> list[InputRecord]:
         )
         request = SchedulingRequest(cluster="c", requested_at_ms=_NOW_MS, pod=pod)
         messages.append(("scheduling-requests", encode(request)))
+    # A round of rebalancing is due, and told.
+    messages.append(("clock", tick(_AT, _NOW_MS + 1_000).value))
     messages.append(("policies", b"not json"))
     offsets = dict.fromkeys(CLUSTER_INPUTS, -1)
     records = []
@@ -144,6 +147,14 @@ def _swap_two_decisions(history: History) -> None:
     history.topics[_DECISIONS, _AT][:2] = reversed(history.topics[_DECISIONS, _AT][:2])
 
 
+def _change_a_published_round(history: History) -> None:
+    _alter(history, "rebalance-rounds", 0, b'"dry_run":true', b'"dry_run":false')
+
+
+def _lose_a_round(history: History) -> None:
+    history.topics["rebalance-rounds", _AT].pop()
+
+
 def _lose_a_dead_letter(history: History) -> None:
     history.topics["dead-letters", _AT].clear()
 
@@ -171,6 +182,8 @@ def _never_apply_a_record(history: History) -> None:
         (_change_a_row, "table nodes"),
         (_lose_a_decision, "not published"),
         (_swap_two_decisions, "order"),
+        (_change_a_published_round, "rebalance-rounds: published and not in the journal"),
+        (_lose_a_round, "rebalance-rounds: in the journal and not published"),
         (_lose_a_dead_letter, "dead-letters"),
         (_forget_the_last_batch, "not applied"),
         (_apply_a_record_twice, "was applied before"),
@@ -192,12 +205,25 @@ def test_a_seed_gives_the_same_load_and_the_same_kills() -> None:
         assert sorted(fault.ending for fault in one[0]) == sorted(scenario.endings)
 
 
-def test_policies_of_the_load_can_be_read() -> None:
+def test_policies_of_the_load_can_be_read_and_two_of_them_enforce() -> None:
     from schemas.policy import read_policy
 
     plan = Plan(1, SCENARIOS[0], _PARTITIONS)
-    for cluster in plan.clusters:
-        assert read_policy(plan.policy(cluster)).max_backoff_seconds == 2
+    policies = [read_policy(plan.policy(cluster)) for cluster in plan.clusters]
+    assert {policy.max_backoff_seconds for policy in policies} == {2}
+    enforced = [policy for policy in policies if policy.mode == "enforce"]
+    modes = {policy.migration.default_job_mode for policy in enforced}
+    assert modes == {"ReservationFirst", "EvictDirectly"}
+
+
+def test_users_ask_for_everything_and_what_is_drained_is_given_back() -> None:
+    steps = Plan(1, SCENARIOS[0], _PARTITIONS).steps()
+    wishes = [wish for step in itertools.islice(steps, 500) if (wish := step.wish)]
+    assert {wish.action for wish in wishes} == {"migrate", "abort", "drain", "undrain"}
+    drains = [wish for wish in wishes if wish.action in ("drain", "undrain")]
+    for drain, undrain in zip(drains[::2], drains[1::2], strict=True):
+        assert (drain.action, undrain.action) == ("drain", "undrain")
+        assert (drain.cluster, drain.drawn) == (undrain.cluster, undrain.drawn)
 
 
 def _steps(plan: Plan) -> list[object]:
