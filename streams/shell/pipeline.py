@@ -52,12 +52,15 @@ class Pipeline:
     async def hand_over(self, it: UnderWay) -> None:
         """Let this be made durable after all that came before; waits while that is much.
 
+        It is handed over also where the caller is cancelled meanwhile: it is applied already, so what is
+        applied after it must not become durable without it, and `settle` waits for it.
+
         Raises:
             RuntimeError: nothing is made durable any more.
         """
         self._began_s.append(it.began_s)
         self._idle.clear()
-        await self._waiting.put(it)
+        await asyncio.shield(self._waiting.put(it))
         if self._over:
             raise RuntimeError("the stage has ended; what was applied is not durable")
 
