@@ -169,3 +169,12 @@ def targets(world: World, names: Iterable[str], system: int = 10) -> None:
     """Calm nodes."""
     for name in names:
         world.node(name, system)
+
+
+def hot_world(document: str = THRESHOLDS) -> World:
+    """One hot node with a pod that just covers the excess, and one target."""
+    world = World(document)
+    world.node("hot", system=60)
+    world.pod("a", "hot", 15)
+    targets(world, ["calm"])
+    return world

@@ -1,0 +1,103 @@
+"""Where pods that leave could go: room, and where they could run."""
+
+from typing import Any
+
+import pytest
+
+from schemas.nodes import Taint
+from schemas.pods import Toleration
+from tests.streams.cluster.builders import container
+from tests.streams.rebalance.world import PERCENT, THRESHOLDS, World, hot_world, targets
+
+
+def test_the_target_with_the_most_room_is_taken_and_equal_ones_by_name() -> None:
+    world = hot_world()
+    world.node("better", system=5)
+    world.node("as-good", system=5)
+    assert world.round() == ["a hot->as-good"]
+
+
+def test_moves_of_one_round_do_not_pile_up_on_a_target() -> None:
+    world = World()
+    for number in range(4):
+        world.node(f"hot-{number}", system=50)
+        world.pod(f"p{number}", f"hot-{number}", 25)
+    targets(world, ["calm-a", "calm-b"], system=20)
+    assert world.round() == [
+        "p0 hot-0->calm-a", "p1 hot-1->calm-b", "p2 hot-2->calm-a", "p3 hot-3->calm-b",
+    ]  # fmt: skip
+    world.node("calm-a", system=40)
+    world.node("calm-b", system=40)
+    assert world.round() == ["p0 hot-0->calm-a", "p1 hot-1->calm-b"]
+    assert world.gates("hot-3") == {"p3": "room"}
+    assert world.outcome.unmovable == []
+
+
+def test_pods_that_were_placed_lately_take_room_before_they_are_measured() -> None:
+    world = hot_world()
+    world.node("calm", system=35)
+    requests = container({"cpu": "3"}, {"cpu": "3"})
+    world.pod("new", "calm", None, containers=(requests,), scheduled_at_ms=world.now_ms + 60_000)
+    assert world.round() == []
+    assert world.gates("hot") == {"a": "unmovable"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "calm"),
+    [
+        ({"node_selector": {"zone": "a"}}, {"labels": {"zone": "b"}}),
+        ({}, {"taints": (Taint(key="k", effect="NoSchedule"),)}),
+        ({"containers": (container({"cpu": "11"}),)}, {}),
+        ({"containers": (container({"example.com/gpu": "1"}),)}, {}),
+        ({}, {"allocatable": {"cpu": "10", "memory": "32Gi", "pods": "0"}}),
+    ],
+)
+def test_with_node_fit_a_pod_goes_only_where_it_could_run(
+    fields: dict[str, Any], calm: dict[str, Any]
+) -> None:
+    for node_fit in (True, False):
+        world = World(THRESHOLDS + f"  nodeFit: {str(node_fit).lower()}")
+        world.node("hot", system=60)
+        world.pod("a", "hot", 15, **fields)
+        world.node("calm", **calm)
+        assert world.round() == ([] if node_fit else ["a hot->calm"])
+        assert bool(world.outcome.unmovable) == node_fit
+
+
+def test_planned_moves_take_the_room_of_requests() -> None:
+    world = World()
+    world.node("hot", system=40)
+    for number in range(3):
+        world.pod(f"p{number}", "hot", 20, containers=(container({"cpu": "6"}),))
+    targets(world, ["calm-a", "calm-b"], system=0)
+    assert world.round() == ["p0 hot->calm-a", "p1 hot->calm-b"]
+
+
+def test_a_tolerated_taint_and_a_matching_label_are_no_hindrance() -> None:
+    world = hot_world()
+    world.gone("a")
+    tolerations = (Toleration(key="k", operator="Exists"),)
+    world.pod("a", "hot", 15, tolerations=tolerations, node_selector={"zone": "a"})
+    world.node("fits", 20, labels={"zone": "a"}, taints=(Taint(key="k", effect="NoExecute"),))
+    assert world.round() == ["a hot->fits"]
+
+
+@pytest.mark.parametrize("how", ["unschedulable", "cordoned", "stale", "abnormal"])
+def test_some_calm_nodes_take_no_pods(how: str) -> None:
+    world = hot_world()
+    if how == "unschedulable":
+        world.node("calm", unschedulable=True)
+    elif how == "cordoned":
+        world.inventory.nodes["calm"].cordoned = True
+        world.node("calm")
+    elif how == "stale":
+        world.stale.add("calm")
+    else:
+        world = hot_world(
+            THRESHOLDS.replace("consecutiveNormalities: 1", "consecutiveNormalities: 3")
+        )
+        world.system["calm"] = {"cpu": 80 * PERCENT, "memory": 0}
+        world.round()
+        world.system["calm"] = {"cpu": 10 * PERCENT, "memory": 0}
+    assert world.round() == []
+    assert world.pool.ended == "no node is below all low thresholds"
