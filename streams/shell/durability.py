@@ -151,7 +151,11 @@ class JournalFirst:
             for (table, key), value in tail.rows.items():
                 changes.add(table, key, value)
         redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
+        # Whole from now on, and written by the next flush: another rebalance may have begun meanwhile, which
+        # drops the tables' rows and has somebody else write them.
+        whole = Changes()
         for change in changes.rows(lambda table, key: rows.get(table, {}).get(key)):
+            whole.add(change.table, change.key, change.value)
             of_table = redone.setdefault(change.table, {})
             if change.value is None:
                 of_table.pop(change.key, None)
@@ -159,8 +163,7 @@ class JournalFirst:
                 of_table[change.key] = change.value
         self._places[partition] = reader.place
         self._in_office_at_s[partition] = time.monotonic()
-        self._unwritten[partition] = changes
-        await self._write(partition)
+        self._unwritten[partition] = whole
         return redone
 
     async def commit(self, batches: Sequence[Applied]) -> None:
@@ -241,7 +244,8 @@ class JournalFirst:
             written = await self._write_pieces(partition, changes, place)
         finally:
             # Otherwise some rows are ahead of their place now, and are redone by whoever goes on from it.
-            if not written and partition in self._places:
+            now = self._places.get(partition)
+            if not written and now is not None and now.epoch == place.epoch:
                 for change in self._unwritten[partition]:
                     changes.add(*change)
                 self._unwritten[partition] = changes
@@ -256,16 +260,23 @@ class JournalFirst:
             if not len(piece) % _ROWS_PER_TURN:
                 await asyncio.sleep(0)
             if size >= PIECE_BYTES:
+                if not self._still(partition, place):
+                    return False
                 await self._writer.write(partition, piece)
                 piece, size = [], 0
-                if not self._in_office(partition):
-                    return False
         reached = JournalPositionRow(
             partition=partition, epoch=place.epoch, sequence=place.sequence, offset=place.offset
         )
         piece.append(RowChange(PLACES, str(partition), encode(reached)))
+        if not self._still(partition, place):
+            return False
         await self._writer.write(partition, piece)
         return True
+
+    def _still(self, partition: int, place: journal.Place) -> bool:
+        """In office ever since `place` was reached; otherwise rows may be packed with what others wrote."""
+        now = self._places.get(partition)
+        return now is not None and now.epoch == place.epoch and self._in_office(partition)
 
     def _in_office(self, partition: int) -> bool:
         """The journal has shown a moment ago that the partition is ours."""

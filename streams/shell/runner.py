@@ -281,9 +281,12 @@ class StageRunner:
         with memory.lasting():
             for partition in sorted(owned):
                 found = {name: rows[name][partition] for name in rows}
-                self.stages[partition] = self._build(
-                    partition, await self._durability.open(partition, found)
-                )
+                redone = await self._durability.open(partition, found)
+                if self.generation != generation:
+                    # Taken away meanwhile: nothing of it may be written any more, and it comes here again.
+                    self._durability.close(partition)
+                    return
+                self.stages[partition] = self._build(partition, redone)
                 await asyncio.sleep(0)  # heartbeats go on between large partitions
         await self._check_positions()
         if self.clock is not None:
