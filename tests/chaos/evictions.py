@@ -77,12 +77,12 @@ def look(history: History, now_ms: Mapping[int, int]) -> Found:
         found.figures.update(
             {
                 "evictions commanded": len(real),
-                "of them again": sum(command.attempt > 1 for command in real),
+                "further attempts": sum(command.attempt > 1 for command in real),
                 "dry commands": len(facts.commands) - len(real),
                 "evictions executed": len(facts.done),
                 "migrations": len(last),
-                "of them with room": sum(each.mode == "ReservationFirst" for each in last),
-                "of them succeeded": sum(each.phase == "Succeeded" for each in last),
+                "migrations with room": sum(each.mode == "ReservationFirst" for each in last),
+                "migrations succeeded": sum(each.phase == "Succeeded" for each in last),
             }
         )
     return found

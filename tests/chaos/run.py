@@ -160,7 +160,7 @@ class _Session:
 
     async def _end(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> None:
         """End somebody, wait until decisions come from every partition, and let it come back."""
-        if self._plan.scenario.standby_replicas:
+        if self._plan.scenario.workers > 1 and fault.ending != "broker":
             fault = replace(fault, target=await self._busy(fault.target))
         members = self._members if fault.ending == "broker" else [self._members[fault.target]]
         await self._aim(fault, members)
@@ -221,10 +221,11 @@ class _Session:
         return await self._decides_everywhere(tasks)
 
     async def _busy(self, otherwise: int) -> int:
-        """A worker that has something to do: with copies, one that came back may own nothing else."""
+        """A worker that has something to do, this one first: one that came back may own nothing yet."""
         deadline_s = time.monotonic() + _AIM_S
+        order = sorted(enumerate(self._members), key=lambda item: item[0] != otherwise)
         while time.monotonic() < deadline_s:
-            for number, member in enumerate(self._members):
+            for number, member in order:
                 if member.mark.phase is not Phase.IDLE and not member.worker.ended:
                     return number
             await asyncio.sleep(0)

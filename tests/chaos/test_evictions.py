@@ -147,12 +147,12 @@ def test_a_migration_that_went_as_it_must_is_found_right() -> None:
     assert [problem for problems in found.problems for problem in problems] == []
     assert found.figures == {
         "evictions commanded": 2,
-        "of them again": 1,
+        "further attempts": 1,
         "dry commands": 0,
         "evictions executed": 1,
         "migrations": 1,
-        "of them with room": 1,
-        "of them succeeded": 1,
+        "migrations with room": 1,
+        "migrations succeeded": 1,
     }
 
 
