@@ -42,6 +42,8 @@ from streams.rebalance.outcome import (
 )
 from streams.rebalance.pools import PoolNodes, mean_percentages
 
+#: What a policy's `plugins.balance` must name for rounds to look at nodes.
+PLUGIN = "LowNodeLoad"
 #: The one key of table `usage_history` in a cluster.
 HISTORY_KEY = "means"
 
@@ -114,7 +116,10 @@ class Balancer:
             in_force=in_force,
             leaving=frozenset(leaving),
         )
-        outcome = self.rounds.round(given)
+        if any(plugin.name == PLUGIN for plugin in self.policy.plugins.balance):
+            outcome = self.rounds.round(given)
+        else:
+            outcome = RoundOutcome(now_ms, ended=f"plugins.balance does not enable {PLUGIN}")
         if not outcome.paused:
             note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
             inventory.move_thresholds()

@@ -14,6 +14,13 @@ def test_nothing_happens_while_paused_and_nothing_is_counted() -> None:
     assert (world.outcome.paused, world.outcome.pools, world.rows) == (True, [], {})
 
 
+def test_a_policy_that_does_not_enable_the_plugin_moves_nothing_and_says_so() -> None:
+    world = hot_world(THRESHOLDS + "plugins: {balance: []}")
+    assert world.round() == []
+    assert world.outcome.pools == []
+    assert world.outcome.ended == "plugins.balance does not enable LowNodeLoad"
+
+
 def test_number_of_nodes_asks_for_more_targets() -> None:
     world = hot_world(THRESHOLDS + "  numberOfNodes: 1")
     assert world.round() == []
