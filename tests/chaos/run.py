@@ -75,19 +75,25 @@ class _Member:
         replicas = str(scenario.standby_replicas)
         self.worker = Worker(kafka, directory, program, standby_replicas=replicas)
         self.may_give_up = False
-        """It stood still: when it finds that it has lost what it held, it ends with an error."""
+        """It may find that it has lost what it held, and end with an error: it stood still, or another one
+        stood still while it took partitions over, goes on with that and shuts this one out."""
 
     def start(self) -> None:
         """Start the worker; what the mark of an earlier one says is over."""
         self.mark.phase = Phase.IDLE
         self.worker.start()
 
-    def check(self) -> None:
-        """Fail if it has died; one that gave up is started again, as whoever runs it would."""
-        if self.may_give_up and self.worker.ended:
+    def check(self) -> bool:
+        """Fail if it has died; one that gave up is started again, as whoever runs it would.
+
+        Answers whether it gave up.
+        """
+        gave_up = self.may_give_up and self.worker.ended
+        if gave_up:
             self.may_give_up = False
             self.start()
         self.worker.check()
+        return gave_up
 
 
 async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
@@ -174,7 +180,8 @@ class _Session:
                 members[0].worker.ask_to_stop()
             case "stall":
                 members[0].worker.stall()
-                members[0].may_give_up = True
+                for member in self._members:
+                    member.may_give_up = True
         phase = max(member.mark.phase for member in members)
         ended = Ended(fault.ending, phase, self._load.evictor.live)
         self.ended.append(ended)
@@ -201,6 +208,8 @@ class _Session:
             worker.resume()
             await asyncio.sleep(fault.away_s)
             await self._decides_everywhere(tasks)
+            for each in self._members:
+                each.may_give_up &= each is member
             return back_s
         if fault.ending == "SIGTERM":
             code = await asyncio.to_thread(worker.wait)
@@ -282,8 +291,9 @@ class _Session:
         ]
 
     def _check(self, tasks: list[asyncio.Task[None]]) -> None:
-        for member in self._members:
-            member.check()
+        for number, member in enumerate(self._members):
+            if member.check():
+                self._say(f"worker {number} gave up what it held, and was started again")
         for task in tasks:
             if task.done():
                 task.result()
