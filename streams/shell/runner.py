@@ -81,6 +81,7 @@ class StageRunner:
         self._build = build
         self._batches = Batches(app, limits)
         self._applying = asyncio.Lock()
+        self._opening = asyncio.Lock()
         self._pipeline = Pipeline(durability, self._tell)
         self.name = name
         self._telemetry = telemetry or Telemetry()
@@ -149,8 +150,7 @@ class StageRunner:
         began_s = time.monotonic()
         by_partition: dict[int, list[InputRecord]] = defaultdict(list)
         for record in batch.records:
-            # A partition that was lost meanwhile: its records come again, to its new owner.
-            if record.partition in self.stages:
+            if record.partition in self.stages:  # else it was lost: they come to its new owner
                 by_partition[record.partition].append(record)
         applied = [
             self._apply(partition, fresh)
@@ -249,8 +249,7 @@ class StageRunner:
         self.recovered = False
         self.generation += 1
         self._batches.hold()
-        # Its rows are in the changelog before anybody reads that.
-        await self._settle()
+        await self._settle()  # its rows are in the changelog before anybody reads that
 
     async def _on_shutdown(self, app: Any, **_: Any) -> None:
         """A clean end leaves nothing to redo."""
@@ -264,8 +263,7 @@ class StageRunner:
         self._assigned_at_s = time.monotonic()
         owned = self._partitions(assigned)
         for partition in [each for each in self.stages if each not in owned]:
-            del self.stages[partition]
-            self._durability.close(partition)
+            self._close(partition)
         standby: set[int] = set()
         for table in self._tables.values():
             # Standby copies are assigned under the changelog's own name.
@@ -274,8 +272,18 @@ class StageRunner:
             standby |= copies - owned
         self._telemetry.standing_by(self.name, len(standby))
 
+    def _close(self, partition: int) -> None:
+        self.stages.pop(partition, None)
+        self._durability.close(partition)
+
     async def _on_recovered(self, app: Any, **_: Any) -> None:
         generation = self.generation
+        async with self._opening:  # what was opened too late must not replace what was opened since
+            if self.generation == generation:
+                await self._open(generation)
+
+    async def _open(self, generation: int) -> None:
+        """Take over the partitions that this generation owns."""
         owned = self._partitions(self._app.assignor.assigned_actives())
         rows = {name: table.rows(owned) for name, table in self._tables.items()}
         with memory.lasting():
@@ -283,8 +291,7 @@ class StageRunner:
                 found = {name: rows[name][partition] for name in rows}
                 redone = await self._durability.open(partition, found)
                 if self.generation != generation:
-                    # Taken away meanwhile: nothing of it may be written any more, and it comes here again.
-                    self._durability.close(partition)
+                    self._close(partition)  # taken away meanwhile: nothing of it may be written
                     return
                 self.stages[partition] = self._build(partition, redone)
                 await asyncio.sleep(0)  # heartbeats go on between large partitions
