@@ -94,8 +94,9 @@ def preamble(evidence: Evidence) -> Iterator[str]:
 def _pools(newest: RebalanceRound) -> Iterator[str]:
     for pool in newest.pools:
         total = count_text(sum(pool.nodes.values()), "node")
-        classes = f" ({classes_text(pool)})" if pool.nodes else ""
-        yield f"Pool {pool.pool} has {total}{classes}; {thresholds_text(pool.thresholds)}."
+        classes = classes_text(pool)
+        counted = f"{total} ({classes})" if classes else total
+        yield f"Pool {pool.pool} has {counted}; {thresholds_text(pool.thresholds)}."
         if pool.gate:
             yield f"Pool {pool.pool} was stopped: {pool.gate}."
         if pool.hot:

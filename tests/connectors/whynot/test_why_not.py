@@ -159,6 +159,17 @@ def test_a_cluster_is_told_what_was_wanted_and_what_stopped_it(recorded: Recorde
     ]
 
 
+def test_a_pool_without_nodes_and_what_stopped_it_are_told(recorded: Recorded) -> None:
+    empty = PoolRound(pool="batch", nodes={"low": 0, "high": 0}, gate="the pool has no node")
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (empty,)})])
+    lines = ask(BLUE).stdout.splitlines()
+    assert lines[1:] == [
+        "Pool batch has 0 nodes; no thresholds.",
+        "Pool batch was stopped: the pool has no node.",
+        "No node was hot, so there was nothing to evict.",
+    ]
+
+
 def test_the_same_round_published_twice_counts_once(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0), a_round(1), a_round(0), a_round(1)])
     assert json.loads(ask(BLUE, "--json").stdout)["rounds_read"] == 2
