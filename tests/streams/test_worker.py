@@ -70,6 +70,8 @@ async def test_a_killed_worker_goes_on_where_it_was_and_no_room_is_given_twice(
         async with client(broker.settings, worker, *topics) as kafka:
             await kafka.send("node-state", _nodes())
             await kafka.send("node-metrics", _metrics())
+            # Topics have no order among them.
+            await kafka.until(lambda: kafka.applied("node-metrics") == _NODES - 1)
             await kafka.send("scheduling-requests", map(_request, range(20)))
             await kafka.until(lambda: len(_placed(kafka.of("placement-decisions"))) == 20)
             await kafka.until(lambda: kafka.applied("scheduling-requests") == 19)
