@@ -38,8 +38,8 @@ about something else than its key says is refused.
 
 **Partitions** follow from keys by the default partitioner of Kafka's Java producer: murmur2 of the key,
 sign bit cleared, modulo the number of partitions. With librdkafka set `partitioner=murmur2_random`. A
-record in another partition is refused, because each cluster has one writer. `clock` and `journal` are
-written to the partition that their key names.
+record in another partition is refused, because each cluster has one writer. `clock`, `journal` and `checkpoints`
+are written to the partition that their key names.
 
 **The number of partitions** is {PARTITIONS_DEFAULT} by default. All topics that the cluster stage reads
 or writes have the same number, and it cannot be changed while there is state.

@@ -7,6 +7,7 @@ another node is to be evicted.
 from collections.abc import Mapping
 
 from schemas.base import Message
+from schemas.checkpoints import CheckpointEnd, CheckpointPiece, CheckpointRow
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.deadletters import dead_letter
@@ -232,6 +233,30 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
             outputs=(
                 Output(topic="placement-decisions", key=CLUSTER, value=encode(_DECISION).decode()),
             ),
+        ),
+    ),
+    "checkpoints": (
+        CheckpointPiece(
+            partition=2,
+            epoch=4,
+            sequence=18_230,
+            offset=18_237,
+            now_ms=NOW_MS,
+            piece=0,
+            rows=(
+                CheckpointRow(
+                    table="workloads", key=f"2/{CLUSTER}/web", value='{"cluster":"prod-eu","schema_version":1}'
+                ),
+            ),
+        ),
+        CheckpointPiece(
+            partition=2,
+            epoch=4,
+            sequence=18_230,
+            offset=18_237,
+            now_ms=NOW_MS,
+            piece=1,
+            end=CheckpointEnd(pieces=1, rows=1, sha256="f79b1b83d0b6d48d56379458ac442995eab51d6801b465e6bef17d8cb73d9ae9"),
         ),
     ),
     "placement-decisions": (_DECISION, _WAITING),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from schemas.base import Message
+from schemas.checkpoints import CheckpointPiece
 from schemas.clock import ClockTick
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
@@ -98,6 +99,11 @@ TOPICS: tuple[Topic, ...] = (
     Topic("node-metrics", NodeMetric, "cluster", "Averages and percentiles of a node.", "cluster", "aggregate"),
     Topic("clock", ClockTick, "partition", "The time, once a second.", "cluster", "cluster"),
     Topic("journal", JournalRecord, "partition", "What was applied, in which order, and what it changed.", "none", "cluster"),
+    Topic(
+        "checkpoints", CheckpointPiece, "partition", "Rows of a partition at a place of the journal, where a replay may begin.", "none", "cluster",
+        # Longer than the journal: what it still has must have something to begin at.
+        retention_ms=8 * _DAY_MS,
+    ),
     Topic("placement-decisions", PlacementDecision, "cluster", "A node for a pod, or why there is none.", "none", "cluster"),
     Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
     Topic("command-outcomes", CommandOutcome, "cluster", "What came of a binding or an eviction.", "cluster"),

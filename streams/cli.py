@@ -5,8 +5,8 @@ since Faust would quietly read nothing from a topic that is not there; a replay 
 """
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,8 +14,8 @@ import typer
 from connectors import policy_commands
 
 if TYPE_CHECKING:
-    from connectors.kafka.admin import Extent
     from connectors.kafka.client import Connection
+    from connectors.kafka.cursor import Cursor
     from schemas.connection import KafkaSettings
     from schemas.policy import KnownPlugins
     from streams.records import InputRecord
@@ -135,8 +135,8 @@ def replay(
 ) -> None:
     """Make all decisions of the journal again, and compare them with it byte for byte.
 
-    Folds the recorded inputs in the recorded order, from the journal's first batch on, and changes
-    nothing. Times are those of the log's clock. Exit code 0: equal; 1: something differs; 2: it cannot
+    Folds the recorded inputs in the recorded order, from the journal's first batch on or from a checkpoint,
+    and changes nothing. Times are those of the log's clock. Exit code 0: equal; 1: something differs; 2: it cannot
     be told, since a part of the history is gone or no broker answers.
     """
     with _unknown_on_failure():
@@ -149,10 +149,10 @@ def replay(
 
         window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
         connection = connect(KafkaSettings.from_environment())
-        extents = _journal_extents(connection)
+        partitions = _partitions(connection)
         verdicts = []
-        for number in _chosen(partition, cluster, len(extents)):
-            verdict = _replay_partition(connection, extents[number], len(extents), window)
+        for number in _chosen(partition, cluster, partitions):
+            verdict = _replay_partition(connection, number, partitions, window)
             verdicts.append(verdict)
             if not json:
                 typer.echo("\n".join(as_lines(verdict)))
@@ -196,9 +196,9 @@ def _time_ms(text: str | None, option: str) -> int | None:
     return moment
 
 
-def _journal_extents(connection: "Connection") -> "tuple[Extent, ...]":
-    """What the journal holds; all topics of the stage must be there, with as many partitions."""
-    from connectors.kafka.admin import find_topics, read_extents
+def _partitions(connection: "Connection") -> int:
+    """How many there are; all topics of the stage must be there, with as many partitions."""
+    from connectors.kafka.admin import find_topics
     from schemas.topics import CLUSTER_INPUTS
     from streams.journal import TOPIC
 
@@ -212,7 +212,7 @@ def _journal_extents(connection: "Connection") -> "tuple[Extent, ...]":
             err=True,
         )
         raise typer.Exit(2)
-    return read_extents(connection, [found[TOPIC]])[TOPIC]
+    return counts[TOPIC]
 
 
 def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> list[int]:
@@ -236,48 +236,92 @@ def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> li
 
 
 def _replay_partition(
-    connection: "Connection", extent: "Extent", partitions: int, window: "Window"
+    connection: "Connection", number: int, partitions: int, window: "Window"
 ) -> "Verdict":
-    from connectors.kafka.cursor import Cursor
+    from streams.beginning import find_beginning
     from streams.journal import TOPIC, JournalDamaged
-    from streams.replay import HISTORY_HINT, NotReplayable, Replay, Summary, follow
+    from streams.replay import NotReplayable, Replay, Summary, follow
     from streams.verdict import Verdict
 
-    number = extent.partition
-    if extent.first_offset > 0:
-        gone = f"journal offsets 0 to {extent.first_offset - 1} are gone. {HISTORY_HINT}"
-        return Verdict(number, Summary(), problem=gone)
-    fold = Replay(number, partitions, window)
+    summary = Summary()
     with ExitStack() as open_cursors:
-        inputs = _Inputs(connection, number, open_cursors)
-        journal = Cursor(connection, TOPIC, number)
-        open_cursors.callback(journal.close)
-        entries = ((r.offset, r.value) for r in journal.through(extent.next_offset - 1))
+        topics = _Topics(connection, number, open_cursors)
         try:
-            difference = follow(entries, inputs, fold)
+            checkpoint = find_beginning(topics, number, window.from_ms)
+            fold = Replay(number, partitions, window, checkpoint)
+            summary = fold.summary
+            _, end = topics.extent(TOPIC)
+            entries = topics.read(TOPIC, fold.place.offset + 1, end - 1)
+            difference = follow(entries, _Inputs(topics, fold.following), fold)
         except (JournalDamaged, NotReplayable) as error:
-            return Verdict(number, fold.summary, problem=str(error))
-    return Verdict(number, fold.summary, difference)
+            return Verdict(number, summary, problem=str(error))
+    return Verdict(number, summary, difference)
+
+
+class _Topics:
+    """The topics of one partition as they were at the first look; `read` opens a cursor each time."""
+
+    def __init__(self, connection: "Connection", partition: int, open_cursors: ExitStack) -> None:
+        self.partition = partition
+        self._connection = connection
+        self._open_cursors = open_cursors
+        self._extents: dict[str, tuple[int, int]] = {}
+
+    def extent(self, topic: str) -> tuple[int, int]:
+        """First offset, and the one that the next record gets."""
+        from connectors.kafka.admin import find_topics, read_extents
+
+        if topic not in self._extents:
+            found = find_topics(self._connection, [topic])
+            extents = read_extents(self._connection, found.values()).get(topic, ())
+            own = [each for each in extents if each.partition == self.partition]
+            self._extents[topic] = (own[0].first_offset, own[0].next_offset) if own else (0, 0)
+        return self._extents[topic]
+
+    def read(
+        self, topic: str, first_offset: int, last_offset: int
+    ) -> "Iterator[tuple[int, bytes | None]]":
+        """Offsets and values from one offset to another."""
+        if last_offset >= first_offset:
+            with closing(self.cursor(topic, first_offset)) as cursor:
+                for record in cursor.through(last_offset):
+                    yield record.offset, record.value
+
+    def cursor(self, topic: str, first_offset: int) -> "Cursor":
+        """Reads on from an offset; who wants it closed before the replay ends closes it."""
+        from connectors.kafka.cursor import Cursor
+
+        return Cursor(self._connection, topic, self.partition, first_offset)
+
+    def lasting_cursor(self, topic: str, first_offset: int) -> "Cursor":
+        """One that is closed when the replay ends."""
+        cursor = self.cursor(topic, first_offset)
+        self._open_cursors.callback(cursor.close)
+        return cursor
 
 
 class _Inputs:
     """The input topics of one partition, each with a cursor from its first use on."""
 
-    def __init__(self, connection: "Connection", partition: int, open_cursors: ExitStack) -> None:
-        self._connection = connection
-        self._partition = partition
-        self._open_cursors = open_cursors
-        self._cursors: dict[str, Any] = {}
+    def __init__(self, topics: _Topics, following: "Mapping[str, int]") -> None:
+        """`following`: where to begin to read."""
+        self._topics = topics
+        self._following = following
+        self._cursors: dict[str, Cursor] = {}
 
     def through(self, topic: str, last_offset: int) -> "Iterable[InputRecord]":
         """Records that were not given before, up to an offset."""
-        from connectors.kafka.cursor import Cursor
         from streams.records import InputRecord
 
         if topic not in self._cursors:
-            self._cursors[topic] = Cursor(self._connection, topic, self._partition)
-            self._open_cursors.callback(self._cursors[topic].close)
+            first = self._following.get(topic, 0)
+            self._cursors[topic] = self._topics.lasting_cursor(topic, first)
         for found in self._cursors[topic].through(last_offset):
             yield InputRecord(
-                topic, self._partition, found.offset, found.key, found.value, found.timestamp_ms
+                topic,
+                self._topics.partition,
+                found.offset,
+                found.key,
+                found.value,
+                found.timestamp_ms,
             )

@@ -105,6 +105,26 @@ def put(rows: MutableMapping[tuple[str, str], bytes], changes: Iterable[RowChang
             rows[row.table, row.key] = row.value
 
 
+def unpacked(rows: Iterable[tuple[str, str, bytes]]) -> dict[tuple[str, str], bytes]:
+    """Rows of tables as the journal has them, one by one.
+
+    Raises:
+        DamagedTable: a packed row cannot be read.
+    """
+    found: dict[tuple[str, str], bytes] = {}
+    for table, key, value in rows:
+        if table not in PACKED:
+            found[table, key] = value
+            continue
+        try:
+            for each in orjson.loads(value)[PACKED[table]]:
+                item = orjson.dumps(each, option=orjson.OPT_SORT_KEYS)
+                found[table, f"{key}/{each['pod']['uid']}"] = item
+        except (ValueError, TypeError, KeyError) as error:
+            raise DamagedTable(table, key, f"cannot be read: {error!r}") from error
+    return found
+
+
 def _packed(
     table: str, key: str, before: bytes | None, items: Mapping[str, bytes | None]
 ) -> bytes | None:

@@ -95,3 +95,4 @@ class DamagedTable(RuntimeError):
         )
         self.table = table
         self.row = row
+        self.problem = problem

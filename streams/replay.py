@@ -5,14 +5,15 @@
                                            ▼
             recorded outputs and rows ──▶ equal, byte for byte? ◀── an empty stage, batch after batch
 
-No decision is given to the stage: it makes all of them again. The first batch that differs ends a replay,
+A history whose beginning is gone begins at a checkpoint: the stage is restored from its rows, as a worker's is,
+and the journal must go on right there. No decision is given to the stage: it makes all of them again. The first batch that differs ends a replay,
 since whatever follows rests on another state. Beyond bytes, every record of an input topic must have been
 applied exactly once: one that was passed over or named twice is a difference as well. A history that is
 not whole is an error and never equal. Pure: records in, verdict out; held are the stage, its rows and one
 batch.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
@@ -23,15 +24,16 @@ from schemas.base import INT64_MAX
 from schemas.journal import JournalRecord
 from schemas.topics import CLUSTER_INPUTS
 from streams import journal
+from streams.checkpoint import Checkpoint
 from streams.cluster.stage import ClusterStage
 from streams.culprit import Effect, Mismatch, effect, find_culprit, mismatches
-from streams.packing import put
-from streams.records import InputRecord, RowChange
+from streams.packing import put, unpacked
+from streams.records import DamagedTable, InputRecord, RowChange
 
 #: What to do where a part of the history is gone.
 HISTORY_HINT = (
-    "A replay needs every record since the journal's first batch: retention.ms of the topics, and "
-    "min.compaction.lag.ms of a compacted one, say how long there is one."
+    "A replay needs every record since the journal's first batch or since a checkpoint: retention.ms of "
+    "the topics, and min.compaction.lag.ms of a compacted one, say how long there is one."
 )
 
 
@@ -49,7 +51,7 @@ class _NotOnce(Exception):
 
 
 class Inputs(Protocol):
-    """The input topics of one partition, each read once from its beginning on."""
+    """The input topics of one partition, each read once from its beginning on, or from where a checkpoint is."""
 
     def through(self, topic: str, last_offset: int) -> Iterable[InputRecord]:
         """Records of a topic that were not given before, up to an offset that belongs to them.
@@ -81,6 +83,12 @@ class Summary:
     rows: int = 0
     folded_batches: int = 0
     """Batches that were applied, compared or not."""
+    first_batch: int = 0
+    """Number of the batch that folding began with."""
+    checkpoint_offset: int | None = None
+    """Journal offset that the checkpoint reflects which it began at; none: it began with nothing."""
+    checkpoint_ms: int | None = None
+    """The log's time of the checkpoint; none: there is none, or its clock had not ticked."""
     first_ms: int | None = None
     """The log's time after the first batch compared; none: before its clock ticked first."""
     last_ms: int | None = None
@@ -110,7 +118,18 @@ class Difference:
 class Replay:
     """Folds the batches of one partition; `summary` says how far they are equal."""
 
-    def __init__(self, partition: int, partitions: int, window: Window | None = None) -> None:
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        window: Window | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        """Begin with nothing, or with what a checkpoint says.
+
+        Raises:
+            NotReplayable: rows of the checkpoint cannot be read.
+        """
         self._partition = partition
         self._partitions = partitions
         self._window = window or Window()
@@ -121,8 +140,32 @@ class Replay:
         """Least offset of each topic that has not been applied."""
         self._digest = sha256()
         self.summary = Summary()
+        self.place = journal.Place()
+        """Where in the journal folding begins: with the record after it."""
         self.ended = False
         """What follows is later than the window."""
+        if checkpoint is not None:
+            self._restore(checkpoint)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        place = checkpoint.place
+        try:
+            stage = ClusterStage.restored(self._partition, self._partitions, checkpoint.rows)
+            rows = unpacked(checkpoint.rows)
+        except DamagedTable as damaged:
+            raise NotReplayable(
+                f"the checkpoint at journal offset {place.offset} cannot be restored: table {damaged.table}, "
+                f"row {damaged.row}: {damaged.problem}"
+            ) from damaged
+        self._stage, self._rows, self.place = stage, rows, place
+        self._following = {topic: offset + 1 for topic, offset in stage.positions.items()}
+        self.summary.first_batch = place.sequence + 1
+        self.summary.checkpoint_offset, self.summary.checkpoint_ms = place.offset, stage.now_ms
+
+    @property
+    def following(self) -> Mapping[str, int]:
+        """Least offset of each input topic that has not been applied; 0 where none is named."""
+        return self._following
 
     def take(self, batch: JournalRecord, offset: int, inputs: Inputs) -> Difference | None:
         """Fold the batch that follows; `offset` is that of the journal record which ends it.
@@ -261,18 +304,18 @@ class Replay:
 def follow(
     entries: Iterable[tuple[int, bytes | None]], inputs: Inputs, fold: Replay
 ) -> Difference | None:
-    """Fold a journal from its first record; answers with the first difference.
+    """Fold a journal from where the fold begins; answers with the first difference.
 
     Args:
-        entries: offset and value of the journal's records, in order.
+        entries: offset and value of the journal's records after `fold.place`, in order.
         inputs: what the journal speaks of.
-        fold: an empty one; its summary says afterwards what was compared.
+        fold: one that has folded nothing yet; its summary says afterwards what was compared.
 
     Raises:
-        JournalDamaged: the journal cannot be read, or does not begin with its first batch.
+        JournalDamaged: the journal cannot be read, or does not go on right there.
         NotReplayable: an input that was applied is not there any more.
     """
-    for batch, offset in _batches(entries):
+    for batch, offset in _batches(entries, fold.place):
         difference = fold.take(batch, offset, inputs)
         if difference is not None:
             return difference
@@ -281,8 +324,10 @@ def follow(
     return None
 
 
-def _batches(entries: Iterable[tuple[int, bytes | None]]) -> Iterator[tuple[JournalRecord, int]]:
-    reader = journal.Reader(journal.Place())
+def _batches(
+    entries: Iterable[tuple[int, bytes | None]], place: journal.Place
+) -> Iterator[tuple[JournalRecord, int]]:
+    reader = journal.Reader(place)
     for offset, value in entries:
         batch = reader.take(offset, value)
         if batch is not None:

@@ -47,16 +47,22 @@ def exit_code(verdicts: list[Verdict]) -> int:
 def as_lines(verdict: Verdict) -> list[str]:
     """The verdict for people."""
     head, summary = f"partition {verdict.partition}:", verdict.summary
+    began = ""
+    if summary.checkpoint_offset is not None:
+        began = (
+            f"; began with batch {summary.first_batch} after the checkpoint of {time_text(summary.checkpoint_ms)} "
+            f"at journal offset {summary.checkpoint_offset}"
+        )
     if verdict.word == "empty":
-        return [f"{head} nothing to compare; {summary.folded_batches} batches were folded"]
+        return [f"{head} nothing to compare; {summary.folded_batches} batches were folded{began}"]
     equal = (
         f"{summary.batches} batches, {summary.inputs} inputs, {summary.outputs} outputs, "
-        f"{summary.rows} rows from {_time(summary.first_ms)} to {_time(summary.last_ms)}, "
-        f"outputs sha256 {summary.outputs_sha256}"
+        f"{summary.rows} rows from {time_text(summary.first_ms)} to {time_text(summary.last_ms)}, "
+        f"outputs sha256 {summary.outputs_sha256}{began}"
     )
     if verdict.difference is not None:
         before = f"after {summary.batches} equal batches" if summary.batches else "at once"
-        return [f"{head} DIFFERENT {before}", *_difference_lines(verdict.difference)]
+        return [f"{head} DIFFERENT {before}{began}", *_difference_lines(verdict.difference)]
     if verdict.problem is not None:
         return [f"{head} CANNOT BE REPLAYED: {verdict.problem}", f"  equal until then: {equal}"]
     return [f"{head} equal: {equal}"]
@@ -87,7 +93,7 @@ def as_object(verdict: Verdict) -> dict[str, Any]:
 
 def _difference_lines(found: Difference) -> list[str]:
     lines = [
-        f"  batch {found.sequence} (journal offset {found.journal_offset}, {_time(found.now_ms)}): "
+        f"  batch {found.sequence} (journal offset {found.journal_offset}, {time_text(found.now_ms)}): "
         f"{found.problem}"
     ]
     if found.culprit is not None:
@@ -159,7 +165,8 @@ def _place(record: InputRecord) -> dict[str, Any]:
     }
 
 
-def _time(epoch_ms: int | None) -> str:
+def time_text(epoch_ms: int | None) -> str:
+    """A time of the log; none: before its clock ticked."""
     if epoch_ms is None:
         return "before the first tick"
     try:

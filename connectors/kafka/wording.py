@@ -11,6 +11,7 @@ from connectors.kafka import rebalancing
 from connectors.kafka.rebalancing import count_text as _count
 from connectors.kafka.rebalancing import pod_text as _pod
 from connectors.kafka.units import amounts_text, bytes_text, duration_text, time_text
+from schemas.checkpoints import CheckpointPiece
 from schemas.clock import ClockTick
 from schemas.deadletters import DeadLetter
 from schemas.decisions import NodeScore, PlacementDecision
@@ -149,6 +150,18 @@ def _(message: JournalRecord) -> str:
         f"partition {message.partition} epoch {message.epoch} batch {message.sequence}{part}: applied "
         f"{runs or 'no inputs'}; {_count(len(message.rows), 'row')} changed, "
         f"{_count(len(message.outputs), 'output')}"
+    )
+
+
+@_sentence.register
+def _(message: CheckpointPiece) -> str:
+    end = message.end
+    held = _count(len(message.rows), "row")
+    if end is not None:
+        held = f"the last; {_count(end.rows, 'row')} in all, sha256 {end.sha256[:12]}"
+    return (
+        f"partition {message.partition} checkpoint of epoch {message.epoch} batch {message.sequence}, journal "
+        f"offset {message.offset}: piece {message.piece + 1}, {held}"
     )
 
 

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.connection import APP_ID, KafkaSettings
 from schemas.topics import CLUSTER_INPUTS, TOPICS
-from streams import journal
+from streams import checkpoint, journal
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES
@@ -19,7 +19,9 @@ from streams.shell.durability import PLACES
 SAID = tuple(
     topic.name
     for topic in TOPICS
-    if topic.writer == "cluster" and topic.stage == "none" and topic.name != journal.TOPIC
+    if topic.writer == "cluster"
+    and topic.stage == "none"
+    and topic.name not in (journal.TOPIC, checkpoint.TOPIC)
 )
 #: What the cluster stage publishes.
 OUTPUTS = (*SAID, "dead-letters")

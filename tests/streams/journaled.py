@@ -1,9 +1,10 @@
 """A partition's history as a worker leaves it: input topics, and the journal of what was applied."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streams import journal
+from streams.checkpoint import Checkpoint, Cutter
 from streams.cluster.stage import ClusterStage
 from streams.packing import put
 from streams.records import InputRecord, StageResult
@@ -13,10 +14,14 @@ from streams.replay import Difference, Replay, Window, follow
 class Topics:
     """Input topics in memory, read as a replay reads them."""
 
-    def __init__(self, records: Iterable[InputRecord]) -> None:
+    def __init__(
+        self, records: Iterable[InputRecord], following: Mapping[str, int] | None = None
+    ) -> None:
+        """`following`: least offset of each topic that is read; else its first one."""
         self._left: dict[str, list[InputRecord]] = {}
         for record in records:
-            self._left.setdefault(record.topic, []).append(record)
+            if record.offset >= (following or {}).get(record.topic, 0):
+                self._left.setdefault(record.topic, []).append(record)
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Records that were not given before, up to an offset."""
@@ -65,17 +70,31 @@ class Journaled:
         self.start()
         self.journal += journal.batch(0, old, records, result)
 
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What the rows are now."""
+        rows = tuple((table, key, value) for (table, key), value in self._rows.items())
+        return Checkpoint(self._place, self.stage.now_ms, rows)
+
+    def pieces(self, piece_bytes: int = 400) -> list[bytes]:
+        """That as a worker writes it."""
+        now = self.checkpoint
+        cutter = Cutter(0, now.place, now.now_ms, piece_bytes)
+        return [*cutter.take(now.rows), *cutter.close()]
+
     def replay(
         self,
         *,
         topics: Iterable[InputRecord] | None = None,
         values: Iterable[bytes] | None = None,
         window: Window | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> tuple[Difference | None, Replay]:
-        """Replay it, or what others hold it to be."""
-        fold = Replay(0, 1, window)
-        entries = enumerate(self.journal if values is None else values)
-        return follow(entries, Topics(self.topics if topics is None else topics), fold), fold
+        """Replay it, or what others hold it to be; from a checkpoint with what comes after it alone."""
+        fold = Replay(0, 1, window, checkpoint)
+        entries = list(enumerate(self.journal if values is None else values))
+        inputs = Topics(self.topics if topics is None else topics, fold.following)
+        return follow(entries[fold.place.offset + 1 :], inputs, fold), fold
 
 
 def altered(records: Iterable[InputRecord], which: InputRecord, value: bytes) -> list[InputRecord]:

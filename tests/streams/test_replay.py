@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from schemas.policy import effective_yaml
 from schemas.topics import CLUSTER_INPUTS
 from streams import journal
+from streams.checkpoint import Checkpoint, is_place
 from streams.journal import JournalDamaged
 from streams.records import InputRecord, StageResult
 from streams.replay import NotReplayable, Window
@@ -128,6 +129,114 @@ def test_a_changed_byte_of_an_input_is_seen_if_it_has_any_effect_and_named(
     assert (difference is None) == (_batches(again) == _batches(history))
     if difference is not None:
         assert difference.culprit is topics[records.index(which)]
+
+
+# --- from a checkpoint ----------------------------------------------------------------------------
+
+
+@st.composite
+def _checkpointed(draw: st.DrawFn) -> tuple[Journaled, list[tuple[Checkpoint, int]]]:
+    """A history with checkpoints, each with how many batches had been journaled."""
+    records = draw(_records())
+    history, checkpoints, batches = Journaled(), [], 0
+    while records:
+        size = draw(st.integers(1, 8))
+        batch, records = records[:size], records[size:]
+        event = draw(st.sampled_from(("", "", "killed", "frozen")))
+        if event == "killed":
+            history.start()
+        if event == "frozen":
+            history.lost(batch[:2], StageResult())
+        if event == "killed" or draw(st.booleans()):
+            checkpoints.append((history.checkpoint, batches))
+        history.apply(batch)
+        batches += 1
+    checkpoints.append((history.checkpoint, batches))
+    return history, checkpoints
+
+
+@settings(max_examples=60)
+@given(_checkpointed(), st.data())
+def test_from_a_checkpoint_the_rest_is_as_equal_as_from_the_beginning(
+    history_with: tuple[Journaled, list[tuple[Checkpoint, int]]], data: st.DataObject
+) -> None:
+    history, checkpoints = history_with
+    checkpoint, batches = data.draw(st.sampled_from(checkpoints))
+    checkpoint = replace(checkpoint, rows=tuple(data.draw(st.permutations(checkpoint.rows))))
+    assert is_place(checkpoint.place, history.journal[checkpoint.place.offset])
+    difference, fold = history.replay(checkpoint=checkpoint)
+    assert difference is None
+    whole = _batches(history)
+    assert fold.summary.batches == len(whole) - batches
+    assert fold.summary.outputs == sum(len(batch["outputs"]) for batch in whole[batches:])
+    assert fold.summary.rows == sum(len(batch["rows"]) for batch in whole[batches:])
+    assert fold.summary.first_batch == batches
+
+
+def _long() -> tuple[Journaled, Checkpoint, list[InputRecord]]:
+    """A history, a checkpoint in its middle, and what was applied after it."""
+    log, history = Log(), Journaled()
+    before = [tick(), node("a"), node("b"), metric("a", cpu=1_000), request("p0"), request("p1")]
+    history.apply([log.message(message) for message in before])
+    checkpoint = history.checkpoint
+    after = [metric("b", cpu=4_000), request("p2"), tick(1), request("p3")]
+    records = [log.message(message) for message in after]
+    history.apply(records[:2])
+    history.apply(records[2:])
+    return history, checkpoint, records
+
+
+def test_a_changed_input_after_a_checkpoint_is_seen_and_named() -> None:
+    history, checkpoint, after = _long()
+    assert history.replay(checkpoint=checkpoint, topics=after)[0] is None, (
+        "no input before it is read"
+    )
+    topics = altered(after, after[0], (after[0].value or b"").replace(b"4000", b"4001"))
+    difference, fold = history.replay(checkpoint=checkpoint, topics=topics)
+    assert difference is not None
+    assert difference.culprit is topics[0]
+    assert (difference.sequence, fold.summary.batches) == (1, 0)
+
+
+def test_a_changed_row_of_a_checkpoint_is_seen_by_what_follows_from_it() -> None:
+    history, checkpoint, _ = _long()
+    rows = tuple(
+        (table, key, value.replace(b'"cpu":1000', b'"cpu":9000') if key == "0/test/a" else value)
+        for table, key, value in checkpoint.rows
+    )
+    assert rows != checkpoint.rows
+    assert history.replay(checkpoint=replace(checkpoint, rows=rows))[0] is not None
+
+
+def test_an_input_after_a_checkpoint_that_is_gone_cannot_be_told_about() -> None:
+    history, checkpoint, after = _long()
+    with pytest.raises(
+        NotReplayable, match="node-metrics, partition 0: the offsets from 1 on are gone"
+    ):
+        history.replay(checkpoint=checkpoint, topics=after[1:])
+
+
+def test_a_journal_that_does_not_go_on_right_at_the_checkpoint_is_an_error() -> None:
+    history, checkpoint, _ = _long()
+    for place, words in (
+        (replace(checkpoint.place, sequence=5), "holds batch 1; expected 6"),
+        (replace(checkpoint.place, epoch=-1), "is of epoch 0, of which no opening was read"),
+    ):
+        with pytest.raises(JournalDamaged, match=words):
+            history.replay(checkpoint=replace(checkpoint, place=place))
+    newer = replace(checkpoint.place, epoch=7)
+    difference, fold = history.replay(checkpoint=replace(checkpoint, place=newer))
+    assert (difference, fold.summary.batches) == (None, 0), (
+        "batches of an earlier epoch do not count"
+    )
+
+
+@pytest.mark.parametrize("table", ["nodes", "reserved_pods"])
+def test_a_checkpoint_whose_rows_cannot_be_read_is_an_error(table: str) -> None:
+    history, checkpoint, _ = _long()
+    rows = tuple((t, key, b"[" if t == table else value) for t, key, value in checkpoint.rows)
+    with pytest.raises(NotReplayable, match=f"cannot be restored: table {table}, row 0/test/"):
+        history.replay(checkpoint=replace(checkpoint, rows=rows))
 
 
 # --- one batch of several inputs ----------------------------------------------------------------

@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from schemas.checkpoints import CheckpointEnd, CheckpointPiece, CheckpointRow
 from schemas.clock import ClockTick
 from schemas.deadletters import DeadLetter
 from schemas.decisions import AsOf, NodeScore, PlacementDecision, ReasonCount, ScoreTerm
@@ -146,6 +147,25 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         ),
         None,
         "partition 2 epoch 1 batch 9 part 1 of 2: applied clock 3 to 5; 1 row changed, 2 outputs",
+    ),
+    (
+        "checkpoints",
+        CheckpointPiece(
+            partition=2, epoch=1, sequence=9, offset=12, now_ms=NOW_MS, piece=0,
+            rows=(CheckpointRow(table="nodes", key="k", value="{}"),),
+        ),
+        None,
+        "partition 2 checkpoint of epoch 1 batch 9, journal offset 12: piece 1, 1 row",
+    ),
+    (
+        "checkpoints",
+        CheckpointPiece(
+            partition=2, epoch=1, sequence=9, offset=12, piece=1,
+            end=CheckpointEnd(pieces=1, rows=1, sha256="ab" * 32),
+        ),
+        None,
+        "partition 2 checkpoint of epoch 1 batch 9, journal offset 12: piece 2, the last; 1 row in all, "
+        "sha256 abababababab",
     ),
     (
         "placement-decisions",
