@@ -106,6 +106,7 @@ def _add_cluster(
         partitions=kafka.partitions,
         kafka=kafka,
         limits=limits,
+        checkpoint_interval_s=worker.checkpoint_interval_s,
         telemetry=telemetry,
     )
     if worker.clock == "wall":

@@ -4,12 +4,15 @@ Records of all input topics come through one stream, so that what one partition'
 meets in one place; `streams.shell` makes batches of them, applies them and makes the result durable.
 """
 
+import asyncio
+from functools import partial
 from typing import Any
 
 from schemas.connection import KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
 from streams.cluster.stage import TABLES, ClusterStage
 from streams.shell.batches import BatchLimits
+from streams.shell.checkpointer import Checkpointer
 from streams.shell.durability import PLACES, JournalFirst, RowWriter
 from streams.shell.publisher import Publisher
 from streams.shell.runner import Rows, StageRunner
@@ -23,9 +26,10 @@ def register(
     partitions: int,
     kafka: KafkaSettings,
     limits: BatchLimits,
+    checkpoint_interval_s: float = 0.0,
     telemetry: Telemetry | None = None,
 ) -> StageRunner:
-    """Add the stage to a Faust app that has not started yet."""
+    """Add the stage to a Faust app that has not started yet; an interval of 0: there are no checkpoints."""
 
     def build(partition: int, rows: Rows) -> ClusterStage:
         return ClusterStage.restored(
@@ -35,13 +39,20 @@ def register(
         )
 
     publisher = Publisher(kafka)
+    telemetry = telemetry or Telemetry()
+    checkpointer = None
+    if checkpoint_interval_s:
+        tell = partial(telemetry.checkpoint, "cluster")
+        checkpointer = Checkpointer(publisher.apart(), checkpoint_interval_s, tell)
     tables = [RowTable(app, name, partitions) for name in (*TABLES, PLACES)]
     runner = StageRunner(
         app,
         topics=CLUSTER_INPUTS,
         tables=tables,
         publisher=publisher,
-        durability=JournalFirst(kafka, publisher, RowWriter(tables, publisher.apart())),
+        durability=JournalFirst(
+            kafka, publisher, RowWriter(tables, publisher.apart()), checkpointer
+        ),
         settings=kafka,
         build=build,
         limits=limits,
@@ -50,7 +61,12 @@ def register(
     )
 
     async def cluster(stream: Any) -> None:
-        await runner.run(stream)
+        beside = None if checkpointer is None else asyncio.create_task(checkpointer.run())
+        try:
+            await runner.run(stream)
+        finally:
+            if beside is not None:
+                beside.cancel()
 
     app.agent(app.inputs(CLUSTER_INPUTS), name="cluster")(cluster)
     return runner

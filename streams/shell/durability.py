@@ -20,6 +20,7 @@ from schemas.rows import JournalPositionRow
 from streams import journal
 from streams.packing import Changes
 from streams.records import DamagedTable, InputRecord, RowChange, StageResult
+from streams.shell.checkpointer import CLOCKS, Checkpointer
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_pieces
 from streams.shell.tables import RowTable
@@ -100,8 +101,12 @@ class RowWriter:
         await self._write(last, partition, changes)
 
     def row(self, table: str, key: str) -> bytes | None:
-        """A row as it was written last."""
-        return self._by_name[table].row(key)
+        """A row as it was written last; None: there is none, or no such table."""
+        return self._by_name[table].row(key) if table in self._by_name else None
+
+    def references(self) -> dict[str, list[tuple[bytes, bytes]]]:
+        """Keys and values as they were written last, of all partitions, but for how far they reflect the journal."""
+        return {table.name: table.references() for table in self._tables if table.name != PLACES}
 
     async def _write(self, table: RowTable, partition: int, changes: Collection[RowChange]) -> None:
         own = [change for change in changes if change.table == table.name]
@@ -115,10 +120,18 @@ class JournalFirst:
 
     topics: tuple[str, ...] = (journal.TOPIC,)
 
-    def __init__(self, settings: KafkaSettings, publisher: Publisher, writer: RowWriter) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        publisher: Publisher,
+        writer: RowWriter,
+        checkpoints: Checkpointer | None = None,
+    ) -> None:
+        """`checkpoints` is told of rows that reflect one place of the journal, each time that they do."""
         self._settings = settings
         self._publisher = publisher
         self._writer = writer
+        self._checkpoints = checkpoints
         self._places: dict[int, journal.Place] = {}
         self._in_office_at_s: dict[int, float] = {}
         """When the journal showed last that a partition is ours."""
@@ -164,6 +177,8 @@ class JournalFirst:
         self._places[partition] = reader.place
         self._in_office_at_s[partition] = time.monotonic()
         self._unwritten[partition] = whole
+        if self._checkpoints is not None:
+            self._checkpoints.opened(partition, rows.get(CLOCKS, {}).get(str(partition)))
         return redone
 
     async def commit(self, batches: Sequence[Applied]) -> None:
@@ -204,6 +219,8 @@ class JournalFirst:
         self._places.pop(partition, None)
         self._in_office_at_s.pop(partition, None)
         self._unwritten.pop(partition, None)
+        if self._checkpoints is not None:
+            self._checkpoints.closed(partition)
 
     async def _append(self, batch: Applied) -> journal.Place:
         """Write a batch to the journal; answers with the place that it ends at."""
@@ -249,6 +266,10 @@ class JournalFirst:
                 for change in self._unwritten[partition]:
                     changes.add(*change)
                 self._unwritten[partition] = changes
+        # Nothing has been waited for since: the local rows are those of this place, all of them and no newer ones.
+        if written and self._checkpoints is not None and self._still(partition, place):
+            clock = self._writer.row(CLOCKS, str(partition))
+            self._checkpoints.written(partition, place, clock, self._writer.references)
 
     async def _write_pieces(self, partition: int, changes: Changes, place: journal.Place) -> bool:
         """Whether all were written: not once the partition may be somebody else's."""

@@ -98,6 +98,10 @@ class RowTable:
         value: bytes | None = self._table.data.get(key.encode())
         return value
 
+    def references(self) -> list[tuple[bytes, bytes]]:
+        """Keys and values of all rows as they are now, without copying those."""
+        return list(self._table.data.items())
+
     def store(self, changes: Iterable[RowChange]) -> None:
         """Take acknowledged changes into the local copy."""
         data = self._table.data

@@ -86,6 +86,11 @@ class Telemetry:
         self._ahead = counter(
             "records_read_ahead", "Records that were read so that time could go on.", "topic"
         )
+        self._checkpoints = counter(
+            "checkpoints",
+            "Checkpoints begun: written, stopped since the partition went, or failed.",
+            "result",
+        )
         self._batch = histogram("batch_records", "Records in a batch.", _RECORDS)
         self._seconds = histogram(
             "batch_seconds", "Time from taking a batch to its acknowledgement.", _SECONDS
@@ -142,6 +147,8 @@ class Telemetry:
             if topic == REQUESTS:
                 self._latency.labels(stage)
                 self._wait.labels(stage)
+                for result in ("written", "stopped", "failed"):
+                    self._checkpoints.labels(stage, result)
         for each in (
             self._batch,
             self._seconds,
@@ -210,6 +217,10 @@ class Telemetry:
     def ahead(self, stage: str, topic: str, records: int) -> None:
         """Records were read in front of all others, because time had to wait for them."""
         self._ahead.labels(stage, topic).inc(records)
+
+    def checkpoint(self, stage: str, result: str) -> None:
+        """A checkpoint was begun, and this is what became of it."""
+        self._checkpoints.labels(stage, result).inc()
 
     def in_flight(self, stage: str, records: int) -> None:
         """So many records were fetched and are not durable."""

@@ -1,0 +1,213 @@
+"""`loadstream replay` from a checkpoint, on what a worker has left in a real Kafka that has lost its beginning."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from typer.testing import CliRunner, Result
+
+from connectors.cli import app
+from connectors.kafka.client import connect
+from schemas.nodes import NodeState
+from schemas.partitions import partition_for
+from schemas.pods import Container, Pod
+from schemas.requests import SchedulingRequest
+from streams.checkpoint import Finder, Found
+from tests.conftest import RunningBroker
+from tests.streams.worker import Worker, client
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.kafka]
+
+_NOW_MS = 1_790_000_000_000
+_HOME = partition_for(b"c", 4)
+
+
+def _nodes() -> list[NodeState]:
+    allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+    return [
+        NodeState(cluster="c", node=f"n{number}", event="added", allocatable=allocatable)
+        for number in range(4)
+    ]
+
+
+def _request(number: int) -> SchedulingRequest:
+    pod = Pod(
+        namespace="default",
+        name=f"p{number}",
+        uid=f"u{number}",
+        containers=(Container(requests={"cpu": "500m", "memory": "1Gi"}),),
+    )
+    return SchedulingRequest(cluster="c", requested_at_ms=_NOW_MS, pod=pod)
+
+
+def _replay(broker: RunningBroker, *arguments: str) -> Result:
+    environment = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
+    return CliRunner().invoke(app, ["replay", *arguments], env=environment)
+
+
+def _home(broker: RunningBroker, *arguments: str) -> tuple[int, dict[str, Any]]:
+    done = _replay(broker, "--partition", str(_HOME), "--json", *arguments)
+    (verdict,) = json.loads(done.stdout)
+    return done.exit_code, verdict
+
+
+def _read(broker: RunningBroker, topic: str) -> list[Any]:
+    """All messages of the home partition."""
+    options = {**broker.settings.librdkafka_options(), "group.id": "test", "log_level": 0}
+    consumer = Consumer(options)
+    first, end = consumer.get_watermark_offsets(TopicPartition(topic, _HOME), timeout=30)
+    consumer.assign([TopicPartition(topic, _HOME, first)])
+    messages: list[Any] = []
+    while len(messages) < end - first:
+        messages += consumer.consume(1000, timeout=1)
+    consumer.close()
+    return messages
+
+
+def _checkpoints(broker: RunningBroker) -> list[Found]:
+    finder = Finder(_HOME)
+    for message in _read(broker, "checkpoints"):
+        finder.take(message.offset(), message.value())
+    return finder.found
+
+
+def _delete(broker: RunningBroker, topic: str, below: int) -> None:
+    connection = connect(broker.settings)  # answers come while it lives
+    for answer in connection.admin.delete_records([TopicPartition(topic, _HOME, below)]).values():
+        answer.result()
+
+
+async def test_a_history_without_its_beginning_is_replayed_from_a_checkpoint(
+    clean_kafka: RunningBroker, tmp_path: Path
+) -> None:
+    broker = clean_kafka
+    await _work(broker, tmp_path)
+    checkpoints = await asyncio.to_thread(_checkpoints, broker)
+    assert len(checkpoints) >= 3
+    code, whole = await asyncio.to_thread(_home, broker)
+    assert (code, whole["verdict"], whole["checkpoint_offset"]) == (0, "equal", None)
+
+    await asyncio.to_thread(_with_a_time, broker, checkpoints, whole)
+    await asyncio.to_thread(_without_the_beginning, broker, checkpoints, whole)
+    await asyncio.to_thread(_with_an_altered_input, broker, checkpoints[0])
+    await asyncio.to_thread(_without_checkpoints, broker)
+
+
+async def _work(broker: RunningBroker, directory: Path) -> None:
+    """A worker with a checkpoint every two seconds, which is killed once."""
+    settings = {"checkpoint_interval_s": "2", "tick_interval_s": "0.2"}
+    with Worker(broker.settings, directory, **settings) as worker:
+        async with client(broker.settings, worker, "placement-decisions", "checkpoints") as kafka:
+            decided: set[str] = set()
+
+            def closed() -> int:
+                ours = (each for each in kafka.of("checkpoints") if each.partition == _HOME)
+                return sum(each.end is not None for each in ours)
+
+            def all_decided(count: int) -> bool:
+                decided.update(each.pod.uid for each in kafka.of("placement-decisions"))
+                return len(decided) == count
+
+            await kafka.send("node-state", _nodes())
+            for number in range(4):
+                if number == 2:
+                    worker.kill()
+                    worker.start()
+                before = closed()
+                await kafka.send(
+                    "scheduling-requests", map(_request, range(number * 10, number * 10 + 10))
+                )
+                await kafka.until(lambda n=number: all_decided(n * 10 + 10))  # type: ignore[misc]
+                await kafka.until(lambda n=before: closed() > n)  # type: ignore[misc]
+            await kafka.send("scheduling-requests", map(_request, range(40, 60)))
+            await kafka.until(lambda: all_decided(60))
+        assert worker.stop() == 0
+
+
+def _with_a_time(broker: RunningBroker, checkpoints: list[Found], whole: dict[str, Any]) -> None:
+    """The newest checkpoint before it saves folding, and changes nothing in what is compared."""
+    second = checkpoints[1]
+    assert second.now_ms is not None
+    code, after = _home(broker, "--from", str(second.now_ms + 1))
+    assert (code, after["verdict"]) == (0, "equal")
+    assert after["checkpoint_offset"] == second.place.offset
+    assert after["first_batch"] == second.place.sequence + 1
+    assert 0 < after["batches"] < whole["batches"]
+    assert after["last_ms"] == whole["last_ms"]
+
+
+def _without_the_beginning(
+    broker: RunningBroker, checkpoints: list[Found], whole: dict[str, Any]
+) -> None:
+    """The journal's first records and those of the inputs before the first checkpoint are gone."""
+    first = checkpoints[0]
+    assert first.now_ms is not None
+    _delete(broker, "journal", first.place.offset)
+    _delete(broker, "node-state", 4)
+    _delete(broker, "clock", 1)
+    code, rest = _home(broker)
+    assert (code, rest["verdict"], rest["checkpoint_offset"]) == (0, "equal", first.place.offset)
+    assert rest["batches"] == whole["batches"] - first.place.sequence - 1
+    assert rest["outputs"] >= 40
+
+    done = _replay(broker, "--partition", str(_HOME))
+    assert done.exit_code == 0
+    assert (
+        f"; began with batch {first.place.sequence + 1} after the checkpoint of 20" in done.output
+    )
+
+    code, early = _home(broker, "--from", str(first.now_ms))
+    assert (code, early["verdict"]) == (2, "unknown")
+    assert "A replay is possible since 20" in early["problem"]
+
+
+def _with_an_altered_input(broker: RunningBroker, first: Found) -> None:
+    """The requests again, one of them with another amount; so all offsets are others, and are put right."""
+    requests = _read(broker, "scheduling-requests")
+    end = requests[-1].offset() + 1
+    asked = next(each for each in requests if json.loads(each.value())["pod"]["uid"] == "u35")
+    _delete(broker, "scheduling-requests", asked.offset() + 1)
+    code, verdict = _home(broker)
+    assert verdict["checkpoint_offset"] > first.place.offset, (
+        "the first one lacks what came after it"
+    )
+    assert (code, verdict["verdict"]) == (0, "equal")
+
+    # What was journaled last is journaled once more, as applied from a record that is not the same.
+    last = _read(broker, "journal")
+    batch = next(
+        json.loads(each.value())
+        for each in reversed(last)
+        if any(run["topic"] == "scheduling-requests" for run in json.loads(each.value())["inputs"])
+    )
+    assert batch["outputs"]
+    newest = json.loads(last[-1].value())
+    altered = requests[-1].value().replace(b"500m", b"501m").replace(b"u59", b"u60")
+    ours = {"topic": "scheduling-requests", "first_offset": end, "last_offset": end}
+    again = {
+        **batch,
+        "epoch": newest["epoch"],
+        "sequence": newest["sequence"] + 1,
+        "inputs": [ours],
+    }
+    producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
+    producer.produce("scheduling-requests", altered, key="c", partition=_HOME)
+    producer.produce("journal", json.dumps(again), key=str(_HOME), partition=_HOME)
+    assert producer.flush(30) == 0
+    code, verdict = _home(broker)
+    assert (code, verdict["verdict"]) == (1, "different")
+    assert verdict["difference"]["first_input"]["offset"] == end
+    assert verdict["checkpoint_offset"] is not None
+
+
+def _without_checkpoints(broker: RunningBroker) -> None:
+    _delete(broker, "checkpoints", -1)
+    code, verdict = _home(broker)
+    assert (code, verdict["verdict"]) == (2, "unknown")
+    assert (
+        "topic checkpoints has nothing to begin at instead: 0 whole checkpoints"
+        in verdict["problem"]
+    )
