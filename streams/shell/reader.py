@@ -5,11 +5,12 @@ were not. Offsets that hold nothing (compacted away, or older than what is kept)
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
 from schemas.connection import KafkaSettings
+from streams.records import InputRecord
 
 #: Longest time without a record before reading is given up.
 PATIENCE_S = 60.0
@@ -32,6 +33,10 @@ class Entry:
     value: bytes | None
     timestamp_ms: int
 
+    def as_input(self, topic: str, partition: int) -> InputRecord:
+        """The record, for a stage that reads the topic."""
+        return InputRecord(topic, partition, self.offset, self.key, self.value, self.timestamp_ms)
+
 
 async def read_range(
     settings: KafkaSettings, topic: str, partition: int, first: int, end: int
@@ -47,7 +52,7 @@ async def read_range(
 
 async def read_pieces(
     settings: KafkaSettings, topic: str, partition: int, first: int, end: int
-) -> AsyncIterator[list[Entry]]:
+) -> AsyncGenerator[list[Entry], None]:
     """The same piece by piece, however many they are; no piece is empty or beyond `PIECE_RECORDS_MAX`.
 
     Besides the piece that is handed out, at most `PIECE_BYTES_MAX` or one larger record are in memory.

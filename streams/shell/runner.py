@@ -7,8 +7,7 @@ repeats: the state starts again from what is durable, and records that it knows 
 Any error stops the worker, since the state in memory may be ahead of what is durable by then. That is the
 rule while all is well, too: the next batch is applied while the one before is on its way to the broker.
 
-Time that was lost is made up for before anything else is applied (see `ticker`): when partitions were taken
-over, and when their clock has stood for too long.
+Time that was lost is made up for before anything else is applied (`ticker`).
 
 On a rebalance the batch under way is finished first. State and rows of partitions that are gone are
 dropped, and when Faust has recovered the tables, the state of every partition is built from its rows: also
@@ -20,6 +19,7 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from schemas.connection import KafkaSettings
@@ -27,9 +27,10 @@ from streams.records import InputRecord, Stage
 from streams.shell import memory
 from streams.shell.batches import Batch, Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
+from streams.shell.lookout import Lookout
 from streams.shell.pipeline import AHEAD_MAX, Pipeline, UnderWay
 from streams.shell.publisher import Publisher
-from streams.shell.reader import Entry, read_pieces
+from streams.shell.reader import read_pieces
 from streams.shell.tables import RowTable
 from streams.shell.telemetry import Telemetry
 from streams.shell.ticker import Ticker
@@ -83,6 +84,7 @@ class StageRunner:
         self._applying = asyncio.Lock()
         self._opening = asyncio.Lock()
         self._pipeline = Pipeline(durability, self._tell)
+        self._lookout = Lookout(settings)
         self.name = name
         self._telemetry = telemetry or Telemetry()
         self._telemetry.begin(name, self.topics)
@@ -117,6 +119,7 @@ class StageRunner:
             asyncio.create_task(self._apply_batches()),
             asyncio.create_task(self._pipeline.commit_all()),
             asyncio.create_task(self._pipeline.flush_rows()),
+            asyncio.create_task(self._lookout.run(self)),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -211,18 +214,14 @@ class StageRunner:
     async def _heal(self, topic: str, partition: int, first: int, end: int) -> None:
         """Put records through that should have been delivered; offsets may also hold nothing any more."""
         count = 0
-        async for entries in read_pieces(self._settings, topic, partition, first, end):
-            records = [_of_entry(topic, partition, entry) for entry in entries]
-            await self._commit([self._apply(partition, records)])
-            count += len(records)
+        async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
+            async for entries in pieces:
+                records = [entry.as_input(topic, partition) for entry in entries]
+                await self._commit([self._apply(partition, records)])
+                count += len(records)
         if count:
-            logger.warning(
-                "%s, partition %d: read %d records from offset %d that were not delivered",
-                topic,
-                partition,
-                count,
-                first,
-            )
+            what = "%s, partition %d: read %d records from offset %d that were not delivered"
+            logger.warning(what, topic, partition, count, first)
             self._telemetry.healed(self.name, topic, count)
 
     async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
@@ -232,17 +231,18 @@ class StageRunner:
         """
         generation = self.generation
         first = self.stages[partition].positions.get(topic, -1) + 1
-        async for entries in read_pieces(self._settings, topic, partition, first, end):
-            async with self._applying:
-                if self.generation != generation or time.monotonic() > until_s:
-                    return False
-                # Faust may have delivered some of them meanwhile.
-                position = self.stages[partition].positions.get(topic, -1)
-                fresh = [entry for entry in entries if entry.offset > position]
-                if fresh:
-                    records = [_of_entry(topic, partition, entry) for entry in fresh]
-                    await self._commit([self._apply(partition, records)])
-                    self._telemetry.ahead(self.name, topic, len(records))
+        async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
+            async for entries in pieces:
+                async with self._applying:
+                    if self.generation != generation or time.monotonic() > until_s:
+                        return False
+                    # Faust may have delivered some of them meanwhile.
+                    position = self.stages[partition].positions.get(topic, -1)
+                    fresh = [entry for entry in entries if entry.offset > position]
+                    if fresh:
+                        records = [entry.as_input(topic, partition) for entry in fresh]
+                        await self._commit([self._apply(partition, records)])
+                        self._telemetry.ahead(self.name, topic, len(records))
         return True
 
     async def _on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
@@ -300,6 +300,9 @@ class StageRunner:
             await self.clock.make_up(self)
         if self.generation != generation:
             return  # partitions were taken away meanwhile; the next assignment comes here again
+        # Before the seek: what comes between the two would be dropped and never come again.
+        self.recovered = True
+        self._batches.release()
         await self._seek()
         self._telemetry.recovered(
             self.name,
@@ -307,8 +310,6 @@ class StageRunner:
             sum(len(rows[name][partition]) for name in rows for partition in owned),
             time.monotonic() - self._assigned_at_s,
         )
-        self.recovered = True
-        self._batches.release()
 
     async def _seek(self) -> None:
         """Let Faust's consumer go on from what was applied.
@@ -343,7 +344,3 @@ class StageRunner:
 
     def _partitions(self, assigned: Any) -> set[int]:
         return {tp.partition for tp in assigned if tp.topic in self.topics}
-
-
-def _of_entry(topic: str, partition: int, entry: Entry) -> InputRecord:
-    return InputRecord(topic, partition, entry.offset, entry.key, entry.value, entry.timestamp_ms)
