@@ -10,7 +10,7 @@ none. That one cannot be written is told and stops nothing else.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -35,7 +35,7 @@ ROWS_PER_TURN = 500
 RETRY_S = 60.0
 
 #: Keys and values of each table, those of other partitions among them.
-References = Mapping[str, list[tuple[bytes, bytes]]]
+References = Mapping[str, tuple[list[bytes], list[bytes]]]
 
 
 @dataclass(slots=True)
@@ -115,13 +115,16 @@ class Checkpointer:
             result = "stopped"
             raise
         except Exception as error:
-            # Batches do not need it, and what stands in their way they find out for themselves.
-            logger.warning(
-                "the checkpoint of partition %d at journal offset %d could not be written: %s",
-                task.partition,
-                task.place.offset,
-                error,
-            )
+            if self._publisher.running:
+                # Batches do not need it, and what stands in their way they find out for themselves.
+                logger.warning(
+                    "the checkpoint of partition %d at journal offset %d could not be written: %s",
+                    task.partition,
+                    task.place.offset,
+                    error,
+                )
+            else:
+                result = "stopped"  # the worker ends
         finally:
             self._tell(result)
         if result == "written" and task.partition in self._intervals:
@@ -133,9 +136,9 @@ class Checkpointer:
     async def _write(self, task: _Task) -> bool:
         """Whether it is whole."""
         cutter = Cutter(task.partition, task.place, task.now_ms, self._piece_bytes)
-        for table, found in task.references.items():
-            rows = _rows_of(task.partition, table, found)
-            for _ in range(0, len(found), ROWS_PER_TURN):
+        for table, (keys, values) in task.references.items():
+            rows = _rows_of(task.partition, table, zip(keys, values, strict=True))
+            for _ in range(0, len(keys), ROWS_PER_TURN):
                 for piece in cutter.take(islice(rows, ROWS_PER_TURN)):
                     if task.stopped:
                         return False
@@ -151,7 +154,7 @@ class Checkpointer:
         return None if now_ms is None else now_ms // self._interval_ms
 
 
-def _rows_of(partition: int, table: str, found: list[tuple[bytes, bytes]]) -> Iterator[Row]:
+def _rows_of(partition: int, table: str, found: Iterable[tuple[bytes, bytes]]) -> Iterator[Row]:
     """The partition's own rows."""
     own, prefix = str(partition).encode(), f"{partition}/".encode()
     return (

@@ -20,7 +20,7 @@ from schemas.rows import JournalPositionRow
 from streams import journal
 from streams.packing import Changes
 from streams.records import DamagedTable, InputRecord, RowChange, StageResult
-from streams.shell.checkpointer import CLOCKS, Checkpointer
+from streams.shell.checkpointer import CLOCKS, Checkpointer, References
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_pieces
 from streams.shell.tables import RowTable
@@ -104,7 +104,7 @@ class RowWriter:
         """A row as it was written last; None: there is none, or no such table."""
         return self._by_name[table].row(key) if table in self._by_name else None
 
-    def references(self) -> dict[str, list[tuple[bytes, bytes]]]:
+    def references(self) -> References:
         """Keys and values as they were written last, of all partitions, but for how far they reflect the journal."""
         return {table.name: table.references() for table in self._tables if table.name != PLACES}
 

@@ -50,6 +50,11 @@ class Publisher:
             for each in self._apart:
                 await each.start()
 
+    @property
+    def running(self) -> bool:
+        """Started, and not stopped since."""
+        return self._producer is not None
+
     def apart(self) -> "Publisher":
         """Another one, whose writes this one's need not wait for; it starts and stops with this one."""
         other = Publisher(self._settings, **self._options)

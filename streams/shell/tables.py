@@ -98,9 +98,9 @@ class RowTable:
         value: bytes | None = self._table.data.get(key.encode())
         return value
 
-    def references(self) -> list[tuple[bytes, bytes]]:
-        """Keys and values of all rows as they are now, without copying those."""
-        return list(self._table.data.items())
+    def references(self) -> tuple[list[bytes], list[bytes]]:
+        """Keys and values of all rows as they are now, not copied; two lists are made in far less time than pairs."""
+        return list(self._table.data.keys()), list(self._table.data.values())
 
     def store(self, changes: Iterable[RowChange]) -> None:
         """Take acknowledged changes into the local copy."""

@@ -10,13 +10,15 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner, Result
 
 from connectors.cli import app
+from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
+from connectors.kafka.topics import expected_topics
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Container, Pod
 from schemas.requests import SchedulingRequest
 from streams.checkpoint import Finder, Found
-from tests.conftest import RunningBroker
+from tests.conftest import RunningBroker, delete_topic
 from tests.streams.worker import Worker, client
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.kafka]
@@ -165,42 +167,44 @@ def _without_the_beginning(
 
 
 def _with_an_altered_input(broker: RunningBroker, first: Found) -> None:
-    """The requests again, one of them with another amount; so all offsets are others, and are put right."""
+    """The same requests once more, at the same offsets, but for one byte of one of them."""
     requests = _read(broker, "scheduling-requests")
-    end = requests[-1].offset() + 1
-    asked = next(each for each in requests if json.loads(each.value())["pod"]["uid"] == "u35")
-    _delete(broker, "scheduling-requests", asked.offset() + 1)
+    assert [each.offset() for each in requests] == list(range(60))
+    asked = next(each for each in requests if b'"u35"' in each.value())
+    _write_anew(broker, requests, asked, asked.value())
     code, verdict = _home(broker)
-    assert verdict["checkpoint_offset"] > first.place.offset, (
-        "the first one lacks what came after it"
-    )
-    assert (code, verdict["verdict"]) == (0, "equal")
+    assert (code, verdict["verdict"]) == (0, "equal"), "nothing is altered yet"
 
-    # What was journaled last is journaled once more, as applied from a record that is not the same.
-    last = _read(broker, "journal")
-    batch = next(
-        json.loads(each.value())
-        for each in reversed(last)
-        if any(run["topic"] == "scheduling-requests" for run in json.loads(each.value())["inputs"])
-    )
-    assert batch["outputs"]
-    newest = json.loads(last[-1].value())
-    altered = requests[-1].value().replace(b"500m", b"501m").replace(b"u59", b"u60")
-    ours = {"topic": "scheduling-requests", "first_offset": end, "last_offset": end}
-    again = {
-        **batch,
-        "epoch": newest["epoch"],
-        "sequence": newest["sequence"] + 1,
-        "inputs": [ours],
-    }
-    producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
-    producer.produce("scheduling-requests", altered, key="c", partition=_HOME)
-    producer.produce("journal", json.dumps(again), key=str(_HOME), partition=_HOME)
-    assert producer.flush(30) == 0
+    _write_anew(broker, requests, asked, asked.value().replace(b"500m", b"501m"))
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (1, "different")
-    assert verdict["difference"]["first_input"]["offset"] == end
-    assert verdict["checkpoint_offset"] is not None
+    assert verdict["checkpoint_offset"] == first.place.offset
+    named = verdict["difference"]["first_input"]
+    assert (named["topic"], named["offset"]) == ("scheduling-requests", asked.offset())
+
+    code, verdict = _home(broker, "--from", str(verdict["difference"]["now_ms"] + 60_000))
+    assert code == 2, "nothing is that late"
+    _delete(broker, "scheduling-requests", asked.offset() + 1)
+    code, verdict = _home(broker)
+    assert (code, verdict["verdict"]) == (0, "equal")
+    assert verdict["checkpoint_offset"] > first.place.offset, "the first one lacks what came after"
+
+
+def _write_anew(broker: RunningBroker, records: list[Any], which: Any, value: bytes) -> None:
+    """Let the topic have these records, one of them with this value."""
+    connection = connect(broker.settings)
+    delete_topic(connection, which.topic())
+    create_topics(connection, expected_topics(broker.settings))
+    producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
+    for each in records:
+        producer.produce(
+            each.topic(),
+            value if each is which else each.value(),
+            key=each.key(),
+            partition=_HOME,
+            timestamp=each.timestamp()[1],
+        )
+    assert producer.flush(30) == 0
 
 
 def _without_checkpoints(broker: RunningBroker) -> None:

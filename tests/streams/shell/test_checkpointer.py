@@ -200,11 +200,26 @@ async def test_one_that_cannot_be_written_is_told_and_stops_nothing(
         await it.open()
         await it.apply(0)
         monkeypatch.setattr(module, "RETRY_S", 0.0)
-        await it.apart.stop()
+        it.tables[0].store([RowChange("nodes", "0/c/n1", b"\xff no text")])
         await it.apply(41)
         await it.until(1)
         assert it.results == ["failed"]
-        await it.apart.start()
+        it.tables[0].store([RowChange("nodes", "0/c/n1", None)])
         while "written" not in it.results:
             await it.apply(42)
         assert len(_found(await it.stored())) == 1
+
+
+async def test_a_worker_that_ends_stops_the_one_under_way(embedded: RunningBroker) -> None:
+    async with owner(embedded.settings, piece_bytes=60) as it:
+        await it.open()
+        await it.apply(0)
+        await it.apply(41, nodes=200)
+        while not (begun := await it.stored()):
+            await asyncio.sleep(0)
+        await it.publisher.stop()
+        await it.until(1)
+        assert it.results == ["stopped"]
+        await it.publisher.start()
+        assert len(await it.stored()) >= len(begun)
+        assert _found(await it.stored()) == []
