@@ -93,7 +93,9 @@ class HotNode(Part):
     """What stopped the whole node, or ended its turn; empty: it was relieved."""
     leaving: Count = 0
     """Pods that leave it."""
-    pods: Annotated[tuple[PodVerdict, ...], Field(max_length=PODS_PER_NODE_MAX, fail_fast=True)] = ()
+    pods: Annotated[
+        tuple[PodVerdict, ...], Field(max_length=PODS_PER_NODE_MAX, fail_fast=True)
+    ] = ()
     """Its pods in the order in which they were looked at."""
     pods_left_out: Count = 0
     """How many more were looked at."""
