@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ANEW_SHARE = 1 / 32
 #: Total of a node that some filter refuses.
 REFUSED = -1
+#: Everything about a node, as a plain number.
+_ALL = int(Change.ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +53,8 @@ class Ranking:
         self._placer = placer
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in placer.scores]
-        asked = [
-            _Asked(number, plugin.reason, prepared, plugin.watches)
-            for number, (plugin, prepared) in enumerate(self._filters, start=1)
-            if plugin.concerns(prepared)
-        ]
-        self._only_fixed = sum(not plugin.normalised for plugin, _ in placer.scores) == 1
-        """All of a total that is not stretched is of one score."""
-        self._asked = [
-            [each for each in asked if each.watches & change] for change in range(Change.ALL + 1)
-        ]
-        """Filters that may refuse this kind, by what about a node has changed."""
+        self._asked: list[list[_Asked]] | None = None
+        """Filters that may refuse this kind, by what about a node has changed; none before a change."""
         self.generation = -1
         self.position = 0
         """How far in the placer's log this ranking is."""
@@ -148,13 +141,14 @@ class Ranking:
     def _revise(self, changes: Iterable[tuple[int, int]]) -> None:
         """Ask about rows again; of each is known what about it has changed."""
         refusals = self._refusals if self._refusals is not None else self._index_refusals()
+        asked = self._asked if self._asked is not None else self._index_filters()
         stretched = False
         for row, change in changes:
             before = refusals[row]
             after = 0
             reason = None
             # A node that passed all filters passes those still that do not look at what has changed.
-            for number, ask, prepared, _ in self._asked[Change.ALL if before else change]:
+            for number, ask, prepared, _ in asked[_ALL if before else change]:
                 reason = ask(prepared, row)
                 if reason is not None:
                     after = number
@@ -215,6 +209,18 @@ class Ranking:
         self.totals = totals
         self._totals = totals.data
 
+    def _index_filters(self) -> list[list[_Asked]]:
+        """Which filters to ask about a node, by what about it has changed."""
+        asked = [
+            _Asked(number, plugin.reason, prepared, plugin.watches)
+            for number, (plugin, prepared) in enumerate(self._filters, start=1)
+            if plugin.concerns(prepared)
+        ]
+        self._asked = [
+            [each for each in asked if each.watches & change] for change in range(_ALL + 1)
+        ]
+        return self._asked
+
     def _index_refusals(self) -> bytearray:
         """Which filter refuses each row, 1 for the first one; 0 for none."""
         index = np.zeros(self._placer.size, dtype=np.uint8)
@@ -256,9 +262,11 @@ class Ranking:
         terms = []
         score: float
         fixed = self._fixed if self._fixed is not None else self.totals
+        # Then all of a total that is not stretched is of one score.
+        only_fixed = self._raw.count(None) == 1
         for index, (plugin, prepared, weight) in enumerate(self._scores):
             raw = self._raw[index]
-            if raw is None and self._only_fixed and weight:
+            if raw is None and only_fixed and weight:
                 score = fixed.item(row) // weight
             elif raw is None:
                 score = plugin.score(prepared, row)
