@@ -263,7 +263,7 @@ class Ranking:
         score: float
         fixed = self._fixed if self._fixed is not None else self.totals
         # Then all of a total that is not stretched is of one score.
-        only_fixed = self._raw.count(None) == 1
+        only_fixed = sum(raw is None for raw in self._raw) == 1
         for index, (plugin, prepared, weight) in enumerate(self._scores):
             raw = self._raw[index]
             if raw is None and only_fixed and weight:
