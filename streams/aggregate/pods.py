@@ -172,7 +172,7 @@ class PodWindow:
             return None
         divisors = (stack[:, :, 1:] >= 0).sum(axis=0)
         found = (known.sum(axis=0) // np.maximum(divisors, 1)).tolist()
-        if divisors.all():
+        if divisors.size and divisors.all():
             return [
                 MemberMean(member, dict(zip(resources, found[line], strict=True)))
                 for line, member in zip(order.lines, order.members, strict=True)

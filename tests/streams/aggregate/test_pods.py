@@ -48,6 +48,12 @@ def test_a_pod_of_which_nothing_was_measured_is_left_out() -> None:
     assert means(window((1, [(A, {}), (B, {"cpu": 0})]))) == [(B, {"cpu": 0})]
 
 
+def test_pods_of_a_node_without_any_resource_are_left_out() -> None:
+    filled = PodWindow()
+    filled.add(1, 0, filled.matrix([(A, {}), (B, {})], []))
+    assert filled.means(0, []) == []
+
+
 def test_sums_beyond_64_bits_are_exact() -> None:
     huge = 2**63 - 1
     filled = window(*((time, [(A, {"cpu": huge})]) for time in range(3)))
