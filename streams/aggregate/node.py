@@ -67,12 +67,19 @@ class NodeState:
                     f"allowed is one sample a node and time, and the first one holds",
                 )
         newest_ms = max(time_ms, newest_ms or time_ms)
-        return (
+        keep = self._resources_kept(reading, newest_ms, collecting, limits)
+        refusal = (
             self._too_many_samples(newest_ms - collecting.horizon_ms, limits)
-            or self._too_many_resources(reading, newest_ms, collecting, limits)
+            or (keep if isinstance(keep, Refusal) else None)
             or self._too_many_members(reading, newest_ms - collecting.average_horizon_ms, limits)
-            or "take"
         )
+        if refusal is not None:
+            return refusal
+        if isinstance(keep, list):
+            # Only now: a sample that is refused does not move the windows, which may need the others.
+            self.samples.narrow(keep)
+            self.pods.narrow(keep)
+        return "take"
 
     def take(
         self,
@@ -139,9 +146,10 @@ class NodeState:
             "limit", f"samples_per_node: the node has {live} samples in its window, all it may have"
         )
 
-    def _too_many_resources(
+    def _resources_kept(
         self, reading: Reading, newest_ms: int, collecting: Collecting, limits: AggregateLimits
-    ) -> Refusal | None:
+    ) -> Refusal | list[int] | None:
+        """Places of the resources to keep so that there are not too many; None: all may stay."""
         more = reading.resources.difference(self.samples.resources)
         if len(self.samples.resources) + len(more) <= limits.resources_per_node:
             return None
@@ -156,9 +164,7 @@ class NodeState:
                 f"resources_per_node: with this sample the node has {len(found)} resources in its "
                 f"window; allowed are at most {limits.resources_per_node}",
             )
-        self.samples.narrow(sorted(keep))
-        self.pods.narrow(sorted(keep))
-        return None
+        return sorted(keep)
 
     def _too_many_members(
         self, reading: Reading, since_ms: int, limits: AggregateLimits
