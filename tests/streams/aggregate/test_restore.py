@@ -112,6 +112,22 @@ def test_a_crash_while_rows_are_written_changes_nothing(data: st.DataObject) -> 
     assert content(stage(table, POLICIES, TIGHT)) == content(without)
 
 
+def test_a_refused_sample_takes_no_resource_from_those_before_it() -> None:
+    """It would have moved the window, in which there is room for its resources."""
+    log, table = Log(), dict[str, bytes]()
+    running = stage(collecting=POLICIES, limits=TIGHT)
+    on_disk = {**pod("a", 1), "usage": {"disk": 5}}
+    first = sample(T0, usage={"cpu": 9}, pods=[on_disk])
+    crowd = [{**pod(f"p{number}", 1), "usage": {}} for number in range(TIGHT.pods_per_node + 1)]
+    late = T0 + POLICIES.average_horizon_ms + SECOND
+    second = sample(late, usage={"cpu": 9, "memory": 1, "gpu": 1}, pods=crowd)
+    for each in (first, second):
+        result = running.apply(log.add(each))
+        store(table, result.rows)
+    assert len(result.dead_letters) == 1
+    assert content(stage(table, POLICIES, TIGHT)) == content(running)
+
+
 def many(log: Log, count: int, nodes: int = 3) -> dict[str, bytes]:
     """A table after so many samples of each node, one a second, with pods."""
     table: dict[str, bytes] = {}
