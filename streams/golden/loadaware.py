@@ -5,7 +5,7 @@ are applied to a `ClusterState`, the agent's own. Every node is then asked about
 ways that a plugin answers, for all rows at once and for one row; if the two differ, the answer shows it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from schemas.metrics import NodeMetric
@@ -18,8 +18,7 @@ from streams.cluster.node import Held
 from streams.cluster.plugins.load_aware import NAME
 from streams.cluster.state import ClusterState, Position
 from streams.golden import objects
-
-Json = Mapping[str, Any]
+from streams.golden.comparison import Json, differences_by_round
 
 _PLUGINS = PluginChoice(filter=(Plugin(name=NAME),), score=(ScorePlugin(name=NAME),))
 
@@ -34,30 +33,19 @@ def answer(scenario: Json) -> Json:
     return {"rounds": list(world.rounds())}
 
 
-def agree(expected: Json, found: Json) -> bool:
-    """Equal; of an error only that there is one."""
-    if "error" in expected or "error" in found:
-        return "error" in expected and "error" in found
-    return bool(expected["rounds"] == found["rounds"])
-
-
 def differences(expected: Json, found: Json) -> Iterator[str]:
     """Each difference in a line."""
-    if "error" in expected or "error" in found:
-        yield f"expected {_short(expected)}, found {_short(found)}"
-        return
-    for number, (want, got) in enumerate(zip(expected["rounds"], found["rounds"], strict=True)):
-        for pod in want:
-            for node in want[pod]:
-                if want[pod][node] != got[pod][node]:
-                    yield (
-                        f"round {number}, pod {pod}, node {node}: "
-                        f"expected {want[pod][node]}, found {got[pod][node]}"
-                    )
+    return differences_by_round(expected, found, _of_round)
 
 
-def _short(result: Json) -> str:
-    return f"an error ({result['error']})" if "error" in result else "an answer"
+def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:
+    for pod in want:
+        for node in want[pod]:
+            if want[pod][node] != got[pod][node]:
+                yield (
+                    f"round {number}, pod {pod}, node {node}: "
+                    f"expected {want[pod][node]}, found {got[pod][node]}"
+                )
 
 
 class _World:

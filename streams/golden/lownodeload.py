@@ -5,7 +5,7 @@ own; each Balance call is one round of the same `Balancer`. Pods that the scenar
 by the filter, pods whose eviction fails by the gate.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from schemas.metrics import NodeMetric
@@ -13,10 +13,9 @@ from schemas.policy import Policy, PolicyError, low_node_load_args
 from streams.cluster.inventory import Inventory
 from streams.cluster.node import Held
 from streams.golden import objects
+from streams.golden.comparison import Json, differences_by_round
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import Candidate, RoundOutcome
-
-Json = Mapping[str, Any]
 
 
 def answer(scenario: Json) -> Json:
@@ -29,26 +28,15 @@ def answer(scenario: Json) -> Json:
     return {"rounds": list(world.rounds())}
 
 
-def agree(expected: Json, found: Json) -> bool:
-    """Equal; of an error only that there is one."""
-    if "error" in expected or "error" in found:
-        return "error" in expected and "error" in found
-    return bool(expected["rounds"] == found["rounds"])
-
-
 def differences(expected: Json, found: Json) -> Iterator[str]:
     """Each round and part of it that differs, in a line."""
-    if "error" in expected or "error" in found:
-        yield f"expected {_short(expected)}, found {_short(found)}"
-        return
-    for number, (want, got) in enumerate(zip(expected["rounds"], found["rounds"], strict=True)):
-        for part in ("pools", "evicted"):
-            if want.get(part) != got.get(part):
-                yield f"round {number}, {part}: expected {want.get(part)}, found {got.get(part)}"
+    return differences_by_round(expected, found, _of_round)
 
 
-def _short(result: Json) -> str:
-    return f"an error ({result['error']})" if "error" in result else "an answer"
+def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:
+    for part in ("pools", "evicted"):
+        if want.get(part) != got.get(part):
+            yield f"round {number}, {part}: expected {want.get(part)}, found {got.get(part)}"
 
 
 class _World:

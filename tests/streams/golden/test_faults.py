@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from streams.golden.cases import scenarios
+from streams.golden.comparison import agree
 
 _RELOADED = ("streams.cluster", "streams.golden", "streams.rebalance")
 _GOLDEN = Path(__file__).parents[2] / "golden"
@@ -383,7 +384,7 @@ def faulty(fault: Fault) -> Iterator[Any]:
 def differing(golden: Any, family: str = "loadaware") -> str | None:
     """The first scenario that differs; None if all agree."""
     for case in cases(family):
-        if not golden.agree(case["expected"], golden.answer(case["scenario"])):
+        if not agree(case["expected"], golden.answer(case["scenario"])):
             name: str = case["scenario"]["name"]
             return name
     return None

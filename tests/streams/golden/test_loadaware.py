@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from streams.golden.cases import scenarios
-from streams.golden.loadaware import agree, answer, differences
+from streams.golden.comparison import agree
+from streams.golden.loadaware import answer, differences
 
 _GOLDEN = Path(__file__).parents[2] / "golden"
 _CASES = {
