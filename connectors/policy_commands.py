@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.arguments import as_field
 from connectors.kafka.failures import as_messages
 
 if TYPE_CHECKING:
@@ -37,23 +38,15 @@ app = typer.Typer(
 TOPIC = "policies"
 
 
-def _field(name: str) -> Callable[[str], str]:
+def _record() -> "type[PolicyRecord]":
+    from schemas.policies import PolicyRecord
+
+    return PolicyRecord
+
+
+def _field(name: str) -> Callable[[Any], Any]:
     """Checks an argument as the field of the record that it becomes."""
-
-    def check(value: str) -> str:
-        from pydantic import TypeAdapter, ValidationError
-
-        from schemas.policies import PolicyRecord
-
-        field = PolicyRecord.model_fields[name]
-        checked: Any = Annotated[field.annotation, *field.metadata]
-        try:
-            TypeAdapter(checked).validate_python(value)
-        except ValidationError as error:
-            raise typer.BadParameter(error.errors()[0]["msg"]) from None
-        return value
-
-    return check
+    return as_field(_record, name)
 
 
 Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=_field("cluster"))]

@@ -16,10 +16,12 @@ from uuid import uuid4
 
 import typer
 
+from connectors.arguments import as_field
 from connectors.kafka.failures import as_messages
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
+    from schemas.migrations import MigrationRequest
     from schemas.pods import PodRef
 
 #: Topic of requests.
@@ -37,25 +39,15 @@ def register(app: typer.Typer) -> None:
     app.add_typer(migration, name="migration")
 
 
+def _record() -> "type[MigrationRequest]":
+    from schemas.migrations import MigrationRequest
+
+    return MigrationRequest
+
+
 def _field(name: str) -> Callable[[Any], Any]:
-    """Checks an argument as the field of the request that it becomes."""
-
-    def check(value: Any) -> Any:
-        from pydantic import TypeAdapter, ValidationError
-
-        from schemas.migrations import MigrationRequest
-
-        field = MigrationRequest.model_fields[name]
-        checked: Any = field.annotation
-        if field.metadata:
-            checked = Annotated[field.annotation, *field.metadata]
-        try:
-            TypeAdapter(checked).validate_python(value)
-        except ValidationError as error:
-            raise typer.BadParameter(error.errors()[0]["msg"]) from None
-        return value
-
-    return check
+    """Checks an argument as the field of the record that it becomes."""
+    return as_field(_record, name)
 
 
 Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=_field("cluster"))]
