@@ -42,95 +42,96 @@ class Telemetry:
         """
         self.registry = registry = registry or CollectorRegistry()
         self._wall_clock = wall_clock
+        self._in_flight_max: dict[str, int] = {}
         ProcessCollector(registry=registry)
         build = Info("loadstream_build", "The version that runs.", registry=registry)
         build.info({"version": _version()})
+        self._make_counters()
+        self._make_histograms()
+        self._make_gauges()
 
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"loadstream_{name}", text, ["stage", *labels], registry=registry)
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
 
-        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            return Histogram(
-                f"loadstream_{name}", text, ["stage"], buckets=buckets, registry=registry
-            )
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(
+            f"loadstream_{name}", text, ["stage"], buckets=buckets, registry=self.registry
+        )
 
-        self._records = counter("records", "Input records taken in.", "topic")
-        self._results = counter("results", "Input records by what they came to.", "result")
-        self._outputs = counter("outputs", "Records published.", "topic")
-        self._decisions = counter(
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"loadstream_{name}", text, ["stage"], registry=self.registry)
+
+    def _make_counters(self) -> None:
+        self._records = self._counter("records", "Input records taken in.", "topic")
+        self._results = self._counter("results", "Input records by what they came to.", "result")
+        self._outputs = self._counter("outputs", "Records published.", "topic")
+        self._decisions = self._counter(
             "decisions",
             "Placement decisions; reason is the filter that refused most nodes, for those that wait.",
             "outcome",
             "reason",
         )
-        self._rounds = counter("rebalance_rounds", "Rounds by what they came to.", "result")
-        self._commands = counter(
+        self._rounds = self._counter("rebalance_rounds", "Rounds by what they came to.", "result")
+        self._commands = self._counter(
             "eviction_commands", "Eviction commands; observe: marked dry.", "trigger", "mode"
         )
-        self._migrations = counter(
+        self._migrations = self._counter(
             "migrations_ended", "Migrations that have ended.", "phase", "reason"
         )
-        self._verdicts = counter(
+        self._verdicts = self._counter(
             "move_outcomes", "Followed evictions by what became of them.", "verdict"
         )
-        self._dead = counter(
+        self._dead = self._counter(
             "dead_letters",
             "Records that could not be read or were refused, by the topic that they came from.",
             "topic",
             "category",
         )
-        self._rows = counter("table_rows", "Table rows changed.", "table")
-        self._healed = counter(
+        self._rows = self._counter("table_rows", "Table rows changed.", "table")
+        self._healed = self._counter(
             "healed_records", "Records that were not delivered and had to be read.", "topic"
         )
-        self._ahead = counter(
+        self._ahead = self._counter(
             "records_read_ahead", "Records that were read so that time could go on.", "topic"
         )
-        self._checkpoints = counter(
+        self._checkpoints = self._counter(
             "checkpoints",
             "Checkpoints begun: written, stopped since the partition went, or failed.",
             "result",
         )
-        self._batch = histogram("batch_records", "Records in a batch.", _RECORDS)
-        self._seconds = histogram(
+
+    def _make_histograms(self) -> None:
+        self._batch = self._histogram("batch_records", "Records in a batch.", _RECORDS)
+        self._seconds = self._histogram(
             "batch_seconds", "Time from taking a batch to its acknowledgement.", _SECONDS
         )
-        self._latency = histogram(
+        self._latency = self._histogram(
             "decision_latency_seconds",
             "Time from the timestamp of a request's record until its decision is durable and published.",
             _LATENCY_SECONDS,
         )
-        self._wait = histogram(
+        self._wait = self._histogram(
             "placement_wait_seconds",
             "For pods that were given a node: time in the log since they asked for one.",
             _WAIT_SECONDS,
         )
-        self._recovery = histogram(
+        self._recovery = self._histogram(
             "recovery_seconds",
             "Time from the assignment of partitions until they are worked on.",
             _RECOVERY_SECONDS,
         )
-        self._recovered_rows = Gauge(
-            "loadstream_recovered_rows",
-            "Table rows that the last recovery began from.",
-            ["stage"],
-            registry=registry,
+
+    def _make_gauges(self) -> None:
+        self._recovered_rows = self._gauge(
+            "recovered_rows", "Table rows that the last recovery began from."
         )
-        self._partitions = Gauge(
-            "loadstream_partitions", "Partitions owned.", ["stage"], registry=registry
-        )
-        self._in_flight_max: dict[str, int] = {}
-        self._in_flight = Gauge(
-            "loadstream_in_flight_records_max",
+        self._partitions = self._gauge("partitions", "Partitions owned.")
+        self._in_flight = self._gauge(
+            "in_flight_records_max",
             "Most records at once that were fetched and not durable, since the start.",
-            ["stage"],
-            registry=registry,
         )
-        self._copies = Gauge(
-            "loadstream_standby_partitions",
-            "Partitions of others of whose rows a copy is kept.",
-            ["stage"],
-            registry=registry,
+        self._copies = self._gauge(
+            "standby_partitions", "Partitions of others of whose rows a copy is kept."
         )
 
     def begin(self, stage: str, topics: Iterable[str]) -> None:
