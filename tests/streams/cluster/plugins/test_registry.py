@@ -175,6 +175,7 @@ def test_a_new_plugin_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setattr(plugins, "__path__", [*plugins.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, registry.__name__)
+    monkeypatch.setattr(plugins, "registry", registry)  # put back after the import replaced it
     found = importlib.import_module(registry.__name__)
     assert tuple(found.FILTERS) == (*BUILT_IN.filter, "Weekend")
     policy = read_policy("plugins: {filter: [Weekend, NodeName]}", found.KNOWN)
