@@ -5,7 +5,7 @@ is looked at after the ranking, which is never computed again for it: the best n
 forbidden. An owner without memory costs a look-up, a cluster without memory nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.pods import Pod
@@ -50,8 +50,6 @@ class Exclusions:
     def __init__(self, moves: Moves, nodes: Mapping[str, Node]) -> None:
         self.moves = moves
         self._nodes = nodes
-        self.hot: Callable[[str], bool] | None = None
-        """Whether a node is hot by its newest metric; none: memory alone says."""
 
     def of(self, pod: Pod, now_ms: int) -> Excluded | None:
         """The nodes that a pod must stay away from; None: nothing is remembered.
@@ -63,7 +61,7 @@ class Exclusions:
         owner = owner_key(pod)
         if not self.moves.remembers(owner):
             return None
-        names = self.moves.forbidden_nodes(owner, self.hot, now_ms)
+        names = self.moves.forbidden_nodes(owner, now_ms)
         if not names:
             return None
         found = (self._nodes.get(name) for name in names)

@@ -268,10 +268,14 @@ class Inventory:
 
     def confirm(self, uid: str) -> None:
         """A reservation has become a fact."""
+        self.keep(uid, None)
+
+    def keep(self, uid: str, expires_at_ms: int | None) -> None:
+        """Keep what is held until another time, or for good."""
         found = self.held(uid)
         if found is not None:
             node, held = found
-            node.held[uid] = replace(held, expires_at_ms=None)
+            node.held[uid] = replace(held, expires_at_ms=expires_at_ms)
             self.changed_pods[node.name, uid] = None
 
     def observe(self, lifecycle: PodLifecycle) -> None:

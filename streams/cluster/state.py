@@ -131,10 +131,8 @@ class ClusterState:
         if full is not None:
             return full
         self.inventory.apply_metric(metric)
-        moves, hot = self.memory.moves, self.placement.apart.exclusions.hot
-        if metric.updated_at_ms is not None and moves.tracks(metric.node):
-            now_hot = hot is not None and hot(metric.node)
-            moves.metric(metric.node, metric.updated_at_ms, self.inventory.now_ms, hot=now_hot)
+        if metric.updated_at_ms is not None:
+            self.memory.moves.metric(metric.node, metric.updated_at_ms)
         return []
 
     def _node(self, state: NodeState) -> Answer:

@@ -51,7 +51,7 @@ class Drains:
             return f"node {row.node} would be one more than {DRAINS_MAX} that are drained"
         self._put(row)
         self.desk.inventory.cordon(row.node, cordoned=True)
-        left, protected = self._pods(node, cause.now_ms)
+        left, protected = self._pods(row, node, cause.now_ms)
         self._report(row, "Draining", len(left), protected, cause)
         return None
 
@@ -79,7 +79,7 @@ class Drains:
                 self._remove(name)
                 self._report(row, "Drained", 0, [], cause)
                 continue
-            left, protected = self._pods(node, cause.now_ms)
+            left, protected = self._pods(row, node, cause.now_ms)
             for held in left:
                 if begun < DRAINED_PER_TICK_MAX and len(self.desk.book) < MIGRATIONS_MAX:
                     begun += self._migrate(row, held, cause)
@@ -109,25 +109,27 @@ class Drains:
         self.desk.create(wish, mode, cause)
         return True
 
-    def _pods(self, node: Node, now_ms: int) -> tuple[list[Held], list[tuple[Held, str]]]:
+    def _pods(
+        self, row: DrainRow, node: Node, now_ms: int
+    ) -> tuple[list[Held], list[tuple[Held, str]]]:
         """Pods that are to leave, and those that stay with the reason."""
         leaving, staying = [], []
         for held in node.held.values():
             if held.for_replacement or held.pod.node is None:
                 continue
             moving = self.desk.book.of_pod(held.pod.uid) is not None
-            gate = None if moving else self._stays(held, node.name, now_ms)
+            gate = None if moving else self._stays(row, held, now_ms)
             if gate is None or held.pod.deleting_at_ms is not None:
                 leaving.append(held)
             else:
                 staying.append((held, gate.text))
         return leaving, staying
 
-    def _stays(self, held: Held, node: str, now_ms: int) -> Gate | None:
-        gate = self.desk.gates.forbidden(held, node, now_ms)
+    def _stays(self, row: DrainRow, held: Held, now_ms: int) -> Gate | None:
+        gate = self.desk.gates.forbidden(held, row.node, now_ms)
         if gate is not None:
             return gate
-        mode = self.desk.gates.mode_of(held, None)
+        mode = self.desk.gates.mode_of(held, row.mode)
         return mode if isinstance(mode, Gate) else None
 
     def _report(

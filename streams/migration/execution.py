@@ -83,6 +83,13 @@ class Execution:
     def _reserve(self, row: MigrationRow, pod: Pod, cause: Cause) -> MigrationRow | None:
         """The migration with room for its replacement; None: there is none."""
         desk, rooms = self.desk, self.desk.rooms
+        never = desk.gates.unreservable(pod)
+        if never is not None:
+            failed = condition(
+                "ReservationCreated", False, cause, "FailedCreateReservation", never.text
+            )
+            desk.finish(row, cause, "Failed", "FailedCreateReservation", never.text, failed)
+            return None
         if rooms.lost(row):
             rooms.give_back(row)
             node = row.target_node

@@ -6,7 +6,8 @@
 
 A replacement is a pod of the same controller that asks for a node, or is seen on one, after the command;
 pods of an owner replace its migrating pods in the order of the migrations. It is given the room that is
-held. Deadlines end everything: the room is given back, and the reason is Timeout.
+held. Deadlines end everything: the room is given back, and the reason is Timeout. While a migration is paused
+its deadline waits, and the time for which room is held does not: ReservationExpired.
 """
 
 from schemas.migrations import MigrationRow
@@ -250,6 +251,8 @@ class Following:
             text = f"not done after {(cause.now_ms - row.created_at_ms) // 1000} s; last: {why}"
             desk.finish(row, cause, "Failed", "Timeout", text)
             return
+        if desk.rooms.over(row, cause.now_ms):
+            row = self._expired(row, cause)
         if row.evicted_at_ms is not None or row.command_expires_at_ms is not None:
             return
         found = desk.inventory.held(row.pod.uid)
@@ -261,3 +264,15 @@ class Following:
         elif found[0].state is None:
             text = f"node {row.source_node} is not there any more"
             desk.finish(row, cause, "Failed", "MissingNode", text)
+
+    def _expired(self, row: MigrationRow, cause: Cause) -> MigrationRow:
+        """Hold room no longer; without a command it is looked for anew when the migration goes on."""
+        desk = self.desk
+        desk.rooms.give_back(row)
+        text = f"the time for which room was held on {row.target_node} is over"
+        ended = condition("ReservationScheduled", False, cause, "ReservationExpired", text)
+        if row.attempts:
+            return desk.advance(row, cause, ended, reserved=None)
+        return desk.advance(
+            row, cause, ended, reserved=None, reason="ReservationExpired", message=text
+        )

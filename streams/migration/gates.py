@@ -18,6 +18,7 @@ from schemas.policy.selectors import LabelSelector, parse_selector
 from streams.cluster.inventory import Inventory
 from streams.cluster.node import Held
 from streams.cluster.owners import controller
+from streams.cluster.plugins.unsupported import refusal
 from streams.migration.book import Book
 from streams.migration.budgets import Budgets, exhausted, left
 from streams.migration.candidate import Wish
@@ -26,6 +27,9 @@ from streams.migration.limits import Gate, Limits
 from streams.migration.protections import Protections, insists
 from streams.migration.rooms import Rooms
 from streams.migration.workloads import Replicas, Workloads
+
+#: Gate of pods for whose replacement no room can be reserved anywhere.
+UNRESERVABLE = "Unreservable"
 
 
 class Gates:
@@ -186,14 +190,15 @@ class Gates:
         """How a pod would be migrated, or why it would not be.
 
         Room is reserved only for pods that loadstream places again: of a scheduler of
-        `schedulerNames`, or placed by a decision of ours before. Nobody replaces a bare pod.
+        `schedulerNames`, or placed by a decision of ours before. Nobody replaces a bare pod, and for a pod
+        that asks for what no filter evaluates no node is known to be right.
         """
         mode = wanted or self.policy.migration.default_job_mode
         if mode == "EvictDirectly" or controller(held.pod) is None:
             return "EvictDirectly"
         names = self.policy.migration.scheduler_names
         if held.pod.scheduler in names or held.decision_id is not None:
-            return mode
+            return self.unreservable(held.pod) or mode
         if self.policy.other_schedulers == "evictDirectly":
             return "EvictDirectly"
         scheduler = held.pod.scheduler or "default-scheduler"
@@ -202,6 +207,16 @@ class Gates:
             "OtherScheduler",
             f"the pod is of scheduler {scheduler}, which is not among migration.schedulerNames "
             f"({named}); otherSchedulers is refuse",
+        )
+
+    def unreservable(self, pod: Pod) -> Gate | None:
+        """Why no room can be reserved for a pod's replacement on any node; None: it can."""
+        why = refusal(pod)
+        if why is None:
+            return None
+        return Gate(
+            UNRESERVABLE,
+            f"{why}, so no room can be reserved for a replacement; mode EvictDirectly does without",
         )
 
 

@@ -16,6 +16,7 @@ from streams.migration.candidate import Wish
 from streams.migration.desk import Desk
 from streams.migration.drains import Drains, pool_of
 from streams.migration.following import PAUSED_MAX_MS
+from streams.migration.gates import UNRESERVABLE
 from streams.migration.limits import Gate
 
 
@@ -88,7 +89,9 @@ class Requests:
             desk.create(wish, mode, cause)
             return None
         failed = desk.new(wish, mode, cause, phase="Failed")
-        values = {"reason": "ForbiddenMigratePod", "message": gate.text}
+        reserves = gate.name != UNRESERVABLE
+        reason = "ForbiddenMigratePod" if reserves else "FailedCreateReservation"
+        values = {"reason": reason, "message": gate.text}
         desk.report(failed.model_copy(update=values), cause)
         return None
 
@@ -124,11 +127,12 @@ class Requests:
         if row.paused_at_ms is None:
             return _refused(request, f"migration {row.migration_id} is not paused")
         longer_ms = min(cause.now_ms - row.paused_at_ms, PAUSED_MAX_MS)
-        self.desk.advance(
+        row = self.desk.advance(
             row, cause,
             paused=False, paused_at_ms=None, message="resumed on request", gate="",
             deadline_ms=min(row.deadline_ms + longer_ms, EPOCH_MS_MAX),
         )  # fmt: skip
+        self.desk.rooms.prolong(row)
         return None
 
     def _abort(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:

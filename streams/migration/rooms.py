@@ -79,6 +79,17 @@ class Rooms:
         if row.reserved is not None:
             self.inventory.release(row.reserved.uid)
 
+    def prolong(self, row: MigrationRow) -> None:
+        """Hold the room until the deadline as it is now."""
+        if row.reserved is not None:
+            self.inventory.keep(row.reserved.uid, row.deadline_ms)
+
+    def over(self, row: MigrationRow, now_ms: int) -> bool:
+        """The time for which room was held has passed."""
+        found = None if row.reserved is None else self.inventory.held(row.reserved.uid)
+        ends_ms = None if found is None else found[1].expires_at_ms
+        return ends_ms is not None and ends_ms <= now_ms
+
     def lost(self, row: MigrationRow) -> bool:
         """Room that was held is not there any more: its node is gone or takes no pods."""
         if row.reserved is None:

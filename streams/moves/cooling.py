@@ -35,7 +35,7 @@ class Cooling:
         """The node is hot now; from now on it is kept."""
         self._put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
 
-    def metric(self, node: str, updated_at_ms: int, now_ms: int, *, hot: bool) -> None:
+    def metric(self, node: str, updated_at_ms: int) -> None:
         """A node has sent a metric; costs a look-up where nothing is kept of it.
 
         Only one that is newer than the last one, and than the moment at which the node was hot last,
@@ -44,9 +44,7 @@ class Cooling:
         row = self.nodes.get(node)
         if row is None or updated_at_ms <= max(row.hot_at_ms, row.metric_at_ms):
             return
-        if hot:
-            self.hot(node, now_ms)
-        elif row.metrics < self.cooling_metrics:
+        if row.metrics < self.cooling_metrics:
             update = {"metrics": row.metrics + 1, "metric_at_ms": updated_at_ms}
             self._put(row.model_copy(update=update))
 

@@ -10,7 +10,7 @@ costs one look-up. Moves that are only said to happen count against the number o
 ones would, and keep no pod away from anywhere; they are forgotten when saying becomes doing.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 
 from schemas.moves import RecentMove, RecentMovesRow
 from schemas.policy import Policy
@@ -133,9 +133,9 @@ class Moves:
             row = self._frozen(row, "circle", why, now_ms, dry=False)
         self._put(owner, row)
 
-    def metric(self, node: str, updated_at_ms: int, now_ms: int, *, hot: bool) -> None:
-        """A node has sent a metric, by which it is hot or not."""
-        self.cooling.metric(node, updated_at_ms, now_ms, hot=hot)
+    def metric(self, node: str, updated_at_ms: int) -> None:
+        """A node has sent a metric."""
+        self.cooling.metric(node, updated_at_ms)
 
     def observe(self, hot: Container[str], now_ms: int) -> None:
         """A round has found these nodes hot."""
@@ -160,33 +160,17 @@ class Moves:
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def tracks(self, node: str) -> bool:
-        """Whether anybody remembers having left the node, so that its metrics matter."""
-        return node in self.cooling.nodes
-
     def remembers(self, owner: str) -> bool:
         """Whether anything is remembered of the owner."""
         return owner in self.owners
 
-    def forbidden_nodes(
-        self, owner: str, hot: Callable[[str], bool] | None, now_ms: int
-    ) -> frozenset[str]:
-        """Nodes that pods of the owner left and that are hot or cooling.
-
-        Args:
-            owner: see `owner_key`.
-            hot: whether a node is hot by its newest metric, where the caller can tell.
-            now_ms: the log's time.
-        """
+    def forbidden_nodes(self, owner: str, now_ms: int) -> frozenset[str]:
+        """Nodes that pods of the owner (see `owner_key`) left and that are hot or cooling."""
         row = self.owners.get(owner)
         if row is None or not self.enabled:
             return _NOWHERE
         sources = dict.fromkeys(move.source for move in row.moves if not move.dry_run)
-        return frozenset(
-            node
-            for node in sources
-            if self.cooling.cooling(node, now_ms) or (hot is not None and hot(node))
-        )
+        return frozenset(node for node in sources if self.cooling.cooling(node, now_ms))
 
     def frozen(self, owner: str, now_ms: int) -> str | None:
         """Why pods of the owner are not moved now, with numbers; None: they may be."""
@@ -202,7 +186,7 @@ class Moves:
         Moving it towards a node that it may not return to would leave it without any.
         """
         why = self.frozen(owner, now_ms)
-        if why is None and target in self.forbidden_nodes(owner, None, now_ms):
+        if why is None and target in self.forbidden_nodes(owner, now_ms):
             why = (
                 f"the owner left the planned target {target} while hot, and it has not cooled since"
             )

@@ -6,6 +6,7 @@
 
 In a round the caller is asked about each pod whose turn has come: `protect` says why it may never be evicted,
 `remembered` why another try is not worth it, `gate` what stops it now; each answers None, or a text with numbers.
+`avoided` names the nodes that are no target for it.
 `EndOfNode` and `EndOfRound` from the gate end more than the pod's turn. Nothing is changed but the counters, the
 history, and what the caller changes in its gate.
 
@@ -31,6 +32,7 @@ from streams.rebalance.inputs import RoundInput, measured, selectors_of
 from streams.rebalance.koordinator import KoordinatorRounds
 from streams.rebalance.moving import note_round, pool_in_force, watched_resources
 from streams.rebalance.outcome import (
+    Avoided,
     Filter,
     Gate,
     Remembered,
@@ -39,6 +41,7 @@ from streams.rebalance.outcome import (
     always,
     anyone,
     nothing,
+    nowhere,
 )
 from streams.rebalance.pools import PoolNodes, mean_percentages
 
@@ -90,6 +93,7 @@ class Balancer:
         gate: Gate = always,
         protect: Filter = anyone,
         remembered: Remembered = nothing,
+        avoided: Avoided = nowhere,
         leaving: Collection[str] = (),
     ) -> RoundOutcome:
         """Make a round.
@@ -100,6 +104,7 @@ class Balancer:
             gate: asked in order about each pod that would leave.
             protect: the evictor's static protections.
             remembered: pods for which no target was found lately.
+            avoided: nodes that a pod's owner must stay away from.
             leaving: uids of pods that are on their way already.
         """
         self.columns.refresh(inventory)
@@ -113,6 +118,7 @@ class Balancer:
             filter=protect,
             gate=gate,
             remembered=remembered,
+            avoided=avoided,
             in_force=in_force,
             leaving=frozenset(leaving),
         )

@@ -9,6 +9,7 @@ from streams.cluster.node import Held
 from streams.cluster.plugins.base import BoolArray
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
+    Avoided,
     Filter,
     Gate,
     Remembered,
@@ -16,6 +17,7 @@ from streams.rebalance.outcome import (
     always,
     anyone,
     nothing,
+    nowhere,
 )
 
 #: The thresholds in force of a pool by its name and the policy's own.
@@ -37,6 +39,8 @@ class RoundInput:
     gate: Gate = always
     remembered: Remembered = nothing
     """Knows pods that nothing could take lately."""
+    avoided: Avoided = nowhere
+    """Knows nodes that must not be a pod's target."""
     in_force: InForce = as_configured
     """What a pool's thresholds are now."""
     leaving: Collection[str] = ()

@@ -5,7 +5,7 @@ each hot node and each pod that was looked at the first gate that stopped it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -206,6 +206,8 @@ class RoundOutcome:
 #: Asked of a pod that was found unmovable before: uid, what it uses, the most room that any target has.
 #: Why it is not worth a try; none: it is.
 Remembered = Callable[[str, Mapping[str, int], Mapping[str, int]], str | None]
+#: Names of nodes that a pod's owner must stay away from.
+Avoided = Callable[[Held], Collection[str]]
 #: The evictor's static protections: why a pod may never be evicted; none: it may.
 Filter = Callable[[Held], str | None]
 #: Asked when a pod would leave: what stops it; none: it leaves.
@@ -220,6 +222,11 @@ def anyone(held: Held) -> str | None:
 def nothing(uid: str, usage: Mapping[str, int], room: Mapping[str, int]) -> str | None:
     """A memory of unmovable pods that holds none."""
     return None
+
+
+def nowhere(held: Held) -> Collection[str]:
+    """A memory of nodes to stay away from that holds none."""
+    return ()
 
 
 def always(candidate: Candidate) -> str | None:

@@ -11,7 +11,7 @@ looked at again and sinks if it has shrunk. Pods that ask for the same share a g
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -65,13 +65,21 @@ class Targets:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def find(self, amounts: list[int], group: Group, *, prod: bool) -> int | None:
+    def find(
+        self,
+        amounts: list[int],
+        group: Group,
+        *,
+        prod: bool,
+        avoided: Collection[int] = (),
+    ) -> int | None:
         """The target with the most room among those that can take a pod.
 
         Args:
             amounts: what the pod uses, per resource.
             group: pods that ask for the same.
             prod: its usage counts as that of prod pods.
+            avoided: targets that are not for this pod.
         """
         failures = group.failures[prod]
         for failed in failures:
@@ -88,6 +96,7 @@ class Targets:
                 heapq.heapreplace(heap, (now, position))
             elif (
                 all(map(int.__ge__, rooms[position], amounts))
+                and position not in avoided
                 and group.fits(position)
                 and (not prod or self._takes_prod(position, amounts))
             ):
@@ -99,8 +108,8 @@ class Targets:
         for entry in aside:
             heapq.heappush(heap, entry)
         if found is None and not exhausted:
-            found = self._scan(amounts, group, prod=prod)
-        if found is None and len(failures) < _FAILURES_MAX:
+            found = self._scan(amounts, group, prod=prod, avoided=avoided)
+        if found is None and not avoided and len(failures) < _FAILURES_MAX:
             failures.append(amounts)
         return found
 
@@ -135,7 +144,9 @@ class Targets:
         rooms = self._prod_rooms
         return rooms is None or all(map(int.__ge__, rooms[position], amounts))
 
-    def _scan(self, amounts: list[int], group: Group, *, prod: bool) -> int | None:
+    def _scan(
+        self, amounts: list[int], group: Group, *, prod: bool, avoided: Collection[int]
+    ) -> int | None:
         for position in self._changed:
             self._room[:, position] = self._rooms[position]
             if self._prod_rooms is not None and self._prod_room is not None:
@@ -144,6 +155,7 @@ class Targets:
         able = group.fitting() & _covers(self._room, amounts)
         if prod and self._prod_room is not None:
             able &= _covers(self._prod_room, amounts)
+        able[list(avoided)] = False
         positions = np.flatnonzero(able).tolist()
         return min(positions, key=lambda position: (-self._keys[position], position), default=None)
 

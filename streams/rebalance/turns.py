@@ -103,6 +103,21 @@ class Turns:
             turn = Turn(self, each, crowd, chosen[place], limits[:, place].tolist())
             turn.run(used[:, place].tolist(), order[begin:end])
 
+    def target(self, held: Held, amounts: list[int], group: Group, *, prod: bool) -> int | None:
+        """The best target for a pod among those that its owner may go to.
+
+        Where it may go to none that has room, the best of all: the gate says what keeps the pod from it.
+        """
+        best = self.targets.find(amounts, group, prod=prod)
+        if best is None:
+            return None
+        avoided = self.given.avoided(held)
+        if self.names[best] not in avoided:
+            return best
+        places = [place for place, name in enumerate(self.names) if name in avoided]
+        other = self.targets.find(amounts, group, prod=prod, avoided=places)
+        return best if other is None else other
+
     def room(self, group: Group) -> dict[str, int]:
         """The most room that any one target of a group had before the first move, where it is limited."""
         room = self._most_room.get(group.places)
@@ -183,7 +198,7 @@ class Turn:
         turns, hot = self.turns, self.hot
         held, prod = self.crowd.held[index], self.crowd.prod[index]
         amounts = self.crowd.amounts[index]
-        target = turns.targets.find(amounts, group, prod=prod)
+        target = turns.target(held, amounts, group, prod=prod)
         if target is None:
             self._stays(held, amounts, group, prod=prod)
             return False

@@ -106,7 +106,7 @@ def test_in_a_cluster_that_observes_nothing_moves_and_verdicts_are_dry() -> None
     assert all(each.dry_run for each in loop.commands)
     assert loop.decisions == []
     assert {each.verdict for each in loop.outcomes} == {"dry"}
-    assert loop.run.state.memory.moves.forbidden_nodes("web", None, at(60)) == frozenset()
+    assert loop.run.state.memory.moves.forbidden_nodes("web", at(60)) == frozenset()
 
 
 def test_a_pod_that_fits_nowhere_is_not_tried_in_every_round() -> None:

@@ -105,9 +105,9 @@ def check(run: Run, made: list[PlacementDecision], now: int) -> None:
     for decision in made:
         if decision.outcome == "placed":
             owner = decision.pod.uid.partition("-")[0]
-            assert decision.node not in moves.forbidden_nodes(owner, None, at(now))
+            assert decision.node not in moves.forbidden_nodes(owner, at(now))
             others = {each.node for each in decision.runners_up}
-            assert not others & moves.forbidden_nodes(owner, None, at(now))
+            assert not others & moves.forbidden_nodes(owner, at(now))
         assert sum(decision.refused_by.values()) <= decision.nodes
         assert decision.refused_by.get("RecentMoves", 0) == 0 or moves.enabled
 

@@ -169,7 +169,7 @@ def test_a_node_that_goes_and_comes_again_is_another_one() -> None:
     run = cluster(node("node-1"), node("node-2"))
     left(run, "node-1")
     run.full_list("node-state", "list-1", node("node-2"))
-    assert not run.state.memory.moves.tracks("node-1")
+    assert not run.state.memory.moves.cooling.nodes
 
 
 @pytest.mark.parametrize("confirmed", ["by its binder", "by its lifecycle"])

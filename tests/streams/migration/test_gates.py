@@ -11,6 +11,7 @@ from streams.rebalance.outcome import EndOfNode, EndOfRound
 from tests.streams.cluster.builders import at, lifecycle, node, policy, policy_record, request
 from tests.streams.migration.moving import (
     Moving,
+    ask,
     budget,
     cluster,
     evicted,
@@ -345,6 +346,38 @@ def test_a_pod_that_we_placed_ourselves_is_placed_again() -> None:
     moving.say(request(ours), lifecycle("bound", ours, "node-1"))
     assert moving.propose("a") is None
     assert moving.row("a").mode == "ReservationFirst"
+
+
+def test_no_room_is_reserved_for_a_pod_that_nobody_here_could_place_again() -> None:
+    zonal = replica("a", unsupported=("topology spread",))
+    moving = cluster(policy_text(), (zonal, "node-1"))
+    why = (
+        "the pod requires topology spread, which loadstream does not evaluate, so no room can be reserved "
+        "for a replacement; mode EvictDirectly does without"
+    )
+    assert moving.propose("a") == why
+    moving.say(ask("migrate", pod=zonal))
+    assert moving.last == ("Failed", "FailedCreateReservation")
+    assert moving.reports[-1].message == why
+    moving.say(ask("drain", node="node-1"))
+    assert [each.reason for each in moving.drains[-1].protected] == [why]
+    moving.say(ask("drain", node="node-1", mode="EvictDirectly"))
+    assert moving.drains[-1].pods_left == 1
+    moving.later()
+    assert moving.row("a").mode == "EvictDirectly"
+    assert [each.pod.uid for each in moving.commands] == ["a"]
+
+
+def test_a_pod_that_turns_out_to_need_what_nobody_evaluates_is_left_where_it_is() -> None:
+    pod = replica("a")
+    moving = cluster(policy_text(), (pod, "node-1"))
+    assert moving.propose("a") is None
+    told = pod.model_copy(update={"unsupported": ("topology spread",)})
+    moving.say(lifecycle("changed", told, "node-1"))
+    moving.later()
+    assert moving.last == ("Failed", "FailedCreateReservation")
+    assert [each.reason for each in moving.reports[-1].conditions] == ["FailedCreateReservation"]
+    assert moving.commands == []
 
 
 def test_maintenance_windows_hold_back_wishes_and_commands() -> None:

@@ -83,6 +83,70 @@ def test_a_paused_migration_waits_and_its_deadline_with_it() -> None:
     assert len(moving.commands) == 1
 
 
+def test_a_paused_migration_keeps_room_from_others_until_its_first_deadline_only() -> None:
+    slow = policy_text(evictQPS=0.001, evictBurst=1)
+    moving = cluster(slow, (B, "node-1"), (A, "node-1"))
+    moving.propose("b")
+    moving.propose("a")
+    moving.later()
+    waiting = next(uid for uid in "ab" if not moving.row(uid).attempts)
+    pod = {"a": A, "b": B}[waiting]
+    reserved = moving.row(waiting).reserved
+    assert reserved is not None
+    moving.say(ask("pause", pod=pod))
+    moving.later(298)
+    assert moving.state.inventory.held(reserved.uid) is not None
+    moving.later()
+    assert moving.state.inventory.held(reserved.uid) is None
+    assert [each.reason for each in moving.reports if each.pod.uid == waiting][-1] == (
+        "ReservationExpired"
+    )
+    row = moving.row(waiting)
+    assert (row.reserved, row.paused, row.conditions[-1].reason) == (
+        None, True, "ReservationExpired",
+    )  # fmt: skip
+    # It is looked for anew, and held until the deadline as it is then.
+    moving.say(ask("resume", pod=pod))
+    moving.later()
+    row = moving.row(waiting)
+    assert row.reserved is not None
+    held = moving.state.inventory.held(row.reserved.uid)
+    assert held is not None
+    assert held[1].expires_at_ms == row.deadline_ms
+    assert row.conditions[-1].status
+
+
+def test_a_short_pause_prolongs_what_is_held() -> None:
+    moving = cluster(policy_text(), (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    moving.say(ask("pause", pod=A))
+    moving.later(100)
+    moving.say(ask("resume", pod=A))
+    moving.later(290)
+    assert len(moving.state.inventory.where) == 1
+    moving.later(10)
+    assert moving.last == ("Failed", "Timeout")
+    assert not moving.state.inventory.where
+
+
+def test_room_that_expires_after_the_command_leaves_the_replacement_free_to_go_anywhere() -> None:
+    moving = cluster(policy_text(), (A, "node-1"))
+    moving.propose("a", target="node-3")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    moving.say(ask("pause", pod=A))
+    moving.later(300)
+    assert not moving.state.inventory.where
+    assert moving.last == ("Running", "WaitForPodBindReservation")
+    told = {each.type: each.reason for each in moving.reports[-1].conditions}
+    assert told["ReservationScheduled"] == "ReservationExpired"
+    new = replica("new")
+    moving.say(lifecycle("seen", new, "node-2"))
+    assert moving.last == ("Succeeded", "")
+
+
 def test_a_time_to_live_of_0_is_a_week_and_no_longer_one_is_given() -> None:
     for ttl in ("0s", "2000000h"):
         moving = cluster(policy_text(defaultJobTTL=ttl), (A, "node-1"))

@@ -30,7 +30,7 @@ _EVENTS = st.one_of(
     st.tuples(st.just("left"), _OWNERS, _NODES, st.booleans(), st.integers(1, 3)),
     st.tuples(st.just("stayed"), _OWNERS, _NODES),
     st.tuples(st.just("arrived"), _OWNERS, _NODES, _UIDS, st.booleans()),
-    st.tuples(st.just("metric"), _NODES, st.booleans()),
+    st.tuples(st.just("metric"), _NODES),
     st.tuples(st.just("round"), st.frozensets(_NODES)),
     st.tuples(st.just("node gone"), _NODES),
     st.tuples(st.just("mark"), _UIDS, _NODES, _AMOUNTS, _AMOUNTS),
@@ -57,8 +57,8 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
         case ("arrived", owner, node, uid, ready):
             of = pod(uid, owner, ready=ready)
             memory.arrived(of, node, now_ms)
-        case ("metric", node, hot):
-            moves.metric(node, now_ms, now_ms, hot=hot)
+        case ("metric", node):
+            moves.metric(node, now_ms)
         case ("round", hot):
             moves.observe(hot, now_ms)
         case ("node gone", node):
@@ -90,7 +90,7 @@ def answers(kept: Kept, now_ms: int) -> list[Any]:
     said: list[Any] = [memory.follower.backing_off("web", now_ms), memory.follower.watched()]
     for owner in ("web", "job", "shop/bare"):
         said.append(memory.moves.frozen(owner, now_ms))
-        said.append(memory.moves.forbidden_nodes(owner, None, now_ms))
+        said.append(memory.moves.forbidden_nodes(owner, now_ms))
     for uid in ("u1", "u2", "u3", "u4"):
         said.append(memory.unmovable.unmovable(uid, {"cpu": 3_000}, {"cpu": 5_000}, now_ms))
     return said
@@ -141,7 +141,7 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
         ("recent_moves", "web"),
     ]
     moves.observe({"b"}, at(60))
-    moves.metric("b", at(60), at(60), hot=True)
+    moves.metric("b", at(60))
     kept.memory.arrived(pod("x", "another"), "a", at(60))
     kept.memory.pod_gone("x")
     kept.memory.tick(at(61), AS_OF)

@@ -143,6 +143,19 @@ def test_the_first_gate_that_stops_a_pod_is_told_in_its_own_words() -> None:
     assert (verdict.gate, verdict.message) == ("gate", "not to calm")
 
 
+def test_a_pod_goes_to_the_next_best_target_where_its_owner_must_not_go_to_the_best() -> None:
+    world = hot_world()
+    world.node("second", system=10)
+    assert world.round() == ["a hot->calm"]
+    assert world.round(avoided=lambda held: {"calm"}) == ["a hot->second"]
+    # Where it may go nowhere, the gate is asked about the best, and says why it is closed.
+    everywhere = {"avoided": lambda held: {"calm", "second"}}
+    assert world.round(**everywhere, gate=lambda candidate: f"not to {candidate.target}") == []
+    (verdict,) = world.hot("hot").pods
+    assert (verdict.gate, verdict.message) == ("gate", "not to calm")
+    assert world.round() == ["a hot->calm"]
+
+
 def test_a_gate_may_end_the_node_or_the_round() -> None:
     world = World()
     for name in ("a", "b"):

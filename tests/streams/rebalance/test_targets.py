@@ -101,3 +101,14 @@ def test_some_calm_nodes_take_no_pods(how: str) -> None:
         world.system["calm"] = {"cpu": 10 * PERCENT, "memory": 0}
     assert world.round() == []
     assert world.pool.ended == "no node is below all low thresholds"
+
+
+def test_many_targets_that_an_owner_must_not_go_to_hide_none_that_is_left() -> None:
+    world = hot_world()
+    world.gone("a")
+    world.pod("a", "hot", 15)
+    best = [f"better-{number:02}" for number in range(40)]
+    targets(world, best, system=0)
+    world.node("calm", system=30)
+    assert world.round(avoided=lambda held: best) == ["a hot->calm"]
+    assert world.round() == ["a hot->better-00"]
