@@ -9,10 +9,14 @@ acknowledgement each have their share. So what a fetch brought of a partition tr
 message to Faust with many records in it: flow control, generations and commits stay Faust's, and cost
 once a parcel. Changelogs, which Faust reads for itself, come as always.
 
+A fetch that is under way while partitions change hands may bring records that nobody may have just then.
+Faust lets go of them although its consumer has read past them; of a changelog nothing else might follow, and
+recovery would wait for them for ever. Here they are given back: reading goes on from the first of them.
+
 Faust starts an app's tasks only when its tables are recovered; its companion runs from the start on.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import faust
@@ -46,6 +50,21 @@ class _PromptThread(AIOKafkaConsumerThread):
         consumer._fetch_max_wait_ms = app.fetch_wait_ms  # noqa: SLF001 - Faust names no other way
         return consumer
 
+    def read_again(self, left: Mapping[Any, tuple[int, int]]) -> None:
+        """Let reading go on from the first of two offsets, where it has come to the second and nowhere else.
+
+        In the thread that fetches, so that nobody seeks in between.
+        """
+        consumer: Any = self._ensure_consumer()
+        subscription = consumer._subscription.subscription  # noqa: SLF001 - `position` may wait
+        assignment = None if subscription is None else subscription.assignment
+        for tp, (first, following) in left.items():
+            if assignment is None or tp not in assignment.tps:
+                continue
+            state = assignment.state_value(tp)
+            if state.has_valid_position and state.position == following:
+                consumer.seek(tp, first)
+
 
 class _PromptConsumer(Consumer):
     app: Any
@@ -55,23 +74,27 @@ class _PromptConsumer(Consumer):
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[Any, Any]]:
         """What a fetch brought: parcels of the app's own topics, single messages of all others."""
-        records, active = await self._wait_next_records(timeout)
         generation = self.app.consumer_generation_id
-        if records is None or self.should_stop:
+        records, active = await self._wait_next_records(timeout)
+        if not records or self.should_stop:
             return
-        if not self.flow_active:
-            # A rebalance began while the fetch was under way; as Faust does.
-            try:
-                await self.perform_seek()
-            except Exception as error:  # the consumer may be without its group for a moment
-                self.log.warning("cannot seek to what was committed: %s", error)
-            return
+        left = {tp: (found[0].offset, found[-1].offset + 1) for tp, found in records.items()}
+        closed: set[Any] = set()
         for tp, message in self._messages(records):
             if not self._goes_on(generation):
                 break
-            if active is None or tp in active or tp in self._buffered_partitions:
-                self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
-                yield tp, message
+            if tp in closed:
+                continue
+            if not (active is None or tp in active or tp in self._buffered_partitions):
+                closed.add(tp)
+                continue
+            self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
+            yield tp, message
+            left[tp] = (message.offset + 1, left[tp][1])
+        left = {tp: span for tp, span in left.items() if span[0] < span[1]}
+        if left and not self.should_stop:
+            thread: Any = self._thread
+            await thread.call_thread(thread.read_again, left)
 
     async def _seek(self, partition: Any, offset: int) -> None:
         # In the thread that fetches: Faust would clear that thread's buffers from this one, and a fetch
