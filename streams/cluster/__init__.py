@@ -5,7 +5,7 @@ metric, thresholds, load     what a node uses, and with its pods is expected to 
 node                         one node: what Kubernetes says, what is held there
 inventory                    all nodes and pods of a cluster
 plugins                      filters and scores, each with its own columns
-ranking, placer              all nodes judged for a kind of pod, and kept up to date
+ranking, stretch, placer     all nodes judged for a kind of pod, and kept up to date
 pending                      requests that wait
 reservations                 when room that was taken for a pod is given up
 unplaceable                  pods that are not to be placed, whatever nodes there are

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from streams.cluster.kind import Kind
 from streams.cluster.plugins.base import Change, FloatArray
+from streams.cluster.stretch import bounds_of, stretch, stretch_all
 
 if TYPE_CHECKING:
     from streams.cluster.placer import Placer
@@ -89,7 +90,10 @@ class Ranking:
         self._raw: list[FloatArray | None] = []
         self._bounds: list[tuple[float, float]] = []
         self.totals = self._total(passes, left)
+        # One number of an array is read and written several times faster through its buffer.
         self._totals = self.totals.data
+        self._fixed_at = None if self._fixed is None else self._fixed.data
+        self._raw_at: list[Any] = [None if raw is None else raw.data for raw in self._raw]
 
     def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[np.int32]:
         totals: NDArray[Any] | None = None
@@ -100,9 +104,10 @@ class Ranking:
         for plugin, prepared, weight in self._scores:
             scores = plugin.scores(prepared)
             if plugin.normalised:
+                scores = np.ascontiguousarray(scores, dtype=np.float64)
                 self._raw.append(scores)
-                self._bounds.append(_bounds(scores, passes, left))
-                scores = _stretch_all(scores, *self._bounds[-1])
+                self._bounds.append(bounds_of(scores, passes, left))
+                scores = stretch_all(scores, *self._bounds[-1])
             else:
                 self._raw.append(None)
                 self._bounds.append((0.0, 0.0))
@@ -171,7 +176,7 @@ class Ranking:
         fixed = total = 0
         was_in = self._totals[row] != REFUSED
         for index, (plugin, prepared, weight) in enumerate(self._scores):
-            raw = self._raw[index]
+            raw = self._raw_at[index]
             if raw is None:
                 if not refused:
                     fixed += weight * int(plugin.score(prepared, row))
@@ -183,26 +188,33 @@ class Ranking:
             if left_bound or not (refused or low <= now <= high):
                 moved = True
             if not refused:
-                total += weight * _stretch(now, low, high)
+                total += weight * stretch(now, low, high)
         if refused:
             self._totals[row] = REFUSED
         else:
             self._totals[row] = fixed + total
-            if self._fixed is not None:
-                self._fixed[row] = fixed
+            if self._fixed_at is not None:
+                self._fixed_at[row] = fixed
         return moved
 
     def _restretch(self) -> None:
-        """The bounds of a normalised score moved: every total is made again from the raw scores."""
+        """Bounds of a normalised score may have moved: if so every total is made again from the raw scores."""
         passes = self.totals != REFUSED
         left = int(np.count_nonzero(passes))
+        bounds = [
+            before if raw is None else bounds_of(raw, passes, left)
+            for raw, before in zip(self._raw, self._bounds, strict=True)
+        ]
+        if bounds == self._bounds:
+            # As a rule: of many nodes more than one is the best or the worst.
+            return
+        self._bounds = bounds
         assert self._fixed is not None  # noqa: S101 - there is a normalised score
         totals = self._fixed.copy()
         for index, (_, _, weight) in enumerate(self._scores):
             raw = self._raw[index]
             if raw is not None:
-                self._bounds[index] = _bounds(raw, passes, left)
-                stretched = _stretch_all(raw, *self._bounds[index])
+                stretched = stretch_all(raw, *self._bounds[index])
                 totals += stretched if weight == 1 else stretched * np.int32(weight)
         if left < totals.size:
             _refuse(totals, passes)
@@ -271,7 +283,7 @@ class Ranking:
             elif raw is None:
                 score = plugin.score(prepared, row)
             else:
-                score = _stretch(raw.item(row), *self._bounds[index])
+                score = stretch(raw.item(row), *self._bounds[index])
             terms.append(Term(plugin.name, int(score), weight))
         return tuple(terms)
 
@@ -306,36 +318,3 @@ class Ranking:
 def _refuse(totals: NDArray[np.int32], passes: NDArray[np.bool_]) -> None:
     """Set the totals of nodes that do not pass to `REFUSED`, whose bits are all ones."""
     totals |= passes.view(np.int8) - np.int8(1)
-
-
-def _bounds(raw: FloatArray, passes: NDArray[np.bool_] | None, left: int) -> tuple[float, float]:
-    """Lowest and highest raw score of the nodes that pass."""
-    if not left:
-        return 0.0, 0.0
-    if passes is None or left == raw.size:
-        return float(raw.min()), float(raw.max())
-    return (
-        float(np.where(passes, raw, np.inf).min()),
-        float(np.where(passes, raw, -np.inf).max()),
-    )
-
-
-def _stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
-    """Raw scores to 0..100; 100 for all when all are equal."""
-    if high <= low:
-        return np.full(raw.size, 100, dtype=np.int32)
-    # Divided first: the best node gets 100 and not 99.99, which would be cut off to 99.
-    stretched = (raw - low) / (high - low) * 100.0
-    # Refused nodes may lie outside of the bounds, far enough to overflow the conversion.
-    np.clip(stretched, 0.0, 100.0, out=stretched)
-    return stretched.astype(np.int32)
-
-
-def _stretch(raw: float, low: float, high: float) -> int:
-    """The same of one raw score."""
-    if high <= low:
-        return 100
-    stretched = (raw - low) / (high - low) * 100.0
-    if stretched < 0.0:
-        return 0
-    return int(stretched) if stretched < 100.0 else 100
