@@ -1,6 +1,7 @@
 """Whether a worker lives, and whether it works.
 
-Alive: its event loop turns and no batch hangs; if not, it is to be started again. Ready: it has its
+Alive: its event loop turns, no batch hangs, and recovery reads rows; if not, it is to be started again. Ready: it has
+its
 partitions, a broker answers, and it is not far behind; if not, it is to be waited for. A batch that waits for
 brokers which are gone is no batch that hangs: another start would not bring them back. Both are asked for
 from another thread than the one that works, so they answer also when that one hangs.
@@ -14,6 +15,8 @@ from typing import Protocol
 LOOP_SILENCE_MAX_S = 30.0
 #: Longest time of one batch while brokers answer.
 BATCH_MAX_S = 120.0
+#: Longest time without a row while tables are recovered and brokers answer.
+RECOVERY_SILENCE_MAX_S = 120.0
 #: Longest time since a broker answered. It is asked every few seconds.
 BROKER_SILENCE_MAX_S = 20.0
 
@@ -34,6 +37,11 @@ class Watched(Protocol):
     @property
     def busy_since_s(self) -> float | None:
         """When the batch under way began, by the monotonic clock; none: there is none."""
+        ...
+
+    @property
+    def waiting_since_s(self) -> float | None:
+        """Since when recovery waits for the next row, by the monotonic clock; none: nothing is recovered now."""
         ...
 
 
@@ -87,6 +95,16 @@ class Health:
                 problems.append(
                     f"{runner.name}: a batch has been under way for {now_s - busy_s:.0f} s; allowed "
                     f"are {BATCH_MAX_S:.0f} while brokers answer"
+                )
+            waiting_s = runner.waiting_since_s
+            if (
+                waiting_s is not None
+                and now_s - max(waiting_s, answering_s) > RECOVERY_SILENCE_MAX_S
+            ):
+                problems.append(
+                    f"{runner.name}: tables are being recovered, and no row has come for "
+                    f"{now_s - waiting_s:.0f} s; allowed are {RECOVERY_SILENCE_MAX_S:.0f} while brokers "
+                    "answer"
                 )
         return problems
 

@@ -111,6 +111,14 @@ class StageRunner:
         """When the oldest batch under way began, by the monotonic clock; none: there is none."""
         return self._pipeline.busy_since_s
 
+    @property
+    def waiting_since_s(self) -> float | None:
+        """Since when recovery waits for the next row, by the monotonic clock; none: nothing is recovered now."""
+        if self.recovered or not self._app.in_recovery:
+            return None
+        read_at_s: float = self._app.row_read_at_s
+        return max(self._assigned_at_s, read_at_s)
+
     async def run(self, stream: Any) -> None:
         """Apply the stream's events batch by batch; returns only by an error or a cancellation."""
         await self._publisher.start()

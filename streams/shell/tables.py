@@ -8,6 +8,7 @@ to the changelog by `Publisher.write_rows` and, once acknowledged, to the local 
 A row's key begins with its partition and a slash, so rows of a lost partition can be told and dropped.
 """
 
+import time
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -34,6 +35,12 @@ class _NamedTable(faust.Table[bytes, bytes]):
         """Offset of the row read last, by partition of the changelog."""
         self.kept: Collection[int] | None = None
         """Partitions that are owned or copied; none: not known yet."""
+
+    async def on_changelog_event(self, event: Any) -> None:
+        """A row was read."""
+        app: Any = self.app
+        app.row_read_at_s = time.monotonic()
+        await super().on_changelog_event(event)
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         """Take in rows that were read."""

@@ -169,6 +169,8 @@ class WorkerApp(faust.App):
     """Longest time that the broker waits for records before it answers a fetch with none."""
     packed_topics: frozenset[str] = frozenset()
     """Topics whose records come as parcels; `inputs` adds to them."""
+    row_read_at_s: float = 0.0
+    """When recovery read a row last, by the monotonic clock."""
     companion: Callable[[], Awaitable[None]] | None = None
     """Runs beside the agents, also while tables are recovered; cancelled at the end."""
 

@@ -6,6 +6,7 @@ from streams.shell.health import (
     BATCH_MAX_S,
     BROKER_SILENCE_MAX_S,
     LOOP_SILENCE_MAX_S,
+    RECOVERY_SILENCE_MAX_S,
     Health,
 )
 
@@ -15,6 +16,7 @@ class _Runner:
     name: str = "cluster"
     recovered: bool = True
     busy_since_s: float | None = None
+    waiting_since_s: float | None = None
 
 
 class _Clock:
@@ -105,3 +107,26 @@ def test_a_silent_broker_and_too_much_lag_hinder_and_do_not_kill() -> None:
     assert not health.deadly()
     health.heard(0)
     assert not health.hindering()
+
+
+def test_a_recovery_to_which_no_row_comes_is_dead_while_brokers_answer() -> None:
+    health, runner, clock = _health()
+    runner.recovered = False
+    runner.waiting_since_s = clock.now_s
+    health.heard(0)
+    _pass(health, clock, RECOVERY_SILENCE_MAX_S, broker=True)
+    assert not health.deadly()
+    _pass(health, clock, 1, broker=True)
+    assert health.deadly() == [
+        "cluster: tables are being recovered, and no row has come for 121 s; allowed are 120 while "
+        "brokers answer"
+    ]
+    runner.waiting_since_s = clock.now_s
+    assert not health.deadly()
+    # Nobody is to blame for brokers that are gone.
+    _pass(health, clock, 10 * RECOVERY_SILENCE_MAX_S, broker=False)
+    assert not health.deadly()
+    _pass(health, clock, RECOVERY_SILENCE_MAX_S, broker=True)
+    assert not health.deadly()
+    _pass(health, clock, 2, broker=True)
+    assert len(health.deadly()) == 1

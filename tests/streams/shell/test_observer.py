@@ -24,6 +24,7 @@ class _Runner:
     name: str = "cluster"
     recovered: bool = True
     busy_since_s: float | None = None
+    waiting_since_s: float | None = None
     topics: frozenset[str] = frozenset({TOPIC})
     stages: dict[int, Stage] = field(default_factory=lambda: {0: ClusterStage(0, 4)})
     written_bytes: dict[str, int] = field(default_factory=dict)

@@ -98,3 +98,11 @@ async def test_rows_of_a_copy_stay_when_owned_partitions_are_recovered(table: Ro
     actives, copies = {TP(table.changelog, 0)}, {TP(table.changelog, 1)}
     await table._table.on_recovery_completed(actives, copies)
     assert table.rows([0, 1]) == {0: {"0/a": b"1"}, 1: {"1/a": b"1"}}
+
+
+async def test_a_row_that_is_read_is_a_sign_of_life(table: RowTable) -> None:
+    app = table._table.app
+    before_s = app.row_read_at_s
+    event = Event(Message(TP(table.changelog, 0), 0, b"0/c/n", b"{}"))
+    await table._table.on_changelog_event(event)
+    assert app.row_read_at_s > before_s
