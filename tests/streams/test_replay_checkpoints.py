@@ -7,51 +7,20 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from typer.testing import CliRunner, Result
 
-from connectors.cli import app
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from schemas.nodes import NodeState
-from schemas.partitions import partition_for
-from schemas.pods import Container, Pod
-from schemas.requests import SchedulingRequest
 from streams.checkpoint import Finder, Found
 from tests.conftest import RunningBroker, delete_topic
+from tests.streams.replaying import HOME, nodes, replay, request
 from tests.streams.worker import Worker, client
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.kafka]
 
-_NOW_MS = 1_790_000_000_000
-_HOME = partition_for(b"c", 4)
-
-
-def _nodes() -> list[NodeState]:
-    allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110"}
-    return [
-        NodeState(cluster="c", node=f"n{number}", event="added", allocatable=allocatable)
-        for number in range(4)
-    ]
-
-
-def _request(number: int) -> SchedulingRequest:
-    pod = Pod(
-        namespace="default",
-        name=f"p{number}",
-        uid=f"u{number}",
-        containers=(Container(requests={"cpu": "500m", "memory": "1Gi"}),),
-    )
-    return SchedulingRequest(cluster="c", requested_at_ms=_NOW_MS, pod=pod)
-
-
-def _replay(broker: RunningBroker, *arguments: str) -> Result:
-    environment = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
-    return CliRunner().invoke(app, ["replay", *arguments], env=environment)
-
 
 def _home(broker: RunningBroker, *arguments: str) -> tuple[int, dict[str, Any]]:
-    done = _replay(broker, "--partition", str(_HOME), "--json", *arguments)
+    done = replay(broker, "--partition", str(HOME), "--json", *arguments)
     (verdict,) = json.loads(done.stdout)
     return done.exit_code, verdict
 
@@ -60,8 +29,8 @@ def _read(broker: RunningBroker, topic: str) -> list[Any]:
     """All messages of the home partition."""
     options = {**broker.settings.librdkafka_options(), "group.id": "test", "log_level": 0}
     consumer = Consumer(options)
-    first, end = consumer.get_watermark_offsets(TopicPartition(topic, _HOME), timeout=30)
-    consumer.assign([TopicPartition(topic, _HOME, first)])
+    first, end = consumer.get_watermark_offsets(TopicPartition(topic, HOME), timeout=30)
+    consumer.assign([TopicPartition(topic, HOME, first)])
     messages: list[Any] = []
     while len(messages) < end - first:
         messages += consumer.consume(1000, timeout=1)
@@ -70,7 +39,7 @@ def _read(broker: RunningBroker, topic: str) -> list[Any]:
 
 
 def _checkpoints(broker: RunningBroker) -> list[Found]:
-    finder = Finder(_HOME)
+    finder = Finder(HOME)
     for message in _read(broker, "checkpoints"):
         finder.take(message.offset(), message.value())
     return finder.found
@@ -78,7 +47,7 @@ def _checkpoints(broker: RunningBroker) -> list[Found]:
 
 def _delete(broker: RunningBroker, topic: str, below: int) -> None:
     connection = connect(broker.settings)  # answers come while it lives
-    for answer in connection.admin.delete_records([TopicPartition(topic, _HOME, below)]).values():
+    for answer in connection.admin.delete_records([TopicPartition(topic, HOME, below)]).values():
         answer.result()
 
 
@@ -106,25 +75,25 @@ async def _work(broker: RunningBroker, directory: Path) -> None:
             decided: set[str] = set()
 
             def closed() -> int:
-                ours = (each for each in kafka.of("checkpoints") if each.partition == _HOME)
+                ours = (each for each in kafka.of("checkpoints") if each.partition == HOME)
                 return sum(each.end is not None for each in ours)
 
             def all_decided(count: int) -> bool:
                 decided.update(each.pod.uid for each in kafka.of("placement-decisions"))
                 return len(decided) == count
 
-            await kafka.send("node-state", _nodes())
+            await kafka.send("node-state", nodes(64))
             for number in range(4):
                 if number == 2:
                     worker.kill()
                     worker.start()
                 before = closed()
                 await kafka.send(
-                    "scheduling-requests", map(_request, range(number * 10, number * 10 + 10))
+                    "scheduling-requests", map(request, range(number * 10, number * 10 + 10))
                 )
                 await kafka.until(lambda n=number: all_decided(n * 10 + 10))  # type: ignore[misc]
                 await kafka.until(lambda n=before: closed() > n)  # type: ignore[misc]
-            await kafka.send("scheduling-requests", map(_request, range(40, 60)))
+            await kafka.send("scheduling-requests", map(request, range(40, 60)))
             await kafka.until(lambda: all_decided(60))
         assert worker.stop() == 0
 
@@ -155,7 +124,7 @@ def _without_the_beginning(
     assert rest["batches"] == whole["batches"] - first.place.sequence - 1
     assert rest["outputs"] >= 40
 
-    done = _replay(broker, "--partition", str(_HOME))
+    done = replay(broker, "--partition", str(HOME))
     assert done.exit_code == 0
     assert (
         f"; began with batch {first.place.sequence + 1} after the checkpoint of 20" in done.output
@@ -201,7 +170,7 @@ def _write_anew(broker: RunningBroker, records: list[Any], which: Any, value: by
             each.topic(),
             value if each is which else each.value(),
             key=each.key(),
-            partition=_HOME,
+            partition=HOME,
             timestamp=each.timestamp()[1],
         )
     assert producer.flush(30) == 0

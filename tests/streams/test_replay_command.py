@@ -8,46 +8,17 @@ from typing import Any
 import orjson
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from connectors.cli import app
 from connectors.kafka.client import connect
 from schemas.clock import ClockTick
 from schemas.codec import encode
-from schemas.nodes import NodeState
-from schemas.partitions import partition_for
-from schemas.pods import Container, Pod
-from schemas.requests import SchedulingRequest
 from tests.conftest import RunningBroker
+from tests.streams.replaying import HOME, NOW_MS, nodes, replay, request
 from tests.streams.worker import Worker, client
 
 pytestmark = pytest.mark.timeout(400)
-
-_NOW_MS = 1_790_000_000_000
-_HOME = partition_for(b"c", 4)
-
-
-def _nodes() -> list[NodeState]:
-    allocatable = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-    return [
-        NodeState(cluster="c", node=f"n{number}", event="added", allocatable=allocatable)
-        for number in range(4)
-    ]
-
-
-def _request(number: int) -> SchedulingRequest:
-    pod = Pod(
-        namespace="default",
-        name=f"p{number}",
-        uid=f"u{number}",
-        containers=(Container(requests={"cpu": "500m", "memory": "1Gi"}),),
-    )
-    return SchedulingRequest(cluster="c", requested_at_ms=_NOW_MS, pod=pod)
-
-
-def _replay(broker: RunningBroker, *arguments: str) -> Result:
-    environment = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
-    return CliRunner().invoke(app, ["replay", *arguments], env=environment)
 
 
 def _append(broker: RunningBroker, topic: str, partition: int, value: bytes) -> None:
@@ -74,11 +45,11 @@ async def test_what_a_killed_worker_has_left_is_equal_until_somebody_doctors_it(
 ) -> None:
     with Worker(broker.settings, tmp_path) as worker:
         async with client(broker.settings, worker, "placement-decisions", "dead-letters") as kafka:
-            await kafka.send("node-state", _nodes())
-            await kafka.send("scheduling-requests", map(_request, range(10)))
+            await kafka.send("node-state", nodes())
+            await kafka.send("scheduling-requests", map(request, range(10)))
             await kafka.until(lambda: len(kafka.of("placement-decisions")) >= 1)
             worker.kill()
-            await kafka.send("scheduling-requests", map(_request, range(10, 20)))
+            await kafka.send("scheduling-requests", map(request, range(10, 20)))
             await kafka.send_raw("scheduling-requests", b"\xff no JSON")
             worker.start()
             decided: set[str] = set()
@@ -90,18 +61,18 @@ async def test_what_a_killed_worker_has_left_is_equal_until_somebody_doctors_it(
             await kafka.until(all_decided)
         assert worker.stop() == 0
 
-    done = await asyncio.to_thread(_replay, broker)
+    done = await asyncio.to_thread(replay, broker)
     assert done.exit_code == 0, done.output
     assert done.output.count(": equal: ") == 4, "every partition has a clock of its own"
 
-    done = await asyncio.to_thread(_replay, broker, "--cluster", "c", "--json")
+    done = await asyncio.to_thread(replay, broker, "--cluster", "c", "--json")
     assert done.exit_code == 0, done.output
     (home,) = json.loads(done.stdout)
-    assert (home["partition"], home["verdict"]) == (_HOME, "equal")
+    assert (home["partition"], home["verdict"]) == (HOME, "equal")
     assert home["outputs"] >= 20
     assert home["inputs"] > 25, "nodes, requests, the bad record and the clock"
 
-    done = await asyncio.to_thread(_replay, broker, "--from", "2099-01-01")
+    done = await asyncio.to_thread(replay, broker, "--from", "2099-01-01")
     assert done.exit_code == 2, "nothing was compared"
     assert "nothing to compare" in done.output
 
@@ -110,27 +81,27 @@ async def test_what_a_killed_worker_has_left_is_equal_until_somebody_doctors_it(
 
 def _doctor(broker: RunningBroker) -> None:
     """Go on with the journal as a worker would, but for what the next batch comes to."""
-    offset, value = _newest(broker, "journal", _HOME)
+    offset, value = _newest(broker, "journal", HOME)
     batch: dict[str, Any] = orjson.loads(value)
-    at, _ = _newest(broker, "clock", _HOME)
-    _append(broker, "clock", _HOME, encode(ClockTick(partition=_HOME, now_ms=_NOW_MS * 2)))
+    at, _ = _newest(broker, "clock", HOME)
+    _append(broker, "clock", HOME, encode(ClockTick(partition=HOME, now_ms=NOW_MS * 2)))
     applied = orjson.loads(_row(batch, "partitions"))["offsets"]["clock"]
     run = {"topic": "clock", "first_offset": applied + 1, "last_offset": at + 1}
     batch |= {"sequence": batch["sequence"] + 1, "inputs": [run]}
-    _append(broker, "journal", _HOME, orjson.dumps(batch))
+    _append(broker, "journal", HOME, orjson.dumps(batch))
 
-    done = _replay(broker, "--partition", str(_HOME), "--partition", str((_HOME + 1) % 4))
+    done = replay(broker, "--partition", str(HOME), "--partition", str((HOME + 1) % 4))
     assert done.exit_code == 1, done.output
-    assert f"partition {_HOME}: DIFFERENT after" in done.output
+    assert f"partition {HOME}: DIFFERENT after" in done.output
     assert f"journal offset {offset + 1}" in done.output
-    assert f"first input that differs: clock, partition {_HOME}, offset " in done.output
+    assert f"first input that differs: clock, partition {HOME}, offset " in done.output
     assert "offsets.clock" in done.output
     assert ": equal: " in done.output
 
     run |= {"first_offset": at + 2, "last_offset": at + 2}
     batch |= {"sequence": batch["sequence"] + 1, "inputs": [run]}
-    _append(broker, "journal", (_HOME + 1) % 4, orjson.dumps(batch))
-    done = _replay(broker, "--partition", str((_HOME + 1) % 4))
+    _append(broker, "journal", (HOME + 1) % 4, orjson.dumps(batch))
+    done = replay(broker, "--partition", str((HOME + 1) % 4))
     assert done.exit_code == 2, done.output
     assert "CANNOT BE REPLAYED: journal offset" in done.output
 
@@ -141,7 +112,7 @@ def _row(batch: dict[str, Any], table: str) -> str:
 
 
 def test_an_empty_journal_is_not_equal(embedded: RunningBroker) -> None:
-    done = _replay(embedded)
+    done = replay(embedded)
     assert done.exit_code == 2
     assert "nothing was compared" in done.output
 
@@ -154,7 +125,7 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
     deleted = connection.admin.delete_records([TopicPartition("journal", 1, 2)])
     for answer in deleted.values():
         answer.result()
-    done = _replay(clean_kafka, "--partition", "1")
+    done = replay(clean_kafka, "--partition", "1")
     assert done.exit_code == 2
     assert "journal offsets 0 to 1 are gone" in done.output
     assert "retention.ms" in done.output
@@ -164,7 +135,7 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
     ("arguments", "words"),
     [
         (["--partition", "4"], "the journal has the partitions 0 to 3"),
-        (["--cluster", "c", "--partition", str((_HOME + 1) % 4)], f"is in partition {_HOME} of 4"),
+        (["--cluster", "c", "--partition", str((HOME + 1) % 4)], f"is in partition {HOME} of 4"),
         (["--from", "yesterday"], "expected beginning, end, a time ago"),
         (["--to", "end"], "expected a time"),
     ],
@@ -172,7 +143,7 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
 def test_what_is_asked_for_wrongly_is_said(
     embedded: RunningBroker, arguments: list[str], words: str
 ) -> None:
-    done = _replay(embedded, *arguments)
+    done = replay(embedded, *arguments)
     assert done.exit_code == 2
     assert words in " ".join(done.output.replace("│", " ").split())
 
