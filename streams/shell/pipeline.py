@@ -58,9 +58,10 @@ class Pipeline:
         Raises:
             RuntimeError: nothing is made durable any more.
         """
-        self._began_s.append(it.began_s)
-        self._idle.clear()
-        await asyncio.shield(self._waiting.put(it))
+        if not self._over:
+            self._began_s.append(it.began_s)
+            self._idle.clear()
+            await asyncio.shield(self._waiting.put(it))
         if self._over:
             raise RuntimeError("the stage has ended; what was applied is not durable")
 

@@ -139,10 +139,12 @@ class StageRunner:
             await self._app.crash(error)
             raise
         finally:
+            # Before anything that is waited for: Faust cancels this as well when it stops the worker, while a
+            # rebalance may wait for what is under way.
+            self._pipeline.give_up()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._pipeline.give_up()
             await self._publisher.stop()
 
     async def _apply_batches(self) -> None:

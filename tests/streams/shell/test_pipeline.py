@@ -72,3 +72,14 @@ async def test_who_waits_when_the_pipeline_ends_is_told() -> None:
     *_, told = await asyncio.gather(*givers, return_exceptions=True)
     assert isinstance(told, RuntimeError)
     await pipeline.settle()
+
+
+@pytest.mark.timeout(30)
+async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
+    pipeline = Pipeline(_Slow(), lambda it, seconds: None)
+    pipeline.give_up()
+    for number in range(AHEAD_MAX + 3):
+        with pytest.raises(RuntimeError, match="the stage has ended"):
+            await pipeline.hand_over(_batch(number))
+    assert pipeline.busy_since_s is None
+    await pipeline.settle()
