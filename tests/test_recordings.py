@@ -27,7 +27,7 @@ from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import TABLES, ClusterStage
 from streams.records import InputRecord
 from streams.shell.durability import PLACES, JournalFirst, RowWriter
-from streams.shell.publisher import Publisher
+from streams.shell.fence import FencedPublisher
 from tests.conftest import RunningBroker
 from tests.recordings.narrowing import narrowings
 
@@ -99,7 +99,7 @@ def test_every_message_is_read(lines: list[Line]) -> None:
 async def test_the_cluster_stage_goes_on_from_rows_and_journal(
     lines: list[Line], embedded: RunningBroker
 ) -> None:
-    publisher = Publisher(embedded.settings)
+    publisher = FencedPublisher(embedded.settings)
     await publisher.start()
     try:
         values = [each["value"].encode() for each in lines if each["kind"] == "journal"]

@@ -14,7 +14,7 @@ from streams.cluster.stage import TABLES, ClusterStage
 from streams.shell.batches import BatchLimits
 from streams.shell.checkpointer import Checkpointer
 from streams.shell.durability import PLACES, JournalFirst, RowWriter
-from streams.shell.publisher import Publisher
+from streams.shell.fence import FencedPublisher
 from streams.shell.runner import Rows, StageRunner
 from streams.shell.tables import RowTable
 from streams.shell.telemetry import Telemetry
@@ -38,7 +38,7 @@ def register(
             ((table, key, value) for table in TABLES for key, value in rows[table].items()),
         )
 
-    publisher = Publisher(kafka)
+    publisher = FencedPublisher(kafka)
     telemetry = telemetry or Telemetry()
     checkpointer = None
     if checkpoint_interval_s:
@@ -50,9 +50,7 @@ def register(
         topics=CLUSTER_INPUTS,
         tables=tables,
         publisher=publisher,
-        durability=JournalFirst(
-            kafka, publisher, RowWriter(tables, publisher.apart()), checkpointer
-        ),
+        durability=JournalFirst(kafka, publisher, RowWriter(tables, publisher), checkpointer),
         settings=kafka,
         build=build,
         limits=limits,

@@ -9,7 +9,7 @@ lazily and together, and after a crash the journal's tail is redone over them.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -86,13 +86,39 @@ class Durability(Protocol):
         ...
 
 
+class Fence(Protocol):
+    """Writes rows of claimed partitions, and of no partition that somebody else has claimed since; see `fence`."""
+
+    async def claim(self, topics: Sequence[str], partition: int) -> Mapping[str, int]:
+        """Shut out whoever has claimed the partition of these topics before."""
+        ...
+
+    async def write_rows(
+        self, topic: str, partition: int, changes: Iterable[RowChange]
+    ) -> Sequence[int]:
+        """Write row changes of a claimed partition, in their order."""
+        ...
+
+    def release(self, partition: int) -> None:
+        """Leave the partition to whoever claims it next."""
+        ...
+
+
 class RowWriter:
     """Writes row changes to changelogs and local tables, the last table after all others."""
 
-    def __init__(self, tables: Sequence[RowTable], publisher: Publisher) -> None:
+    def __init__(self, tables: Sequence[RowTable], publisher: Fence) -> None:
         self._tables = tables
         self._by_name = {table.name: table for table in tables}
         self._publisher = publisher
+
+    async def claim(self, partition: int) -> None:
+        """From now on no former owner of the partition can write to any changelog."""
+        await self._publisher.claim([table.changelog for table in self._tables], partition)
+
+    def release(self, partition: int) -> None:
+        """The partition belongs to somebody else now."""
+        self._publisher.release(partition)
 
     async def write(self, partition: int, changes: Collection[RowChange]) -> None:
         """Returns when the brokers have acknowledged all of them."""
@@ -140,8 +166,14 @@ class JournalFirst:
         self._flushing = asyncio.Lock()
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
-        """Take office, then redo what the journal knows and the rows do not."""
+        """Take office, then redo what the journal knows and the rows do not.
+
+        What a former owner has written after the rows were read, it had in the journal before: it is redone
+        here, and written once more. What it would write from now on the brokers refuse.
+        """
         await self._publisher.start()
+        async with self._flushing:  # rows of ours may be on their way through the claim before
+            await self._writer.claim(partition)
         known = _place(partition, rows.get(PLACES, {}).get(str(partition)))
         opened = await self._publisher.append(
             journal.TOPIC, partition, [journal.opening(partition)]
@@ -216,6 +248,7 @@ class JournalFirst:
 
     def close(self, partition: int) -> None:
         """Forget the partition; its rows were flushed, or are redone by its next owner."""
+        self._writer.release(partition)
         self._places.pop(partition, None)
         self._in_office_at_s.pop(partition, None)
         self._unwritten.pop(partition, None)

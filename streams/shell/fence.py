@@ -1,11 +1,16 @@
 """A publisher whose rows the brokers take from one worker at a time, partition by partition.
 
+    claim(topics, partition)   a producer of the partition's own; a record in each topic shuts out all before it
+    write_rows(...)            through that producer; `LostOffice` where somebody else has claimed since
+
 A worker that stood still for longer than its session has a successor and does not know. What it goes on
 to write would put old rows over newer ones, and no look at a clock before a write can rule that out: it
 may be stopped between the look and the write. So the broker decides. Each partition has a producer of its own,
 under an id that belongs to the partition and not to the worker; the broker numbers those who claim it,
 and once the newest has written a record, it refuses an older one's. No transactions are opened: the id alone
 makes the fence, and what is written has no markers in between.
+
+A claim holds in each topic that it names from its record in that topic on.
 
 Where a broker does not refuse (the embedded one, which has one worker; or one that has forgotten an id
 that was unused for a week, `CLAIM_S`), a foreign record still shows: offsets do not follow on each other.
@@ -14,7 +19,7 @@ that was unused for a week, `CLAIM_S`), a foreign record still shows: offsets do
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -43,11 +48,10 @@ class _PartitionPublisher(Publisher):
 
 @dataclass(slots=True)
 class _Claim:
-    topic: str
     publisher: Publisher
     made_at_s: float
-    last: int | None
-    """Offset written last; none: the broker did not say."""
+    last: dict[str, int | None]
+    """Offset written last, by topic; none: the broker did not say."""
 
 
 class FencedPublisher(Publisher):
@@ -59,23 +63,27 @@ class FencedPublisher(Publisher):
         self._claims: dict[int, _Claim] = {}
         self._stopping: set[asyncio.Task[None]] = set()
 
-    async def claim(self, topic: str, partition: int) -> int:
-        """From now on nobody who has claimed the partition before can write to it.
+    async def claim(self, topics: Sequence[str], partition: int) -> dict[str, int]:
+        """From now on nobody who has claimed the partition of these topics before can write to it.
 
-        Answers with the offset of the record that says so, a deletion of a row that never is; what
-        others have written stands before it.
+        Answers with the offsets of the records that say so, deletions of a row that never is; what
+        others have written stands before them. Whoever claims the same must name the same topic first.
         """
         self.release(partition)
         publisher = _PartitionPublisher(
-            self._settings, **self._options, transactional_id=f"{topic}-{partition}"
+            self._settings, **self._options, transactional_id=f"{topics[0]}-{partition}"
         )
         publisher.written_bytes = self.written_bytes
         await publisher.start()
-        claim = self._claims[partition] = _Claim(topic, publisher, time.monotonic(), None)
-        await self._write(claim, partition, [RowChange("", f"{partition}/claim", None)])
-        if claim.last is None:
-            raise Undelivered(f"the broker did not say at which offset of {topic} the claim is")
-        return claim.last
+        claim = _Claim(publisher, time.monotonic(), dict.fromkeys(topics))
+        self._claims[partition] = claim
+        mark = [RowChange("", f"{partition}/claim", None)]
+        await asyncio.gather(*(self._write(claim, topic, partition, mark) for topic in topics))
+        claimed = {topic: last for topic, last in claim.last.items() if last is not None}
+        for topic in topics:
+            if topic not in claimed:
+                raise Undelivered(f"the broker did not say at which offset of {topic} the claim is")
+        return claimed
 
     async def write_rows(
         self, topic: str, partition: int, changes: Iterable[RowChange]
@@ -85,12 +93,16 @@ class FencedPublisher(Publisher):
         Raises:
             LostOffice: another worker has claimed the partition.
         """
-        claim = self._claims[partition]
+        claim = self._claims.get(partition)
+        if claim is None:  # it was released meanwhile
+            raise _lost(topic, partition)
         if time.monotonic() - claim.made_at_s > CLAIM_S:
             before = claim.last
-            _check(await self.claim(topic, partition), before, topic, partition)
+            claimed = await self.claim(list(before), partition)
+            for each, offset in claimed.items():
+                _check(offset, before[each], each, partition)
             claim = self._claims[partition]
-        return await self._write(claim, partition, changes)
+        return await self._write(claim, topic, partition, changes)
 
     def release(self, partition: int) -> None:
         """Leave the partition to whoever claims it next."""
@@ -108,21 +120,22 @@ class FencedPublisher(Publisher):
         await super().stop()
 
     async def _write(
-        self, claim: _Claim, partition: int, changes: Iterable[RowChange]
+        self, claim: _Claim, topic: str, partition: int, changes: Iterable[RowChange]
     ) -> list[int]:
         try:
-            offsets = await claim.publisher.write_rows(claim.topic, partition, changes)
+            offsets = await claim.publisher.write_rows(topic, partition, changes)
         except Undelivered as error:
             from aiokafka.errors import ProducerFenced
 
             if isinstance(error.__cause__, ProducerFenced):
-                raise _lost(claim.topic, partition) from error
+                raise _lost(topic, partition) from error
             raise
         first = offsets[0] if offsets else -1
         if offsets:
-            before, claim.last = claim.last, offsets[-1] if offsets[-1] >= 0 else None
+            before = claim.last[topic]
+            claim.last[topic] = offsets[-1] if offsets[-1] >= 0 else None
             if first >= 0:
-                _check(first, before, claim.topic, partition)
+                _check(first, before, topic, partition)
         return offsets
 
 

@@ -33,9 +33,11 @@ class WriteThrough:
         """Claim the partition; answers with its rows as they are up to the claim."""
         await self._publisher.start()
         changelog = self._table.changelog
-        claimed = await self._publisher.claim(changelog, partition)
+        claimed = await self._publisher.claim([changelog], partition)
         recovered = self._table.recovered(partition)
-        entries = await read_range(self._settings, changelog, partition, recovered + 1, claimed)
+        entries = await read_range(
+            self._settings, changelog, partition, recovered + 1, claimed[changelog]
+        )
         changes = [self._change(entry) for entry in entries]
         self._table.store(changes)
         opened = {name: dict(of_table) for name, of_table in rows.items()}

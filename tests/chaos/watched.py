@@ -48,7 +48,7 @@ def main(file: Path) -> None:
     from streams.cluster import agent
     from streams.records import OutputRecord
     from streams.shell.durability import Applied, JournalFirst
-    from streams.shell.publisher import Publisher
+    from streams.shell.fence import FencedPublisher
 
     mark = Mark(file)
 
@@ -60,13 +60,13 @@ def main(file: Path) -> None:
             finally:
                 mark.phase = Phase.IDLE
 
-    class WatchedPublisher(Publisher):
+    class WatchedPublisher(FencedPublisher):
         async def publish(self, records: Iterable[OutputRecord]) -> list[int]:
             if mark.phase is Phase.JOURNAL:
                 mark.phase = Phase.OUTPUTS
             return await super().publish(records)
 
-    vars(agent).update(JournalFirst=WatchedJournal, Publisher=WatchedPublisher)
+    vars(agent).update(JournalFirst=WatchedJournal, FencedPublisher=WatchedPublisher)
     sys.argv = ["loadstream", "worker"]
     loadstream()
 

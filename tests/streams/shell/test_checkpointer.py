@@ -16,7 +16,7 @@ from streams.records import InputRecord, RowChange, StageResult
 from streams.shell import checkpointer as module
 from streams.shell.checkpointer import CLOCKS, Checkpointer
 from streams.shell.durability import PLACES, Applied, JournalFirst, LostOffice, RowWriter
-from streams.shell.publisher import Publisher
+from streams.shell.fence import FencedPublisher
 from streams.shell.reader import read_range
 from streams.shell.tables import RowTable
 from streams.shell.transport import WorkerApp
@@ -33,7 +33,7 @@ class Owner:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
         self.kafka = kafka
         self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", CLOCKS, PLACES)]
-        self.publisher = Publisher(kafka)
+        self.publisher = FencedPublisher(kafka)
         self.results: list[str] = []
         self.told = asyncio.Event()
         self.apart = self.publisher.apart()

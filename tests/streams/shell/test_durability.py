@@ -15,6 +15,7 @@ from streams.journal import JournalDamaged
 from streams.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.shell import durability
 from streams.shell.durability import PLACES, Applied, JournalFirst, LostOffice, RowWriter
+from streams.shell.fence import FencedPublisher
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_range
 from streams.shell.tables import RowTable
@@ -32,7 +33,7 @@ class Owner:
     def __init__(self, kafka: KafkaSettings) -> None:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
         self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", PLACES)]
-        self.publisher = Publisher(kafka)
+        self.publisher = FencedPublisher(kafka)
         self.journal = JournalFirst(kafka, self.publisher, RowWriter(self.tables, self.publisher))
 
     async def open(self) -> dict[str, dict[str, bytes]]:
@@ -175,3 +176,25 @@ async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanw
         with pytest.raises(LostOffice):
             await committing
         assert old.rows() == {}
+
+
+@pytest.mark.kafka
+async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_the_broker(
+    clean_kafka: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped after its last look at the journal, and its rows are older than its successor's."""
+    kafka = clean_kafka.settings
+    async with owner(kafka) as old, owner(kafka) as new:
+        await old.open()
+        await old.journal.commit([_batch(0)])
+        await new.open()
+        await new.journal.commit([_batch(1)])
+        await new.journal.flush(force=True)
+        monkeypatch.setattr(durability, "OFFICE_S", float("inf"))
+        with pytest.raises(LostOffice, match="another worker writes to partition 0"):
+            await old.journal.flush(force=True)
+        changelog = old.tables[0].changelog
+        end = await new.publisher.append(changelog, 0, [b"end"])
+        rows = await read_range(kafka, changelog, 0, 0, end)
+        written = [entry.value for entry in rows if entry.key == b"0/n"]
+        assert written == [b'{"offset": 1}']
