@@ -98,6 +98,8 @@ class Load:
             for place, records in (await self._consumer.getmany(timeout_ms=50)).items():
                 for record in records:
                     if place.topic == POSITIONS:
+                        if record.value is None:  # somebody has claimed the partition
+                            continue
                         row = PartitionRow.model_validate_json(record.value)
                         self.applied.setdefault(row.partition, {}).update(row.offsets)
                     elif place.topic == _WINDOWS:

@@ -125,8 +125,8 @@ class Client:
 
     def __init__(self, producer: Any, consumer: Any, worker: Worker) -> None:
         self._producer, self._consumer, self._worker = producer, consumer, worker
-        self.received: list[tuple[str, Any, bytes]] = []
-        """Topic, message (none for changelogs) and bytes of everything that came."""
+        self.received: list[tuple[str, Any, bytes | None]] = []
+        """Topic, message (none for changelogs) and bytes of everything that came; no bytes: a deletion."""
 
     async def send(self, topic: str, messages: Iterable[BaseModel], key: str = "c") -> None:
         """Send messages of one cluster and wait until the broker has them."""
@@ -157,7 +157,7 @@ class Client:
         positions = [
             PartitionRow.model_validate_json(value).offsets.get(topic, -1)
             for name, _, value in self.received
-            if name == POSITIONS
+            if name == POSITIONS and value is not None
         ]
         return max(positions, default=-1)
 
