@@ -12,7 +12,6 @@ from schemas.pods import Pod
 from streams.cluster.node import Node
 from streams.cluster.ranking import REFUSED, Ranking
 from streams.moves.history import Moves
-from streams.moves.owner import owner_key
 
 #: What decisions name as the filter that refuses such nodes; it comes after all others.
 NAME = "RecentMoves"
@@ -56,12 +55,7 @@ class Exclusions:
 
         Rows are the placer's as it is laid out: ask `Inventory.ready` before.
         """
-        if not self.moves.owners:
-            return None
-        owner = owner_key(pod)
-        if not self.moves.remembers(owner):
-            return None
-        names = self.moves.forbidden_nodes(owner, now_ms)
+        names = self.moves.avoided(pod, now_ms)
         if not names:
             return None
         found = (self._nodes.get(name) for name in names)

@@ -103,7 +103,7 @@ class Rebalancer:
             remembered=lambda uid, usage, room: memory.unmovable.unmovable(
                 uid, usage, room, now_ms
             ),
-            avoided=lambda held: memory.avoided(held.pod, now_ms),
+            avoided=lambda held: memory.moves.avoided(held.pod, now_ms),
             leaving=[row.pod.uid for row in migrations.desk.book if live(row)],
         )
 

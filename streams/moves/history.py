@@ -13,11 +13,13 @@ ones would, and keep no pod away from anywhere; they are forgotten when saying b
 from collections.abc import Container
 
 from schemas.moves import RecentMove, RecentMovesRow
+from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.moves import HISTORY_MAX
 from streams.moves.circles import circle
 from streams.moves.cooling import Cooling
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
+from streams.moves.owner import owner_key
 
 #: Most owners that are remembered; the one of which nothing was heard longest is forgotten first.
 OWNERS_MAX = 10_000
@@ -160,9 +162,11 @@ class Moves:
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def remembers(self, owner: str) -> bool:
-        """Whether anything is remembered of the owner."""
-        return owner in self.owners
+    def avoided(self, pod: Pod, now_ms: int) -> frozenset[str]:
+        """Nodes that a pod must stay away from, see `forbidden_nodes`; costs nothing where nothing is remembered."""
+        if not self.owners:
+            return _NOWHERE
+        return self.forbidden_nodes(owner_key(pod), now_ms)
 
     def forbidden_nodes(self, owner: str, now_ms: int) -> frozenset[str]:
         """Nodes that pods of the owner (see `owner_key`) left and that are hot or cooling."""

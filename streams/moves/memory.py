@@ -57,12 +57,6 @@ class MoveMemory:
         self.moves.arrived(owner, node, now_ms)
         self.follower.arrived(owner, pod, node, now_ms)
 
-    def avoided(self, pod: Pod, now_ms: int) -> frozenset[str]:
-        """Nodes that are no target for a pod because its owner left them hot."""
-        if not self.moves.owners:
-            return frozenset()
-        return self.moves.forbidden_nodes(owner_key(pod), now_ms)
-
     def pod_gone(self, uid: str) -> None:
         """A pod has finished or was deleted."""
         self.unmovable.gone(uid)
