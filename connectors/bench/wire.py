@@ -142,7 +142,7 @@ class Receiver:
         self._consumer.close()
 
     def arrivals(self, wait_s: float) -> Iterator[Arrival]:
-        """What has come, waiting so long for the first record."""
+        """What has come, waiting so long for the first record; deletions, as claims of partitions are, left out."""
         first = self._consumer.poll(wait_s)
         if first is None:
             return
@@ -151,7 +151,8 @@ class Receiver:
         for record in records:
             if record.error() is not None:
                 raise Unproven(f"reading: {record.error().str()}")
-            yield Arrival(record.topic(), record.value() or b"", at_s)
+            if (value := record.value()) is not None:
+                yield Arrival(record.topic(), value, at_s)
 
     def whole(self) -> Iterator[Arrival]:
         """Everything up to where the topics ended when this was made, from the beginning."""
