@@ -9,9 +9,9 @@ lazily and together, and after a crash the journal's tail is redone over them.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
@@ -24,6 +24,9 @@ from streams.shell.checkpointer import CLOCKS, Checkpointer, References
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_pieces
 from streams.shell.tables import RowTable
+
+if TYPE_CHECKING:
+    from streams.shell.fence import FencedPublisher
 
 #: Table that says up to where in the journal all other tables reflect it.
 PLACES = "journal_positions"
@@ -86,28 +89,10 @@ class Durability(Protocol):
         ...
 
 
-class Fence(Protocol):
-    """Writes rows of claimed partitions, and of no partition that somebody else has claimed since; see `fence`."""
-
-    async def claim(self, topics: Sequence[str], partition: int) -> Mapping[str, int]:
-        """Shut out whoever has claimed the partition of these topics before."""
-        ...
-
-    async def write_rows(
-        self, topic: str, partition: int, changes: Iterable[RowChange]
-    ) -> Sequence[int]:
-        """Write row changes of a claimed partition, in their order."""
-        ...
-
-    def release(self, partition: int) -> None:
-        """Leave the partition to whoever claims it next."""
-        ...
-
-
 class RowWriter:
     """Writes row changes to changelogs and local tables, the last table after all others."""
 
-    def __init__(self, tables: Sequence[RowTable], publisher: Fence) -> None:
+    def __init__(self, tables: Sequence[RowTable], publisher: "FencedPublisher") -> None:
         self._tables = tables
         self._by_name = {table.name: table for table in tables}
         self._publisher = publisher
