@@ -27,6 +27,7 @@ from streams.records import InputRecord, Stage
 from streams.shell import memory
 from streams.shell.batches import Batch, Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
+from streams.shell.ends import check_ends
 from streams.shell.lookout import Lookout
 from streams.shell.pipeline import AHEAD_MAX, Pipeline, UnderWay
 from streams.shell.publisher import Publisher
@@ -49,10 +50,6 @@ def in_flight_max(limits: BatchLimits) -> int:
     collected and one applied, one that waits and one that is made durable.
     """
     return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 3) * limits.records
-
-
-class LogWentBack(RuntimeError):
-    """An input topic ends before the place up to which it was applied."""
 
 
 class StageRunner:
@@ -342,15 +339,7 @@ class StageRunner:
         }
         ends = await self._app.consumer.highwaters(*places) if places else {}
         holding = (*self._durability.topics, *(each.changelog for each in self._tables.values()))
-        for tp, position in places.items():
-            end = ends.get(tp) or 0
-            if position >= end:
-                raise LogWentBack(
-                    f"topic {tp.topic}, partition {tp.partition} ends at offset {end}, but was applied "
-                    f"up to {position}: the topic was deleted and made again, or the broker has lost "
-                    f"its end. New records would be taken for ones applied before. Stop all workers and "
-                    f"delete the topics {', '.join(holding)}, which starts the tables empty."
-                )
+        check_ends(places, ends, holding)
 
     def _partitions(self, assigned: Any) -> set[int]:
         return {tp.partition for tp in assigned if tp.topic in self.topics}
