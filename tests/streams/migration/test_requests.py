@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from schemas.pods import Pod
 from schemas.refusals import Refusal
 from tests.streams.cluster.builders import lifecycle, node, node_gone, pod, request
 from tests.streams.migration.moving import (
@@ -83,14 +84,19 @@ def test_a_paused_migration_waits_and_its_deadline_with_it() -> None:
     assert len(moving.commands) == 1
 
 
-def test_a_paused_migration_keeps_room_from_others_until_its_first_deadline_only() -> None:
+def one_waits() -> tuple[Moving, Pod]:
+    """Two pods are to move, and the rate lets one command out; the other pod has room, and waits."""
     slow = policy_text(evictQPS=0.001, evictBurst=1)
     moving = cluster(slow, (B, "node-1"), (A, "node-1"))
     moving.propose("b")
     moving.propose("a")
     moving.later()
-    waiting = next(uid for uid in "ab" if not moving.row(uid).attempts)
-    pod = {"a": A, "b": B}[waiting]
+    return moving, next(pod for pod in (A, B) if not moving.row(pod.uid).attempts)
+
+
+def test_a_paused_migration_keeps_room_from_others_until_its_first_deadline_only() -> None:
+    moving, pod = one_waits()
+    waiting = pod.uid
     reserved = moving.row(waiting).reserved
     assert reserved is not None
     moving.say(ask("pause", pod=pod))
@@ -165,14 +171,9 @@ def test_a_pause_does_not_last_for_ever() -> None:
 
 
 def test_an_abort_before_the_command_gives_the_room_back() -> None:
-    slow = policy_text(evictQPS=0.001, evictBurst=1)
-    moving = cluster(slow, (B, "node-1"), (A, "node-1"))
-    moving.propose("b")
-    moving.propose("a")
-    moving.later()
+    moving, pod = one_waits()
     assert len(moving.state.inventory.where) == 4
-    waiting = next(uid for uid in "ab" if not moving.row(uid).attempts)
-    moving.say(ask("abort", pod={"a": A, "b": B}[waiting]))
+    moving.say(ask("abort", pod=pod))
     assert moving.last == ("Aborted", "Aborted")
     assert len(moving.state.inventory.where) == 3
 
