@@ -9,7 +9,8 @@ lazily and together, and after a crash the journal's tail is redone over them.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +22,7 @@ from streams import journal
 from streams.packing import Changes
 from streams.records import DamagedTable, InputRecord, RowChange, StageResult
 from streams.shell.checkpointer import CLOCKS, Checkpointer, References
+from streams.shell.pace import Pace
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_pieces
 from streams.shell.tables import RowTable
@@ -42,11 +44,8 @@ PIECE_BYTES = 256 * 1024
 #: Rows are written so long after the journal last showed that the partition is still ours, in seconds. A
 #: worker that stood still for longer than its session must not write old rows over its successor's.
 OFFICE_S = 2.0
-#: Most changed rows that stay unwritten.
+#: Most changed rows that stay unwritten; with more of them rows are written without rests.
 UNWRITTEN_ROWS_MAX = 20_000
-
-#: Rows that are packed before batches have their turn again.
-_ROWS_PER_TURN = 16
 
 #: Rows of one partition by table and key.
 PartitionRows = dict[str, dict[str, bytes]]
@@ -149,6 +148,8 @@ class JournalFirst:
         self._unwritten: dict[int, Changes] = defaultdict(Changes)
         self._flushed_at_s = time.monotonic()
         self._flushing = asyncio.Lock()
+        self._awaited = 0
+        """How many wait until rows are written, or until they may write some."""
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
         """Take office, then redo what the journal knows and the rows do not.
@@ -157,8 +158,9 @@ class JournalFirst:
         here, and written once more. What it would write from now on the brokers refuse.
         """
         await self._publisher.start()
-        async with self._flushing:  # rows of ours may be on their way through the claim before
-            await self._writer.claim(partition)
+        with self._in_a_hurry():
+            async with self._flushing:  # rows of ours may be on their way through the claim before
+                await self._writer.claim(partition)
         known = _place(partition, rows.get(PLACES, {}).get(str(partition)))
         opened = await self._publisher.append(
             journal.TOPIC, partition, [journal.opening(partition)]
@@ -222,14 +224,11 @@ class JournalFirst:
 
         Those of a partition that may be somebody else's by now stay: its owner redoes them.
         """
-        async with self._flushing:
-            count = sum(map(len, self._unwritten.values()))
-            interval_s = FLUSH_INTERVAL_S if count <= FEW_ROWS else UNWRITTEN_S
-            waited_s = time.monotonic() - self._flushed_at_s
-            if force or count >= UNWRITTEN_ROWS_MAX or waited_s >= interval_s:
-                self._flushed_at_s = time.monotonic()
-                for partition in sorted(self._unwritten):
-                    await self._write(partition)
+        if not force:
+            await self._flush(due=False)
+            return
+        with self._in_a_hurry():
+            await self._flush(due=True)
 
     def close(self, partition: int) -> None:
         """Forget the partition; its rows were flushed, or are redone by its next owner."""
@@ -239,6 +238,28 @@ class JournalFirst:
         self._unwritten.pop(partition, None)
         if self._checkpoints is not None:
             self._checkpoints.closed(partition)
+
+    async def _flush(self, *, due: bool) -> None:
+        async with self._flushing:
+            count = self._unwritten_rows()
+            interval_s = FLUSH_INTERVAL_S if count <= FEW_ROWS else UNWRITTEN_S
+            waited_s = time.monotonic() - self._flushed_at_s
+            if due or count >= UNWRITTEN_ROWS_MAX or waited_s >= interval_s:
+                self._flushed_at_s = time.monotonic()
+                for partition in sorted(self._unwritten):
+                    await self._write(partition)
+
+    def _unwritten_rows(self) -> int:
+        return sum(map(len, self._unwritten.values()))
+
+    @contextmanager
+    def _in_a_hurry(self) -> Iterator[None]:
+        """Rows that are being written are written without rests: this waits for them."""
+        self._awaited += 1
+        try:
+            yield
+        finally:
+            self._awaited -= 1
 
     async def _append(self, batch: Applied) -> journal.Place:
         """Write a batch to the journal; answers with the place that it ends at."""
@@ -293,11 +314,13 @@ class JournalFirst:
         """Whether all were written: not once the partition may be somebody else's."""
         piece: list[RowChange] = []
         size = 0
+        pace = Pace()
         for row in changes.rows(self._writer.row):
             piece.append(row)
             size += len(row.value or b"")
-            if not len(piece) % _ROWS_PER_TURN:
-                await asyncio.sleep(0)
+            if pace.over:
+                many = self._unwritten_rows() >= UNWRITTEN_ROWS_MAX
+                await pace.rest(hurry=many or self._awaited > 0)
             if size >= PIECE_BYTES:
                 if not self._still(partition, place):
                     return False

@@ -13,7 +13,7 @@ from schemas.partitions import partition_for
 from streams.broker import broker_urls
 from streams.journal import JournalDamaged
 from streams.records import InputRecord, OutputRecord, RowChange, StageResult
-from streams.shell import durability
+from streams.shell import durability, pace
 from streams.shell.durability import PLACES, Applied, JournalFirst, LostOffice, RowWriter
 from streams.shell.fence import FencedPublisher
 from streams.shell.publisher import Publisher
@@ -125,6 +125,19 @@ async def test_batches_are_committed_while_rows_are_written(
         second.tables[:] = first.tables
         redone = await second.open()
         assert redone["nodes"] == {"0/n": b'{"offset": 1}'}, "the tail begins where the rows end"
+
+
+async def test_rows_that_somebody_waits_for_are_written_without_rests(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "TURN_S", 0.0)
+    monkeypatch.setattr(pace, "SHARE", 1e-9)
+    monkeypatch.setattr(pace, "REST_MAX_S", 3_600.0)
+    async with owner(embedded.settings) as only:
+        await only.open()
+        await only.journal.commit([_batch(0)])
+        await only.journal.flush(force=True)
+        assert only.rows() == {"0/n": b'{"offset": 0}'}
 
 
 async def test_outputs_that_were_not_published_are_published_by_the_next_owner(
