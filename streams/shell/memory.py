@@ -9,12 +9,13 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Objects that are made before the youngest are looked through; Python's own figure is 700. A look at so many
-#: takes a few milliseconds, in which nothing is decided, and costs a decision as much whatever the figure is.
-_YOUNGEST = 10_000
-_YOUNGEST_PER_MIDDLE = 10
+#: Objects that are made before the youngest are looked through; Python's own figure is 700. Nothing is decided
+#: meanwhile: a look at so many takes about a millisecond, one at the middle ones five. A decision costs as much
+#: whatever the figures are, since each object is looked at twice before it counts as old.
+_YOUNGEST = 1_000
+_YOUNGEST_PER_MIDDLE = 5
 #: Looks at the middle ones before everything is looked through, which takes a second in a large cluster.
-_MIDDLE_PER_ALL = 1_000
+_MIDDLE_PER_ALL = 20_000
 
 
 def look_rarely() -> None:
