@@ -74,6 +74,13 @@ class Stage(Protocol):
         """
         ...
 
+    def prepare(self) -> bool:
+        """Do a little of what a later record would otherwise wait for; False: there is nothing to do now.
+
+        When and whether this is called changes nothing in results, rows and state that rows are made of.
+        """
+        ...
+
     def take_counts(self) -> Counts:
         """What was done since the last call, or since the stage was built."""
         ...

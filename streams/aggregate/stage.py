@@ -69,6 +69,10 @@ class AggregateStage:
         dead_letters, self._dead_letters = tuple(self._dead_letters), []
         return StageResult(outputs, self.state.changes() if applied else (), dead_letters)
 
+    def prepare(self) -> bool:
+        """Nothing waits here: each sample is worked out when it comes."""
+        return False
+
     def take_counts(self) -> Counts:
         """What was done since the last call."""
         taken, self.counts = self.counts, Counter()

@@ -137,6 +137,10 @@ class ClusterStage:
             timestamp_ms=self.now_ms or 0,
         )
 
+    def prepare(self) -> bool:
+        """Get clusters ready for their next rounds, a few nodes a call."""
+        return any(state.rebalancer.prepare() for state in self.clusters.values())
+
     # --- what there is to see ---------------------------------------------------------------------
 
     def take_counts(self) -> Counts:

@@ -7,6 +7,7 @@ named have no row.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,18 +82,12 @@ class Columns:
         if placer.generation != self._generation:
             self._relayout(placer.nodes, touched)
             self._generation = placer.generation
-        if most is None or len(touched) <= most:
-            names = list(touched)
-            touched.clear()
-        else:
-            names = list(touched)[:most]
-            for name in names:
-                del touched[name]
-        for name in names:
+        for name in list(islice(touched, most)):
             row = self._rows.get(name)
             node = inventory.nodes.get(name)
             if row is not None and node is not None:
                 self._take(row, node)
+            del touched[name]  # not before: what cannot be packed is met again
         return len(touched)
 
     def _take(self, row: int, node: Node) -> None:

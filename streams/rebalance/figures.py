@@ -9,7 +9,7 @@ allocatable. By Koordinator's, usage is that of the system part and of every pod
 and the raw allocatable takes the place of the allocatable.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,28 +52,41 @@ class Universe:
         return self.index["pods"]
 
 
+#: A row of keys, and whether the pod is prod.
+_Rank = tuple[Sequence[int], bool]
+
+
+def _rank(held: Held) -> _Rank:
+    keys = eviction_keys(held.pod, held.demand)
+    return (*packed(keys), -(held.pod.created_at_ms or 0)), keys[0] == _PROD
+
+
 class PackedPods:
     """Pods of one node; what of them does not depend on a metric."""
 
     __slots__ = ("bound", "held", "keys", "names", "pods", "prod", "terminating")
 
-    def __init__(self, held: Iterable[Held]) -> None:
+    def __init__(self, held: Iterable[Held], before: "PackedPods | None" = None) -> None:
+        """`before`: the node's pods until now; those that stay as they were are not ranked again."""
         self.held = list(held)
         self.pods = [each.pod for each in self.held]
         self.names = [(pod.namespace, pod.name) for pod in self.pods]
-        ranks = [eviction_keys(each.pod, each.demand) for each in self.held]
-        rows = [
-            (*packed(keys), -(pod.created_at_ms or 0))
-            for keys, pod in zip(ranks, self.pods, strict=True)
-        ]
+        ranked = {} if before is None else before.ranked()
+        ranks = [ranked.get(id(each.pod)) or _rank(each) for each in self.held]
+        rows = [row for row, _ in ranks]
         self.keys: IntArray = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
         """Shape (pods, 4): the six keys of `costs` in three, then youngest first; lower is evicted first."""
-        self.prod = [keys[0] == _PROD for keys in ranks]
+        self.prod = [prod for _, prod in ranks]
         self.bound = [pod.node is not None for pod in self.pods]
         """Not those for which room is only reserved."""
         self.terminating = [
             index for index, pod in enumerate(self.pods) if pod.deleting_at_ms is not None
         ]
+
+    def ranked(self) -> dict[int, "_Rank"]:
+        """Each pod's row of `keys` and whether it is prod, by the pod's identity."""
+        ranks = zip(self.keys.tolist(), self.prod, strict=True)
+        return dict(zip(map(id, self.pods), ranks, strict=True))
 
     def holds(self, held: list[Held]) -> bool:
         """Whether these are the same pods in the same state."""
@@ -124,7 +137,7 @@ class NodeFigures:
             # What was heard of first must not matter.
             held.sort(key=_uid)
         if not self.pods.holds(held):
-            self.pods = PackedPods(held)
+            self.pods = PackedPods(held, self.pods)
         else:
             self.pods.held = held
         self.metric = node.load.metric

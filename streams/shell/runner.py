@@ -29,6 +29,7 @@ from streams.shell.batches import Batch, Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
 from streams.shell.ends import check_ends
 from streams.shell.lookout import Lookout
+from streams.shell.pace import Pace
 from streams.shell.pipeline import AHEAD_MAX, Pipeline, UnderWay
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_pieces
@@ -38,6 +39,9 @@ from streams.shell.ticker import Ticker
 from streams.shell.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
 
 logger = logging.getLogger(__name__)
+
+#: Time after which is looked again whether a stage has something to prepare, in seconds.
+_PREPARE_S = 0.1
 
 #: Rows of one partition: table name to row key to row.
 Rows = Mapping[str, Mapping[str, bytes]]
@@ -124,6 +128,7 @@ class StageRunner:
             asyncio.create_task(self._apply_batches()),
             asyncio.create_task(self._pipeline.commit_all()),
             asyncio.create_task(self._pipeline.flush_rows()),
+            asyncio.create_task(self._prepare()),
             asyncio.create_task(self._lookout.run(self)),
         ]
         try:
@@ -154,6 +159,15 @@ class StageRunner:
                 # Otherwise partitions were taken away meanwhile, and the records come again to their owner.
                 if self.recovered:
                     await self._put_through(batch)
+
+    async def _prepare(self) -> None:
+        """Let the stages prepare what later records would wait for, a little at a time."""
+        while True:
+            pace = Pace()
+            while any(stage.prepare() for stage in self.stages.values()):
+                if pace.over:
+                    await pace.rest()
+            await asyncio.sleep(_PREPARE_S)
 
     async def _put_through(self, batch: Batch) -> None:
         """Apply a batch; it is durable when those before it are."""

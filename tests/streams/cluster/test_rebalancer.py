@@ -12,6 +12,7 @@ from schemas.evictions import EvictionCommand
 from schemas.metrics import PodMetric
 from schemas.outcomes import CommandOutcome
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
+from streams.cluster.rebalancer import AHEAD_MS
 from tests.streams.cluster.builders import (
     CLUSTER,
     lifecycle,
@@ -228,3 +229,49 @@ def test_neither_a_restart_nor_the_order_of_nodes_changes_what_rounds_say(
         assert plain.run.outputs == restarted.run.outputs
     alive = [each.command_id for each in said(plain.run, "eviction-commands")]
     assert len(alive) == len(set(alive))
+
+
+def test_what_is_prepared_ahead_of_a_round_changes_nothing_that_it_says() -> None:
+    plain, prepared = cluster(hot=2, calm=3), cluster(hot=2, calm=3)
+    for seconds in range(5, 65, 5):
+        for run in (plain, prepared):
+            report(run, seconds)
+        # The first round lays the nodes out.
+        assert prepared.stage.prepare() == (seconds > 5)
+        for run in (plain, prepared):
+            run.say(tick(seconds))
+        assert prepared.outputs == plain.outputs
+    assert prepared.rows == plain.rows
+    assert said(plain, "eviction-commands")
+
+
+def test_nodes_are_packed_ahead_of_a_round_only_when_one_is_near() -> None:
+    run = cluster(document=POLICY.replace("deschedulingInterval: 10s", "deschedulingInterval: 1h"))
+    run.say(tick(1))
+    worked = [seconds for seconds in range(5, 3_605, 5) if _worked_after(run, seconds)]
+    assert worked
+    assert len(worked) <= AHEAD_MS // 5_000 + 1
+
+
+def _worked_after(run: Run, seconds: int) -> bool:
+    run.say(tick(seconds))
+    report(run, seconds)
+    return run.stage.prepare()
+
+
+def test_a_node_that_cannot_be_packed_ahead_of_a_round_is_left_to_the_round() -> None:
+    run = cluster()
+    run.say(tick(1))
+    report(run, 2)
+    inventory = run.state.inventory
+    touched = list(inventory.touched)
+    broken = inventory.nodes[touched[0]]
+    load, broken.load = broken.load, None  # type: ignore[assignment]
+    assert run.stage.prepare()
+    assert not run.stage.prepare(), "it is not tried again and again"
+    assert list(inventory.touched) == touched
+    broken.load = load
+    run.say(tick(12))
+    assert run.stage.prepare() is False
+    report(run, 13)
+    assert run.stage.prepare(), "the round is over"
