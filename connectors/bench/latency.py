@@ -43,6 +43,7 @@ def _run(kind: BrokerKind, per_s: int) -> dict[str, Any]:
         found: list[Arrival] = []
         with Receiver(place.settings, ["placement-decisions", "dead-letters"]) as receiver:
             before, bench_before_s = usage(worker.pid), time.process_time()
+            broker_before_s = usage(place.broker_pid).cpu_s if place.broker_pid else 0.0
             began = time.monotonic()
             while len(found) < count:
                 now = time.monotonic()
@@ -54,6 +55,7 @@ def _run(kind: BrokerKind, per_s: int) -> dict[str, Any]:
                 if now > due[-1] + PATIENCE_S:
                     raise Unproven(f"{len(found)} of {count} came; {worker.last_words()}")
             after, bench_s = usage(worker.pid), time.process_time() - bench_before_s
+            broker_s = usage(place.broker_pid).cpu_s - broker_before_s if place.broker_pid else 0.0
             found += watched(receiver, worker, 1.0)
     check_decisions((each.value for each in found), {f"asking-{n}" for n in range(count)}, NODES)
     waited_ms = np.array([(each.at_s - due[_number(each)]) * 1000 for each in found])
@@ -68,6 +70,7 @@ def _run(kind: BrokerKind, per_s: int) -> dict[str, Any]:
         "worker_queued_share": round(
             (after.queued_s - before.queued_s) / (_SECONDS + _WARMUP_S), 2
         ),
+        "broker_cpu_share": round(broker_s / (_SECONDS + _WARMUP_S), 2),
         "bench_cpu_share": round(bench_s / (_SECONDS + _WARMUP_S), 2),
     }
 
