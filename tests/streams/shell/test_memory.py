@@ -51,5 +51,5 @@ def test_an_error_while_state_is_put_together_leaves_the_collector_on() -> None:
 
 def test_young_objects_are_looked_through_rarely_and_still() -> None:
     memory.look_rarely()
-    assert gc.get_threshold()[0] > 1_000
+    assert gc.get_threshold()[0] > 700, "Python's own figure"
     assert gc.isenabled()
