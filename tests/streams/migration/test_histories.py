@@ -205,13 +205,9 @@ class MigrationMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def an_evicted_pod_goes_and_another_comes(self, data: Any) -> None:
         uid = data.draw(st.sampled_from(sorted(self.alive)))
-        pod = self.pods[uid]
-        self.report(self.alive[uid], "done")
-        self.alive.pop(uid, None)
-        self.gone.add(uid)
-        self.say(lifecycle("deleted", self.pods.pop(uid)))
-        owner = controller(pod)
+        owner = controller(self.pods[uid])
         assert owner is not None
+        self.pod_is_evicted(uid)
         self.pod_asks(uid, owner.uid)
 
     @rule(uid=st.sampled_from(UIDS), action=st.sampled_from(("pause", "resume", "abort")))
@@ -269,6 +265,12 @@ class MigrationMachine(RuleBasedStateMachine):
         order.shuffle(rows)
         self.run.restart(rows)
 
+    def pod_is_evicted(self, uid: str) -> None:
+        self.report(self.alive[uid], "done")
+        self.alive.pop(uid, None)
+        self.gone.add(uid)
+        self.say(lifecycle("deleted", self.pods.pop(uid)))
+
     def report(self, command: EvictionCommand, result: Any) -> None:
         self.end(command, took=result == "done" and not command.dry_run)
         self.say(evicted(command, result))
@@ -318,7 +320,8 @@ class MigrationMachine(RuleBasedStateMachine):
         self.check_rates(times, Fraction(str(args.evict_qps)), args.evict_burst)
         if self.known and args.object_limiters["workload"].duration_ms:
             own = [when for when, _, whose in self.commands if whose == owner.uid]
-            self.check_rates(own, Fraction(share_of(None, REPLICAS[owner.uid]), 30), 2)
+            share = share_of(args.max_migrating_per_workload, REPLICAS[owner.uid])
+            self.check_rates(own, Fraction(share, 30), 2)
         policy = self.run.state.policy
         row = self.run.state.migrations.of_pod(uid)
         if row is not None and not row.ignore_windows:
@@ -399,3 +402,21 @@ _TOPICS: dict[type, str] = {
 
 TestMigrationHistories = MigrationMachine.TestCase
 TestMigrationHistories.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+
+def test_a_workload_whose_share_is_larger_than_by_default_is_evicted_from_as_fast_as_it_says() -> (
+    None
+):
+    """Half of six replicas in 30 s is one each 10 s, and the model grants it."""
+    (policy,) = (text for text in _POLICIES if "maxMigratingPerWorkload" in text)
+    machine = MigrationMachine()
+    machine.begin(policy, known=True, allowed=0)
+    for uid in UIDS[:3]:
+        machine.migrate(uid, False)
+    for _ in range(12):
+        machine.time(1)
+        for uid in list(machine.alive):
+            machine.pod_is_evicted(uid)
+            machine.pod(uid, "web", NODES[0], True)
+    assert [when for when, _, _ in machine.commands] == [2, 2, 12]
+    machine.teardown()
