@@ -8,12 +8,14 @@ DIR ?= tests/golden
 ARGS ?=
 SEED ?= 1
 RUNS ?= 4
+# More than cores: most tests wait for a broker. Each process has a Kafka of its own.
+WORKERS ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix golden bench chaos schemas clean
+.PHONY: help demo test test-quick check fix golden bench chaos schemas clean
 
 help: ## List the words.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,7 +28,10 @@ demo: $(STAMP) ## Place pods by real load on the embedded broker, in about a min
 	@$(BIN)/loadstream demo $(ARGS)
 
 test: $(STAMP) ## Run all tests; those that need Java and Maven say so where these are missing.
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk 1 $(ARGS)
+
+test-quick: $(STAMP) ## Run the tests that need no broker, with few examples of each invariant.
+	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 --dist worksteal -m "not broker and not kafka" $(ARGS)
 
 check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-compose.yml.
 	@$(BIN)/ruff format --check .

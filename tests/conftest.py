@@ -1,17 +1,22 @@
 """Brokers for tests.
 
 `broker` runs a test twice: on the embedded broker and on a real Kafka, each with all topics and nothing
-in them. `kafka` is the real server itself, one for the whole run. Where Java or Maven is missing the real
-half is skipped and says so; with LOADSTREAM_REQUIRE_ALL=1, as in CI, it fails instead.
+in them. `kafka` is the real server itself, one for each process of the run. Where Java or Maven is
+missing the real half is skipped and says so; with LOADSTREAM_REQUIRE_ALL=1, as in CI, it fails instead.
+
+Whatever needs a broker is marked so and runs first: it mostly waits, while other processes of the run
+go on. A test without the mark cannot start one.
 """
 
+import gc
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +25,7 @@ from connectors.kafka.admin import create_topics, find_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.distribution import KafkaUnavailable
 from connectors.kafka.embedded import EmbeddedBroker
+from connectors.kafka.process import Broker
 from connectors.kafka.server import KafkaServer
 from connectors.kafka.topics import expected_topics
 from schemas.connection import ENV_PREFIX, KafkaSettings
@@ -28,7 +34,61 @@ from schemas.connection import ENV_PREFIX, KafkaSettings
 # in every run; HYPOTHESIS_PROFILE names the profile.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
+# `quick` draws few, also where a test names its own number.
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+#: Fixtures that start a broker.
+_REAL_BROKERS = {"kafka", "secured"}
+_BROKERS = {"embedded", "broker", *_REAL_BROKERS}
+
+
+def pytest_configure() -> None:
+    """Children get the default handling of signals, whatever this process ignores.
+
+    What is ignored stays so in a child; a handler does not. Shells ignore SIGINT in the background,
+    `nohup` ignores SIGHUP.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
+def pytest_collection() -> None:
+    """Nothing is garbage while modules are imported; looking for it takes a third of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays, and is not looked through again."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a broker, and let it run first: the longest waits must not come last."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if fixtures & _REAL_BROKERS:
+            item.add_marker("kafka")
+        if fixtures & _BROKERS or item.get_closest_marker("kafka"):
+            item.add_marker("broker")
+        if settings.get_current_profile_name() == "quick":
+            _draw_fewer(item)
+    items.sort(key=lambda item: item.get_closest_marker("broker") is None)
+
+
+def _draw_fewer(item: pytest.Item) -> None:
+    """Bring a test that names its own number of examples down to that of the profile."""
+    for holder, name in (
+        (getattr(item, "function", None), "_hypothesis_internal_use_settings"),
+        (getattr(item, "cls", None), "settings"),  # state machines
+    ):
+        named = getattr(holder, name, None)
+        if isinstance(named, settings):
+            fewer = min(named.max_examples, settings.default.max_examples)
+            setattr(holder, name, settings(named, max_examples=fewer))
 
 
 @dataclass(frozen=True)
@@ -50,6 +110,20 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.upper().startswith(ENV_PREFIX):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _brokers_only_where_marked(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test that starts a broker is marked, so that `make test-quick` leaves it out."""
+
+    def refuse(self: object) -> NoReturn:
+        pytest.fail("a test that starts a broker is marked with @pytest.mark.broker")
+
+    if request.node.get_closest_marker("broker") is None:
+        monkeypatch.setattr(EmbeddedBroker, "start", refuse)
+        monkeypatch.setattr(Broker, "launch", refuse)
 
 
 @contextmanager
@@ -76,8 +150,12 @@ def running(server: KafkaServer) -> Iterator[KafkaServer]:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
-    """A real Kafka of one broker, for the whole run; what tests leave in it is theirs to expect."""
-    with running(KafkaServer(tmp_path_factory.mktemp("kafka"))) as server:
+    """A real Kafka of one broker, for this process; what tests leave in it is theirs to expect."""
+    # It lives for minutes and shares the machine: compiling less costs less than it gains.
+    server = KafkaServer(
+        tmp_path_factory.mktemp("kafka"), java_options=("-XX:TieredStopAtLevel=1",)
+    )
+    with running(server):
         yield server
 
 

@@ -35,8 +35,6 @@ def _demo(cwd: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # A shell may have started the tests with interrupts ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         try:
             yield process
@@ -69,6 +67,7 @@ def _until(process: "subprocess.Popen[str]", words: str) -> str:
     pytest.fail(f"it never said {words!r}:\n{printed}")
 
 
+@pytest.mark.broker
 def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_happened(
     tmp_path: Path,
 ) -> None:
@@ -100,6 +99,7 @@ def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_hap
     assert "What rebalancing did" in printed
 
 
+@pytest.mark.broker
 def test_the_demo_replays_traces(tmp_path: Path) -> None:
     traces = small_traces(tmp_path / "traces")
     options = ("--plain", "--trace", str(traces), "--nodes", "4", "--seconds", "10")
@@ -111,6 +111,7 @@ def test_the_demo_replays_traces(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["placed"] == 3
 
 
+@pytest.mark.broker
 def test_an_interrupt_ends_everything_and_still_tells_what_was_seen(tmp_path: Path) -> None:
     with _demo(tmp_path, "--plain", "--nodes", "4", "--seconds", "60") as process:
         _until(process, "day 1, ")
@@ -123,6 +124,7 @@ def test_an_interrupt_ends_everything_and_still_tells_what_was_seen(tmp_path: Pa
     assert _gone(children)
 
 
+@pytest.mark.broker
 def test_a_worker_that_dies_ends_the_demo_with_its_last_words(tmp_path: Path) -> None:
     with _demo(tmp_path, "--plain", "--nodes", "4", "--seconds", "60") as process:
         _until(process, "day 1, ")

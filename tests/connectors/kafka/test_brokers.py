@@ -69,6 +69,7 @@ def test_a_broker_gives_back_what_it_was_given_in_order(broker: RunningBroker) -
     assert _read(broker.settings, "journal", 3, len(values)) == values
 
 
+@pytest.mark.broker
 def test_embedded_brokers_do_not_share_anything() -> None:
     with EmbeddedBroker() as one, EmbeddedBroker(brokers=3) as three:
         _write(one.settings, "clock", 0, [b"one"])
@@ -79,6 +80,7 @@ def test_embedded_brokers_do_not_share_anything() -> None:
         assert [e.next_offset for e in extents["clock"]] == [0, 0, 0, 0]
 
 
+@pytest.mark.broker
 def test_an_embedded_broker_that_does_not_run_has_no_address() -> None:
     broker = EmbeddedBroker()
     with pytest.raises(RuntimeError, match="not running"):

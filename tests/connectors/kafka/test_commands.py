@@ -211,6 +211,7 @@ def _start(processes: list[subprocess.Popen[str]], *arguments: str) -> subproces
     return process
 
 
+@pytest.mark.broker
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_broker_command_serves_others_until_it_is_told_to_end(
     number: signal.Signals, processes: list[subprocess.Popen[str]]

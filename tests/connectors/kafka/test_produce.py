@@ -143,6 +143,7 @@ def test_a_missing_topic_is_not_made_by_accident(clean_kafka: RunningBroker) -> 
         produce_lines(connection, USAGE, _stream([encode(usage())]))
 
 
+@pytest.mark.broker
 def test_a_broker_that_goes_away_is_told_with_the_first_line_that_was_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

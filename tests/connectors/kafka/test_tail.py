@@ -155,6 +155,7 @@ def test_records_deleted_under_a_reader_are_told_and_reading_goes_on(
     assert [item.offset for item in entries if isinstance(item, Entry)] == list(range(40, 100))
 
 
+@pytest.mark.broker
 @pytest.mark.parametrize("follow", [True, False])
 def test_a_broker_that_goes_away_ends_the_reading_with_an_error(follow: bool) -> None:
     with EmbeddedBroker() as broker:

@@ -115,6 +115,7 @@ async def test_a_worker_gets_ready_and_counts_what_it_does(
         assert len([each for each in partitions if each["stage"] == "cluster"]) == 4
 
 
+@pytest.mark.broker
 def test_a_worker_without_a_broker_lives_and_is_not_ready(tmp_path: Path) -> None:
     port = _free_port()
     with ExitStack() as stack:

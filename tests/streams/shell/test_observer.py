@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from aiokafka import AIOKafkaProducer
 from prometheus_client import CollectorRegistry
 
@@ -69,6 +70,7 @@ async def test_lag_is_what_the_topic_holds_beyond_the_position(embedded: Running
         await observer.stop()
 
 
+@pytest.mark.broker
 async def test_what_the_broker_has_deleted_is_no_lag() -> None:
     with EmbeddedBroker() as broker:
         payload = b"x" * 900_000
@@ -85,6 +87,7 @@ async def test_what_the_broker_has_deleted_is_no_lag() -> None:
     assert 0 < lag < 12
 
 
+@pytest.mark.broker
 async def test_a_broker_that_is_gone_is_seen_and_the_figures_are_told_all_the_same() -> None:
     with EmbeddedBroker() as broker:
         settings = broker.settings

@@ -1,0 +1,67 @@
+"""What holds for every test of the suite, whoever writes it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka.embedded import EmbeddedBroker
+
+_ROOT = Path(__file__).parents[1]
+_STARTERS = {"embedded", "clean_kafka", "broker", "kafka", "secured"}
+_REAL = {"clean_kafka", "kafka", "secured"}
+
+_SHOWS_SIGNALS = """
+import subprocess, sys
+
+def test_signals():
+    program = (
+        "import signal as s; print(*[s.getsignal(n) in (s.SIG_DFL, s.default_int_handler)"
+        " for n in (s.SIGHUP, s.SIGINT, s.SIGQUIT, s.SIGTERM)])"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert shown.stdout.split() == ["True"] * 4
+"""
+_IGNORES = """
+import os, signal, sys
+for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(each, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["alone", "among others"])
+def test_children_of_tests_handle_signals_as_usual_whatever_the_starter_ignores(
+    tmp_path: Path, processes: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_signals.py").write_text(_SHOWS_SIGNALS)
+    options = ("-q", "-p", "tests.conftest", "-p", "no:cacheprovider", *processes)
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", _IGNORES, "-m", "pytest", *options, "--rootdir", str(tmp_path), "."],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_tests_with_a_broker_are_marked_and_come_first(request: pytest.FixtureRequest) -> None:
+    items = request.session.items
+    marked = [item.get_closest_marker("broker") is not None for item in items]
+    assert marked == sorted(marked, reverse=True)
+    for item, broker in zip(items, marked, strict=True):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        assert broker or not fixtures & _STARTERS, item.nodeid
+        assert broker or item.get_closest_marker("kafka") is None, item.nodeid
+        if fixtures & _REAL:
+            assert item.get_closest_marker("kafka") is not None, item.nodeid
+
+
+def test_a_test_without_the_mark_cannot_start_a_broker() -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"pytest\.mark\.broker"):
+        EmbeddedBroker().start()
