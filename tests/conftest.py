@@ -35,7 +35,8 @@ from schemas.connection import ENV_PREFIX, KafkaSettings
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 # `quick` draws few, also where a test names its own number.
-settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
+_QUICK_EXAMPLES = 10
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=_QUICK_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
@@ -87,7 +88,7 @@ def _draw_fewer(item: pytest.Item) -> None:
     ):
         named = getattr(holder, name, None)
         if isinstance(named, settings):
-            fewer = min(named.max_examples, settings.default.max_examples)
+            fewer = min(named.max_examples, _QUICK_EXAMPLES)
             setattr(holder, name, settings(named, max_examples=fewer))
 
 

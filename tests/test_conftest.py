@@ -1,7 +1,6 @@
 """What holds for every test of the suite, whoever writes it."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,29 @@ def test_a_missing_program_is_named(
     with pytest.raises(KafkaUnavailable) as caught:
         KafkaServer(tmp_path / "kafka").start()
     assert named in str(caught.value)
+
+
+_SLOW_MAVEN = """#!/bin/sh
+echo called >> "$MAVEN_CALLS"
+sleep 0.2
+for each; do case $each in -DoutputDirectory=*) mkdir "${each#*=}";; esac; done
+"""
+
+
+@pytest.mark.usefixtures("cache")
+def test_those_who_want_the_jars_at_the_same_time_fetch_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = _programs(tmp_path / "bin", "java", "mvn")
+    (tmp_path / "bin" / "mvn").write_text(_SLOW_MAVEN)
+    calls = tmp_path / "calls"
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("MAVEN_CALLS", str(calls))
+    with ThreadPoolExecutor(4) as several:
+        directories = list(several.map(lambda _: fetch_jars(), range(4)))
+    assert directories[0].is_dir()
+    assert len(set(directories)) == 1
+    assert calls.read_text().split() == ["called"]
 
 
 def test_a_download_that_fails_leaves_nothing_that_could_pass_for_jars(

@@ -1,7 +1,6 @@
 """The worker's port, by itself and with a real worker behind it."""
 
 import json
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from connectors.kafka.embedded import EmbeddedBroker
+from connectors.kafka.server import free_port
 from schemas.nodes import NodeState
 from schemas.requests import SchedulingRequest
 from streams.shell.endpoints import PortUnusable, serve
@@ -34,12 +34,6 @@ def _get(port: int, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
     except OSError as error:
         return 0, str(error)
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture
@@ -83,7 +77,7 @@ def test_a_port_that_is_taken_is_named_with_its_setting(
 async def test_a_worker_gets_ready_and_counts_what_it_does(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
-    port = _free_port()
+    port = free_port(set())
     with Worker(embedded.settings, tmp_path, metrics_port=str(port)) as worker:
         async with client(embedded.settings, worker, "placement-decisions") as kafka:
             assert eventually(lambda: _get(port, "/readyz")[0] == 200), worker.log()
@@ -117,7 +111,7 @@ async def test_a_worker_gets_ready_and_counts_what_it_does(
 
 @pytest.mark.broker
 def test_a_worker_without_a_broker_lives_and_is_not_ready(tmp_path: Path) -> None:
-    port = _free_port()
+    port = free_port(set())
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())
         worker = stack.enter_context(Worker(broker.settings, tmp_path, metrics_port=str(port)))
