@@ -4,12 +4,12 @@ A cluster's records are in one partition, at whose end reading begins: a small p
 ones before it, until whoever asks has enough, so many records were looked at, or records are too old.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.kafka.admin import find_topics, read_extents
+from connectors.kafka.admin import Extent, find_topics, read_extents
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.cursor import Cursor
 from schemas.codec import decode
@@ -27,7 +27,7 @@ class Looked:
     records: int = 0
     """Records looked at, those of other clusters included."""
     whole: bool = False
-    """It came to the first record that there is."""
+    """It came to the first record that there is, in every partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,10 @@ class Past:
 
     connection: Connection
     topic: str
-    cluster: str
+    cluster: str | None
+    """None: all clusters, each partition in its turn."""
     records_max: int
-    """So many records are looked at at most, whosever they are."""
+    """At most so many records of a partition are looked at, those of other clusters included."""
 
     def newest(self, looked: Looked, *, any_cluster: bool = False) -> Iterator[Any]:
         """Messages, newest first; records that hold none are passed over.
@@ -52,20 +53,33 @@ class Past:
                 f"topic {self.topic} does not exist at {servers}; make all topics with "
                 "`loadstream topics create`"
             )
-        partition = partition_for(self.cluster.encode(), found[self.topic].partitions)
-        extent = read_extents(self.connection, found.values())[self.topic][partition]
-        end, size = extent.next_offset, _PIECE
-        while end > extent.first_offset and looked.records < self.records_max:
-            begin = max(extent.first_offset, end - size, end - self.records_max + looked.records)
-            for value in reversed(self._piece(partition, begin, end)):
+        extents = read_extents(self.connection, found.values())[self.topic]
+        if self.cluster is not None:
+            home = partition_for(self.cluster.encode(), found[self.topic].partitions)
+            extents = (extents[home],)
+        reached = []
+        for extent in extents:
+            reached.append((yield from self._of_partition(extent, looked, any_cluster)))
+        looked.whole = all(reached)
+
+    def _of_partition(
+        self, extent: Extent, looked: Looked, any_cluster: bool
+    ) -> Generator[Any, None, bool]:
+        """Messages of a partition, newest first; answers whether these were all that there are."""
+        end, size, left = extent.next_offset, _PIECE, self.records_max
+        while end > extent.first_offset and left > 0:
+            begin = max(extent.first_offset, end - min(size, left))
+            for value in reversed(self._piece(extent.partition, begin, end)):
                 looked.records += 1
                 message = decode(self.topic, value)
+                named = getattr(message, "cluster", self.cluster)
                 if isinstance(message, Refusal):
                     continue
-                if any_cluster or getattr(message, "cluster", self.cluster) == self.cluster:
+                if any_cluster or self.cluster in (None, named):
                     yield message
+            left -= end - begin
             end, size = begin, size * _GROWTH
-        looked.whole = end <= extent.first_offset
+        return end <= extent.first_offset
 
     def _piece(self, partition: int, begin: int, end: int) -> list[bytes]:
         """Values from one offset up to another, oldest first."""

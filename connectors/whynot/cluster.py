@@ -49,13 +49,9 @@ def no_rounds(evidence: Evidence) -> Answer:
     ]
     if evidence.paused:
         sentences.append("The cluster is paused: `loadstream policy resume` lets it go on.")
-    if evidence.now_ms is None:
+    if evidence.tick_ms is not None:
         sentences.append(
-            "Its clock has never ticked, so no worker has run there: start `loadstream worker`."
-        )
-    else:
-        sentences.append(
-            f"Its clock has ticked last at {evidence.at(evidence.now_ms)}. The first round comes one "
+            f"Its clock has ticked last at {evidence.at(evidence.tick_ms)}. The first round comes one "
             "descheduling interval after the worker has begun."
         )
     if evidence.policy is None:
@@ -76,11 +72,12 @@ def no_rounds(evidence: Evidence) -> Answer:
 def preamble(evidence: Evidence) -> Iterator[str]:
     """When the newest round was, and what holds for all of it."""
     newest = evidence.rounds[0]
-    real = (
-        "in observe mode: its commands are dry and nothing is evicted"
-        if newest.dry_run
-        else "in enforce mode: its commands are carried out"
-    )
+    if newest.dry_run:
+        real = "in observe mode: its commands are dry and nothing is evicted"
+    elif evidence.paused or newest.gate:
+        real = "in enforce mode"
+    else:
+        real = "in enforce mode: its commands are carried out"
     yield (
         f"The newest round of cluster {evidence.cluster} was at {evidence.at(newest.decided_at_ms)}, "
         f"{real}."

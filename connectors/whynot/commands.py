@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors import wall_clock
 from connectors.kafka.failures import as_messages
 
 if TYPE_CHECKING:
@@ -40,12 +41,13 @@ def why_not(
         from connectors.whynot.reading import read_evidence
         from schemas.connection import KafkaSettings
 
-        evidence = read_evidence(connect(KafkaSettings.from_environment()), question)
+        connection = connect(KafkaSettings.from_environment())
+        evidence = read_evidence(connection, question, wall_clock.now_ms())
     answer = _answer(evidence, question)
     if json:
         typer.echo(_as_json(answer, evidence, question))
     else:
-        for sentence in answer.sentences:
+        for sentence in (*evidence.warnings(), *answer.sentences):
             typer.echo("".join(each if each.isprintable() else " " for each in sentence))
     if not answer.known:
         raise typer.Exit(1)
@@ -91,7 +93,9 @@ def _as_json(answer: "Answer", evidence: "Evidence", question: "Question") -> st
         "pod": "/".join(question.pod) if question.pod else None,
         "known": answer.known,
         "answer": list(answer.sentences),
+        "warnings": list(evidence.warnings()),
         "now_ms": evidence.now_ms,
+        "clock_ms": evidence.tick_ms,
         "paused": evidence.paused,
         "rounds_read": len(evidence.rounds),
     }

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from connectors.kafka.presence import silence
 from connectors.kafka.rebalancing import ago_text
 from connectors.kafka.units import time_text
 from schemas.decisions import PlacementDecision
@@ -16,7 +17,7 @@ from schemas.metrics import NodeMetric
 from schemas.migrations import DrainStatus, MigrationStatus
 from schemas.moves import MoveOutcome
 from schemas.nodes import NodeState
-from schemas.pods import PodRef
+from schemas.pods import PodLifecycle, PodRef
 from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -50,8 +51,12 @@ class Evidence:
     """The newest records of one cluster."""
 
     cluster: str
-    now_ms: int | None = None
+    now_ms: int
+    """The time on this machine, which ages are counted from."""
+    tick_ms: int | None = None
     """The newest tick of the cluster's clock; none: there is none."""
+    unseen: str | None = None
+    """That no producer has ever named the cluster; none: one has."""
     rounds: tuple[RebalanceRound, ...] = ()
     records: int = 0
     """How many records of `rebalance-rounds` were looked at."""
@@ -75,10 +80,12 @@ class Evidence:
     """The same of moves that were followed."""
     placement: PlacementDecision | None = None
     """Newest decision on the pod that is asked about."""
+    lifecycle: PodLifecycle | None = None
+    """The newest event of that pod."""
 
     def at(self, moment_ms: int) -> str:
-        """A time, and how long ago it was by the cluster's clock."""
-        if self.now_ms is None or self.now_ms < moment_ms:
+        """A time, and how long ago it was."""
+        if self.now_ms < moment_ms:
             return time_text(moment_ms)
         return f"{time_text(moment_ms)} ({ago_text(self.now_ms - moment_ms)} ago)"
 
@@ -99,12 +106,31 @@ class Evidence:
                         if (pod.pod.namespace, pod.pod.name) == (namespace, name):
                             yield Found(each, ago, pool, hot, pod)
 
-    def node_of(self, namespace: str, name: str) -> tuple[str, NodeMetric] | None:
-        """The node whose newest metric names a pod."""
+    def warnings(self) -> Iterator[str]:
+        """What makes everything else old, or about nothing; to be said first."""
+        silent = silence(self.tick_ms, self.now_ms)
+        yield from (each for each in (silent, self.unseen) if each)
+
+    @property
+    def gone(self) -> bool:
+        """The pod that is asked about has ended."""
+        return self.lifecycle is not None and self.lifecycle.event in ("finished", "deleted")
+
+    def has_left(self, pod: PodRef) -> bool:
+        """A migration has moved the pod away since, for real."""
+        return any(
+            each.pod.uid == pod.uid and each.phase == "Succeeded" and not each.dry_run
+            for each in self.migrations
+        )
+
+    def node_of(self, namespace: str, name: str) -> str | None:
+        """The node that a pod is on: by its newest event, else by the newest metric that names it."""
+        if self.lifecycle is not None and (self.gone or self.lifecycle.pod.node is not None):
+            return None if self.gone else self.lifecycle.pod.node
         for node, metric in self.metrics.items():
             for pod in metric.pods:
                 if (pod.namespace, pod.name) == (namespace, name):
-                    return node, metric
+                    return node
         return None
 
 

@@ -1,6 +1,6 @@
 """Why nothing left a node: its class, readings and thresholds, how long it has been hot, its gate."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from connectors.kafka.rebalancing import count_text, drain_text
 from connectors.kafka.units import amounts_text
@@ -9,11 +9,13 @@ from connectors.whynot.evidence import Answer, Evidence, Found
 from connectors.whynot.wording import (
     migration_lines,
     move_lines,
+    percents_text,
     readings_text,
     rounds_hot_text,
     thresholds_text,
     verdict_text,
 )
+from schemas.migrations import LIVE
 from schemas.quantities import amount
 
 
@@ -27,7 +29,7 @@ def about_node(evidence: Evidence, node: str) -> Answer:
     sentences = list(preamble(evidence))
     now = [each for each in found if each.rounds_ago == 0]
     for each in now:
-        sentences += _hot(each)
+        sentences += _hot(evidence, each)
     if not now:
         sentences += _not_hot(evidence, node, found)
     if evidence.drains:
@@ -38,7 +40,7 @@ def about_node(evidence: Evidence, node: str) -> Answer:
     return Answer(tuple(sentences), known, _data(evidence, node, found))
 
 
-def _hot(found: Found) -> Iterator[str]:
+def _hot(evidence: Evidence, found: Found) -> Iterator[str]:
     hot, pool = found.node, found.pool
     kind = "prodHigh" if hot.phase == "prod" else "high"
     yield (
@@ -55,7 +57,8 @@ def _hot(found: Found) -> Iterator[str]:
     elif not hot.pods:
         yield "No pod of it was looked at."
     for pod in hot.pods:
-        yield f"Pod {verdict_text(pod)}."
+        left = " It has left since." if evidence.has_left(pod.pod) else ""
+        yield f"Pod {verdict_text(pod)}.{left}"
     if hot.pods_left_out:
         yield f"{hot.pods_left_out} more pods of it were looked at; the record leaves them out."
 
@@ -104,15 +107,47 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
     if metric is None or metric.usage is None or metric.updated_at_ms is None:
         yield "Its usage is not known: no metric of it was found, so rounds skip it."
         return
-    shares = []
+    percents = {}
     for name, text in {} if state is None else state.allocatable.items():
         whole = amount(name, text)
         if name in metric.usage and whole > 0:
-            shares.append(f"{name} {100 * metric.usage[name] / whole:.1f} %")
-    share = f", of its allocatable {' and '.join(shares)}" if shares else ""
+            percents[name] = 100 * metric.usage[name] / whole
+    share = " and ".join(f"{name} {percent:.1f} %" for name, percent in percents.items())
     yield (
         f"Its newest metric is of {evidence.at(metric.updated_at_ms)}: it uses "
-        f"{amounts_text(metric.usage)}{share}."
+        f"{amounts_text(metric.usage)}{f', of its allocatable {share}' if share else ''}."
+    )
+    yield from _hotter_than_said(evidence, percents, metric.updated_at_ms)
+
+
+def _hotter_than_said(
+    evidence: Evidence, percents: Mapping[str, float], updated_at_ms: int
+) -> Iterator[str]:
+    """Why a node that is hot by its newest metric is not called hot.
+
+    Which pool the node is of is not in what was read, so only what every pool would call hot counts.
+    """
+    pools = [pool for each in evidence.rounds[:1] for pool in each.pools if pool.thresholds.high]
+    hot = [
+        {name: high for name, high in pool.thresholds.high.items() if percents.get(name, 0) > high}
+        for pool in pools
+    ]
+    if not hot or not all(hot):
+        return
+    newest, above = evidence.rounds[0], percents_text(hot[0], "or")
+    if evidence.paused or newest.gate:
+        why = newest.gate or "the cluster is paused"
+        yield f"That is above {above}, but no round judges it: {why}."
+        return
+    if updated_at_ms > newest.decided_at_ms:
+        yield f"That is above {above}. The metric is newer than the newest round; the next one judges it."
+        return
+    newest_reports = {each.migration_id: each for each in reversed(evidence.migrations)}
+    leaving = sum(each.phase in LIVE for each in newest_reports.values())
+    way = f" ({count_text(leaving, 'migration')} from it under way)" if leaving else ""
+    yield (
+        f"That is above {above}, and still it is not called hot: a round deducts pods that have ended or "
+        f"left since the metric{way}, and divides by the raw allocatable where the node names one."
     )
 
 

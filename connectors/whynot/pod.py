@@ -18,10 +18,11 @@ def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
     """The answer for a pod."""
     found = list(evidence.looked_at(namespace, name))
     place = evidence.node_of(namespace, name)
-    known = bool(found or place or evidence.migrations or evidence.placement)
+    known = bool(found or place or evidence.migrations or evidence.placement or evidence.lifecycle)
     sentences: list[str] = []
     if evidence.rounds:
         sentences += preamble(evidence)
+        sentences += _gone(evidence, found, namespace, name)
         if found and found[0].rounds_ago == 0:
             sentences += _stopped(evidence, found)
         else:
@@ -32,7 +33,8 @@ def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
     sentences += move_lines(evidence)
     verdict = found[0] if found else None
     data = {
-        "on_node": place[0] if place else None,
+        "gone": evidence.gone,
+        "on_node": place,
         "verdict": None if verdict is None or verdict.pod is None else {
             "decided_at_ms": verdict.round.decided_at_ms, "node": verdict.node.node,
             **verdict.pod.model_dump(mode="json", exclude_none=True),
@@ -44,13 +46,48 @@ def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
     return Answer(tuple(sentences), known, data)
 
 
+def _gone(evidence: Evidence, found: list[Found], namespace: str, name: str) -> Iterator[str]:
+    """What follows is about the past if the pod has ended, is elsewhere, or another one has its name."""
+    event = evidence.lifecycle
+    if event is None:
+        return
+    if evidence.gone:
+        yield f"Pod {namespace}/{name} is not there any more: it was {event.event}."
+    elif found and (about := found[0].pod) is not None and about.pod.uid != event.pod.uid:
+        yield (
+            f"Another pod has the name {namespace}/{name} now{_on_text(event.pod.node)}; what rounds say "
+            "is about the one before."
+        )
+    elif found and event.pod.node not in (None, found[0].node.node):
+        yield f"Pod {namespace}/{name} has left node {found[0].node.node}{_on_text(event.pod.node)}."
+
+
+def _on_text(node: str | None) -> str:
+    return f" and is on node {node}" if node else ""
+
+
+def _was(evidence: Evidence, found: Found) -> str:
+    """The pod is where the round saw it, or it was."""
+    event, about = evidence.lifecycle, found.pod
+    there = (
+        event is None
+        or about is None
+        or (
+            not evidence.gone
+            and about.pod.uid == event.pod.uid
+            and event.pod.node in (None, found.node.node)
+        )
+    )
+    return "It is" if there else "It was"
+
+
 def _stopped(evidence: Evidence, found: list[Found]) -> Iterator[str]:
     newest = found[0]
     pod, hot = newest.pod, newest.node
     if pod is None:
         return
     yield (
-        f"It is on node {hot.node} of pool {newest.pool.pool}, {rounds_hot_text(hot, newest.pool)}: "
+        f"{_was(evidence, newest)} on node {hot.node} of pool {newest.pool.pool}, {rounds_hot_text(hot, newest.pool)}: "
         f"{readings_text(hot)}."
     )
     if not pod.gate:
@@ -84,8 +121,8 @@ def _not_looked_at(
         )
     place = evidence.node_of(namespace, name)
     if place is not None:
-        yield from _on(evidence, place[0])
-    elif evidence.placement is not None:
+        yield from _on(evidence, place)
+    elif evidence.placement is not None and not evidence.gone:
         decision = evidence.placement
         when = evidence.at(decision.decided_at_ms)
         if decision.outcome == "placed" and decision.node is not None:
@@ -94,7 +131,7 @@ def _not_looked_at(
         else:
             said = f": {decision.message}" if decision.message else ""
             yield f"It is on no node: at {when} it came to {decision.outcome}{said}."
-    elif not found and not evidence.migrations:
+    elif not found and not evidence.migrations and evidence.lifecycle is None:
         yield (
             "Nothing that was read names it: no metric, no decision, no migration. Its name may be "
             "another one, it may have gone, or nobody measures it."

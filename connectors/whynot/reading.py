@@ -10,9 +10,11 @@ from typing import Any
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.presence import last_tick_ms, seek_cluster
 from connectors.kafka.units import time_text
 from connectors.whynot.evidence import Evidence, is_about
 from schemas.migrations import DrainStatus, MigrationStatus
+from schemas.pods import PodLifecycle
 from schemas.rounds import RebalanceRound
 
 #: Most records of one topic that are looked at.
@@ -33,17 +35,19 @@ class Question:
     """Rounds are read so long before the newest one."""
 
 
-def read_evidence(connection: Connection, question: Question) -> Evidence:
-    """Everything that an answer needs. Raises BrokerUnavailable."""
+def read_evidence(connection: Connection, question: Question, now_ms: int) -> Evidence:
+    """Everything that an answer needs; `now_ms`: of this machine. Raises BrokerUnavailable."""
 
     def newest(topic: str, looked: Looked | None = None, **how: bool) -> Iterator[Any]:
         past = Past(connection, topic, question.cluster, RECORDS_MAX)
         return past.newest(looked or Looked(), **how)
 
-    evidence = Evidence(question.cluster)
+    evidence = Evidence(question.cluster, now_ms)
     _rounds(evidence, question, newest)
-    tick = next(newest("clock"), None)
-    evidence.now_ms = None if tick is None else tick.now_ms
+    evidence.tick_ms = last_tick_ms(connection, question.cluster)
+    if not evidence.rounds:
+        what = f"Cluster {question.cluster}"
+        evidence.unseen = seek_cluster(connection, question.cluster).warning(what)
     policy = next(newest("policies"), None)
     if policy is not None:
         evidence.paused = policy.paused
@@ -112,6 +116,10 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
                 break
     evidence.migrations = tuple(migrations)
     evidence.moves = _moves(newest, lambda move: is_about(move.pod, namespace, name))
+    for event in newest("pod-lifecycle"):
+        if isinstance(event, PodLifecycle) and is_about(event.pod, namespace, name):
+            evidence.lifecycle = event
+            break
     for decision in newest("placement-decisions"):
         if is_about(decision.pod, namespace, name):
             evidence.placement = decision

@@ -16,12 +16,12 @@ NAMED_MAX = 5
 def thresholds_text(thresholds: ThresholdsInForce) -> str:
     """What was in force, and how it came about."""
     parts = [
-        f"{name} {_percents(values)}"
-        for name, values in (
-            ("lightly loaded below", thresholds.low),
-            ("hot above", thresholds.high),
-            ("of prod pods alone lightly loaded below", thresholds.prod_low),
-            ("of prod pods alone hot above", thresholds.prod_high),
+        f"{name} {percents_text(values, word)}"
+        for name, values, word in (
+            ("lightly loaded below", thresholds.low, "and"),
+            ("hot above", thresholds.high, "or"),
+            ("of prod pods alone lightly loaded below", thresholds.prod_low, "and"),
+            ("of prod pods alone hot above", thresholds.prod_high, "or"),
         )
         if values
     ]
@@ -29,8 +29,9 @@ def thresholds_text(thresholds: ThresholdsInForce) -> str:
     return f"{', '.join(parts) or 'no thresholds'}{source}"
 
 
-def _percents(values: Mapping[str, float]) -> str:
-    return " and ".join(f"{name} {value:g} %" for name, value in values.items())
+def percents_text(values: Mapping[str, float], word: str) -> str:
+    """Percentages, joined by `and` where all of them count and by `or` where one is enough."""
+    return f" {word} ".join(f"{name} {value:g} %" for name, value in values.items())
 
 
 def readings_text(node: HotNode) -> str:

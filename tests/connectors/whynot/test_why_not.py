@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
+from connectors import wall_clock
 from connectors.cli import app
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
@@ -22,7 +23,7 @@ from schemas.migrations import DrainStatus, MigrationStatus
 from schemas.moves import MoveOutcome
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
-from schemas.pods import PodRef
+from schemas.pods import Pod, PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
 from schemas.rounds import (
     HotNode,
@@ -37,6 +38,8 @@ from tests.conftest import RunningBroker
 
 NOW_MS = 1_795_000_000_000
 MINUTE_MS = 60_000
+#: The time on the machine of who asks: half a minute after the last round of the story.
+ASKED_MS = NOW_MS + 7 * MINUTE_MS + 30_000
 AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
 WEB = PodRef(namespace="shop", name="web-1", uid="u1")
 API = PodRef(namespace="shop", name="api-1", uid="u2")
@@ -78,7 +81,10 @@ class Recorded:
 def recorded(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
     monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", str(embedded.settings.partitions))
-    return Recorded(embedded)
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: ASKED_MS)
+    recorded = Recorded(embedded)
+    recorded.tick(ASKED_MS - 1_000)
+    return recorded
 
 
 def ask(*arguments: str) -> Result:
@@ -141,7 +147,6 @@ def story() -> list[RebalanceRound]:
 
 def test_a_cluster_is_told_what_was_wanted_and_what_stopped_it(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", story())
-    recorded.tick(NOW_MS + 7 * MINUTE_MS + 30_000)
     lines = ask(BLUE).stdout.splitlines()
     assert lines == [
         "The newest round of cluster blue was at 2026-11-18 11:13:40.000 (30s ago), in enforce mode: "
@@ -207,7 +212,9 @@ def test_a_node_that_has_cooled_is_told_when_it_was_hot_and_what_it_uses_now(
     said = ask(BLUE, "--node", "n1")
     assert said.exit_code == 0
     assert "not among the hot nodes that the newest round names" in said.stdout
-    assert "It was hot last at 2026-11-18 11:13:40.000, 2 rounds before the newest" in said.stdout
+    assert "It was hot last at 2026-11-18 11:13:40.000 (30s ago), 2 rounds before the newest" in (
+        said.stdout
+    )
     assert "it uses cpu 4, of its allocatable cpu 25.0 %." in said.stdout
     assert "such a node is never hot): 1 node." in said.stdout
 
@@ -254,9 +261,9 @@ def test_a_pod_is_told_the_first_gate_that_stopped_it_and_since_when(recorded: R
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "It is on node n1 of pool web, hot for 5 rounds in a row; 3 are needed" in said
     assert "What stopped it first: workload: 5 of 9 replicas are on their way." in said
-    assert "The same has stopped it for 3 rounds, since 2026-11-18 11:09:40.000" in said, (
-        "the rounds before were stopped by another gate"
-    )
+    assert (
+        "The same has stopped it for 3 rounds, since 2026-11-18 11:09:40.000 (4m 30s ago)" in said
+    ), "the rounds before were stopped by another gate"
 
 
 def test_a_pod_on_its_way_is_told_its_newest_state_and_what_became_of_its_move(
@@ -271,7 +278,7 @@ def test_a_pod_on_its_way_is_told_its_newest_state_and_what_became_of_its_move(
     )  # fmt: skip
     recorded.write("move-outcomes", [move])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
-    assert "is Succeeded since 2026-11-18 11:08:40.000: waits for its turn." in said
+    assert "is Succeeded since 2026-11-18 11:08:40.000 (5m 30s ago): waits for its turn." in said
     assert "Pending" not in said
     assert "It is a dry run: the pod stays where it is." in said
     assert "was judged dry: n1 cooled by itself." in said
@@ -297,7 +304,10 @@ def test_a_pod_that_waits_for_a_node_is_told_so(recorded: Recorded) -> None:
     )  # fmt: skip
     recorded.write("placement-decisions", [waits])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
-    assert "It is on no node: at 2026-11-18 11:06:40.000 it came to waiting: 3 nodes full." in said
+    assert (
+        "It is on no node: at 2026-11-18 11:06:40.000 (7m 30s ago) it came to waiting: 3 nodes full."
+        in said
+    )
 
 
 def test_a_pod_left_out_by_the_bound_of_a_record_is_told_that_this_can_be(
@@ -326,7 +336,7 @@ def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> Non
     answer = ask(BLUE)
     assert answer.exit_code == 1
     assert "No round of rebalancing of cluster blue was found in all 1 record" in answer.stdout
-    assert "no worker has run there" in answer.stdout
+    assert answer.stdout.startswith("Cluster blue has never been seen: no producer names it.")
     assert "It has no policy of its own" in answer.stdout
     assert f"about other clusters: {NEIGHBOUR}." in answer.stdout
 
@@ -337,6 +347,138 @@ def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:
     assert "paused: `loadstream policy resume`" in ask(BLUE).stdout
     recorded.write("rebalance-rounds", [a_round(0)])
     assert "The cluster is paused: no command leaves" in ask(BLUE).stdout
+
+
+def test_a_paused_cluster_is_not_said_to_carry_its_commands_out(recorded: Recorded) -> None:
+    record = PolicyRecord(cluster=BLUE, document="", paused=True, applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    recorded.write("rebalance-rounds", story())
+    said = ask(BLUE).stdout
+    assert "in enforce mode." in said
+    assert "carried out" not in said
+
+
+def test_a_worker_that_is_silent_is_told_first_and_ages_are_from_now(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.write("rebalance-rounds", story())
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: ASKED_MS + 3 * 60 * MINUTE_MS)
+    lines = ask(BLUE).stdout.splitlines()
+    assert lines[0] == (
+        "No worker has written for 3h: the cluster's clock stands at 2026-11-18 11:14:09.000. Nothing is "
+        "decided until `loadstream worker` runs."
+    )
+    assert "was at 2026-11-18 11:13:40.000 (3h ago)" in lines[1]
+    whole = json.loads(ask(BLUE, "--json").stdout)
+    assert whole["warnings"] == [lines[0]]
+    assert (whole["now_ms"], whole["clock_ms"]) == (ASKED_MS + 3 * 60 * MINUTE_MS, ASKED_MS - 1_000)
+
+
+def test_a_log_whose_clock_runs_ahead_has_no_ages(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.write("rebalance-rounds", story())
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: NOW_MS - 60 * MINUTE_MS)
+    said = ask(BLUE).stdout
+    assert said.startswith("The cluster's clock is 1h 7m ahead of this machine's")
+    assert "ago)" not in said
+
+
+def test_a_mistyped_cluster_is_said_to_be_unseen_with_the_one_that_may_be_meant(
+    recorded: Recorded,
+) -> None:
+    recorded.write("node-state", [NodeState(cluster="shop-east", node="n1", event="added")])
+    answer = ask("shop-eats")
+    assert answer.exit_code == 1
+    assert (
+        "Cluster shop-eats has never been seen: no producer names it. Did you mean shop-east?"
+        in (answer.stdout)
+    )
+
+
+def test_one_threshold_that_is_exceeded_is_enough_and_is_said_so(recorded: Recorded) -> None:
+    thresholds = ThresholdsInForce(
+        low={"cpu": 45.0, "memory": 60.0}, high={"cpu": 70.0, "memory": 85.0}
+    )
+    pool = PoolRound(pool="web", thresholds=thresholds)
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (pool,)})])
+    assert (
+        "lightly loaded below cpu 45 % and memory 60 %, hot above cpu 70 % or memory 85 %."
+        in ask(BLUE).stdout
+    )
+
+
+def seen_pod(event: Any, uid: str = "u1", node: str | None = "n1") -> PodLifecycle:
+    pod = Pod(namespace="shop", name="web-1", uid=uid, node=node)
+    return PodLifecycle(cluster=BLUE, event=event, pod=pod)
+
+
+@pytest.mark.parametrize(
+    ("newest", "first", "later"),
+    [
+        (seen_pod("deleted"), "Pod shop/web-1 is not there any more: it was deleted.", "It was on"),
+        (seen_pod("running", "u9", "n4"), "Another pod has the name shop/web-1 now and is on node n4;", "It was on"),
+        (seen_pod("running", node="n4"), "Pod shop/web-1 has left node n1 and is on node n4.", "It was on"),
+        (seen_pod("running"), "It is on node n1 of pool web", "It is on"),
+    ],
+)  # fmt: skip
+def test_a_pod_that_has_left_is_not_told_to_be_still_there(
+    recorded: Recorded, newest: PodLifecycle, first: str, later: str
+) -> None:
+    recorded.write("rebalance-rounds", story()[:6])
+    recorded.write("pod-lifecycle", [newest])
+    lines = ask(BLUE, "--pod", "shop/web-1").stdout.splitlines()
+    assert lines[1].startswith(first)
+    assert next(line for line in lines if " on node n1 of pool" in line).startswith(later)
+
+
+def test_a_pod_that_is_gone_is_on_no_node(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    metric = NodeMetric(
+        cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1},
+        pods=(PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),),
+    )  # fmt: skip
+    recorded.write("node-metrics", [metric])
+    recorded.write("pod-lifecycle", [seen_pod("finished")])
+    answer = ask(BLUE, "--pod", "shop/web-1")
+    assert answer.exit_code == 0
+    assert "is not there any more: it was finished." in answer.stdout
+    assert "It is on node" not in answer.stdout
+
+
+def test_a_pod_that_has_left_a_hot_node_is_marked_so(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", story())
+    done = migration("Succeeded", 2).model_copy(update={"dry_run": False})
+    recorded.write("migration-status", [done])
+    assert "budget: 0 of 1 allowed are left. It has left since." in ask(BLUE, "--node", "n1").stdout
+
+
+@pytest.mark.parametrize(
+    ("minutes", "paused", "why"),
+    [
+        (0, False, "a round deducts pods that have ended or left since the metric"),
+        (3, False, "The metric is newer than the newest round; the next one judges it."),
+        (0, True, "but no round judges it: the cluster is paused."),
+    ],
+)
+def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
+    recorded: Recorded, minutes: int, paused: bool, why: str
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write(
+        "node-state",
+        [NodeState(cluster=BLUE, node="n1", event="added", allocatable={"cpu": "16"})],
+    )
+    metric = NodeMetric(
+        cluster=BLUE, node="n1", updated_at_ms=NOW_MS + minutes * MINUTE_MS, usage={"cpu": 12_000}
+    )
+    recorded.write("node-metrics", [metric])
+    record = PolicyRecord(cluster=BLUE, document="", paused=paused, applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    said = ask(BLUE, "--node", "n1").stdout
+    assert "of its allocatable cpu 75.0 %." in said
+    assert f"That is above cpu 70 %{',' if paused or not minutes else '.'}" in said
+    assert why in said
 
 
 def test_a_question_that_cannot_be_meant_is_an_error_of_the_command_line() -> None:
