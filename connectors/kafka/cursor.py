@@ -75,7 +75,11 @@ class Cursor:
                 self._fetch()
             if not self._ahead or self._ahead[0].offset > last_offset:
                 return
-            yield self._ahead.popleft()
+            record = self._ahead.popleft()
+            yield record
+            # To see that nothing more comes would take another answer of the broker.
+            if record.offset == last_offset:
+                return
 
     def _fetch(self) -> None:
         """Wait for records, or for the end of the partition."""

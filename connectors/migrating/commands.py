@@ -1,11 +1,13 @@
 """The commands `migrate`, `drain`, `undrain`, `migration pause|resume|abort` and `migrations`.
 
 The first five write one request to topic `migration-requests`; the cluster's worker answers on topic
-`migration-status`, or in `dead-letters` where nothing comes of it, after the command has ended.
-`migrations` reads the answers. A pod is named as NAMESPACE/NAME, and its uid is looked up in what was
-heard of it last, so that a request never meets another pod of the same name.
+`migration-status`, or in `dead-letters` where it refuses, after the command has ended or, with `--wait`,
+before. `migrations` reads the answers. A pod is named as NAMESPACE/NAME, and its uid is looked up in the
+newest records about it, so that a request never meets another pod of the same name. A cluster, node, pod
+or migration that nothing names is refused here: a mistyped name is no record that somebody must bury.
 
-Exit codes: 0 it was written, or shown; 1 it was not, and was said why; 2 the command line is wrong.
+Exit codes: 0 it was written, or shown; 1 it was not, or was refused or failed, and was said why; 2 the
+command line is wrong; 3 shown, of a cluster that nothing has ever named.
 """
 
 import io
@@ -16,14 +18,19 @@ from uuid import uuid4
 
 import typer
 
+from connectors import wall_clock
 from connectors.arguments import as_field
+from connectors.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages
 
 if TYPE_CHECKING:
+    from connectors.kafka.arrivals import Arrivals
     from connectors.kafka.client import Connection
     from schemas.migrations import MigrationRequest
     from schemas.pods import PodRef
 
+#: Time between two looks for an answer, in seconds.
+_LOOK_S = 0.5
 #: Topic of requests.
 TOPIC = "migration-requests"
 
@@ -73,6 +80,9 @@ Windows = Annotated[
 Why = Annotated[
     str, typer.Option("--reason", help="Why, in your words.", callback=_field("reason"))
 ]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Follow the request to its answer, until it is done.")
+]
 
 
 def migrate(
@@ -86,6 +96,7 @@ def migrate(
         str | None,
         typer.Option(help="uid of the pod; looked up in topic pod-lifecycle if not given."),
     ] = None,
+    wait: Wait = False,
 ) -> None:
     """Ask for a pod to be moved to another node.
 
@@ -95,10 +106,11 @@ def migrate(
     named, ttl_ms = _pod_name(pod), _ttl_ms(ttl)
     with as_messages():
         connection = _connect()
+        _heed(connection, cluster)
         ref = _pod_ref(connection, cluster, named, uid)
         _ask(
-            connection, cluster, f"pod {pod} is to be migrated", action="migrate", pod=ref, mode=mode,
-            ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
+            connection, cluster, f"pod {pod} is to be migrated", wait=wait, action="migrate", pod=ref,
+            mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
 
 
@@ -109,6 +121,7 @@ def drain(
     ttl: Ttl = None,
     ignore_windows: Windows = False,
     reason: Why = "",
+    wait: Wait = False,
 ) -> None:
     """Ask for a node to be emptied: it takes no new pods, and those on it are migrated.
 
@@ -116,35 +129,45 @@ def drain(
     """
     ttl_ms = _ttl_ms(ttl)
     with as_messages():
+        connection = _connect()
+        _heed(connection, cluster)
+        _stop_unless_seen(connection, cluster, node)
         _ask(
-            _connect(), cluster, f"node {node} is to be drained", action="drain", node=node, mode=mode,
-            ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
+            connection, cluster, f"node {node} is to be drained", wait=wait, action="drain", node=node,
+            mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
 
 
-def undrain(cluster: Cluster, node: Node, reason: Why = "") -> None:
+def undrain(cluster: Cluster, node: Node, reason: Why = "", wait: Wait = False) -> None:
     """Let a node that was drained, or is being drained, take pods again."""
+    from connectors.migrating.states import LIFE_MAX_MS, read_states
+
     with as_messages():
+        connection = _connect()
+        _heed(connection, cluster)
+        if read_states(connection, cluster, LIFE_MAX_MS).undrained(node):
+            _stop(f"node {node} of cluster {cluster} is not being drained")
+        _stop_unless_seen(connection, cluster, node)
         said = f"node {node} is to take pods again"
-        _ask(_connect(), cluster, said, action="undrain", node=node, reason=reason)
+        _ask(connection, cluster, said, wait=wait, action="undrain", node=node, reason=reason)
 
 
 @migration.command()
-def pause(cluster: Cluster, which: Which, reason: Why = "") -> None:
+def pause(cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False) -> None:
     """Hold a migration where it is; its time does not run."""
-    _switch(cluster, which, "pause", "is to pause", reason)
+    _switch(cluster, which, "pause", "is to pause", reason, wait=wait)
 
 
 @migration.command()
-def resume(cluster: Cluster, which: Which, reason: Why = "") -> None:
+def resume(cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False) -> None:
     """Let a paused migration go on."""
-    _switch(cluster, which, "resume", "is to go on", reason)
+    _switch(cluster, which, "resume", "is to go on", reason, wait=wait)
 
 
 @migration.command()
-def abort(cluster: Cluster, which: Which, reason: Why = "") -> None:
+def abort(cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False) -> None:
     """Give a migration up; room that is held for it is given back. A pod that has left has left."""
-    _switch(cluster, which, "abort", "is to be given up", reason)
+    _switch(cluster, which, "abort", "is to be given up", reason, wait=wait)
 
 
 def migrations(
@@ -162,34 +185,62 @@ def migrations(
 
     back_ms = _duration_ms(back, "--back")
     with as_messages():
-        found = read_states(_connect(), cluster, back_ms)
+        connection = _connect()
+        seen = warn_first(connection, cluster)
+        found = read_states(connection, cluster, back_ms)
+    now_ms = wall_clock.now_ms()
     for message in found.shown(everything=everything):
-        typer.echo(found.as_json(message) if json else found.line(message))
+        typer.echo(found.as_json(message) if json else found.line(message, now_ms))
     if not json:
         typer.echo(found.summary())
+    if not seen:
+        raise typer.Exit(UNSEEN)
 
 
-def _switch(cluster: str, which: str, action: str, said: str, reason: str) -> None:
+def _switch(cluster: str, which: str, action: str, said: str, reason: str, *, wait: bool) -> None:
     """Ask for something to be done to a migration that is under way."""
-    from connectors.migrating.states import DAY_MS, read_states
+    from connectors.migrating.states import LIFE_MAX_MS, read_states
 
     named = _pod_name(which) if "/" in which else None
-    migration_id = which if named is None else ""
     if named is None:
         _field("migration_id")(which)
     with as_messages():
         connection = _connect()
-        if named is not None:
-            found = read_states(connection, cluster, DAY_MS).live_of(*named)
-            if found is None:
-                _stop(f"no migration of pod {which} is under way in cluster {cluster}")
-            migration_id = found.migration_id
+        _heed(connection, cluster)
+        states = read_states(connection, cluster, LIFE_MAX_MS)
+        found = states.migrations.get(which) if named is None else states.live_of(*named)
+        problem = states.hinders(found, action)
+        if problem is not None:
+            what = f"pod {which}" if named else which
+            _stop(f"migration of {what} in cluster {cluster}: {problem}")
+        migration_id = which if found is None else found.migration_id
         said = f"migration {migration_id} {said}"
-        _ask(connection, cluster, said, action=action, migration_id=migration_id, reason=reason)
+        _ask(
+            connection, cluster, said, wait=wait, action=action, migration_id=migration_id,
+            reason=reason,
+        )  # fmt: skip
 
 
-def _ask(connection: "Connection", cluster: str, said: str, **fields: Any) -> None:
+def _heed(connection: "Connection", cluster: str) -> None:
+    """Warn where no worker writes; a cluster that nothing names is asked for nothing."""
+    if not warn_first(connection, cluster):
+        _stop("nothing was asked for")
+
+
+def _stop_unless_seen(connection: "Connection", cluster: str, node: str) -> None:
+    from connectors.kafka.presence import seek_node
+
+    sought = seek_node(connection, cluster, node)
+    unseen = sought.warning(f"Node {node} of cluster {cluster}")
+    if unseen is not None and sought.whole:
+        _stop(f"{unseen} Nothing was asked for")
+    elif unseen is not None:
+        warn(unseen)
+
+
+def _ask(connection: "Connection", cluster: str, said: str, *, wait: bool, **fields: Any) -> None:
     """Write one request and wait until all replicas have it. Raises BrokerUnavailable."""
+    from connectors.kafka.arrivals import Arrivals
     from connectors.kafka.produce import produce_lines
     from schemas.codec import encode
     from schemas.migrations import MigrationRequest
@@ -198,9 +249,13 @@ def _ask(connection: "Connection", cluster: str, said: str, **fields: Any) -> No
     request = MigrationRequest(
         request_id=f"request-{uuid4().hex[:16]}",
         cluster=cluster,
-        requested_at_ms=time.time_ns() // 1_000_000,
+        requested_at_ms=wall_clock.now_ms(),
         **fields,
     )
+    answers = []
+    if wait:
+        places = (("migration-status", cluster), ("dead-letters", TOPIC))
+        answers = [Arrivals(connection, topic, key) for topic, key in places]
     refused: list[str] = []
     produce_lines(
         connection,
@@ -211,6 +266,25 @@ def _ask(connection: "Connection", cluster: str, said: str, **fields: Any) -> No
     if refused:
         _stop(f"the request was not written: {refused[0]}")
     typer.echo(f"{request.request_id}: {said}; see `loadstream migrations {cluster}`")
+    if wait:
+        _follow(request, answers)
+
+
+def _follow(request: "MigrationRequest", answers: "list[Arrivals]") -> None:
+    """Print what is answered until it is done; Ctrl-C ends the command and not the request."""
+    from connectors.migrating.answers import answer
+    from schemas.codec import decode
+
+    while True:
+        for arrivals in answers:
+            for record in arrivals.take():
+                found = answer(request, decode(arrivals.topic, record.value))
+                if found is None:
+                    continue
+                typer.echo(found.text, err=found.failed)
+                if found.done:
+                    raise typer.Exit(1 if found.failed else 0)
+        time.sleep(_LOOK_S)
 
 
 def _pod_ref(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.rebalancing import ago_text
 from connectors.kafka.units import duration_text, time_text
 from connectors.kafka.wording import sentence
 from schemas.codec import encode
@@ -12,7 +13,8 @@ from schemas.migrations import LIVE, DrainStatus, MigrationStatus
 
 #: Records of the cluster's partition that are looked at, newest first.
 RECORDS_MAX = 50_000
-DAY_MS = 86_400_000
+#: No migration and no pause lives longer: seven days under way, and a day paused (docs/rebalancing.md).
+LIFE_MAX_MS = 8 * 86_400_000
 
 Status = MigrationStatus | DrainStatus
 
@@ -41,9 +43,32 @@ class States:
                 return each
         return None
 
-    def line(self, status: Status) -> str:
-        """When it changed, and how it stands."""
-        return f"{time_text(status.happened_at_ms)}  {sentence(status)}"
+    @property
+    def complete(self) -> bool:
+        """What is not here is not under way: the search was not cut off."""
+        return self.looked.records < RECORDS_MAX
+
+    def undrained(self, node: str) -> bool:
+        """The drain of a node was taken back; a drain that is older than its topic keeps is not here."""
+        return node in self.drains and not _goes_on(self.drains[node])
+
+    def hinders(self, found: MigrationStatus | None, action: str) -> str | None:
+        """Why a migration cannot be paused, resumed or aborted; none: it can, or is not known here."""
+        if found is None:
+            return "none is under way" if self.complete else None
+        if found.phase not in LIVE:
+            return f"it has ended, {found.phase}"
+        if action == "pause" and found.paused:
+            return "it is paused already"
+        if action == "resume" and not found.paused:
+            return "it is not paused"
+        return None
+
+    def line(self, status: Status, now_ms: int) -> str:
+        """When it changed, how long ago that was, and how it stands."""
+        ago_ms = now_ms - status.happened_at_ms
+        ago = f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""
+        return f"{time_text(status.happened_at_ms)}{ago}  {sentence(status)}"
 
     def as_json(self, status: Status) -> str:
         """The record as it was written."""

@@ -1,26 +1,33 @@
 """The commands around migrations: what they write, what they look up, and what they show."""
 
 import json
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
+from connectors import wall_clock
 from connectors.cli import app
 from connectors.kafka.client import connect
 from connectors.kafka.records import place
 from connectors.kafka.tail import Entry, read_entries
 from connectors.migrating import states
 from schemas.base import Message
+from schemas.clock import ClockTick
 from schemas.codec import encode
+from schemas.deadletters import dead_letter
 from schemas.decisions import AsOf
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Pod, PodLifecycle, PodRef
-from schemas.topics import TOPIC_BY_NAME
-from tests.conftest import RunningBroker
+from schemas.refusals import Refusal
+from schemas.topics import TOPIC_BY_NAME, TOPIC_OF
+from tests.conftest import RunningBroker, eventually
 
 NOW_MS = 1_795_000_000_000
 AS_OF = AsOf(partition=0, offsets={}, policy_digest="default")
@@ -36,23 +43,35 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture
 def running(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> RunningBroker:
-    """A broker that the commands find by their settings: the embedded one, and a real Kafka."""
+    """A broker that the commands find by their settings: the embedded one, and a real Kafka.
+
+    Cluster blue has two nodes, and a worker that has just ticked.
+    """
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: NOW_MS + 60_000)
+    send(broker, "node-state", *(
+        NodeState(cluster="blue", node=name, event="added") for name in ("worker-1", "worker-9")
+    ))  # fmt: skip
+    home = partition_for(b"blue", broker.settings.partitions)
+    send(broker, "clock", ClockTick(partition=home, now_ms=NOW_MS + 59_000))
     return broker
 
 
 @pytest.fixture
 def write(running: RunningBroker) -> Write:
     """Writes messages of a topic, each where its key belongs."""
+    return partial(send, running)
+
+
+def send(broker: RunningBroker, topic: str, *messages: Message) -> None:
+    """Write messages of a topic, each where it belongs."""
     options = {"log_level": 0, "partitioner": "murmur2_random"}
-    producer = Producer({**running.settings.librdkafka_options(), **options})
-
-    def written(topic: str, *messages: Message) -> None:
-        for message in messages:
-            producer.produce(topic, encode(message), key=place(TOPIC_BY_NAME[topic], message).key)
-        assert producer.flush(60) == 0
-
-    return written
+    producer = Producer({**broker.settings.librdkafka_options(), **options})
+    for message in messages:
+        target = place(TOPIC_BY_NAME[topic], message)
+        where = {} if target.partition is None else {"partition": target.partition}
+        producer.produce(topic, encode(message), key=target.key, **where)
+    assert producer.flush(60) == 0
 
 
 def requests(broker: RunningBroker) -> list[MigrationRequest]:
@@ -152,14 +171,20 @@ def test_drain_and_undrain_name_the_node(running: RunningBroker) -> None:
 def test_a_migration_is_meant_by_its_id_or_by_its_pod(
     running: RunningBroker, write: Write, action: str
 ) -> None:
-    write("migration-status", status(1, "Succeeded"), status(2), status(3), status(3, "Failed", 1))
+    paused = action == "resume"
+    write(
+        "migration-status", status(1, "Succeeded"), status(2, paused=paused), status(3),
+        status(3, "Failed", 1), status(7, paused=paused),
+    )  # fmt: skip
     assert run("migration", action, "blue", "migration-7").exit_code == 0
     assert run("migration", action, "blue", "shop/web-2", "--reason", "now").exit_code == 0
-    ended = run("migration", action, "blue", "shop/web-3")
-    assert (ended.exit_code, ended.output) == (
-        1,
-        "error: no migration of pod shop/web-3 is under way in cluster blue\n",
-    )
+    for which, problem in (
+        ("shop/web-3", "migration of pod shop/web-3 in cluster blue: none is under way"),
+        ("migration-3", "migration of migration-3 in cluster blue: it has ended, Failed"),
+        ("migration-8", "migration of migration-8 in cluster blue: none is under way"),
+    ):
+        ended = run("migration", action, "blue", which)
+        assert (ended.exit_code, ended.output) == (1, f"error: {problem}\n")
     assert [(each.action, each.migration_id, each.reason) for each in requests(running)] == [
         (action, "migration-7", ""),
         (action, "migration-2", "now"),
@@ -175,8 +200,8 @@ def test_migrations_shows_the_newest_state_of_those_under_way(write: Write) -> N
     result = run("migrations", "blue")
     assert result.exit_code == 0, result.output
     assert result.output.splitlines() == [
-        "2026-11-18 11:06:42.000  node worker-9 draining: 2 pods left, 0 protected",
-        "2026-11-18 11:06:43.000  migration migration-1 of pod shop/web-1 from worker-1: Running, paused",
+        "2026-11-18 11:06:42.000 (58s ago)  node worker-9 draining: 2 pods left, 0 protected",
+        "2026-11-18 11:06:43.000 (57s ago)  migration migration-1 of pod shop/web-1 from worker-1: Running, paused",
         "1 under way (1 paused); ended within 1d: 1 Succeeded; 1 node takes no new pods",
     ]
     everything = run("migrations", "blue", "--all", "--json").output.splitlines()
@@ -205,6 +230,116 @@ def test_migrations_looks_back_as_far_as_it_is_told(
 @pytest.mark.usefixtures("running")
 def test_a_cluster_without_migrations_has_none() -> None:
     assert run("migrations", "blue").output == "0 under way; ended within 1d: none\n"
+
+
+def test_what_is_done_already_is_not_asked_for(running: RunningBroker, write: Write) -> None:
+    write("migration-status", status(1, paused=True), status(2), drained("Undrained", 3))
+    for arguments, problem in (
+        (("migration", "pause", "blue", "migration-1"), "it is paused already"),
+        (("migration", "resume", "blue", "migration-2"), "it is not paused"),
+        (("undrain", "blue", "worker-9"), "node worker-9 of cluster blue is not being drained"),
+    ):
+        result = run(*arguments)
+        assert (result.exit_code, problem in result.output) == (1, True), result.output
+    assert requests(running) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("drain", "blue", "worker-8"), "Node worker-8 of cluster blue has never been seen"),
+        (("drain", "blue", "worker-8"), "Did you mean worker-9?"),
+        (("undrain", "blue", "worker-8"), "has never been seen"),
+        (("drain", "bleu", "worker-9"), "Cluster bleu has never been seen"),
+        (("drain", "bleu", "worker-9"), "Did you mean blue?"),
+        (("migrate", "bleu", "shop/web-1"), "has never been seen"),
+        (("migration", "abort", "bleu", "migration-1"), "has never been seen"),
+    ],
+)
+def test_a_mistyped_name_is_told_and_no_request_is_written(
+    running: RunningBroker, arguments: tuple[str, ...], said: str
+) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, said in result.output) == (1, True), result.output
+    assert requests(running) == []
+
+
+def test_a_node_that_was_removed_is_not_drained(running: RunningBroker, write: Write) -> None:
+    write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
+    assert run("drain", "blue", "worker-9").exit_code == 1
+    assert requests(running) == []
+
+
+@pytest.mark.usefixtures("running")
+def test_migrations_of_a_cluster_that_was_never_seen_end_with_a_code_of_their_own() -> None:
+    result = run("migrations", "bleu")
+    assert result.exit_code == 3
+    assert "Cluster bleu has never been seen" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["migrations", "blue"], ["drain", "blue", "worker-9"]])
+def test_a_silent_worker_is_told_before_anything_else(
+    running: RunningBroker, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: NOW_MS + 7_200_000)
+    result = run(*command)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: No worker has written for 1h 59m")
+
+
+def refusal(request: MigrationRequest) -> Message:
+    """How a worker buries a request that it refuses."""
+    why = Refusal("invalid", "no migration of web-1 is under way")
+    return dead_letter("migration-requests", 0, 0, NOW_MS, b"blue", encode(request), why)
+
+
+def answered(request: MigrationRequest, phase: Any) -> MigrationStatus:
+    """How far the migration has come that a request asked for."""
+    return status(1, phase, pod=request.pod, trigger="request")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answers", "code", "last"),
+    [
+        (
+            ["migrate", "blue", "shop/web-1"],
+            [lambda r: answered(r, "Pending"), lambda r: status(8, "Failed"), lambda r: answered(r, "Succeeded")],
+            0, "Succeeded",
+        ),
+        (["migrate", "blue", "shop/web-1"], [lambda r: answered(r, "Failed")], 1, "Failed"),
+        (
+            ["drain", "blue", "worker-9"],
+            [lambda r: drained("Drained", 1), lambda r: drained("Drained", 2).model_copy(update={"request_id": r.request_id})],
+            0, "drained: 2 pods left",
+        ),
+        (["migration", "abort", "blue", "migration-2"], [lambda r: status(2, "Aborted")], 0, "Aborted"),
+        (["migration", "pause", "blue", "migration-2"], [lambda r: status(2, paused=True)], 0, "paused"),
+        (["migration", "pause", "blue", "migration-2"], [refusal], 1, "refused: no migration of web-1"),
+    ],
+)  # fmt: skip
+def test_wait_follows_a_request_to_its_answer(
+    running: RunningBroker,
+    write: Write,
+    arguments: list[str],
+    answers: list[Callable[[MigrationRequest], Message]],
+    code: int,
+    last: str,
+) -> None:
+    write("pod-lifecycle", seen("first"))
+    write("migration-status", status(2), status(9, "Succeeded"))
+
+    def work() -> None:
+        assert eventually(lambda: bool(requests(running)))
+        (request,) = requests(running)
+        for each in answers:
+            message = each(request)
+            write(TOPIC_OF[type(message)], message)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = run(*arguments, "--wait")
+    worker.join()
+    assert (result.exit_code, last in result.output.splitlines()[-1]) == (code, True), result.output
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,35 @@
+"""What a command about one cluster says before anything else, on standard error."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from connectors import wall_clock
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+
+#: Exit code of a command that did what it was asked for about a cluster that nothing has ever named.
+UNSEEN = 3
+
+
+def warn(text: str) -> None:
+    """A warning on standard error, without what moves a terminal's cursor."""
+    printable = "".join(each if each.isprintable() else " " for each in text)
+    typer.echo(f"warning: {printable}", err=True)
+
+
+def warn_first(connection: "Connection", cluster: str) -> bool:
+    """Warn where no worker writes for the cluster, or no producer names it; whether one does.
+
+    Raises BrokerUnavailable.
+    """
+    from connectors.kafka.presence import last_tick_ms, seek_cluster, silence
+
+    silent = silence(last_tick_ms(connection, cluster), wall_clock.now_ms())
+    if silent is not None:
+        warn(silent)
+    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    if unseen is not None:
+        warn(unseen)
+    return unseen is None

@@ -1,0 +1,74 @@
+"""Which records answer a request, and how it ended.
+
+A worker answers on `migration-status`; what it refuses is in `dead-letters`, whole. Pure: records in,
+answers out.
+"""
+
+from dataclasses import dataclass
+
+import orjson
+
+from connectors.kafka.wording import sentence
+from schemas.deadletters import DeadLetter, source_record
+from schemas.migrations import LIVE, DrainStatus, MigrationRequest, MigrationStatus
+
+_DRAINED = {"drain": "Drained", "undrain": "Undrained"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a record says about a request."""
+
+    text: str
+    done: bool = False
+    """It is the last one."""
+    failed: bool = False
+    """What was asked for did not happen."""
+
+
+def answer(request: MigrationRequest, message: object) -> Answer | None:
+    """What a record says about a request; none: it is about something else."""
+    if isinstance(message, DeadLetter):
+        return _refused(request, message)
+    if isinstance(message, DrainStatus):
+        return _drain(request, message)
+    if isinstance(message, MigrationStatus):
+        return _migration(request, message)
+    return None
+
+
+def _refused(request: MigrationRequest, letter: DeadLetter) -> Answer | None:
+    if letter.topic != "migration-requests" or letter.parts > 1:
+        return None
+    try:
+        record = orjson.loads(source_record(letter)[1] or b"")
+    except ValueError:
+        return None
+    if not isinstance(record, dict) or record.get("request_id") != request.request_id:
+        return None
+    return Answer(f"refused: {letter.reason}", done=True, failed=True)
+
+
+def _drain(request: MigrationRequest, status: DrainStatus) -> Answer | None:
+    if status.node != request.node or request.action not in _DRAINED:
+        return None
+    if request.action == "drain" and status.request_id != request.request_id:
+        return None
+    return Answer(sentence(status), done=status.phase == _DRAINED[request.action])
+
+
+def _migration(request: MigrationRequest, status: MigrationStatus) -> Answer | None:
+    if request.action == "migrate":
+        if request.pod is None or status.pod.uid != request.pod.uid or status.trigger != "request":
+            return None
+        over = status.phase not in LIVE
+        return Answer(sentence(status), done=over, failed=over and status.phase != "Succeeded")
+    if status.migration_id != request.migration_id:
+        return None
+    over = status.phase not in LIVE
+    reached = {
+        "pause": status.paused,
+        "resume": not status.paused,
+        "abort": status.phase == "Aborted",
+    }[request.action]
+    return Answer(sentence(status), done=over or reached, failed=over and request.action != "abort")
