@@ -15,8 +15,12 @@ UNSEEN = 3
 
 def warn(text: str) -> None:
     """A warning on standard error, without what moves a terminal's cursor."""
-    printable = "".join(each if each.isprintable() else " " for each in text)
-    typer.echo(f"warning: {printable}", err=True)
+    typer.echo(f"warning: {printable(text)}", err=True)
+
+
+def printable(text: str) -> str:
+    """Foreign text without what moves a terminal's cursor."""
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def warn_first(connection: "Connection", cluster: str) -> bool:

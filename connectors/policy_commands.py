@@ -3,39 +3,40 @@
 A policy is a file that is checked before it is written, and a record of topic `policies` keyed by its
 cluster; the newest record of a cluster holds. Pausing and resuming repeat the newest document with the
 switch changed, and applying a document leaves the switch as it is. A record takes effect when the
-cluster's worker applies it, not when the command ends. Two commands at the same moment: the later
-record holds, with the document and the switch that its author saw.
+cluster's worker applies it, not when the command ends, unless `--wait` waits for that. Two commands at
+the same moment: the later record holds, with the document and the switch that its author saw.
 
-Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong.
+Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong;
+3 done, for a cluster that nothing has ever named, which may be a mistyped one.
 """
 
 import io
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors import wall_clock
 from connectors.arguments import as_field
+from connectors.attention import UNSEEN, printable, warn_first
 from connectors.kafka.failures import as_messages
+from connectors.known_plugins import known_plugins
+from connectors.policy_entries import TOPIC, Entry, newest_entry, read_entries_of
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
     from schemas.policies import PolicyRecord
-    from schemas.policy import KnownPlugins, Policy
-
-#: Where the names of plugins come from; the root that puts the command together tells.
-_sources: "list[Callable[[], KnownPlugins]]" = []
+    from schemas.policy import Policy
 
 app = typer.Typer(
     no_args_is_help=True, help="Check policies, give them to clusters, pause and resume clusters."
 )
 
-#: Topic of policies.
-TOPIC = "policies"
+#: Time between two looks whether a policy was applied, in seconds.
+_LOOK_S = 0.5
 
 
 def _record() -> "type[PolicyRecord]":
@@ -51,18 +52,14 @@ def _field(name: str) -> Callable[[Any], Any]:
 
 Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=_field("cluster"))]
 File = Annotated[Path, typer.Argument(help="YAML file; - reads standard input.")]
-Comment = Annotated[
-    str, typer.Option(help="Why; shown in the history.", callback=_field("comment"))
+Reason = Annotated[
+    str, typer.Option("--reason", help="Why; shown in the history.", callback=_field("comment"))
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One record of a cluster's policies, and where it stands."""
-
-    partition: int
-    offset: int
-    record: "PolicyRecord"
+#: What `--reason` was called here first.
+OldReason = Annotated[str, typer.Option("--comment", hidden=True, callback=_field("comment"))]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait until the cluster's worker has applied or refused it.")
+]
 
 
 @app.command()
@@ -77,24 +74,28 @@ def check(file: File) -> None:
     typer.echo(effective_yaml(policy), nl=False)
     typer.echo(f"# digest: {policy.digest}")
     for path in policy.not_applied:
-        typer.echo(f"# not applied: {_printable(path)}")
+        typer.echo(f"# not applied: {printable(path)}")
 
 
 @app.command()
-def apply(cluster: Cluster, file: File, comment: Comment = "") -> None:
+def apply(
+    cluster: Cluster, file: File, reason: Reason = "", comment: OldReason = "", wait: Wait = False
+) -> None:
     """Make a file the cluster's policy. A file with errors is not written; a pause stays."""
     policy, document = _read(file)
     with as_messages():
         connection = _connect()
+        seen = warn_first(connection, cluster)
         newest = newest_entry(connection, cluster)
         paused = newest is not None and newest.record.paused
-        _write(connection, cluster, document, paused=paused, comment=comment)
+        _write(connection, cluster, document, paused=paused, comment=reason or comment, wait=wait)
     for path in policy.not_applied:
-        typer.echo(f"not applied: {_printable(path)}", err=True)
+        typer.echo(f"not applied: {printable(path)}", err=True)
     effect = "evictions are marked dry" if policy.dry_run else "evictions are commands"
     typer.echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {effect})")
     if paused:
         typer.echo(f"it stays paused; `loadstream policy resume {cluster}` resumes it")
+    _end(seen)
 
 
 @app.command()
@@ -103,110 +104,109 @@ def history(
     document: Annotated[
         bool, typer.Option("--document", help="Also print each document as it was written.")
     ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a policy.")] = False,
 ) -> None:
     """Show the cluster's policies, oldest first: the last one holds.
 
     Kafka keeps older ones for 30 days at least, the embedded broker until it ends.
     """
-    from connectors.kafka.units import time_text
+    from connectors.kafka.applied import Applied
 
     with as_messages():
-        entries = list(read_entries_of(_connect(), cluster))
-    if not entries:
+        connection = _connect()
+        seen = warn_first(connection, cluster)
+        entries = list(read_entries_of(connection, cluster))
+        applied = Applied(connection, TOPIC)
+    if not entries and not json:
         typer.echo(f"cluster {cluster} has no policy: the default one holds")
     for entry in entries:
-        record = entry.record
-        parts = [
-            time_text(record.applied_at_ms),
-            f"{entry.partition}:{entry.offset}",
-            _summary(record.document),
-            "paused" if record.paused else "running",
-            _printable(record.comment),
-        ]
-        typer.echo("  ".join(part for part in parts if part))
-        if document and record.document:
-            for line in record.document.splitlines():
-                typer.echo(f"    {_printable(line)}")
+        state = applied.state(entry.partition, entry.offset)
+        typer.echo(_entry_json(entry, state) if json else _entry_line(entry, state))
+        if document and entry.record.document and not json:
+            for line in entry.record.document.splitlines():
+                typer.echo(f"    {printable(line)}")
+    _end(seen)
+
+
+def _entry_line(entry: Entry, state: str) -> str:
+    from connectors.kafka.rebalancing import ago_text
+    from connectors.kafka.units import time_text
+
+    record = entry.record
+    ago_ms = wall_clock.now_ms() - record.applied_at_ms
+    parts = [
+        time_text(record.applied_at_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""),
+        f"{entry.partition}:{entry.offset}",
+        _summary(record.document),
+        "paused" if record.paused else "running",
+        state,
+        printable(record.comment),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def _entry_json(entry: Entry, state: str) -> str:
+    import orjson
+
+    from schemas.policy import PolicyError, read_policy
+
+    whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
+    try:
+        policy = read_policy(entry.record.document, known_plugins())
+    except PolicyError as error:
+        whole["problems"] = [problem.message for problem in error.problems]
+    else:
+        whole |= {"digest": policy.digest, "mode": policy.mode}
+    return orjson.dumps({**entry.record.payload(), **whole}).decode()
 
 
 @app.command()
-def pause(cluster: Cluster, comment: Comment = "") -> None:
+def pause(
+    cluster: Cluster, reason: Reason = "", comment: OldReason = "", wait: Wait = False
+) -> None:
     """Stop all commands of a cluster at once; requests wait. Its policy stays as it is."""
-    _switch(cluster, paused=True, comment=comment)
+    _switch(cluster, paused=True, comment=reason or comment, wait=wait)
 
 
 @app.command()
-def resume(cluster: Cluster, comment: Comment = "") -> None:
+def resume(
+    cluster: Cluster, reason: Reason = "", comment: OldReason = "", wait: Wait = False
+) -> None:
     """Let a paused cluster go on under its policy."""
-    _switch(cluster, paused=False, comment=comment)
+    _switch(cluster, paused=False, comment=reason or comment, wait=wait)
 
 
-def _switch(cluster: str, *, paused: bool, comment: str) -> None:
+def _end(seen: bool) -> None:
+    if not seen:
+        raise typer.Exit(UNSEEN)
+
+
+def _switch(cluster: str, *, paused: bool, comment: str, wait: bool) -> None:
     """Repeat the newest document with the switch changed; nothing to change is no error."""
     state = "paused" if paused else "running"
     with as_messages():
         connection = _connect()
+        seen = warn_first(connection, cluster)
         newest = newest_entry(connection, cluster)
         # A cluster without a policy runs under the default one, which is the empty document.
         if (newest is not None and newest.record.paused) is paused:
             typer.echo(f"cluster {cluster} is {state} already; nothing was written")
+            _end(seen)
             return
         document = newest.record.document if newest is not None else ""
-        _write(connection, cluster, document, paused=paused, comment=comment)
+        _write(connection, cluster, document, paused=paused, comment=comment, wait=wait)
     typer.echo(f"cluster {cluster} is {state}")
-
-
-def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
-    """The policies of a cluster, oldest first.
-
-    What no worker would apply is told and left out: records that cannot be read, and those that
-    a wrong key or partitioner has put where the cluster's worker does not look.
-    """
-    from connectors.kafka.admin import find_topics
-    from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.tail import Gap, read_entries
-    from schemas.partitions import mislabelled, misplaced
-    from schemas.policies import PolicyRecord
-    from schemas.topics import TOPIC_BY_NAME
-
-    found = find_topics(connection, [TOPIC])
-    if not found:
-        servers = ",".join(connection.settings.servers())
-        raise BrokerUnavailable(
-            f"topic {TOPIC} does not exist at {servers}; make all topics with "
-            "`loadstream topics create`"
-        )
-    partitions = found[TOPIC].partitions
-    for entry in read_entries(connection, TOPIC_BY_NAME[TOPIC], "beginning", follow=False):
-        if isinstance(entry, Gap):
-            typer.echo(f"warning: {entry}", err=True)
-            continue
-        if entry.cluster != cluster:
-            continue
-        message = entry.message
-        refusal = misplaced(entry.key, entry.partition, partitions)
-        if not isinstance(message, PolicyRecord):
-            refusal = message
-        elif refusal is None:
-            refusal = mislabelled(TOPIC, entry.key, message)
-        if refusal is None:
-            yield Entry(entry.partition, entry.offset, message)
-        else:
-            place = f"{entry.partition}:{entry.offset}"
-            reason = _printable(refusal.reason)
-            typer.echo(f"warning: {TOPIC} {place} does not count: {reason}", err=True)
-
-
-def newest_entry(connection: "Connection", cluster: str) -> Entry | None:
-    """The record that holds for a cluster; none: the default policy, running."""
-    newest = None
-    for entry in read_entries_of(connection, cluster):
-        newest = entry
-    return newest
+    _end(seen)
 
 
 def _write(
-    connection: "Connection", cluster: str, document: str, *, paused: bool, comment: str
+    connection: "Connection",
+    cluster: str,
+    document: str,
+    *,
+    paused: bool,
+    comment: str,
+    wait: bool,
 ) -> None:
     """Write one record and wait until all replicas have it. Raises BrokerUnavailable."""
     from connectors.kafka.produce import produce_lines
@@ -218,7 +218,7 @@ def _write(
         cluster=cluster,
         document=document,
         paused=paused,
-        applied_at_ms=time.time_ns() // 1_000_000,
+        applied_at_ms=wall_clock.now_ms(),
         comment=comment,
     )
     refused: list[str] = []
@@ -231,17 +231,25 @@ def _write(
     if refused:
         typer.echo(f"error: the record was not written: {refused[0]}", err=True)
         raise typer.Exit(1)
+    if wait:
+        _wait(connection, cluster, record)
 
 
-def know_plugins(source: "Callable[[], KnownPlugins]") -> None:
-    """Let policies name the plugins that `source` answers with, instead of the built-in ones."""
-    _sources[:] = [source]
+def _wait(connection: "Connection", cluster: str, record: "PolicyRecord") -> None:
+    """Until a worker has read the record; Ctrl-C ends the command and not the policy."""
+    from connectors.kafka.applied import APPLIED, REFUSED, Applied
 
-
-def _known_plugins() -> "KnownPlugins":
-    from schemas.policy import BUILT_IN
-
-    return _sources[0]() if _sources else BUILT_IN
+    entries = [each for each in read_entries_of(connection, cluster) if each.record == record]
+    applied = Applied(connection, TOPIC)
+    while True:
+        state = applied.state(entries[-1].partition, entries[-1].offset)
+        if state.startswith(REFUSED):
+            typer.echo(f"error: {printable(state)}", err=True)
+            raise typer.Exit(1)
+        if state == APPLIED:
+            return
+        time.sleep(_LOOK_S)
+        applied.look()
 
 
 def _read(file: Path) -> "tuple[Policy, str]":
@@ -254,14 +262,14 @@ def _read(file: Path) -> "tuple[Policy, str]":
         with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
             # One byte more than allowed is enough to refuse a file that is too long.
             text = stream.read(DOCUMENT_BYTES_MAX + 1)
-        return read_policy(text, _known_plugins()), text.decode()
+        return read_policy(text, known_plugins()), text.decode()
     except OSError as error:
         typer.echo(f"error: {name} cannot be read: {error.strerror}", err=True)
     except PolicyError as error:
         for problem in error.problems:
             place = f"{name}:{problem.line}" if problem.line else name
             parts = (place, problem.path, problem.message)
-            typer.echo(_printable(": ".join(part for part in parts if part)), err=True)
+            typer.echo(printable(": ".join(part for part in parts if part)), err=True)
         count = len(error.problems)
         typer.echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
     raise typer.Exit(1)
@@ -272,15 +280,10 @@ def _summary(document: str) -> str:
     from schemas.policy import PolicyError, read_policy
 
     try:
-        policy = read_policy(document, _known_plugins())
+        policy = read_policy(document, known_plugins())
     except PolicyError as error:
         return f"{'invalid':16}  {len(error.problems)} errors: not applied"
     return f"{policy.digest}  {policy.mode}"
-
-
-def _printable(text: str) -> str:
-    """Foreign text without what moves a terminal's cursor."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _connect() -> "Connection":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors import policy_commands
+from connectors.known_plugins import know_plugins
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(worker)
     app.command()(replay)
-    policy_commands.know_plugins(_known_plugins)
+    know_plugins(_known_plugins)
 
 
 def _known_plugins() -> "KnownPlugins":

@@ -1,21 +1,28 @@
 """The policy commands: what they print, what they write, and what they refuse to write."""
 
+import json
+import threading
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner, Result
 
+from connectors import wall_clock
 from connectors.kafka.client import connect
 from connectors.kafka.tail import Entry, read_entries
 from connectors.policy_commands import app
+from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
+from schemas.deadletters import dead_letter
+from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.policies import DOCUMENT_BYTES_MAX, PolicyRecord
 from schemas.policy import effective_yaml, read_policy
+from schemas.refusals import Refusal
 from schemas.topics import TOPIC_BY_NAME
-from tests.conftest import RunningBroker
+from tests.conftest import RunningBroker, eventually
 
 DOCUMENT = "# for the night\nloadAware:\n  usageThresholds: {cpu: 70}\n"
 
@@ -29,8 +36,9 @@ def run(*arguments: str, text: str | None = None) -> Result:
 
 @pytest.fixture
 def policies(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
-    """An embedded broker that the commands find by their settings."""
+    """An embedded broker that the commands find by their settings, with clusters east and west."""
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    make_seen(embedded.settings)
     return embedded.settings
 
 
@@ -38,7 +46,39 @@ def policies(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaS
 def policies_anywhere(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
     """The embedded broker, and then a real Kafka, whose compacted topics have settings."""
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    make_seen(broker.settings)
     return broker.settings
+
+
+def make_seen(settings: KafkaSettings) -> None:
+    """A producer has named both clusters, and their workers have just ticked."""
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    for cluster in ("east", "west"):
+        home = partition_for(cluster.encode(), settings.partitions)
+        node = encode(NodeState(cluster=cluster, node="n1", event="added"))
+        producer.produce("node-state", node, key=cluster.encode(), partition=home)
+        tick = encode(ClockTick(partition=home, now_ms=wall_clock.now_ms()))
+        producer.produce("clock", tick, key=str(home).encode(), partition=home)
+    assert producer.flush(60) == 0
+
+
+def applied_up_to(settings: KafkaSettings, offset: int, group: str = "loadstream") -> None:
+    """A worker has applied the policies of cluster east below an offset."""
+    options = {**settings.librdkafka_options(), "group.id": group, "log_level": 0}
+    worker = Consumer(options)
+    home = partition_for(b"east", settings.partitions)
+    worker.commit(offsets=[TopicPartition("policies", home, offset)], asynchronous=False)
+    worker.close()
+
+
+def bury(settings: KafkaSettings, offset: int, reason: str) -> None:
+    """A worker has refused a policy of cluster east."""
+    home = partition_for(b"east", settings.partitions)
+    letter = dead_letter("policies", home, offset, None, b"east", b"", Refusal("invalid", reason))
+    options = {**settings.librdkafka_options(), "partitioner": "murmur2_random", "log_level": 0}
+    producer = Producer(options)
+    producer.produce("dead-letters", encode(letter), key=b"policies")
+    assert producer.flush(60) == 0
 
 
 def records(settings: KafkaSettings, cluster: str) -> list[PolicyRecord]:
@@ -132,7 +172,7 @@ def test_apply_writes_the_document_as_it_was_written(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
     file = policy_file(tmp_path, DOCUMENT)
-    result = run("apply", "east", file, "--comment", "night shift")
+    result = run("apply", "east", file, "--reason", "night shift")
     assert result.exit_code == 0, result.stderr
     assert read_policy(DOCUMENT).digest in result.stdout
     assert "observe: evictions are marked dry" in result.stdout
@@ -190,9 +230,74 @@ def test_history_shows_each_policy_of_the_cluster_oldest_first(
     run("pause", "east")
     first, second = run("history", "east").stdout.splitlines()
     digest = read_policy(DOCUMENT).digest
-    assert f"{digest}  observe  running  night shift" in first
-    assert second.endswith(f"{digest}  observe  paused")
+    assert f"{digest}  observe  running  not applied yet  night shift" in first
+    assert second.endswith(f"{digest}  observe  paused  not applied yet")
     assert "    # for the night" in run("history", "east", "--document").stdout.splitlines()
+    whole = [json.loads(line) for line in run("history", "east", "--json").stdout.splitlines()]
+    assert [(each["digest"], each["paused"]) for each in whole] == [(digest, False), (digest, True)]
+
+
+def test_history_says_what_was_applied_and_what_was_refused(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    applied_up_to(policies, 2)
+    bury(policies, 1, "the policy was not applied")
+    states = [line.split("running  ")[1] for line in run("history", "east").stdout.splitlines()]
+    assert states == ["applied", "refused: the policy was not applied", "not applied yet"]
+
+
+@pytest.mark.parametrize("group", ["loadstream", "loadstream-cluster"])
+def test_apply_waits_until_a_worker_has_applied_the_policy(
+    policies: KafkaSettings, tmp_path: Path, group: str
+) -> None:
+    def work() -> None:
+        assert eventually(lambda: len(records(policies, "east")) == 1)
+        applied_up_to(policies, 1, group)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = run("apply", "east", policy_file(tmp_path, DOCUMENT), "--wait")
+    worker.join()
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_apply_that_waits_tells_a_refusal(policies: KafkaSettings, tmp_path: Path) -> None:
+    def work() -> None:
+        assert eventually(lambda: len(records(policies, "east")) == 1)
+        bury(policies, 0, "the policy was not applied: thresholds")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = run("apply", "east", policy_file(tmp_path, DOCUMENT), "--wait")
+    worker.join()
+    assert result.exit_code == 1
+    assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
+
+
+@pytest.mark.parametrize("command", ["apply", "history", "pause"])
+def test_a_cluster_that_nothing_names_is_warned_of_and_ends_with_a_code_of_its_own(
+    policies: KafkaSettings, tmp_path: Path, command: str
+) -> None:
+    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
+    result = run(command, "eats", *file)
+    assert result.exit_code == 3
+    assert "Cluster eats has never been seen: no producer names it. Did you mean east?" in (
+        result.stderr
+    )
+
+
+@pytest.mark.parametrize("command", ["apply", "history", "resume"])
+def test_that_no_worker_writes_is_told_first(
+    policies: KafkaSettings, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms = wall_clock.now_ms()
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms + 7_200_000)
+    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
+    result = run(command, "east", *file)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: No worker has written for 2h")
 
 
 def test_records_that_no_worker_would_apply_do_not_count(

@@ -1,0 +1,21 @@
+"""Which plugins a policy may name: what the stages have, told by the root that puts the command together."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schemas.policy import KnownPlugins
+
+_sources: "list[Callable[[], KnownPlugins]]" = []
+
+
+def know_plugins(source: "Callable[[], KnownPlugins]") -> None:
+    """Let policies name the plugins that `source` answers with, instead of the built-in ones."""
+    _sources[:] = [source]
+
+
+def known_plugins() -> "KnownPlugins":
+    """The plugins of the stages, or the built-in ones where nobody has told."""
+    from schemas.policy import BUILT_IN
+
+    return _sources[0]() if _sources else BUILT_IN

@@ -1,0 +1,74 @@
+"""A cluster's policies as topic `policies` holds them, read as the cluster's worker reads them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from connectors.attention import printable
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from schemas.policies import PolicyRecord
+
+#: Topic of policies.
+TOPIC = "policies"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of a cluster's policies, and where it stands."""
+
+    partition: int
+    offset: int
+    record: "PolicyRecord"
+
+
+def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
+    """The policies of a cluster, oldest first.
+
+    What no worker would apply is told and left out: records that cannot be read, and those that
+    a wrong key or partitioner has put where the cluster's worker does not look.
+    """
+    from connectors.kafka.admin import find_topics
+    from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.tail import Gap, read_entries
+    from schemas.partitions import mislabelled, misplaced
+    from schemas.policies import PolicyRecord
+    from schemas.topics import TOPIC_BY_NAME
+
+    found = find_topics(connection, [TOPIC])
+    if not found:
+        servers = ",".join(connection.settings.servers())
+        raise BrokerUnavailable(
+            f"topic {TOPIC} does not exist at {servers}; make all topics with "
+            "`loadstream topics create`"
+        )
+    partitions = found[TOPIC].partitions
+    for entry in read_entries(connection, TOPIC_BY_NAME[TOPIC], "beginning", follow=False):
+        if isinstance(entry, Gap):
+            typer.echo(f"warning: {entry}", err=True)
+            continue
+        if entry.cluster != cluster:
+            continue
+        message = entry.message
+        refusal = misplaced(entry.key, entry.partition, partitions)
+        if not isinstance(message, PolicyRecord):
+            refusal = message
+        elif refusal is None:
+            refusal = mislabelled(TOPIC, entry.key, message)
+        if refusal is None:
+            yield Entry(entry.partition, entry.offset, message)
+        else:
+            place = f"{entry.partition}:{entry.offset}"
+            reason = printable(refusal.reason)
+            typer.echo(f"warning: {TOPIC} {place} does not count: {reason}", err=True)
+
+
+def newest_entry(connection: "Connection", cluster: str) -> Entry | None:
+    """The record that holds for a cluster; none: the default policy, running."""
+    newest = None
+    for entry in read_entries_of(connection, cluster):
+        newest = entry
+    return newest
