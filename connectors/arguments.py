@@ -20,14 +20,49 @@ def as_field(record: "Callable[[], type[BaseModel]]", name: str) -> Callable[[An
     def check(value: Any) -> Any:
         from pydantic import TypeAdapter, ValidationError
 
+        from schemas.complaints import allowed, found
+        from schemas.contract import Generator
+
         field = record().model_fields[name]
         checked: Any = field.annotation
         if field.metadata:
             checked = Annotated[field.annotation, *field.metadata]
+        reader = TypeAdapter(checked)
         try:
-            TypeAdapter(checked).validate_python(value)
+            reader.validate_python(value)
         except ValidationError as error:
-            raise typer.BadParameter(error.errors()[0]["msg"]) from None
+            detail = error.errors(include_url=False)[0]
+            schema = reader.json_schema(schema_generator=Generator)
+            raise typer.BadParameter(
+                f"found {found(value)}; expected {allowed(detail, schema)}"
+            ) from None
         return value
 
     return check
+
+
+def number(
+    unit: str, least: float, most: float | None = None, *, whole: bool = True
+) -> Callable[[Any], Any]:
+    """Reads a number of a unit within its range; an error says all three.
+
+    Args:
+        unit: what is counted, in the plural, as `seconds`.
+        least: smallest number allowed.
+        most: largest one; none: there is none.
+        whole: only integers.
+    """
+    within = f"at least {least:g}" if most is None else f"{least:g} to {most:g}"
+    expected = f"{'a whole number' if whole else 'a number'} of {unit}, {within}"
+
+    def read(value: Any) -> Any:
+        try:
+            found = int(value) if whole else float(value)
+        except ValueError:
+            found = None
+        # Not a number is in no range.
+        if found is None or not (least <= found and (most is None or found <= most)):
+            raise typer.BadParameter(f"found {value}; expected {expected}")
+        return found
+
+    return read

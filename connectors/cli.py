@@ -4,6 +4,8 @@ Nothing heavy is imported here. Each command imports what it needs when it runs,
 `loadstream --help` answers at once and a broken optional part breaks only its own command.
 """
 
+from typing import Annotated
+
 import typer
 
 from connectors import policy_commands, schema_commands
@@ -17,9 +19,8 @@ from streams import cli as streams_commands
 app = typer.Typer(
     name="loadstream",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    help="Keeps the real load of Kubernetes clusters even, from a stream of metric events.",
 )
 kafka_commands.register(app)
 app.add_typer(policy_commands.app, name="policy")
@@ -29,6 +30,26 @@ app.add_typer(schema_commands.app, name="schemas")
 streams_commands.register(app)
 demo_commands.register(app)
 simulated_commands.register(app)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"loadstream {version('loadstream')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", "-V", callback=_tell_version, is_eager=True, help="Show the version."
+        ),
+    ] = False,
+) -> None:
+    """Keeps the real load of Kubernetes clusters even, from a stream of metric events."""
 
 
 def main() -> None:

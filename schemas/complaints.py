@@ -82,6 +82,14 @@ def _complaint(error: ErrorDetails, root: JsonSchema) -> str:
     return f"{path} is {found(error['input'])}; allowed is {_allowed(schema, root)}"
 
 
+def allowed(error: ErrorDetails, schema: JsonSchema) -> str:
+    """What is allowed in the place of an error, in words; `schema`: of what was read."""
+    place = schema
+    for step in error["loc"]:
+        place = _below(place, step, schema)
+    return _allowed(place, schema)
+
+
 def _about_kind(record: Any, union: JsonSchema) -> str:
     field = union["propertyName"]
     tags = ", ".join(json.dumps(tag) for tag in union["mapping"])
@@ -164,6 +172,9 @@ def _allowed_string(schema: JsonSchema) -> str:
 
 def _range(schema: JsonSchema, of: str, unit: str) -> str:
     least, most = schema.get(f"min{of}"), schema.get(f"max{of}")
+    above = schema.get("exclusiveMinimum") if of == "imum" else None
+    if above is not None:
+        return f" above {above}" + (f", at most {most}" if most is not None else "")
     if least is not None and most is not None:
         return f" {'of' if unit else 'from'} {least} to {most}{unit}"
     if most is not None:

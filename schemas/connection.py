@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.announcement import announced, announcement_file
 from schemas.codec import VALUE_BYTES_MAX
+from schemas.complaints import allowed, found
 from schemas.topics import PARTITIONS_DEFAULT
 
 ENV_PREFIX = "LOADSTREAM_KAFKA_"
@@ -165,7 +166,7 @@ class KafkaSettings(BaseSettings):
         try:
             settings = cls(**overrides)
         except ValidationError as error:
-            problems += [_sentence(detail) for detail in error.errors(include_url=False)]
+            problems += problems_of(cls, error)
         if problems:
             raise SettingsError("\n".join(problems)) from None
         return settings
@@ -283,14 +284,26 @@ def _variable(field: str) -> str:
     return ENV_PREFIX + field.upper()
 
 
-def _sentence(detail: Any) -> str:
-    """One problem as pydantic reports it, with the variable's name; never with a secret."""
-    field = str(detail["loc"][0]) if detail["loc"] else ""
-    text = str(detail["msg"]).removeprefix("Value error, ")
-    if not field:
-        return text
-    found = "" if "password" in field or "found" in text else f" (found {detail['input']!r})"
-    return f"{_variable(field)}: {text}{found}"
+#: What the last word of a setting's name says of its unit.
+_UNITS = {"s": " (seconds)", "ms": " (milliseconds)", "bytes": " (bytes)", "records": " (records)"}
+
+
+def problems_of(settings: type[BaseSettings], error: ValidationError) -> list[str]:
+    """What is wrong with settings, a sentence for each variable; never with a secret."""
+    prefix = settings.model_config.get("env_prefix", "")
+    schema = settings.model_json_schema()
+    problems = []
+    for detail in error.errors(include_url=False):
+        field = str(detail["loc"][0]) if detail["loc"] else ""
+        own = str(detail["msg"]).removeprefix("Value error, ")
+        if detail["type"] != "value_error":
+            shown = "" if "password" in field else f"found {found(detail['input'])}; "
+            unit = _UNITS.get(field.rpartition("_")[2], "")
+            own = f"{shown}allowed is {allowed(detail, schema)}{unit}"
+        elif field and "password" not in field and "found" not in own:
+            own += f" (found {detail['input']!r})"
+        problems.append(f"{prefix}{field.upper()}: {own}" if field else own)
+    return problems
 
 
 def unknown_variables(settings: type[BaseSettings]) -> list[str]:

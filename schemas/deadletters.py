@@ -155,3 +155,17 @@ def source_record(letter: DeadLetter) -> tuple[bytes | None, bytes | None]:
                 f"value_base64 is cut off or unpacks to more than {UNPACKED_BYTES_MAX} bytes"
             )
     return key, value
+
+
+def cluster_of(letter: DeadLetter) -> str | None:
+    """The cluster that a buried record is about, by its key; none: its key names none.
+
+    Of a letter in several parts each is told by what it holds of the key, which is in the first.
+    """
+    if letter.key_base64 is None or letter.topic == "clock":
+        return None
+    try:
+        key = b64decode(letter.key_base64, validate=True)
+    except ValueError:
+        return None
+    return key.decode(errors="replace").partition("/")[0] or None

@@ -140,4 +140,4 @@ def _add_endpoints(
     for runner in runners:
         observer.watch(runner)
     app.companion = observer.run
-    serve(worker.metrics_port, telemetry.registry, health)
+    serve(worker.metrics_host, worker.metrics_port, telemetry.registry, health)

@@ -50,19 +50,15 @@ def worker(
     how the worker runs, LOADSTREAM_LOG_* what it says.
     """
     import uvloop
-    from pydantic import ValidationError
 
     from schemas.connection import KafkaSettings, SettingsError
     from schemas.policy import PolicyError
-    from streams.settings import LogSettings, WorkerSettings, refuse_misspelt
-    from streams.shell import logs, memory
+    from streams.settings import read_settings
+    from streams.shell import logs, memory, story
 
     uvloop.install()
     try:
-        refuse_misspelt()
-        settings = WorkerSettings()
-        given: dict[str, Any] = {} if log_level is None else {"level": log_level}
-        log = LogSettings(**given)
+        settings, log = read_settings(**({} if log_level is None else {"level": log_level}))
         kafka = KafkaSettings.from_environment()
         if check_topics:
             _check_topics(kafka)
@@ -70,7 +66,8 @@ def worker(
 
         logs.configure(log, kafka.secrets())
         app = build(settings, kafka)
-    except (SettingsError, ValidationError, PolicyError, OSError) as error:
+        story.began(settings, kafka)
+    except (SettingsError, PolicyError, OSError) as error:
         typer.echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None
     memory.look_rarely()
@@ -161,7 +158,20 @@ def replay(
             typer.echo(orjson.dumps([as_object(verdict) for verdict in verdicts]))
         elif all(verdict.word == "empty" for verdict in verdicts):
             typer.echo("nothing was compared: no batch of the journal is in question", err=True)
+        if cluster is not None and not code:
+            code = _code_of_cluster(connection, cluster)
     raise typer.Exit(code)
+
+
+def _code_of_cluster(connection: "Connection", cluster: str) -> int:
+    """2 where nothing names the cluster: that its decisions are equal says nothing."""
+    from connectors.kafka.presence import seek_cluster
+
+    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    if unseen is None:
+        return 0
+    typer.echo(f"error: nothing was compared. {unseen}", err=True)
+    return 2
 
 
 @contextmanager

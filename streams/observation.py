@@ -22,12 +22,16 @@ class Counts:
     """Pods that were given a node, by the whole seconds of log time since they asked for one."""
     rounds: Counter[str] = field(default_factory=Counter)
     """Rounds of rebalancing by what they came to: moves, hot (nothing left), calm or stopped."""
-    commands: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Eviction commands by who wants them, and by mode: enforce or observe."""
-    migrations: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Migrations that have ended, by phase and reason."""
-    verdicts: Counter[str] = field(default_factory=Counter)
-    """Followed evictions by what became of them."""
+    commands: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Eviction commands by cluster, by who wants them, and by mode: enforce or observe."""
+    migrations: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Migrations that have ended, by cluster, phase and reason."""
+    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Followed evictions by cluster and verdict."""
+    policies: dict[str, str] = field(default_factory=dict)
+    """Policies that were applied, by cluster, each in a few words."""
+    clusters: dict[str, None] = field(default_factory=dict)
+    """Clusters that are there since: of those nothing may have been counted yet."""
 
 
 @dataclass(frozen=True, slots=True)

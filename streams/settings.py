@@ -1,12 +1,12 @@
 """Settings of a worker and of its log; values come from environment variables."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from schemas.connection import SettingsError, unknown_variables
+from schemas.connection import SettingsError, problems_of, unknown_variables
 
 
 class WorkerSettings(BaseSettings):
@@ -58,6 +58,8 @@ class WorkerSettings(BaseSettings):
     fetch_wait_ms: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Longest time that the broker may wait for records before it answers a fetch with none. The embedded
     broker does not wake a waiting fetch, so there a tenth of it keeps decisions prompt."""
+    metrics_host: str = ""
+    """Address on which they answer, such as 127.0.0.1. Empty: all of this machine's."""
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 0
     """Port on which `/metrics`, `/healthz` and `/readyz` answer. 0: none, because two workers on one
     machine would collide."""
@@ -85,8 +87,18 @@ class LogSettings(BaseSettings):
     """Least level. Debugging slows a worker down."""
 
 
-def refuse_misspelt() -> None:
-    """Raise SettingsError where a variable with a prefix of these settings is none of them."""
+def read_settings(**log: Any) -> tuple[WorkerSettings, LogSettings]:
+    """The settings in force; `log`: of the log, before its variables.
+
+    Raises SettingsError with every problem at once, a misspelt variable among them.
+    """
     problems = [*unknown_variables(WorkerSettings), *unknown_variables(LogSettings)]
+    made: list[Any] = []
+    for settings, given in ((WorkerSettings, {}), (LogSettings, log)):
+        try:
+            made.append(settings(**given))
+        except ValidationError as error:
+            problems += problems_of(settings, error)
     if problems:
         raise SettingsError("\n".join(problems))
+    return made[0], made[1]

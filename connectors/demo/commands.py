@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connectors.arguments import number
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,10 +31,18 @@ def demo(
         Path | None,
         typer.Option(help="Replay the traces of this directory instead of the seeded model."),
     ] = None,
-    nodes: Annotated[int, typer.Option(min=3, max=NODES_MAX, help="How many nodes.")] = 40,
+    nodes: Annotated[
+        int,
+        typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes."),
+    ] = 40,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Draws another load.")] = 1,
     seconds: Annotated[
-        int, typer.Option(min=SECONDS_MIN, max=SECONDS_MAX, help="How long the run lasts.")
+        int,
+        typer.Option(
+            parser=number("seconds", SECONDS_MIN, SECONDS_MAX),
+            metavar="SECONDS",
+            help="How long the run lasts.",
+        ),
     ] = 60,
     output: Annotated[
         Path, typer.Option(help="Directory for the picture, the decisions and the figures.")

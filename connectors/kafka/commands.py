@@ -5,18 +5,25 @@ What was asked for goes to standard output, everything else to standard error.
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from connectors.arguments import number
+from connectors.attention import warn
+from connectors.kafka import tail_command
 from connectors.kafka.failures import as_messages
+from connectors.kafka.topic_argument import topic_names, topic_of
 
 if TYPE_CHECKING:
+    from connectors.kafka.admin import Extent
     from connectors.kafka.client import Connection
-    from connectors.kafka.tail import Entry
-    from connectors.kafka.topics import Finding
-    from schemas.topics import Topic
+    from connectors.kafka.produce import Summary
+    from connectors.kafka.topics import Finding, FoundTopic
+
+Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line.")]
 
 topics = typer.Typer(
     no_args_is_help=True, help="Make, show and check the topics that everything else needs."
@@ -28,17 +35,22 @@ def register(app: typer.Typer) -> None:
     app.command()(broker)
     app.add_typer(topics, name="topics")
     app.command()(produce)
-    app.command()(tail)
+    app.command()(tail_command.tail)
 
 
 def broker(
     kafka: Annotated[
         bool, typer.Option("--kafka", help="A real Apache Kafka instead of the embedded broker.")
     ] = False,
-    brokers: Annotated[int, typer.Option(min=1, max=9, help="How many brokers.")] = 1,
+    brokers: Annotated[
+        int,
+        typer.Option(parser=number("brokers", 1, 9), metavar="NUMBER", help="How many brokers."),
+    ] = 1,
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65_535, help="Port of the first broker; only with --kafka."),
+        typer.Option(
+            min=1, max=65_535, metavar="PORT", help="Port of the first broker; only with --kafka."
+        ),
     ] = None,
     directory: Annotated[
         Path | None,
@@ -71,6 +83,7 @@ def create(
     mend: Annotated[
         bool, typer.Option("--mend", help="Also set settings of existing topics that differ.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Make all topics that are missing; says exactly how existing ones differ."""
     with as_messages():
@@ -79,12 +92,13 @@ def create(
 
         connection = _connect()
         made, report = create_topics(connection, expected_topics(connection.settings), mend=mend)
-        typer.echo(f"made {len(made)} topics; {len(report) - len(made)} existed already")
-        _tell(connection, report)
+        if not json:
+            typer.echo(f"made {len(made)} topics; {len(report) - len(made)} existed already")
+        _tell(connection, report, json=json, made=list(made))
 
 
 @topics.command()
-def check() -> None:
+def check(json: Json = False) -> None:
     """Compare all topics with what they must be, and change nothing."""
     with as_messages():
         from connectors.kafka.admin import find_topics
@@ -92,11 +106,11 @@ def check() -> None:
 
         connection = _connect()
         found = find_topics(connection, expected_names())
-        _tell(connection, compare_all(expected_topics(connection.settings), found))
+        _tell(connection, compare_all(expected_topics(connection.settings), found), json=json)
 
 
 @topics.command(name="list")
-def list_() -> None:
+def list_(json: Json = False) -> None:
     """Show all topics: partitions, copies, and the records that they hold at most."""
     with as_messages():
         from connectors.kafka.admin import find_topics, read_extents
@@ -105,6 +119,10 @@ def list_() -> None:
         connection = _connect()
         found = find_topics(connection, expected_names())
         extents = read_extents(connection, found.values())
+        if json:
+            for name in expected_names():
+                _print_json(_extent_json(name, found.get(name), extents.get(name, ())))
+            return
         rows = [("TOPIC", "PARTITIONS", "COPIES", "RECORDS", "OFFSETS BY PARTITION")]
         for name in expected_names():
             if name not in found:
@@ -118,7 +136,7 @@ def list_() -> None:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="Topic to write to.")],
+    topic: Annotated[str, typer.Argument(help="Topic to write to.", autocompletion=topic_names)],
     file: Annotated[
         Path | None, typer.Argument(help="JSON lines; - or nothing: standard input.")
     ] = None,
@@ -126,12 +144,13 @@ def produce(
         Literal["stop", "skip"],
         typer.Option(help="What a refused line does: stop the run, or be skipped."),
     ] = "stop",
+    json: Json = False,
 ) -> None:
     """Write JSON lines into a topic; each is checked as its reader would check it.
 
     Keys, partitions and timestamps come from the messages. Exit code 1 where a line was refused.
     """
-    target = _topic(topic)
+    target = topic_of(topic)
     with as_messages():
         from connectors.kafka.produce import Rejection, produce_lines
         from connectors.kafka.progress import opened_with_progress
@@ -146,11 +165,10 @@ def produce(
                 on_error=on_error,
                 on_rejection=tell, on_progress=progress,
             )  # fmt: skip
-    rate = summary.produced / summary.seconds if summary.seconds else 0.0
-    typer.echo(
-        f"records written to {topic}: {summary.produced} ({summary.value_bytes} bytes, "
-        f"{summary.seconds:.1f} s, {rate:,.0f} a second); lines refused: {summary.rejected}"
-    )
+    _print_summary(topic, summary, json=json)
+    for unknown, lines in sorted(summary.unknown.items(), key=lambda each: str(each[0])):
+        many = f" ({lines} lines)" if lines > 1 else ""
+        warn(f"{unknown}{many}")
     if summary.expired and not connection.embedded:
         typer.echo(
             f"warning: {summary.expired} records are older than {topic} keeps them; the broker will "
@@ -166,84 +184,34 @@ def produce(
         raise typer.Exit(1)
 
 
-def tail(
-    topic: Annotated[str, typer.Argument(help="Topic to read.")],
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="beginning, end, a time ago (15m) or a time. Without: the beginning; with --follow: "
-            "the end.",
-        ),
-    ] = None,
-    cluster: Annotated[str | None, typer.Option(help="Only records about this cluster.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a record.")] = False,
-) -> None:
-    """Show a topic's records as sentences.
-
-    The order holds within a partition, so within a cluster. Without --follow it ends at the record
-    that is newest when it begins.
-    """
-    target = _topic(topic)
-    if cluster is not None and target.key not in ("cluster", "cluster/node"):
-        raise typer.BadParameter(
-            f"records of {topic} are about no single cluster (their key is the {target.key})",
-            param_hint="--cluster",
-        )
-    with as_messages():
-        import time
-
-        from connectors.kafka.tail import Gap, as_json, parse_start, read_entries
-
-        try:
-            since = parse_start(
-                start or ("end" if follow else "beginning"), time.time_ns() // 1_000_000
-            )
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--from") from None
-        if since == "end" and not follow:
-            raise typer.BadParameter(
-                "nothing comes after the end without --follow", param_hint="--from"
-            )
-        show = as_json if json else _readable_line
-        shown = 0
-        for entry in read_entries(_connect(), target, since, follow=follow):
-            if isinstance(entry, Gap):
-                typer.echo(f"warning: {entry}", err=True)
-                continue
-            if cluster is not None and entry.cluster != cluster:
-                continue
-            typer.echo(show(entry))
-            shown += 1
-            if shown == limit:
-                break
+def _print_summary(topic: str, summary: "Summary", *, json: bool) -> None:
+    if json:
+        whole = {each.name: getattr(summary, each.name) for each in fields(summary)}
+        unknown = {str(field): lines for field, lines in summary.unknown.items()}
+        _print_json({"topic": topic, **whole, "unknown": unknown})
+        return
+    rate = summary.produced / summary.seconds if summary.seconds else 0.0
+    typer.echo(
+        f"records written to {topic}: {summary.produced} ({summary.value_bytes} bytes, "
+        f"{summary.seconds:.1f} s, {rate:,.0f} a second); lines refused: {summary.rejected}"
+    )
 
 
-def _readable_line(entry: "Entry") -> str:
-    from connectors.kafka.units import time_text
-    from connectors.kafka.wording import sentence
+def _extent_json(name: str, topic: "FoundTopic | None", extents: "tuple[Extent, ...]") -> Any:
+    if topic is None:
+        return {"topic": name, "missing": True}
+    return {
+        "topic": name,
+        "partitions": topic.partitions,
+        "copies": topic.replication,
+        "offsets": [[each.first_offset, each.next_offset] for each in extents],
+    }
 
-    place = f"{entry.partition}:{entry.offset}"
-    about = f" {entry.cluster}" if entry.cluster else ""
-    return f"{time_text(entry.timestamp_ms)} {place}{about} {sentence(entry.message)}"
 
+def _print_json(value: Any) -> None:
+    import orjson
 
-def _topic(name: str) -> "Topic":
-    from difflib import get_close_matches
-
-    from schemas.topics import TOPIC_BY_NAME
-
-    if name not in TOPIC_BY_NAME:
-        close = get_close_matches(name, TOPIC_BY_NAME, n=1)
-        hint = (
-            f"did you mean {close[0]}?" if close else f"expected one of {', '.join(TOPIC_BY_NAME)}"
-        )
-        raise typer.BadParameter(f"there is no topic {name!r}; {hint}", param_hint="TOPIC")
-    return TOPIC_BY_NAME[name]
+    typer.echo(orjson.dumps(value).decode())
 
 
 def _connect() -> "Connection":
@@ -253,11 +221,25 @@ def _connect() -> "Connection":
     return connect(KafkaSettings.from_environment())
 
 
-def _tell(connection: "Connection", report: "dict[str, list[Finding]]") -> None:
+def _tell(
+    connection: "Connection",
+    report: "dict[str, list[Finding]]",
+    *,
+    json: bool,
+    made: Sequence[str] = (),
+) -> None:
     """Print what was found; exits with 1 where something is missing or differs."""
     from connectors.kafka.topics import verdict
 
     verdicts = [verdict(findings) for findings in report.values()]
+    if json:
+        for topic, findings in report.items():
+            texts = [str(each) for each in findings]
+            whole = {"topic": topic, "verdict": verdict(findings), "made": topic in made}
+            _print_json({**whole, "findings": texts})
+        if "differs" in verdicts or "missing" in verdicts:
+            raise typer.Exit(1)
+        return
     for findings in report.values():
         for finding in findings:
             # What is unknown of an embedded broker is the same for every topic: said once, below.

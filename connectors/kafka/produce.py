@@ -1,7 +1,8 @@
 """JSON lines into a topic: every line is read as its consumer would read it, before it is sent.
 
-A line goes as it stands, with unknown fields, so that a newer producer loses nothing; its key, partition
-and timestamp come from the message (`connectors.kafka.records`). What is refused is told with the number
+A line goes as it stands, with unknown fields, so that a newer producer loses nothing; they are warned of,
+since most are mistyped. Its key, partition and timestamp come from the message
+(`connectors.kafka.records`). What is refused is told with the number
 of the line and never sent. Delivery is acknowledged by all replicas and idempotent: a retry of the
 client doubles nothing, but producing a file twice does.
 """
@@ -14,11 +15,13 @@ from typing import Any, BinaryIO, Literal
 
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
+from connectors.kafka.consumer_reading import read_as_consumer
 from connectors.kafka.records import Place, place
-from schemas.codec import VALUE_BYTES_MAX, decode
+from schemas.codec import VALUE_BYTES_MAX
 from schemas.connection import BATCH_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import Topic
+from schemas.unknown_fields import UnknownField, unknown_fields
 
 #: How long a record may wait for its acknowledgement before the broker counts as gone.
 DELIVERY_TIMEOUT_MS = 30_000
@@ -49,6 +52,8 @@ class Summary:
     seconds: float = 0.0
     stopped: bool = False
     """A line was refused, and the rest was not looked at."""
+    unknown: dict[UnknownField, int] = field(default_factory=dict)
+    """How many lines have a field that no reader knows."""
 
 
 @dataclass(slots=True)
@@ -97,6 +102,8 @@ def produce_lines(
                     summary.stopped = True
                     break
             else:
+                for unknown in unknown_fields(topic.name, value):
+                    summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
                 _send(producer, topic.name, value, target, partial(delivery.note, number))
                 sent += 1
                 summary.value_bytes += len(value)
@@ -133,7 +140,7 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 def _target(topic: Topic, value: bytes, partitions: int) -> Place | Refusal:
     """Where a line belongs, or why it is refused."""
-    message = decode(topic.name, value)
+    message = read_as_consumer(topic.name, value)
     if isinstance(message, Refusal):
         return message
     target = place(topic, message)

@@ -8,7 +8,7 @@ embedded broker drops the oldest after about 5 MB a partition, a real one by its
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from connectors.kafka.admin import Extent, find_topics, read_extents
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
 from connectors.kafka.units import duration_ms
 from schemas.codec import decode
+from schemas.deadletters import DeadLetter, cluster_of
 from schemas.refusals import Refusal
 from schemas.topics import Topic
 
@@ -43,7 +44,12 @@ class Entry:
 
     @property
     def cluster(self) -> str | None:
-        """Cluster that the record is about, by its message or else by its key."""
+        """Cluster that the record is about, by its message or else by its key.
+
+        A dead letter is about the cluster of the record in it.
+        """
+        if isinstance(self.message, DeadLetter):
+            return cluster_of(self.message)
         named = getattr(self.message, "cluster", None)
         if named is None and isinstance(self.message, Refusal) and self.key is not None:
             named = self.key.decode(errors="replace").partition("/")[0]
@@ -92,9 +98,9 @@ def parse_start(text: str, now_ms: int) -> Start:
 
 
 def read_entries(
-    connection: Connection, topic: Topic, start: Start, *, follow: bool
+    connection: Connection, topic: Topic, start: Start, *, follow: bool, last: int | None = None
 ) -> Iterator[Entry | Gap]:
-    """Records from `start` to the end as it is now, or on and on.
+    """Records from `start` to the end as it is now, or on and on; at most `last` of a partition.
 
     Raises BrokerUnavailable where the topic does not exist, or where no broker answers for
     `connect_timeout_s` while something is to be read.
@@ -106,7 +112,12 @@ def read_entries(
             "all topics with `loadstream topics create`"
         )
     extents = read_extents(connection, found.values())[topic.name]
-    reader = _Reader(connection, topic, start, extents)
+    if last is not None:
+        extents = tuple(
+            replace(each, first_offset=max(each.first_offset, each.next_offset - last))
+            for each in extents
+        )
+    reader = _Reader(connection, topic, start, extents, gaps=last is None)
     try:
         yield from reader.read(follow=follow)
     finally:
@@ -117,8 +128,15 @@ class _Reader:
     """A consumer on all partitions of a topic."""
 
     def __init__(
-        self, connection: Connection, topic: Topic, start: Start, extents: tuple[Extent, ...]
+        self,
+        connection: Connection,
+        topic: Topic,
+        start: Start,
+        extents: tuple[Extent, ...],
+        *,
+        gaps: bool = True,
     ) -> None:
+        """`gaps`: records that are gone before the first one matter."""
         from confluent_kafka import Consumer
 
         self._connection = connection
@@ -126,6 +144,7 @@ class _Reader:
         self._start = start
         self._extents = extents
         self._ends = {e.partition: e.next_offset for e in extents}
+        self._gaps = gaps
         self._since_ms = start if isinstance(start, int) else 0
         self._failures = Failures()
         self._consumer = Consumer(
@@ -173,7 +192,11 @@ class _Reader:
     def _gaps_before(self) -> Iterator[Gap]:
         """Who reads from the beginning means record 0; what is gone before the first one is told."""
         for extent in self._extents:
-            if self._start != "end" and self._next[extent.partition] == extent.first_offset > 0:
+            if (
+                self._gaps
+                and self._start != "end"
+                and self._next[extent.partition] == extent.first_offset > 0
+            ):
                 yield Gap(self._topic.name, extent.partition, 0, extent.first_offset)
 
     def _finished(self, message: Any) -> bool:
@@ -188,7 +211,8 @@ class _Reader:
         # The embedded broker cannot find offsets by time: everything is read, and the older left out.
         if self._start == "beginning" or self._connection.embedded:
             return {e.partition: e.first_offset for e in self._extents}
-        return self._offsets_at(self._since_ms)
+        at = self._offsets_at(self._since_ms)
+        return {e.partition: max(e.first_offset, at[e.partition]) for e in self._extents}
 
     def _offsets_at(self, since_ms: int) -> dict[int, int]:
         from confluent_kafka import KafkaException, TopicPartition

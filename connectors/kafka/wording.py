@@ -116,7 +116,7 @@ def _(message: PolicyRecord) -> str:
     document = _count(lines, "line") if lines else "all defaults"
     paused = "; paused" if message.paused else ""
     comment = f": {message.comment}" if message.comment else ""
-    return f"policy applied, {document}{paused}{comment}"
+    return f"policy of {document}{paused}{comment}"
 
 
 @_sentence.register

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from schemas.migrations import MigrationRequest
     from schemas.pods import PodRef
 
+#: The longest life that a request may ask for; a test holds it to the schema.
+_TTL_MAX_MS = 86_400_000
 #: Time between two looks for an answer, in seconds.
 _LOOK_S = 0.5
 #: Topic of requests.
@@ -313,7 +315,8 @@ def _ttl_ms(text: str | None) -> int | None:
     if text is None:
         return None
     length_ms = _duration_ms(text, "--ttl")
-    _field("ttl_ms")(length_ms)
+    if length_ms > _TTL_MAX_MS:
+        raise typer.BadParameter(f"found {text}; expected at most 1d", param_hint="--ttl")
     return length_ms
 
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from connectors.arguments import number
+
 #: Time between two steps, in seconds.
 _STEP_S = 0.2
 _SAY_EVERY_S = 60.0
@@ -20,14 +22,25 @@ def register(app: typer.Typer) -> None:
 
 def simulate(
     cluster: Annotated[str, typer.Option(help="Name of the cluster.")] = "simulated",
-    nodes: Annotated[int, typer.Option(min=1, max=1000, help="How many nodes.")] = 40,
+    nodes: Annotated[
+        int, typer.Option(parser=number("nodes", 1, 1000), metavar="NODES", help="How many nodes.")
+    ] = 40,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Draws another load.")] = 1,
     churn: Annotated[
         float,
-        typer.Option(min=0.1, max=100, help="Pods come and go so many times as fast as in traces."),
+        typer.Option(
+            parser=number("times", 0.1, 100, whole=False),
+            metavar="TIMES",
+            help="Pods come and go so many times as fast as in traces.",
+        ),
     ] = 12.0,
     period: Annotated[
-        float, typer.Option(min=1, max=600, help="Seconds between two samples of a node.")
+        float,
+        typer.Option(
+            parser=number("seconds", 1, 600, whole=False),
+            metavar="SECONDS",
+            help="Time between two samples of a node.",
+        ),
     ] = 15.0,
 ) -> None:
     """Produce a simulated cluster into the configured broker, at the pace of the clock, until Ctrl-C.

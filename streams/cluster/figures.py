@@ -51,14 +51,21 @@ def count_said(counts: Counts, message: Output) -> None:
             counts.decided[message.outcome, reason_class(message)] += 1
         case EvictionCommand():
             mode = "observe" if message.dry_run else "enforce"
-            counts.commands[message.trigger or "unknown", mode] += 1
+            counts.commands[message.cluster, message.trigger or "unknown", mode] += 1
         case MigrationStatus():
             if message.phase not in LIVE:
-                counts.migrations[message.phase, message.reason or "Complete"] += 1
+                counts.migrations[message.cluster, message.phase, message.reason or "Complete"] += 1
         case RebalanceRound():
             counts.rounds[round_class(message)] += 1
         case MoveOutcome():
-            counts.verdicts[message.verdict] += 1
+            counts.verdicts[message.cluster, message.verdict] += 1
+
+
+def policy_words(state: ClusterState) -> str:
+    """The policy of a cluster in a few words."""
+    record = state.policy_record
+    paused = ", paused" if record is not None and record.paused else ""
+    return f"{state.policy.digest} ({state.policy.mode}{paused})"
 
 
 def figures_of(state: ClusterState) -> ClusterFigures:

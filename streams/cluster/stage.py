@@ -18,10 +18,11 @@ from schemas.clock import ClockTick
 from schemas.codec import decode, encode
 from schemas.decisions import PlacementDecision
 from schemas.partitions import mislabelled, misplaced
+from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
 from schemas.topics import TOPIC_OF
-from streams.cluster.figures import count_said, figures_of
+from streams.cluster.figures import count_said, figures_of, policy_words
 from streams.cluster.state import Answer, ClusterState, Output, Position
 from streams.cluster.tables import ROWS, changed_rows, restore
 from streams.deadletters import buried
@@ -93,9 +94,12 @@ class ClusterStage:
             if len(self.clusters) >= CLUSTERS_MAX:
                 return [], Refusal("limit", f"more than {CLUSTERS_MAX} clusters in one partition")
             state = self.clusters[message.cluster] = ClusterState(message.cluster)
+            self.counts.clusters[message.cluster] = None
             if self.now_ms is not None:
                 state.advance(self.now_ms)
         answer = self._of_cluster(state, message, position)
+        if isinstance(message, PolicyRecord) and not isinstance(answer, Refusal):
+            self.counts.policies[state.cluster] = policy_words(state)
         return ([], answer) if isinstance(answer, Refusal) else (answer, None)
 
     def _of_cluster(self, state: ClusterState, message: Any, position: Position) -> Answer:
@@ -193,6 +197,7 @@ class ClusterStage:
             if not parts["clusters"]:
                 named = ", ".join(sorted(table for table, found in parts.items() if found))
                 raise DamagedTable("clusters", cluster, f"missing, while {named} have rows of it")
+            stage.counts.clusters[cluster] = None
             stage.clusters[cluster] = restore(
                 cluster,
                 stage.now_ms,

@@ -20,8 +20,10 @@ class PortUnusable(OSError):
     """The port cannot be listened on."""
 
 
-def serve(port: int, registry: CollectorRegistry, health: Health) -> ThreadingHTTPServer:
+def serve(host: str, port: int, registry: CollectorRegistry, health: Health) -> ThreadingHTTPServer:
     """Answer on a port until `shutdown`; 0: one that the system chooses, in `server_port`.
+
+    `host`: an address of this machine; empty: all of them.
 
     Raises PortUnusable.
     """
@@ -39,11 +41,12 @@ def serve(port: int, registry: CollectorRegistry, health: Health) -> ThreadingHT
 
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series beside each, for readers that are no Prometheus
     try:
-        server = ThreadingHTTPServer(("", port), Handler)
+        server = ThreadingHTTPServer((host, port), Handler)
     except OSError as error:
         raise PortUnusable(
-            f"LOADSTREAM_WORKER_METRICS_PORT: port {port} cannot be listened on: {error.strerror}; "
-            "expected one that is free, or 0 for no metrics"
+            f"LOADSTREAM_WORKER_METRICS_PORT: port {port}{f' of {host}' if host else ''} cannot be listened "
+            f"on: {error.strerror}; expected one that is free, or 0 for no metrics, and an address of this "
+            "machine in LOADSTREAM_WORKER_METRICS_HOST"
         ) from error
     threading.Thread(target=server.serve_forever, name="endpoints", daemon=True).start()
     return server

@@ -33,8 +33,6 @@ _CHATTY = ("faust", "mode", "aiokafka")
 REPEAT_AFTER_S = 10.0
 #: Most messages that this is kept of.
 _REPEATS_MAX = 1_000
-#: A part of Faust, not the worker as a whole, starts or stops.
-_STEP = re.compile(r"\[\^(?!Worker\]).*\]: (Starting|Stopping)\.\.\.\s*$")
 
 
 def configure(settings: LogSettings, secrets: Iterable[str], stream: TextIO | None = None) -> None:
@@ -107,7 +105,7 @@ class _Blotter:
 
 
 class _Chatter(logging.Filter):
-    """Takes what Faust says of each of its parts, and its tables, for debugging."""
+    """Takes what libraries tell at level info for debugging."""
 
     def __init__(self, level: int) -> None:
         super().__init__()
@@ -116,9 +114,7 @@ class _Chatter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is for this log."""
         if record.levelno == logging.INFO and record.name.partition(".")[0] in _CHATTY:
-            message = record.getMessage()
-            if "\n" in message.strip() or _STEP.search(message):
-                record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+            record.levelno, record.levelname = logging.DEBUG, "DEBUG"
         return record.levelno >= self._level
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from schemas.connection import KafkaSettings
 from streams.records import InputRecord, Stage
-from streams.shell import memory
+from streams.shell import memory, story
 from streams.shell.batches import Batch, Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
 from streams.shell.ends import check_ends
@@ -206,7 +206,9 @@ class StageRunner:
         for batch in it.applied:
             telemetry.result(name, batch.result)
             if (stage := self.stages.get(batch.partition)) is not None:
-                telemetry.counts(name, stage.take_counts())
+                counts = stage.take_counts()
+                telemetry.counts(name, counts)
+                story.counted(counts)
             telemetry.answered(name, batch.records)
 
     async def _in_sequence(self, partition: int, records: list[InputRecord]) -> list[InputRecord]:
@@ -269,6 +271,7 @@ class StageRunner:
     async def _on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
         self.recovered = False
         self.generation += 1
+        story.revoked(self.name, self.stages)
         self._batches.hold()
         await self._settle()  # its rows are in the changelog before anybody reads that
 
@@ -325,12 +328,10 @@ class StageRunner:
         self.recovered = True
         self._batches.release()
         await self._seek()
-        self._telemetry.recovered(
-            self.name,
-            len(owned),
-            sum(len(rows[name][partition]) for name in rows for partition in owned),
-            time.monotonic() - self._assigned_at_s,
-        )
+        count = sum(len(rows[name][partition]) for name in rows for partition in owned)
+        seconds = time.monotonic() - self._assigned_at_s
+        self._telemetry.recovered(self.name, len(owned), count, seconds)
+        story.recovered(self.name, owned, count, seconds)
 
     async def _seek(self) -> None:
         """Let Faust's consumer go on from what was applied.

@@ -14,9 +14,13 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
+from schemas.decisions import PlacementDecision
+from schemas.migrations import Trigger
+from schemas.moves import Verdict
 from schemas.refusals import Category
 from streams.observation import Counts
 from streams.records import InputRecord, StageResult
+from streams.shell.gauges import CLUSTERS_MAX, OTHERS
 
 #: Topic whose records wait for an answer.
 REQUESTS = "scheduling-requests"
@@ -43,6 +47,8 @@ class Telemetry:
         self.registry = registry = registry or CollectorRegistry()
         self._wall_clock = wall_clock
         self._in_flight_max: dict[str, int] = {}
+        self._named: dict[str, None] = {}
+        """Clusters with a label of their own."""
         ProcessCollector(registry=registry)
         build = Info("loadstream_build", "The version that runs.", registry=registry)
         build.info({"version": _version()})
@@ -73,13 +79,17 @@ class Telemetry:
         )
         self._rounds = self._counter("rebalance_rounds", "Rounds by what they came to.", "result")
         self._commands = self._counter(
-            "eviction_commands", "Eviction commands; observe: marked dry.", "trigger", "mode"
+            "eviction_commands",
+            "Eviction commands; observe: marked dry.",
+            "cluster",
+            "trigger",
+            "mode",
         )
         self._migrations = self._counter(
-            "migrations_ended", "Migrations that have ended.", "phase", "reason"
+            "migrations_ended", "Migrations that have ended.", "cluster", "phase", "reason"
         )
         self._verdicts = self._counter(
-            "move_outcomes", "Followed evictions by what became of them.", "verdict"
+            "move_outcomes", "Followed evictions by their verdict.", "cluster", "verdict"
         )
         self._dead = self._counter(
             "dead_letters",
@@ -148,8 +158,7 @@ class Telemetry:
             if topic == REQUESTS:
                 self._latency.labels(stage)
                 self._wait.labels(stage)
-                for result in ("written", "stopped", "failed"):
-                    self._checkpoints.labels(stage, result)
+                self._begin_cluster_stage(stage)
         for each in (
             self._batch,
             self._seconds,
@@ -159,6 +168,38 @@ class Telemetry:
             self._in_flight,
         ):
             each.labels(stage)
+
+    def _begin_cluster_stage(self, stage: str) -> None:
+        for result in ("written", "stopped", "failed"):
+            self._checkpoints.labels(stage, result)
+        for result in ("applied", "repeated", "refused"):
+            self._results.labels(stage, result)
+        for outcome in get_args(PlacementDecision.model_fields["outcome"].annotation):
+            if outcome not in ("waiting", "refused"):
+                self._decisions.labels(stage, outcome, "none")
+        for reason in ("moves", "hot", "calm", "stopped"):
+            self._rounds.labels(stage, reason)
+
+    def _begin_cluster(self, stage: str, cluster: str) -> None:
+        """Counters of a cluster begin at 0 as well."""
+        name = self._label(cluster)
+        for trigger in get_args(Trigger):
+            for mode in ("enforce", "observe"):
+                self._commands.labels(stage, name, trigger, mode)
+        for phase, reason in (
+            ("Succeeded", "Complete"),
+            ("Failed", "Timeout"),
+            ("Aborted", "Aborted"),
+        ):
+            self._migrations.labels(stage, name, phase, reason)
+        for verdict in get_args(Verdict):
+            self._verdicts.labels(stage, name, verdict)
+
+    def _label(self, cluster: str) -> str:
+        """Label of a cluster: its name for the first so many, which bounds the number of series."""
+        if cluster not in self._named and len(self._named) < CLUSTERS_MAX:
+            self._named[cluster] = None
+        return cluster if cluster in self._named else OTHERS
 
     def batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
         """A batch went through."""
@@ -184,12 +225,14 @@ class Telemetry:
             self._decisions.labels(stage, outcome, reason).inc(count)
         for result, count in counts.rounds.items():
             self._rounds.labels(stage, result).inc(count)
-        for (trigger, mode), count in counts.commands.items():
-            self._commands.labels(stage, trigger, mode).inc(count)
-        for (phase, reason), count in counts.migrations.items():
-            self._migrations.labels(stage, phase, reason).inc(count)
-        for verdict, count in counts.verdicts.items():
-            self._verdicts.labels(stage, verdict).inc(count)
+        for cluster in counts.clusters:
+            self._begin_cluster(stage, cluster)
+        for (cluster, trigger, mode), count in counts.commands.items():
+            self._commands.labels(stage, self._label(cluster), trigger, mode).inc(count)
+        for (cluster, phase, reason), count in counts.migrations.items():
+            self._migrations.labels(stage, self._label(cluster), phase, reason).inc(count)
+        for (cluster, verdict), count in counts.verdicts.items():
+            self._verdicts.labels(stage, self._label(cluster), verdict).inc(count)
         wait = self._wait.labels(stage)
         for seconds, count in counts.waits_s.items():
             for _ in range(count):

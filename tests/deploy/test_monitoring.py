@@ -38,9 +38,9 @@ def _exposed() -> dict[str, set[str]]:
     counts.results["applied"] += 1
     counts.decided["placed", "none"] += 1
     counts.rounds["calm"] += 1
-    counts.commands["rebalance", "observe"] += 1
-    counts.migrations["Succeeded", "Complete"] += 1
-    counts.verdicts["helped"] += 1
+    counts.commands["c", "rebalance", "observe"] += 1
+    counts.migrations["c", "Succeeded", "Complete"] += 1
+    counts.verdicts["c", "helped"] += 1
     telemetry.counts("cluster", counts)
     telemetry.recovered("cluster", 1, 1, 1.0)
     gauges.show(
@@ -105,6 +105,22 @@ def test_legends_name_labels_that_the_query_keeps() -> None:
         if grouped and (wanted := set(_LEGEND.findall(target["legendFormat"]))):
             kept = set.union(*({label.strip() for label in each.split(",")} for each in grouped))
             assert wanted <= kept, panel["title"]
+
+
+def test_the_dashboard_shows_the_clusters_that_are_chosen() -> None:
+    (variable,) = DASHBOARD["templating"]["list"]
+    assert (variable["name"], variable["includeAll"], variable["multi"]) == ("cluster", True, True)
+    (asked,) = _METRIC.finditer(variable["definition"])
+    assert "cluster" in EXPOSED[asked[1]]
+    for panel, target in _panels():
+        for match in _METRIC.finditer(target["expr"]):
+            chosen = 'cluster=~"$cluster"' in (match[2] or "")
+            assert chosen == ("cluster" in EXPOSED[match[1]]), panel["title"]
+
+
+def test_what_a_person_asked_for_in_vain_raises_no_alert_on_dead_letters() -> None:
+    (rule,) = [rule for rule in RULES if rule["alert"] == "LoadstreamDeadLetters"]
+    assert 'topic!="migration-requests"' in rule["expr"]
 
 
 def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:

@@ -114,7 +114,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
             comment="night",
         ),
         NOW_MS,
-        "policy applied, 2 lines; paused: night",
+        "policy of 2 lines; paused: night",
     ),
     (
         "node-metrics",

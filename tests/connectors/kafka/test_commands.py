@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from connectors.kafka import commands
@@ -19,7 +20,14 @@ from connectors.kafka.distribution import fetch_jars
 from connectors.kafka.server import free_port
 from connectors.kafka.topics import expected_names
 from schemas.announcement import announced
+from schemas.base import Message
 from schemas.codec import encode
+from schemas.deadletters import dead_letter
+from schemas.migrations import MigrationRequest
+from schemas.partitions import partition_for
+from schemas.policies import PolicyRecord
+from schemas.refusals import Refusal
+from schemas.usage import PodUsage
 from tests.conftest import RunningBroker, clear, skipped_where_unavailable
 from tests.connectors.kafka.messages import NOW_MS, decision, usage
 
@@ -86,6 +94,96 @@ def test_refused_lines_are_told_on_standard_error_and_by_the_exit_code(
     assert out.endswith("lines refused: 1\n")
 
 
+def test_a_field_that_no_reader_knows_is_warned_of_and_written(embedded: RunningBroker) -> None:
+    line = b'{"kind":"node","cluster":"blue","node":"n%d","event":"added","alocatable":{}}\n'
+    code, out, err = _run("produce", "node-state", stdin=line % 1 + line % 2)
+    assert (code, "records written to node-state: 2" in out) == (0, True)
+    assert err == (
+        "warning: alocatable is no field that is read; did you mean allocatable? (2 lines)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("topic", "message", "complaint"),
+    [
+        (
+            "policies",
+            PolicyRecord(cluster="blue", document="mod: enforce", applied_at_ms=NOW_MS),
+            'the policy would not be applied: line 1: mod: unknown field; did you mean "mode"?',
+        ),
+        (
+            "migration-requests",
+            MigrationRequest(
+                request_id="request-1", cluster="blue", action="drain", requested_at_ms=NOW_MS
+            ),
+            "node missing; action 'drain' needs node",
+        ),
+        (
+            "migration-requests",
+            MigrationRequest(
+                request_id="request-1", cluster="blue", action="pause", requested_at_ms=NOW_MS
+            ),
+            "migration_id and pod missing; action 'pause' needs migration_id or pod",
+        ),
+    ],
+)
+def test_what_a_worker_would_refuse_is_refused_here(
+    embedded: RunningBroker, topic: str, message: Message, complaint: str
+) -> None:
+    code, out, err = _run("produce", topic, stdin=_lines(message))
+    assert (code, f"records written to {topic}: 0" in out) == (1, True)
+    assert complaint in err.splitlines()[0]
+
+
+def test_tail_shows_the_newest_records_of_all_partitions(embedded: RunningBroker) -> None:
+    names = ("blue", "green", "red", "white", "black", "grey")
+    lines = [usage(cluster=n, sampled_at_ms=NOW_MS + k) for k, n in enumerate(names * 3)]
+    _run("produce", "node-usage", stdin=_lines(*lines))
+    shown = [
+        json.loads(line)["timestamp_ms"] - NOW_MS
+        for line in _run("tail", "node-usage", "--last", "4", "--json")[1].splitlines()
+    ]
+    assert shown == [14, 15, 16, 17]
+    of_green = _run("tail", "node-usage", "--last", "2", "--cluster", "green", "--json")[1]
+    assert [json.loads(line)["timestamp_ms"] - NOW_MS for line in of_green.splitlines()] == [7, 13]
+
+
+def test_tail_shows_what_is_about_a_pod(embedded: RunningBroker) -> None:
+    pods = tuple(
+        PodUsage(namespace="web", name=name, uid=name, usage={"cpu": 1}) for name in ("a", "b")
+    )
+    _run("produce", "node-usage", stdin=_lines(usage(pods=pods), usage(pods=pods[:1])))
+    assert len(_run("tail", "node-usage", "--pod", "web/a")[1].splitlines()) == 2
+    assert len(_run("tail", "node-usage", "--pod", "web/b")[1].splitlines()) == 1
+    assert _run("tail", "node-usage", "--pod", "shop/a")[1] == ""
+    _run("produce", "placement-decisions", stdin=_lines(decision()))
+    assert len(_run("tail", "placement-decisions", "--pod", "web/front-1")[1].splitlines()) == 1
+
+
+def test_tail_shows_the_dead_letters_of_a_cluster(embedded: RunningBroker) -> None:
+    letters = [
+        dead_letter(topic, 0, n, None, key, b"", Refusal("invalid", "why"))
+        for n, (topic, key) in enumerate(
+            (("node-usage", b"blue/n1"), ("node-state", b"blue"), ("node-state", b"red"), ("clock", None))
+        )
+    ]  # fmt: skip
+    _run("produce", "dead-letters", stdin=_lines(*letters))
+    shown = _run("tail", "dead-letters", "--cluster", "blue", "--json")[1].splitlines()
+    assert sorted(json.loads(line)["value"]["offset"] for line in shown) == [0, 1]
+
+
+def test_tail_says_of_a_policy_whether_it_was_applied(embedded: RunningBroker) -> None:
+    record = PolicyRecord(cluster="blue", document="mode: observe", applied_at_ms=NOW_MS)
+    _run("produce", "policies", stdin=_lines(record, record))
+    worker = Consumer({**embedded.settings.librdkafka_options(), "group.id": "loadstream"})
+    home = partition_for(b"blue", embedded.settings.partitions)
+    worker.commit(offsets=[TopicPartition("policies", home, 1)], asynchronous=False)
+    worker.close()
+    first, second = _run("tail", "policies")[1].splitlines()
+    assert first.endswith("blue policy of 1 line; applied")
+    assert second.endswith("blue policy of 1 line; not applied yet")
+
+
 def test_old_records_are_written_with_a_warning_where_they_would_be_deleted(
     broker: RunningBroker,
 ) -> None:
@@ -142,6 +240,9 @@ def test_a_changed_partition_count_ends_with_an_error(
         (("tail", "clock", "--from", "soon"), "expected beginning, end"),
         (("tail", "clock", "--from", "end"), "without --follow"),
         (("tail", "clock", "--limit", "0"), "--limit"),
+        (("tail", "clock", "--pod", "a/b"), "records of clock are about no pod"),
+        (("tail", "node-usage", "--pod", "a"), "expected NAMESPACE/NAME"),
+        (("tail", "node-usage", "--last", "3", "--follow"), "--last goes neither"),
         (("broker", "--port", "9092"), "use --kafka"),
         (("broker", "--directory", "d"), "use --kafka"),
     ],

@@ -41,7 +41,7 @@ def server() -> Iterator[tuple[ThreadingHTTPServer, Health]]:
     registry = CollectorRegistry()
     Counter("told", "Something.", registry=registry).inc(3)
     health = Health(lag_records_max=0)
-    running = serve(0, registry, health)
+    running = serve("127.0.0.1", 0, registry, health)
     yield running, health
     running.shutdown()
     running.server_close()
@@ -71,7 +71,7 @@ def test_a_port_that_is_taken_is_named_with_its_setting(
 ) -> None:
     port = server[0].server_port
     with pytest.raises(PortUnusable, match=rf"LOADSTREAM_WORKER_METRICS_PORT: port {port} "):
-        serve(port, CollectorRegistry(), Health(lag_records_max=0))
+        serve("", port, CollectorRegistry(), Health(lag_records_max=0))
 
 
 async def test_a_worker_gets_ready_and_counts_what_it_does(

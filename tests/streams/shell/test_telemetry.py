@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from streams.observation import Counts
 from streams.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.shell.gauges import CLUSTERS_MAX, OTHERS
 from streams.shell.telemetry import Telemetry
 
 
@@ -57,6 +58,30 @@ def test_counters_of_a_stage_begin_at_zero() -> None:
     dead = {"stage": "cluster", "topic": "clock", "category": "internal"}
     assert value("loadstream_dead_letters_total", dead) == 0
     assert value("loadstream_decision_latency_seconds_count", {"stage": "cluster"}) == 0
+
+
+def test_counters_of_a_cluster_begin_at_zero_when_it_is_there() -> None:
+    telemetry = Telemetry()
+    telemetry.counts("cluster", Counts(clusters={"blue": None}))
+    value = telemetry.registry.get_sample_value
+    of_blue = {"stage": "cluster", "cluster": "blue"}
+    command = {**of_blue, "trigger": "drain", "mode": "enforce"}
+    assert value("loadstream_eviction_commands_total", command) == 0
+    assert value("loadstream_move_outcomes_total", {**of_blue, "verdict": "bounced"}) == 0
+    telemetry.counts("cluster", Counts(verdicts=Counter({("blue", "bounced"): 2})))
+    assert value("loadstream_move_outcomes_total", {**of_blue, "verdict": "bounced"}) == 2
+
+
+def test_clusters_beyond_the_bound_of_labels_are_counted_together() -> None:
+    telemetry = Telemetry()
+    names = {f"c{number}": None for number in range(CLUSTERS_MAX + 2)}
+    telemetry.counts("cluster", Counts(clusters=names))
+    verdicts = Counter({(name, "helped"): 1 for name in names})
+    telemetry.counts("cluster", Counts(verdicts=verdicts))
+    value = telemetry.registry.get_sample_value
+    others = {"stage": "cluster", "cluster": OTHERS, "verdict": "helped"}
+    assert value("loadstream_move_outcomes_total", others) == 2
+    assert value("loadstream_move_outcomes_total", {**others, "cluster": "c0"}) == 1
 
 
 def test_the_latency_of_requests_alone_is_measured_and_only_where_clocks_agree() -> None:

@@ -1,0 +1,46 @@
+"""Which records of a topic a reader wants: those about a cluster, or about a pod of it."""
+
+from dataclasses import dataclass
+
+from connectors.kafka.tail import Entry
+from schemas.topics import Topic
+
+_KEYS_WITH_CLUSTER = ("cluster", "cluster/node", "source topic")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is wanted; without any it is everything."""
+
+    cluster: str | None = None
+    pod: tuple[str, str] | None = None
+    """Namespace and name."""
+
+    @classmethod
+    def of(cls, topic: Topic, cluster: str | None, pod: str | None) -> "Selection":
+        """Raises ValueError with a sentence where records of the topic are about no such thing."""
+        if cluster is not None and topic.key not in _KEYS_WITH_CLUSTER:
+            raise ValueError(
+                f"--cluster: records of {topic.name} are about no single cluster (their key is the "
+                f"{topic.key})"
+            )
+        if pod is None:
+            return cls(cluster)
+        if not any(
+            "pod" in each.model_fields or "pods" in each.model_fields for each in topic.classes
+        ):
+            raise ValueError(f"--pod: records of {topic.name} are about no pod")
+        namespace, _, name = pod.partition("/")
+        if not namespace or not name or "/" in name:
+            raise ValueError(f"--pod: found {pod!r}; expected NAMESPACE/NAME, such as shop/web-1")
+        return cls(cluster, (namespace, name))
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether a record is wanted."""
+        if self.cluster is not None and entry.cluster != self.cluster:
+            return False
+        if self.pod is None:
+            return True
+        one = getattr(entry.message, "pod", None)
+        pods = (*getattr(entry.message, "pods", ()), *([] if one is None else [one]))
+        return any((pod.namespace, pod.name) == self.pod for pod in pods)
