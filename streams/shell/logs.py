@@ -113,7 +113,9 @@ class _Chatter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is for this log."""
-        if record.levelno == logging.INFO and record.name.partition(".")[0] in _CHATTY:
+        library = record.name.partition(".")[0] in _CHATTY
+        # Parts of ours that Faust starts and stops speak with its words in our name.
+        if record.levelno == logging.INFO and (library or str(record.msg).startswith("[^")):
             record.levelno, record.levelname = logging.DEBUG, "DEBUG"
         return record.levelno >= self._level
 

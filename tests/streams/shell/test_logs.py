@@ -72,7 +72,7 @@ def test_for_readers_an_event_is_text_without_colours_away_from_a_terminal() -> 
     assert "\x1b" not in stream.getvalue()
 
 
-@pytest.mark.parametrize(("level", "told"), [("info", []), ("debug", ["debug"] * 4)])
+@pytest.mark.parametrize(("level", "told"), [("info", []), ("debug", ["debug"] * 5)])
 def test_what_libraries_tell_at_info_is_for_debugging(level: str, told: list[str]) -> None:
     stream = _configured(level=level)
     recovery = logging.getLogger("faust.tables.recovery")
@@ -80,6 +80,7 @@ def test_what_libraries_tell_at_info_is_for_debugging(level: str, told: list[str
     recovery.info("[^--TableManager]: Starting... ")
     logging.getLogger("faust.worker").info("[^Worker]: Ready")
     logging.getLogger("mode.services").info("ready")
+    logging.getLogger("streams.shell.tables").info("[^_NamedTable: nodes]: Starting...")
     assert [event["level"] for event in _events(stream)] == told
 
 
@@ -185,9 +186,14 @@ def test_a_worker_logs_nothing_but_json_and_no_tables(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
     with Worker(embedded.settings, tmp_path) as worker:
-        assert eventually(lambda: "Worker ready" in worker.log()), worker.log()
+        has_both = "has the partitions"
+        assert eventually(lambda: worker.log().count(has_both) == 2), worker.log()
         assert worker.stop() == 0
     lines = (tmp_path / "worker.log").read_text().splitlines()
     events = [json.loads(line) for line in lines]
     assert {event["level"] for event in events} <= {"info", "warning"}
     assert not [event for event in events if "\n" in event["event"].strip()]
+    # At info the worker's own story is all that there is.
+    assert {event["logger"] for event in events if event["level"] == "info"} == {
+        "streams.shell.story"
+    }

@@ -1,0 +1,42 @@
+"""README's "Try it by hand", run as it stands: pasted into a shell, on the embedded broker."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def _block(heading: str) -> str:
+    """The first block of shell under a heading of README."""
+    part = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
+    match = re.search(r"```sh\n(.*?)```", part, re.DOTALL)
+    assert match is not None
+    return match[1]
+
+
+@pytest.mark.timeout(900)
+def test_what_the_readme_tells_to_paste_ends_in_a_decision_and_an_eviction(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    outside = {k: v for k, v in os.environ.items() if not k.startswith("LOADSTREAM_")}
+    done = subprocess.run(  # noqa: S603 - our own README
+        ["/bin/bash", "-c", _block("Try it by hand")], cwd=tmp_path, capture_output=True,
+        text=True, timeout=880, check=False,
+        env={**outside, "LOADSTREAM_CACHE": str(tmp_path / "cache")},
+    )  # fmt: skip
+    log = (tmp_path / "worker.log").read_text(encoding="utf-8")
+    said = f"{done.stdout}\n{done.stderr}\n{log}"
+    assert re.search(r"my-cluster pod shop/cart-1 placed on node-[23] with ", done.stdout), said
+    assert re.search(r"my-cluster evict pod shop/web-[12] from node-1 until ", done.stdout), said
+    assert "dry run" not in done.stdout, said
+    assert re.search(r"migration m-\w+ of pod shop/web-[12] from node-1 to ", done.stdout), said
+    assert "Node node-1 of pool" in done.stdout, said
+    assert "refused: 0" in done.stdout, said
+    assert "warning" not in done.stderr, said
+    assert "still not stopped" not in log, said
