@@ -21,7 +21,7 @@ import typer
 
 from connectors import wall_clock
 from connectors.arguments import as_field
-from connectors.attention import UNSEEN, printable, warn_first
+from connectors.attention import UNSEEN, printable, warn, warn_first
 from connectors.kafka.failures import as_messages
 from connectors.known_plugins import known_plugins
 from connectors.policy_entries import TOPIC, Entry, newest_entry, read_entries_of
@@ -63,7 +63,14 @@ Wait = Annotated[
 
 
 @app.command()
-def check(file: File) -> None:
+def check(
+    file: File,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Also look whether the policy fits what is known of this cluster."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
     """Print the effective policy and what of the file has no effect, or every error at once.
 
     What is printed is YAML that reads back to the same policy.
@@ -71,24 +78,55 @@ def check(file: File) -> None:
     from schemas.policy import effective_yaml
 
     policy, _ = _read(file)
-    typer.echo(effective_yaml(policy), nl=False)
-    typer.echo(f"# digest: {policy.digest}")
-    for path in policy.not_applied:
-        typer.echo(f"# not applied: {printable(path)}")
+    if json:
+        _print_json(
+            {"digest": policy.digest, "mode": policy.mode, "not_applied": list(policy.not_applied),
+             "effective": effective_yaml(policy)}
+        )  # fmt: skip
+    else:
+        typer.echo(effective_yaml(policy), nl=False)
+        typer.echo(f"# digest: {policy.digest}")
+        for path in policy.not_applied:
+            typer.echo(f"# not applied: {printable(path)}")
+    if cluster is not None:
+        with as_messages():
+            connection = _connect()
+            seen = warn_first(connection, cluster)
+            _warn_of_schedulers(connection, cluster, policy)
+        _end(seen)
+
+
+def _warn_of_schedulers(connection: "Connection", cluster: str, policy: "Policy") -> None:
+    from connectors.kafka.schedulers import schedulers_of, unreached
+
+    why = unreached(policy, schedulers_of(connection, cluster))
+    if why is not None:
+        warn(why)
 
 
 @app.command()
 def apply(
-    cluster: Cluster, file: File, reason: Reason = "", comment: OldReason = "", wait: Wait = False
+    cluster: Cluster,
+    file: File,
+    reason: Reason = "",
+    comment: OldReason = "",
+    wait: Wait = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Make a file the cluster's policy. A file with errors is not written; a pause stays."""
     policy, document = _read(file)
     with as_messages():
         connection = _connect()
         seen = warn_first(connection, cluster)
+        _warn_of_schedulers(connection, cluster, policy)
         newest = newest_entry(connection, cluster)
         paused = newest is not None and newest.record.paused
         _write(connection, cluster, document, paused=paused, comment=reason or comment, wait=wait)
+    if json:
+        whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode, "paused": paused}
+        _print_json({**whole, "not_applied": list(policy.not_applied), "applied": wait})
+        _end(seen)
+        return
     for path in policy.not_applied:
         typer.echo(f"not applied: {printable(path)}", err=True)
     effect = "evictions are marked dry" if policy.dry_run else "evictions are commands"
@@ -143,6 +181,12 @@ def _entry_line(entry: Entry, state: str) -> str:
         printable(record.comment),
     ]
     return "  ".join(part for part in parts if part)
+
+
+def _print_json(value: Any) -> None:
+    import orjson
+
+    typer.echo(orjson.dumps(value).decode())
 
 
 def _entry_json(entry: Entry, state: str) -> str:

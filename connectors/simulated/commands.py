@@ -47,7 +47,7 @@ def simulate(
 
     Nodes report what they use, pods ask for nodes, placed pods run there, and evicted ones are replaced:
     a worker sees what it would see of a cluster. Its policy observes; with one that enforces, nodes that
-    stay hot are relieved. Topics must be there.
+    stay hot are relieved. A policy that the cluster has already stays. Topics must be there.
     """
     from connectors.kafka.failures import as_messages
 
@@ -57,16 +57,18 @@ def simulate(
         from connectors.demo.wire import Wire, WireError
         from connectors.kafka.client import connect
         from connectors.kafka.foreground import terminable
+        from connectors.policy_entries import newest_entry
         from connectors.simulated.lasting import LastingCluster
         from schemas.connection import KafkaSettings
 
         kafka = KafkaSettings.from_environment()
-        connect(kafka)
+        connection = connect(kafka)
         topics = ("placement-decisions", "eviction-commands")
         try:
             with terminable(), Wire(kafka, topics, kafka.partitions, since="now") as wire:
                 simulated = LastingCluster(cluster, nodes, seed, churn, period, wire.send)
-                simulated.begin(_now_ms())
+                is_new = newest_entry(connection, cluster) is None
+                simulated.begin(_now_ms(), with_policy=is_new)
                 said_s = time.monotonic()
                 while True:
                     for answer, _ in wire.receive(_STEP_S):

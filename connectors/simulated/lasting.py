@@ -85,24 +85,16 @@ class LastingCluster:
         """Pods that have asked for a node and have none."""
         return len(self._asked)
 
-    def begin(self, now_ms: int) -> None:
-        """Send what there is."""
+    def begin(self, now_ms: int, *, with_policy: bool = True) -> None:
+        """Send what there is; a policy only where the cluster has none yet."""
         self._begin_ms = now_ms
         self._machines = make_machines(self._nodes, self._seed, ALIBABA_2018, now_ms)
         self._kubelets = Kubelets(self._machines)
         self._owners = Owners(self.name, BUDGETED)
         self._evictor = Evictor(self.name, self._kubelets, self._owners, self._send)
         self._draw(0)
-        policy = (Path(__file__).parent / "policy.yaml").read_text(encoding="utf-8")
-        self._send(
-            "policies",
-            PolicyRecord(
-                cluster=self.name,
-                document=policy,
-                applied_at_ms=now_ms,
-                comment="the simulated cluster's policy",
-            ),
-        )
+        if with_policy:
+            self._send_policy(now_ms)
         list_id = f"begun-{now_ms}"
         nodes = [machine.node_state(self.name, list_id) for machine in self._machines]
         pods: list[Any] = []
@@ -120,6 +112,18 @@ class LastingCluster:
             for message in messages:
                 self._send(topic, message)
             self._send(topic, ListEnd(cluster=self.name, list_id=list_id))
+
+    def _send_policy(self, now_ms: int) -> None:
+        policy = (Path(__file__).parent / "policy.yaml").read_text(encoding="utf-8")
+        self._send(
+            "policies",
+            PolicyRecord(
+                cluster=self.name,
+                document=policy,
+                applied_at_ms=now_ms,
+                comment="the simulated cluster's policy",
+            ),
+        )
 
     def advance(self, now_ms: int) -> None:
         """Send everything that is due until now."""

@@ -18,6 +18,7 @@ from schemas.connection import KafkaSettings
 from schemas.deadletters import dead_letter
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
+from schemas.pods import Pod, PodLifecycle
 from schemas.policies import DOCUMENT_BYTES_MAX, PolicyRecord
 from schemas.policy import effective_yaml, read_policy
 from schemas.refusals import Refusal
@@ -274,6 +275,60 @@ def test_apply_that_waits_tells_a_refusal(policies: KafkaSettings, tmp_path: Pat
     worker.join()
     assert result.exit_code == 1
     assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
+
+
+def seen_pods(settings: KafkaSettings, *schedulers: str) -> None:
+    """Pods of cluster east, each of a scheduler."""
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    for number, scheduler in enumerate(schedulers):
+        pod = Pod(namespace="a", name=f"p{number}", uid=f"u{number}", scheduler=scheduler)
+        event = PodLifecycle(cluster="east", event="running", pod=pod)
+        home = partition_for(b"east", settings.partitions)
+        producer.produce("pod-lifecycle", encode(event), key=b"east", partition=home)
+    assert producer.flush(60) == 0
+
+
+REBALANCING = "rebalance: {lowThresholds: {cpu: 40}, highThresholds: {cpu: 70}}\n"
+
+
+def test_that_no_pod_is_of_a_scheduler_that_rebalancing_reaches_is_warned_of(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    seen_pods(policies, "default-scheduler", "", "volcano")
+    file = policy_file(tmp_path, REBALANCING)
+    for arguments in (("check", file, "--cluster", "east"), ("apply", "east", file)):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        assert (
+            "none of 3 pods is of a scheduler of migration.schedulerNames (koord-scheduler); theirs: "
+            "default-scheduler (2), volcano (1)" in result.stderr
+        )
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "",
+        REBALANCING + "otherSchedulers: evictDirectly\n",
+        REBALANCING + "migration: {schedulerNames: [volcano]}\n",
+        REBALANCING + "migration: {defaultJobMode: EvictDirectly}\n",
+    ],
+)
+def test_a_policy_that_reaches_pods_or_moves_none_is_not_warned_of(
+    policies: KafkaSettings, tmp_path: Path, document: str
+) -> None:
+    seen_pods(policies, "default-scheduler", "volcano")
+    result = run("check", policy_file(tmp_path, document), "--cluster", "east")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path) -> None:
+    file = policy_file(tmp_path, DOCUMENT)
+    digest = read_policy(DOCUMENT).digest
+    checked = json.loads(run("check", file, "--json").stdout)
+    assert (checked["digest"], checked["not_applied"]) == (digest, [])
+    applied = json.loads(run("apply", "east", file, "--json").stdout)
+    assert (applied["cluster"], applied["digest"], applied["applied"]) == ("east", digest, False)
 
 
 @pytest.mark.parametrize("command", ["apply", "history", "pause"])

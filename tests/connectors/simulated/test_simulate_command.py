@@ -6,7 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import RunningBroker
+from confluent_kafka import Producer
+
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import connect
+from schemas.codec import encode
+from schemas.partitions import partition_for
+from schemas.policies import PolicyRecord
+from tests.conftest import RunningBroker, eventually
 from tests.streams.worker import Worker, client
 
 _COMMAND = [sys.executable, "-c", "from connectors.cli import main; main()", "simulate"]
@@ -35,6 +42,32 @@ async def test_pods_of_the_simulated_cluster_are_placed_and_bound_until_it_is_en
             assert (simulated.returncode, said) == (130, "")
             assert {outcome.result for outcome in kafka.of("command-outcomes")} == {"done"}
             assert kafka.of("dead-letters") == []
+
+
+def test_a_policy_that_somebody_applied_survives_a_restart_of_the_simulation(
+    embedded: RunningBroker,
+) -> None:
+    applied = PolicyRecord(cluster="c", document="mode: enforce", applied_at_ms=1_795_000_000_000)
+    home = partition_for(b"c", embedded.settings.partitions)
+    producer = Producer({**embedded.settings.librdkafka_options(), "log_level": 0})
+    producer.produce("policies", encode(applied), key=b"c", partition=home)
+    assert producer.flush(60) == 0
+    environment = {
+        **os.environ,
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
+    }
+    connection = connect(embedded.settings)
+    simulated = subprocess.Popen(  # noqa: S603 - our own command
+        [*_COMMAND, "--nodes", "3", "--cluster", "c", "--period", "1"], env=environment,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        samples = Past(connection, "node-usage", None, 10)
+        assert eventually(lambda: any(samples.newest(Looked())))
+    finally:
+        simulated.kill()
+        simulated.communicate()
+    assert list(Past(connection, "policies", "c", 10).newest(Looked())) == [applied]
 
 
 def test_without_a_broker_it_says_so(cache: Path) -> None:

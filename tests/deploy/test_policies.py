@@ -1,0 +1,50 @@
+"""The policies to begin with, on the clusters that they are meant for."""
+
+from pathlib import Path
+
+import pytest
+
+from schemas.codec import decode
+from schemas.evictions import EvictionCommand
+from schemas.policy import read_policy
+from streams.cluster.plugins.registry import KNOWN
+from tests.streams.cluster.builders import (
+    lifecycle,
+    metric,
+    node,
+    pod_metric,
+    policy_record,
+    tick,
+)
+from tests.streams.cluster.run import Run
+from tests.streams.migration.moving import replica
+
+POLICIES = Path(__file__).parents[2] / "deploy/policies"
+
+
+@pytest.mark.parametrize("path", sorted(POLICIES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_policy_to_begin_with_can_be_read(path: Path) -> None:
+    assert len(read_policy(path.read_text(encoding="utf-8"), KNOWN).digest) == 16
+
+
+def test_observe_says_what_it_would_evict_of_an_ordinary_kube_scheduler_cluster() -> None:
+    run = Run()
+    document = (POLICIES / "observe.yaml").read_text(encoding="utf-8")
+    pods = [replica(f"web-{n}", scheduler="default-scheduler") for n in range(4)]
+    run.say(policy_record(document), tick(0), node("hot"), node("calm"), node("idle"))
+    run.say(*(lifecycle("running", each, "hot") for each in pods))
+    for seconds in range(0, 1_200, 30):
+        usage = [pod_metric(each.uid, cpu=1_700, memory=2**30) for each in pods]
+        run.say(
+            metric("hot", cpu=7_000, memory=4 * 2**30, seconds=seconds, pods=tuple(usage),
+                   system_usage={"cpu": 200, "memory": 2**30}),
+            metric("calm", cpu=1_000, memory=2**30, seconds=seconds),
+            metric("idle", cpu=500, memory=2**30, seconds=seconds),
+        )  # fmt: skip
+        run.say(tick(seconds))
+        run.say(tick(seconds + 15))
+    read = [decode("eviction-commands", output) for output in run.outputs]
+    commands = [each for each in read if isinstance(each, EvictionCommand)]
+    assert commands
+    assert all(command.dry_run for command in commands)
+    assert {command.node for command in commands} == {"hot"}
