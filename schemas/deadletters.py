@@ -4,9 +4,8 @@ Nothing disappears silently: whatever a stage cannot use is kept here with its p
 that it can be looked at, mended and produced again.
 
 A record as large as Kafka lets through would not fit into a message of the same size once it is base64,
-which grows by a third. So a large one is compressed first, and what is still too large is cut into parts
-(`in_parts`) that `joined` puts together again; no byte is lost. Letters are produced by
-`for part in in_parts(dead_letter(...))`.
+which grows by a third. So a large one is compressed first, and what is still too large is cut into parts,
+several records that together are the letter; no byte is lost.
 """
 
 import zlib

@@ -1,7 +1,7 @@
 """`policies`: a cluster's whole policy, as text, with its switches.
 
 The record carries the document as its author wrote it, so that what was meant is kept beside what it
-came to; the reader is `schemas.policy`. The topic is compacted: the newest record of a cluster is all
+came to. The topic is compacted: the newest record of a cluster is all
 that holds, which is why pausing repeats the document.
 """
 

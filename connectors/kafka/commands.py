@@ -152,6 +152,7 @@ def produce(
     """
     target = topic_of(topic)
     with as_messages():
+        from connectors.kafka.consumer_reading import read_as_consumer
         from connectors.kafka.produce import Rejection, produce_lines
         from connectors.kafka.progress import opened_with_progress
 
@@ -162,7 +163,7 @@ def produce(
         with opened_with_progress(file) as (stream, progress):
             summary = produce_lines(
                 connection, target, stream,
-                on_error=on_error,
+                read=read_as_consumer, on_error=on_error,
                 on_rejection=tell, on_progress=progress,
             )  # fmt: skip
     _print_summary(topic, summary, json=json)

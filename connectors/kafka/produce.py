@@ -15,9 +15,8 @@ from typing import Any, BinaryIO, Literal
 
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
-from connectors.kafka.consumer_reading import read_as_consumer
 from connectors.kafka.records import Place, place
-from schemas.codec import VALUE_BYTES_MAX
+from schemas.codec import VALUE_BYTES_MAX, decode
 from schemas.connection import BATCH_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import Topic
@@ -73,13 +72,14 @@ def produce_lines(
     topic: Topic,
     stream: BinaryIO,
     *,
+    read: Callable[[str, bytes], Any | Refusal] = decode,
     on_error: Literal["stop", "skip"] = "stop",
     on_rejection: Callable[[Rejection], None] = lambda rejection: None,
     on_progress: Callable[[int, int], None] = lambda lines, bytes_read: None,
 ) -> Summary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `on_progress` gets lines and bytes read so far. Raises BrokerUnavailable where the topic does not
+    `read`: how a line is read, and why it is refused. `on_progress` gets lines and bytes read so far. Raises BrokerUnavailable where the topic does not
     exist or a record is not acknowledged within 30 s; its message says which lines were not.
     """
     partitions = _partitions(connection, topic)
@@ -94,7 +94,7 @@ def produce_lines(
         if value:
             summary.lines += 1
             too_long = len(line) > VALUE_BYTES_MAX + 1
-            target = _too_long() if too_long else _target(topic, value, partitions)
+            target = _too_long() if too_long else _target(topic, value, partitions, read)
             if isinstance(target, Refusal):
                 summary.rejected += 1
                 on_rejection(Rejection(number, target.reason))
@@ -138,9 +138,11 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
             line = stream.readline(VALUE_BYTES_MAX + 2)
 
 
-def _target(topic: Topic, value: bytes, partitions: int) -> Place | Refusal:
+def _target(
+    topic: Topic, value: bytes, partitions: int, read: Callable[[str, bytes], Any | Refusal]
+) -> Place | Refusal:
     """Where a line belongs, or why it is refused."""
-    message = read_as_consumer(topic.name, value)
+    message = read(topic.name, value)
     if isinstance(message, Refusal):
         return message
     target = place(topic, message)

@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator, Draft202012Validator, ValidationError, v
 
 from schemas.codec import decode
 from schemas.examples import EXAMPLES
-from schemas.export import ASYNCAPI_FILE, PUBLISHED, differences, documents, write
+from schemas.export import ASYNCAPI_FILE, KEYWORDS, PUBLISHED, differences, documents, write
 from schemas.policies import PolicyRecord
 from schemas.policy import read_policy
 from schemas.refusals import Refusal
@@ -53,6 +53,42 @@ def test_a_document_is_json_schema(name: str) -> None:
     schema = published(name)
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     Draft202012Validator.check_schema(schema)
+
+
+#: Keywords of JSON Schema, draft 2020-12, that the documents use.
+_OF_JSON_SCHEMA = {
+    "$schema", "$id", "$ref", "$defs", "$comment", "title", "description", "default", "examples", "type", "const",
+    "enum", "anyOf", "oneOf", "properties", "required", "additionalProperties", "propertyNames", "items",
+    "minProperties", "maxProperties", "minItems", "maxItems", "minLength", "maxLength", "pattern", "minimum",
+    "maximum", "exclusiveMinimum", "exclusiveMaximum",
+}  # fmt: skip
+
+
+def keywords_in(schema: dict[str, Any]) -> set[str]:
+    """Every keyword of a schema and of those in it."""
+    found = set(schema)
+    for name in ("properties", "$defs"):
+        for inner in schema.get(name, {}).values():
+            found |= keywords_in(inner)
+    for name in ("items", "additionalProperties", "propertyNames"):
+        if isinstance(schema.get(name), dict):
+            found |= keywords_in(schema[name])
+    for name in ("anyOf", "oneOf"):
+        for inner in schema.get(name, []):
+            found |= keywords_in(inner)
+    return found
+
+
+def test_the_keywords_that_are_ours_are_those_that_are_declared() -> None:
+    found = {keyword for name in NAMES for keyword in keywords_in(published(name))}
+    assert found - _OF_JSON_SCHEMA == set(KEYWORDS)
+
+
+def test_the_documents_name_none_of_our_modules_and_functions() -> None:
+    texts = [(PUBLISHED / name).read_text() for name in (*NAMES, ASYNCAPI_FILE)]
+    for text in texts:
+        assert not re.search(r"`(schemas|streams|connectors)\.", text)
+        assert not re.search(r"`[^`\n]*\(", text)
 
 
 def fields_in(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,0 +1,50 @@
+"""The published JSON Schemas in ajv, the validator of most producers in JavaScript and TypeScript."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from schemas.export import KEYWORDS, PUBLISHED
+
+AJV = Path(__file__).parents[1] / "ajv"
+
+
+@pytest.fixture(scope="module")
+def ajv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with ajv in it; the test is skipped where npm cannot put it there."""
+    where = tmp_path_factory.mktemp("ajv")
+    shutil.copytree(AJV, where, dirs_exist_ok=True)
+    problem = "npm or node is not there"
+    if shutil.which("npm") and shutil.which("node"):
+        done = subprocess.run(
+            ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],  # noqa: S607 - whichever is there
+            cwd=where, capture_output=True, text=True, check=False, timeout=240,
+        )  # fmt: skip
+        if done.returncode == 0:
+            return where
+        problem = done.stderr
+    if os.environ.get("LOADSTREAM_REQUIRE_ALL") == "1":
+        pytest.fail(f"no ajv: {problem}")
+    pytest.skip(f"no ajv: {problem}")
+
+
+def compiled(ajv: Path, directory: Path, *keywords: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own script
+        ["node", str(ajv / "compile.js"), str(directory), *keywords],  # noqa: S607 - whichever is there
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def test_every_schema_compiles_in_strict_mode_and_takes_its_examples(ajv: Path) -> None:
+    done = compiled(ajv, PUBLISHED, *KEYWORDS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip().endswith(", 0 wrong")
+
+
+def test_a_schema_that_is_not_strict_would_be_found(ajv: Path, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text('{"type": "object", "discriminator": {}}')
+    done = compiled(ajv, tmp_path, *KEYWORDS)
+    assert (done.returncode, "unknown keyword" in done.stdout) == (1, True)
