@@ -190,11 +190,19 @@ _Series = Annotated[tuple[Count, ...], Field(max_length=360, fail_fast=True)]
 _Means = Annotated[dict[ResourceName, _Series], Field(max_length=64, fail_fast=True)]
 
 
+_FilledMap = Annotated[dict[ResourceName, float], Field(fail_fast=True)]
+
+
 class UsageHistoryRow(Message):
-    """Table `usage_history`: mean usage in the newest rounds, from which thresholds are worked out."""
+    """Table `usage_history`: what rounds left behind from which thresholds are worked out."""
 
     cluster: ClusterName
     means: Annotated[dict[str, _Means], Field(max_length=1_026, fail_fast=True)] = Field(
         default_factory=dict
     )
-    """Thousandths of a percent, oldest first, per pool and resource; under "" those of the whole cluster."""
+    """Thousandths of a percent, oldest first, per pool and resource; under "" those of the whole cluster.
+
+    Mean usage in the newest rounds."""
+    filled: Annotated[tuple[_FilledMap, ...], Field(fail_fast=True)] | None = None
+    """Koordinator's way: the threshold maps of the policy as rounds have filled them, each once in the order in
+    which the pools have them; none: they are as the policy gives them. The policy's size bounds them."""

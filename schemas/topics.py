@@ -141,7 +141,7 @@ TABLES: tuple[Table, ...] = (
     Table("reserved_pods", ReservedPodsRow, "Pods that take room, per node."),
     Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),
     Table("hotspot_counters", HotspotCounterRow, "For how many rounds nodes have been hot."),
-    Table("usage_history", UsageHistoryRow, "Mean usage of the newest rounds."),
+    Table("usage_history", UsageHistoryRow, "Mean usage of the newest rounds, filled thresholds."),
     Table("migrations", MigrationRow, "Pods on their way from node to node."),
     Table("migration_state", MigrationStateRow, "What belongs to all migrations of a cluster."),
     Table("drains", DrainRow, "Nodes that are being emptied."),

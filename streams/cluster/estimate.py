@@ -5,7 +5,6 @@ most its limit; a pod that names neither is expected to use a small flat amount 
 Source: koordinator.md A4.1, A4.2, A6.5; features.md 1.4.
 """
 
-import json
 import re
 from collections.abc import Mapping
 
@@ -14,7 +13,7 @@ from schemas.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.cluster.arithmetic import round_half_away
 from streams.cluster.demand import PodDemand
-from streams.cluster.gojson import as_integers
+from streams.cluster.gojson import as_integers, decode
 from streams.cluster.kind import Kind
 from streams.cluster.priority import PriorityClass
 from streams.cluster.thresholds import policy_thresholds
@@ -141,15 +140,10 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
 
 def _custom_factors(pod: Pod) -> dict[str, int]:
     text = pod.annotations.get(SCALING_FACTORS_ANNOTATION)
-    return {} if text is None else (_json_integers(text) or {})
-
-
-def _json_integers(text: str) -> dict[str, int] | None:
-    """A JSON object of int64; None if the text is anything else."""
     try:
-        return as_integers(json.loads(text))
+        return {} if text is None else as_integers(decode(text))
     except (ValueError, RecursionError):
-        return None
+        return {}
 
 
 def _custom_seconds(pod: Pod, annotation: str, default: int) -> int:

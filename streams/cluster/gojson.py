@@ -1,20 +1,60 @@
-"""JSON as Go decodes it into typed values, for annotations that Koordinator reads that way."""
+"""JSON as Go decodes it into typed values, for annotations that Koordinator reads that way.
 
-from typing import Any
+Go matches a field's name without regard to case, decodes a name that is given twice into the same field twice, and
+knows no NaN. So an object is read here as its names and values in their order.
+"""
+
+import json
+from typing import Any, NoReturn
 
 from schemas.base import INT64_MAX
 
 
-def as_integers(value: Any) -> dict[str, int] | None:
-    """A decoded JSON object of int64, where null is 0; None if it is anything else."""
+def decode(text: str) -> Any:
+    """A JSON text; its objects as tuples of pairs.
+
+    Raises:
+        ValueError: it is no JSON, or Go would not take it for JSON.
+        RecursionError: it is nested too deep.
+    """
+    return json.loads(text, object_pairs_hook=tuple, parse_constant=_refuse)
+
+
+def fields(value: Any) -> list[tuple[str, Any]]:
+    """Names, in one case, and values of a decoded object in their order; none of null.
+
+    Raises:
+        ValueError: it is no object.
+    """
+    if value is None:
+        return []
+    if not isinstance(value, tuple):
+        raise ValueError("not an object")  # noqa: TRY004 - one error for all bad JSON
+    return [(name.casefold(), item) for name, item in value]
+
+
+def as_integers(value: Any, before: dict[str, int] | None = None) -> dict[str, int]:
+    """A decoded object as a map of int64, in which null is 0.
+
+    Args:
+        value: the object; null empties the map.
+        before: what the map holds already: it is merged into that.
+
+    Raises:
+        ValueError: it is anything else.
+    """
     if value is None:
         return {}
-    if not isinstance(value, dict):
-        return None
-    integers: dict[str, int] = {}
-    for key, item in value.items():
+    if not isinstance(value, tuple):
+        raise ValueError("not an object")  # noqa: TRY004 - one error for all bad JSON
+    integers = dict(before or {})
+    for key, item in value:
         number = 0 if item is None else item
         if type(number) is not int or not -INT64_MAX - 1 <= number <= INT64_MAX:
-            return None
+            raise ValueError(f"{key}: no integer of 64 bits")
         integers[key] = number
     return integers
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")

@@ -224,7 +224,10 @@ class NodeLoad:
         pod = assigned.pod
         vectors = self.vectors
         measured = None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
+        # A negative one never lowers what a node is expected to use (A6.6).
         estimate = assigned.estimate
+        if min(estimate, default=0) < 0:
+            estimate = tuple([max(0, expected) for expected in estimate])
         if vectors is None or measured is None:
             return _Share(estimate, zero, estimate if assigned.prod else zero)
         usage, known_as_prod = measured

@@ -37,8 +37,8 @@ def node_profile(
     """Profile of a node; one that Kubernetes has not named yet has no capacity."""
     annotations = {} if state is None else state.annotations
     allocatable = {} if state is None else amounts(state.allocatable)
-    raw = raw_allocatable(annotations)
-    total = tuple(raw.get(name, allocatable.get(name, 0)) for name in resources)
+    capacity = {**allocatable, **(raw_allocatable(annotations) or {})}
+    total = tuple(capacity.get(name, 0) for name in resources)
     thresholds = node_thresholds(annotations, defaults)
     aggregated = thresholds.aggregated
     checked = thresholds.plain if aggregated is None else aggregated.thresholds

@@ -1,19 +1,19 @@
 """Usage thresholds of a node: the policy's, overridden part by part by the node's annotation.
 
-Source: koordinator.md A2.2, A2.3, A6.2, A6.10. Annotations are read when a node's state changes, never
+Source: koordinator.md A2.2, A2.3, A6.2, A6.10, A6.11. Annotations are read when a node's state changes, never
 in a decision.
 """
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.policy import LoadAwareSchedulingArgs
 from schemas.policy.durations import parse_duration_ms
 from schemas.quantities import QuantityError, amount
-from streams.cluster.gojson import as_integers
+from streams.cluster.gojson import as_integers, decode, fields
 
 THRESHOLDS_ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
 RAW_ALLOCATABLE_ANNOTATION = "node.koordinator.sh/raw-allocatable"
@@ -64,31 +64,29 @@ def node_thresholds(annotations: Mapping[str, str], defaults: Thresholds) -> Thr
     if text is None:
         return defaults
     try:
-        fields = _fields(json.loads(text))
-        plain = _integers(fields.get("usagethresholds"))
-        prod = _integers(fields.get("produsagethresholds"))
-        aggregated = _aggregated(_fields(fields.get("aggregatedusage")))
+        given = _Given()
+        given.read(decode(text))
     except (ValueError, RecursionError):
         return defaults
     return Thresholds(
-        plain=plain or defaults.plain,
-        prod=prod or defaults.prod,
-        aggregated=aggregated or defaults.aggregated,
+        plain=given.plain or defaults.plain,
+        prod=given.prod or defaults.prod,
+        aggregated=given.aggregated.thresholds() or defaults.aggregated,
     )
 
 
-def raw_allocatable(annotations: Mapping[str, str]) -> dict[str, int]:
-    """Amounts of the raw-allocatable annotation; empty if there is none or one value is unreadable."""
+def raw_allocatable(annotations: Mapping[str, str]) -> dict[str, int] | None:
+    """Amounts of the raw-allocatable annotation; None: there is none, or one value is unreadable."""
     text = annotations.get(RAW_ALLOCATABLE_ANNOTATION)
     if text is None:
-        return {}
+        return None
     try:
         listed = json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
         if not isinstance(listed, dict):
-            return {}
+            return None
         return {name: _quantity(name, value) for name, value in listed.items()}
     except (ValueError, RecursionError, QuantityError):
-        return {}
+        return None
 
 
 class _Number(str):
@@ -105,31 +103,50 @@ def _quantity(resource: str, value: Any) -> int:
     return amount(resource, re.sub(r"^\s+|\s+$", "", value))
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    """A JSON object with lower-case keys: Go matches field names without regard to case."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError("not an object")  # noqa: TRY004 - one error for all bad JSON
-    return {key.lower(): item for key, item in value.items()}
+@dataclass(slots=True)
+class _GivenAggregated:
+    """Part `aggregatedUsage` of the annotation."""
+
+    limits: dict[str, int] = field(default_factory=dict)
+    aggregation: str = ""
+    duration_ms: int = 0
+
+    def read(self, value: Any) -> None:
+        for name, item in fields(value):
+            if name == "usagethresholds":
+                self.limits = as_integers(item, self.limits)
+            elif name == "usageaggregationtype" and item is not None:
+                self.aggregation = _text(item)
+            elif name == "usageaggregatedduration":
+                self.duration_ms = 0 if item is None else parse_duration_ms(_text(item))
+
+    def thresholds(self) -> AggregatedThresholds | None:
+        if not self.limits or not self.aggregation:
+            return None
+        return AggregatedThresholds(self.limits, self.aggregation, self.duration_ms)
 
 
-def _integers(value: Any) -> dict[str, int]:
-    integers = as_integers(value)
-    if integers is None:
-        raise ValueError("not a map of integers")
-    return integers
+@dataclass(slots=True)
+class _Given:
+    """What the usage-thresholds annotation gives, read as Go decodes it (A6.11)."""
+
+    plain: dict[str, int] = field(default_factory=dict)
+    prod: dict[str, int] = field(default_factory=dict)
+    aggregated: _GivenAggregated = field(default_factory=_GivenAggregated)
+
+    def read(self, value: Any) -> None:
+        for name, item in fields(value):
+            if name == "usagethresholds":
+                self.plain = as_integers(item, self.plain)
+            elif name == "produsagethresholds":
+                self.prod = as_integers(item, self.prod)
+            elif name == "aggregatedusage":
+                if item is None:
+                    self.aggregated = _GivenAggregated()
+                self.aggregated.read(item)
 
 
-def _aggregated(fields: dict[str, Any]) -> AggregatedThresholds | None:
-    thresholds = _integers(fields.get("usagethresholds"))
-    aggregation = fields.get("usageaggregationtype")
-    duration = fields.get("usageaggregatedduration")
-    if aggregation is not None and not isinstance(aggregation, str):
-        raise ValueError("usageAggregationType is not text")
-    if duration is not None and not isinstance(duration, str):
-        raise ValueError("usageAggregatedDuration is not text")
-    duration_ms = 0 if duration is None else parse_duration_ms(duration)
-    if not thresholds or not aggregation:
-        return None
-    return AggregatedThresholds(thresholds, aggregation, duration_ms)
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a text")  # noqa: TRY004 - one error for all bad JSON
+    return value

@@ -7,9 +7,15 @@ Json = Mapping[str, Any]
 #: The lines in which two answers to one round differ: number of the round, expected, found.
 RoundDifferences = Callable[[int, Json, Json], Iterator[str]]
 
+_NAMES = {"error": "an error", "refused": "a scenario that is refused"}
+#: Characters of an error that are shown.
+_TEXT_MAX = 300
+
 
 def agree(expected: Json, found: Json) -> bool:
-    """Equal; of an error only that there is one."""
+    """Equal; of an error only that there is one. A scenario that was refused agrees with nothing."""
+    if "refused" in found:
+        return False
     if "error" in expected or "error" in found:
         return "error" in expected and "error" in found
     return bool(expected["rounds"] == found["rounds"])
@@ -17,7 +23,7 @@ def agree(expected: Json, found: Json) -> bool:
 
 def differences_by_round(expected: Json, found: Json, of_round: RoundDifferences) -> Iterator[str]:
     """Each difference in a line."""
-    if "error" in expected or "error" in found:
+    if {"error", "refused"} & {*expected, *found}:
         yield f"expected {_short(expected)}, found {_short(found)}"
         return
     for number, (want, got) in enumerate(zip(expected["rounds"], found["rounds"], strict=True)):
@@ -25,4 +31,7 @@ def differences_by_round(expected: Json, found: Json, of_round: RoundDifferences
 
 
 def _short(result: Json) -> str:
-    return f"an error ({result['error']})" if "error" in result else "an answer"
+    for found in ("error", "refused"):
+        if found in result:
+            return f"{_NAMES[found]} ({result[found][:_TEXT_MAX]})"
+    return "an answer"

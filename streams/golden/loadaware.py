@@ -19,6 +19,7 @@ from streams.cluster.plugins.load_aware import NAME
 from streams.cluster.state import ClusterState, Position
 from streams.golden import objects
 from streams.golden.comparison import Json, differences_by_round
+from streams.golden.times import in_milliseconds
 
 _PLUGINS = PluginChoice(filter=(Plugin(name=NAME),), score=(ScorePlugin(name=NAME),))
 
@@ -29,7 +30,7 @@ def answer(scenario: Json) -> Json:
         args = load_aware_args(scenario["args"])
     except PolicyError as error:
         return {"error": str(error)}
-    world = _World(Policy(load_aware=args, plugins=_PLUGINS), scenario)
+    world = _World(Policy(load_aware=args, plugins=_PLUGINS), in_milliseconds(scenario))
     return {"rounds": list(world.rounds())}
 
 

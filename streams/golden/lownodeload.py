@@ -14,6 +14,7 @@ from streams.cluster.inventory import Inventory
 from streams.cluster.node import Held
 from streams.golden import objects
 from streams.golden.comparison import Json, differences_by_round
+from streams.golden.times import in_milliseconds
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import Candidate, RoundOutcome
 
@@ -24,7 +25,7 @@ def answer(scenario: Json) -> Json:
         args = low_node_load_args(scenario["args"], "koordinator")
     except PolicyError as error:
         return {"error": str(error)}
-    world = _World(Policy(compat="koordinator", rebalance=args), scenario)
+    world = _World(Policy(compat="koordinator", rebalance=args), in_milliseconds(scenario))
     return {"rounds": list(world.rounds())}
 
 

@@ -16,7 +16,7 @@ CLUSTER = "golden"
 
 
 def time_ms(text: str | None) -> int | None:
-    """RFC 3339 to milliseconds, cut off as a connector cuts them off."""
+    """RFC 3339 to milliseconds; `times` sees to it that nothing finer is left."""
     if text is None:
         return None
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))

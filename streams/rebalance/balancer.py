@@ -30,6 +30,7 @@ from streams.rebalance.counters import Counter
 from streams.rebalance.detectors import Detector
 from streams.rebalance.inputs import RoundInput, measured, selectors_of
 from streams.rebalance.koordinator import KoordinatorRounds
+from streams.rebalance.koordinatorpools import FilledPools
 from streams.rebalance.moving import note_round, pool_in_force, watched_resources
 from streams.rebalance.outcome import (
     Avoided,
@@ -58,6 +59,8 @@ class Balancer:
         self.cluster = cluster
         self._judged_by: object = None
         self._forgotten: dict[str, None] = {}
+        self._unfilled = False
+        """Maps that rounds had filled were given up with their policy."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -71,6 +74,8 @@ class Balancer:
         if judged_by != self._judged_by:
             if self._judged_by is not None:
                 self._forgotten.update(dict.fromkeys(self._counted()))
+                filled = self._filled()
+                self._unfilled |= filled is not None and filled.row() is not None
             made = KoordinatorRounds if policy.compat == "koordinator" else LoadstreamRounds
             self.rounds: KoordinatorRounds | LoadstreamRounds = made(policy)
         self._judged_by = judged_by
@@ -161,10 +166,14 @@ class Balancer:
         self._forgotten.clear()
         changed.clear()
         history = inventory.history
-        if history.changed:
-            row = UsageHistoryRow(cluster=self.cluster, means=history.means)
-            yield "usage_history", HISTORY_KEY, row if history.means else None
-            history.changed = False
+        filled = self._filled()
+        if history.changed or (filled is not None and filled.changed) or self._unfilled:
+            maps = None if filled is None else filled.row()
+            row = UsageHistoryRow(cluster=self.cluster, means=history.means, filled=maps)
+            yield "usage_history", HISTORY_KEY, row if history.means or maps else None
+            history.changed = self._unfilled = False
+            if filled is not None:
+                filled.changed = False
 
     def restore(self, read: Callable[[str], Iterator[Any]], inventory: Inventory) -> None:
         """Take over the rows that `read` gives of each table; of a new balancer under its policy only.
@@ -175,10 +184,16 @@ class Balancer:
             self._take(row)
         for row in read("usage_history"):
             inventory.history.means = {pool: dict(means) for pool, means in row.means.items()}
-        inventory.history.changed = False
+            filled = self._filled()
+            if filled is not None:
+                filled.restore(row.filled)
+        inventory.history.changed = self._unfilled = False
         self._forgotten.clear()
         self._changed().clear()
         inventory.move_thresholds()
+
+    def _filled(self) -> FilledPools | None:
+        return self.rounds.filled if isinstance(self.rounds, KoordinatorRounds) else None
 
     def _counted(self) -> list[str]:
         rounds = self.rounds

@@ -104,7 +104,7 @@ class Detectors:
         detector = None if of_node is None else of_node.get(phase)
         if of_node is None or detector is None:
             return None
-        if now_ms - detector.marked_ms <= self._timeout_ms:
+        if self._timeout_ms <= 0 or now_ms - detector.marked_ms <= self._timeout_ms:
             return detector
         del of_node[phase]
         if not of_node:

@@ -100,6 +100,7 @@ class NodeFigures:
 
     __slots__ = (
         "capacity",
+        "metered",
         "metric",
         "name",
         "node",
@@ -124,6 +125,8 @@ class NodeFigures:
         self.pods = PackedPods(())
         self.used: IntArray = np.zeros((0, len(universe.resources)), dtype=np.int64)
         """Usage of each pod, shape (pods, resources); `UNMEASURED` where the metric lacks it."""
+        self.metered: list[bool] = []
+        """Whether the metric says anything of each pod, be it of other resources only."""
 
     def take(self, node: Node, universe: Universe) -> bool:
         """Take over a node as it is now; True if what Kubernetes says of it has changed."""
@@ -151,10 +154,12 @@ class NodeFigures:
         if metric is None or metric.usage is None or metric.updated_at_ms is None:
             self.updated_ms = -1
             self.used = np.full((count, len(universe.resources)), UNMEASURED, dtype=np.int64)
+            self.metered = [False] * count
             return
         self.updated_ms = metric.updated_at_ms
         resources = universe.resources
         reported = {(pod.namespace, pod.name): pod.usage for pod in metric.pods if pod.usage}
+        self.metered = [name in reported for name in pods.names]
         lacking: dict[str, int] = {}
         self.used = np.array(
             [
@@ -202,12 +207,9 @@ def _uid(held: Held) -> str:
 def _capacity(node: Node, universe: Universe) -> Amounts:
     raw = raw_allocatable({} if node.state is None else node.state.annotations)
     allocatable = node.allocatable
-    if universe.compat == "koordinator" and raw:
-        allocatable, raw = raw, {}
-    return tuple(
-        min(max(raw.get(name, allocatable.get(name, 0)), 0), AMOUNT_MAX)
-        for name in universe.resources
-    )
+    if raw is not None:
+        allocatable = raw if universe.compat == "koordinator" else {**allocatable, **raw}
+    return tuple(min(max(allocatable.get(name, 0), 0), AMOUNT_MAX) for name in universe.resources)
 
 
 def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[int]:

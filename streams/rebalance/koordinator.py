@@ -21,7 +21,7 @@ from streams.rebalance.inputs import (
     RoundInput,
     measured,
 )
-from streams.rebalance.koordinatorpools import koordinator_pools
+from streams.rebalance.koordinatorpools import FilledPools
 from streams.rebalance.koordinatorround import PoolRound
 from streams.rebalance.moving import watched_resources
 from streams.rebalance.outcome import (
@@ -36,7 +36,8 @@ class KoordinatorRounds:
 
     def __init__(self, policy: Policy) -> None:
         self.args = policy.rebalance
-        self.pools = koordinator_pools(policy)
+        self.filled = FilledPools(policy)
+        self.pools = self.filled.pools
         names = {name for pool in self.pools for name in pool.resources}
         names |= {"memory", "pods", *watched_resources(policy)}
         self.universe = Universe(tuple(sorted(names)), "koordinator")
@@ -56,7 +57,8 @@ class KoordinatorRounds:
         fresh = measured(given.columns, self.args, given.now_ms)
         for pool in self.pools:
             members = self._members(pool, given, processed)
-            made = PoolRound(self, pool, given, members, members & fresh)
+            judged = self.filled.at_its_turn(pool) if members.any() else pool
+            made = PoolRound(self, judged, given, members, members & fresh)
             outcome.pools.append(made.outcome)
             if made.run():
                 processed[made.nodes.rows[made.codes == HIGH]] = True

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from streams.cluster.node import Held
 from streams.cluster.plugins.node_affinity import labels_of, required_affinity
 from streams.cluster.plugins.taints import refusing, untolerated
-from streams.rebalance.figures import UNMEASURED, NodeFigures
+from streams.rebalance.figures import NodeFigures
+
+#: Gate and reason that keep a pod that the metric does not name at all.
+NOT_METERED = ("unmeasured", "no usage of it is known")
 
 
 class Fit:
@@ -41,10 +44,8 @@ class Fit:
 
         Args:
             held: the pod.
-            used: its usage, `UNMEASURED` where there is none.
+            used: its usage, `UNMEASURED` where its metric does not name the resource.
         """
-        if all(amount == UNMEASURED for amount in used):
-            return "unmeasured", "no usage of it is known"
         amounts = [max(amount, 0) for amount in used]
         affinity = required_affinity(held.pod)
         for node, labels, taints, usage, limits in self._targets:

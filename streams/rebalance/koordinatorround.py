@@ -18,7 +18,7 @@ from streams.rebalance.inputs import (
     positions,
     reason_text,
 )
-from streams.rebalance.koordinatorfit import Fit
+from streams.rebalance.koordinatorfit import NOT_METERED, Fit
 from streams.rebalance.koordinatorpools import koordinator_limits
 from streams.rebalance.order import by_usage, pods_in_order, weights_of
 from streams.rebalance.outcome import (
@@ -92,13 +92,13 @@ class PoolRound:
         self.outcome.targets = targets = len(low) + len(prod_low) + len(both)
         if not targets:
             return self._ends("no node is below all low thresholds")
+        self._reset([*low, *both], "node")
+        self._reset(prod_low, "prod")
         if targets <= self.rounds.args.number_of_nodes:
             return self._ends(
                 f"{targets} nodes are below the low thresholds; more than numberOfNodes "
                 f"{self.rounds.args.number_of_nodes} are needed"
             )
-        self._reset([*low, *both], "node")
-        self._reset(prod_low, "prod")
         self._evict(acting, prod_acting, low, prod_low, both)
         now_ms = self.given.now_ms
         for position in acting:
@@ -190,25 +190,26 @@ class PoolRound:
         prod_low: list[int],
         both: list[int],
     ) -> None:
-        """Node phase, then prod phase, each with its own room (L6, B4.3, B5.5)."""
-        own = {position: self._room(position, "node") for position in both}
-        room = self._total([self._room(position, "node") for position in low] + [*own.values()])
+        """Node phase, then prod phase, each with its own room (L6, B4.3).
+
+        What all bothLow nodes together add to the room of the prod phase is one minimum of sums per resource. Without
+        such a node the remaining room of the node phase still counts if it is below 0 (B5.5).
+        """
+        of_both = self._room(both, "node")
+        room = [a + b for a, b in zip(self._room(low, "node"), of_both, strict=True)]
         self._phase("node", acting, [*low, *both], room)
-        shares = [self._room(position, "prod") for position in prod_low]
-        for position in both:
-            prod = self._room(position, "prod")
-            shares.append([min(*each) for each in zip(prod, own[position], room, strict=True)])
-        self._phase("prod", prod_acting, [*prod_low, *both], self._total(shares))
+        shared = zip(self._room(both, "prod"), of_both, room, strict=True)
+        prod_room = [
+            own + min(share)
+            for own, share in zip(self._room(prod_low, "prod"), shared, strict=True)
+        ]
+        self._phase("prod", prod_acting, [*prod_low, *both], prod_room)
 
-    def _total(self, rooms: list[list[int]]) -> list[int]:
-        """Sum per resource; no target has no room."""
-        nothing = [0] * len(self.nodes.resources)
-        return [sum(each) for each in zip(nothing, *rooms, strict=True)]
-
-    def _room(self, position: int, phase: Phase) -> list[int]:
-        limits = self._phase_limits(phase)[:, position].tolist()
-        used = (self.nodes.usage if phase == "node" else self.nodes.prod_usage)[:, position]
-        return [limit - amount for limit, amount in zip(limits, used.tolist(), strict=True)]
+    def _room(self, targets: Sequence[int], phase: Phase) -> list[int]:
+        """High limit less usage per resource, summed over the targets as they were before the round."""
+        used = self.nodes.usage if phase == "node" else self.nodes.prod_usage
+        rooms = self._phase_limits(phase)[:, targets] - used[:, targets]
+        return [sum(each) for each in rooms.tolist()]
 
     def _phase(self, phase: Phase, acting: list[int], targets: list[int], room: list[int]) -> None:
         if not acting:
@@ -254,7 +255,7 @@ class PoolRound:
         excess = (used - limits).astype(np.float64).reshape(-1, 1)
         weights = weights_of(self.nodes, self.pool.weights, self.universe)
         used_by_pods = figures.used[:, self.nodes.which]
-        order = pods_in_order([figures], used_by_pods, excess, weights)
+        order = pods_in_order([figures], used_by_pods, excess, weights, figures.metered)
         for index in order.tolist():
             if not removable[index]:
                 continue
@@ -280,7 +281,7 @@ class PoolRound:
             stopped = self._protected(figures, index)
             if stopped is None and fit is not None:
                 used = figures.used[index, self.nodes.which].tolist()
-                stopped = fit.stops(held, used)
+                stopped = fit.stops(held, used) if figures.metered[index] else NOT_METERED
             if stopped is None:
                 removable[index] = True
             else:
@@ -322,7 +323,7 @@ class PoolRound:
         self, position: int, phase: Phase, figures: NodeFigures, index: int, room: list[int]
     ) -> None:
         """A pod that is not measured changes nothing (B4.3)."""
-        if not _is_measured(figures, index):
+        if not figures.metered[index]:
             return
         amounts = amounts_of(figures.used[index], self.universe)[self.nodes.which].tolist()
         for place, amount in enumerate(amounts):
@@ -330,7 +331,3 @@ class PoolRound:
             self.usage[position][place] -= amount
             if phase == "prod":
                 self.prod_usage[position][place] -= amount
-
-
-def _is_measured(figures: NodeFigures, index: int) -> bool:
-    return bool((figures.used[index] != UNMEASURED).any())

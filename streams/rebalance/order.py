@@ -62,7 +62,9 @@ def thousandths(used: IntArray, capacity: IntArray) -> IntArray:
     return parts
 
 
-def pod_scores(used: IntArray, excess: FloatArray, weights: FloatArray) -> FloatArray:
+def pod_scores(
+    used: IntArray, excess: FloatArray, weights: FloatArray, metered: Sequence[bool]
+) -> FloatArray:
     """Score by usage of pods, shape (pods,); below 0 where nothing of the pod was measured.
 
     Args:
@@ -70,6 +72,7 @@ def pod_scores(used: IntArray, excess: FloatArray, weights: FloatArray) -> Float
         excess: what the pod's node uses beyond each limit, shape (pods, resources) or (resources,);
             not above 0 where the resource is not over.
         weights: shape (resources,).
+        metered: whether anything of each pod was measured, be it of other resources.
     """
     over = excess > 0
     measured = used != UNMEASURED
@@ -84,7 +87,7 @@ def pod_scores(used: IntArray, excess: FloatArray, weights: FloatArray) -> Float
         total += each[:, index] * weight[:, index]
         weight_sum += weight[:, index]
     scores = np.divide(total, weight_sum, out=np.zeros_like(total), where=weight_sum > 0)
-    scores[~measured.any(axis=1)] = -1.0
+    scores[~np.array(metered, dtype=np.bool_)] = -1.0
     return scores
 
 
@@ -93,6 +96,7 @@ def pods_in_order(
     used: IntArray,
     excess: FloatArray,
     weights: FloatArray,
+    metered: Sequence[bool],
 ) -> IntArray:
     """Order of the pods of several nodes, worked out for all of them at once.
 
@@ -103,12 +107,13 @@ def pods_in_order(
         used: usage of all their pods, one node's after the other's, shape (pods, resources).
         excess: usage of the nodes beyond the limit, shape (resources, nodes).
         weights: shape (resources,).
+        metered: whether anything of each pod was measured, one node's pods after the other's.
 
     Returns:
         Positions in `used`, those of the first node first.
     """
     node = np.repeat(np.arange(len(figures)), [len(each.pods.held) for each in figures])
-    scores = pod_scores(used, excess.T[node], weights)
+    scores = pod_scores(used, excess.T[node], weights, metered)
     keys = np.concatenate([each.pods.keys for each in figures])
     columns = [keys[:, 3], -scores, keys[:, 2], keys[:, 1], keys[:, 0]]
     # What all pods have in common orders nobody, and sorting by it takes as long.

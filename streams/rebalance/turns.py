@@ -14,7 +14,7 @@ import numpy as np
 from streams.cluster.node import Held
 from streams.cluster.plugins.base import FloatArray, IntArray
 from streams.rebalance.crowd import Crowd
-from streams.rebalance.figures import AMOUNT_MAX
+from streams.rebalance.figures import AMOUNT_MAX, UNMEASURED
 from streams.rebalance.fit import Fit, Group
 from streams.rebalance.inputs import named, over_text, reason_text
 from streams.rebalance.order import pods_in_order, weights_of
@@ -93,7 +93,8 @@ class Turns:
                 used[:, place] -= crowd.amounts[index]
         limits = self.pool.high(phase)[:, chosen]
         excess = (used - limits).astype(np.float64)
-        order = pods_in_order(figures, crowd.used, excess, self.weights).tolist()
+        measured = (crowd.used != UNMEASURED).any(axis=1).tolist()
+        order = pods_in_order(figures, crowd.used, excess, self.weights, measured).tolist()
         end = 0
         for place, (each, node) in enumerate(zip(hot, figures, strict=True)):
             begin, end = end, end + len(node.pods.held)

@@ -75,6 +75,38 @@ def test_each_part_that_is_given_replaces_that_part(
 
 
 @pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (
+            '{"usageThresholds": {"cpu": 1}, "usageThresholds": {"memory": 2}}',
+            {"cpu": 1, "memory": 2},
+        ),
+        ('{"usageThresholds": {"cpu": 1}, "USAGEThresholds": {"cpu": 2}}', {"cpu": 2}),
+        ('{"usageThresholds": {"cpu": 1}, "u\u017fagethresholds": {"cpu": 2}}', {"cpu": 2}),
+        ('{"usageThresholds": {"cpu": 1}, "usageThresholds": null}', None),
+        ('{"usageThresholds": {"cpu": 1}, "x": NaN}', None),
+        ('{"usageThresholds": {"cpu": 1}, "x": -Infinity}', None),
+        ('{"usageThresholds": {"cpu": 1}, "usageThresholds": {"memory": "2"}}', None),
+    ],
+)
+def test_fields_are_read_one_after_the_other_as_go_does(
+    text: str, plain: dict[str, int] | None
+) -> None:
+    """koordinator.md A6.11."""
+    assert read(text).plain == (DEFAULTS.plain if plain is None else plain)
+
+
+def test_parts_of_aggregated_usage_that_come_apart_are_put_together() -> None:
+    text = """{"aggregatedUsage": {"usageThresholds": {"cpu": 30}, "usageAggregatedDuration": "5m"},
+        "aggregatedUsage": {"usageAggregationType": "p50", "usageAggregatedDuration": null}}"""
+    assert read(text).aggregated == AggregatedThresholds({"cpu": 30}, "p50", 0)
+    forgotten = text.replace(
+        '"aggregatedUsage": {"usageAgg', '"aggregatedUsage": null, "aggregatedUsage": {"usageAgg'
+    )
+    assert read(forgotten).aggregated == P95
+
+
+@pytest.mark.parametrize(
     ("written", "expected"),
     [
         ({}, P95),
@@ -150,24 +182,24 @@ def test_thresholds_become_a_vector_in_the_order_of_the_resources() -> None:
         ('{"memory": "1500m"}', {"memory": 2}),
         ('{"memory": "9e99"}', {"memory": 2**63 - 1}),
         ("{}", {}),
-        ("null", {}),
-        ("", {}),
-        ("{", {}),
-        ("[]", {}),
-        ('"8"', {}),
-        ('{"cpu": "8", "memory": "many"}', {}),
-        ('{"cpu": true}', {}),
-        ('{"cpu": NaN}', {}),
-        ('{"cpu": {"value": 8}}', {}),
-        ('{"cpu": ' + "9" * 5000 + "}", {}),
-        ("[" * 100_000, {}),
+        ("null", None),
+        ("", None),
+        ("{", None),
+        ("[]", None),
+        ('"8"', None),
+        ('{"cpu": "8", "memory": "many"}', None),
+        ('{"cpu": true}', None),
+        ('{"cpu": NaN}', None),
+        ('{"cpu": {"value": 8}}', None),
+        ('{"cpu": ' + "9" * 5000 + "}", None),
+        ("[" * 100_000, None),
     ],
 )
 def test_one_unreadable_amount_voids_the_raw_allocatable(
-    text: str, expected: dict[str, int]
+    text: str, expected: dict[str, int] | None
 ) -> None:
     assert raw_allocatable({RAW_ALLOCATABLE: text}) == expected
 
 
 def test_a_node_without_the_annotation_has_no_raw_allocatable() -> None:
-    assert raw_allocatable({}) == {}
+    assert raw_allocatable({}) is None

@@ -73,6 +73,18 @@ def test_a_scenario_that_differs_is_shown_and_exits_with_1(
     assert second.startswith(f"  {some[1]['scenario']['name']}: round 0, pod ")
 
 
+def test_a_scenario_that_our_schemas_refuse_differs_and_the_others_are_run(
+    tmp_path: Path, some: list[Any]
+) -> None:
+    some[0]["scenario"]["nodes"][0]["name"] = "not/a name"
+    write(tmp_path / "loadaware.jsonl.gz", some)
+    (report,), passed = run_directory(tmp_path)
+    assert (report.agreeing, report.scenarios, passed) == (2, 3, False)
+    (line,) = report.differing
+    assert "expected an answer, found a scenario that is refused (" in line
+    assert "not/a name" in line
+
+
 def test_only_the_first_differences_are_shown(tmp_path: Path, some: list[Any]) -> None:
     for case in some:
         spoil(case)

@@ -65,6 +65,24 @@ _FAULTS = (
         "            if 0 > headroom[index]:",
     ),
     Fault(
+        "a negative estimate lowers what is expected",
+        "streams.cluster.load",
+        "if min(estimate, default=0) < 0:",
+        "if False:",
+    ),
+    Fault(
+        "a field that is given twice holds the last value only",
+        "streams.cluster.gojson",
+        "integers = dict(before or {})",
+        "integers = {}",
+    ),
+    Fault(
+        "NaN is a number",
+        "streams.cluster.gojson",
+        "parse_constant=_refuse",
+        "parse_constant=float",
+    ),
+    Fault(
         "halves are rounded down",
         "streams.cluster.arithmetic",
         "if abs(value) - whole >= 0.5:",
@@ -311,8 +329,8 @@ _ROUNDS = (
     Fault(
         "pods that are not measured go first",
         "streams.rebalance.order",
-        "scores[~measured.any(axis=1)] = -1.0",
-        "scores[~measured.any(axis=1)] = 9.0",
+        "scores[~np.array(metered, dtype=np.bool_)] = -1.0",
+        "scores[~np.array(metered, dtype=np.bool_)] = 9.0",
     ),
     Fault(
         "nodes are ordered by exact usage",
@@ -325,6 +343,55 @@ _ROUNDS = (
         "streams.rebalance.costs",
         '"Burstable": 2, "Guaranteed": 3}',
         '"Burstable": 2, "Guaranteed": 2}',
+    ),
+    Fault(
+        "the remaining room of the node phase is not looked at in the prod phase",
+        "streams.rebalance.koordinatorround",
+        "own + min(share)",
+        "own + min(share[:2])",
+    ),
+    Fault(
+        "maps are not shared",
+        "streams.rebalance.koordinatorpools",
+        "if given is not None and id(given) not in copies:",
+        "if given is not None:",
+    ),
+    Fault(
+        "a pool without nodes fills in its maps",
+        "streams.rebalance.koordinator",
+        "self.filled.at_its_turn(pool) if members.any() else pool",
+        "self.filled.at_its_turn(pool)",
+    ),
+    Fault(
+        "calm nodes are reset only if there are enough of them",
+        "streams.rebalance.koordinatorround",
+        '        self._reset([*low, *both], "node")',
+        "        if targets > self.rounds.args.number_of_nodes:\n"
+        '            self._reset([*low, *both], "node")',
+    ),
+    Fault(
+        "detectors are forgotten also with a timeout of 0",
+        "streams.rebalance.detectors",
+        "if self._timeout_ms <= 0 or now_ms",
+        "if now_ms",
+    ),
+    Fault(
+        "a raw allocatable without resources is passed over",
+        "streams.rebalance.figures",
+        "    if raw is not None:",
+        "    if raw:",
+    ),
+    Fault(
+        "the mean is worked out in another order",
+        "streams.rebalance.koordinatorpools",
+        "return share * 100.0",
+        "return np.divide(100.0 * used, capacity, out=share, where=capacity > 0)",
+    ),
+    Fault(
+        "a pod whose metric names other resources only is not measured",
+        "streams.rebalance.figures",
+        "self.metered = [name in reported for name in pods.names]",
+        "self.metered = [bool({*resources} & {*reported.get(name, ())}) for name in pods.names]",
     ),
     Fault(
         "Koordinator's quality of service is overlooked",

@@ -17,7 +17,7 @@ _CASES = {
 
 
 def test_there_are_golden_cases() -> None:
-    assert len(_CASES) >= 300
+    assert len(_CASES) == 401
 
 
 @pytest.mark.parametrize("name", _CASES)

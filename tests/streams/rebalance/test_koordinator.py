@@ -1,7 +1,7 @@
 """What Koordinator does and no golden case decides: maps that pools share, pods that are not measured."""
 
 from schemas.policy import read_policy
-from streams.rebalance.koordinatorpools import koordinator_pools
+from streams.rebalance.koordinatorpools import FilledPools
 from tests.streams.rebalance.world import PERCENT, World
 
 _SHARED = """
@@ -17,21 +17,91 @@ rebalance:
 
 def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> None:
     """koordinator.md B1.4."""
-    policy = read_policy(_SHARED)
-    default, inherits, own = (pool.thresholds for pool in koordinator_pools(policy))
-    assert default.low is inherits.low
-    assert inherits.low == {"cpu": 40, "memory": 100}
+    filled = FilledPools(read_policy(_SHARED))
+    default, inherits, own = (filled.at_its_turn(pool).thresholds for pool in filled.pools)
+    assert default.low == inherits.low == {"cpu": 40, "memory": 100}
     assert inherits.high == {"cpu": 70, "memory": 100}
     # Its own maps are its own, and a high threshold without a low one is overwritten.
     assert own.low == {"cpu": 10, "gpu": 0, "memory": 0}
     assert own.high == {"cpu": 20, "gpu": 0, "memory": 0}
 
 
+def test_what_a_later_pool_fills_in_reaches_an_earlier_one_in_the_next_round() -> None:
+    """koordinator.md B5.8."""
+    document = """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  nodePools:
+    - {name: later, prodLowThresholds: {gpu: 10}, prodHighThresholds: {gpu: 20}}
+"""
+    filled = FilledPools(read_policy(document))
+    first, _ = (filled.at_its_turn(pool).thresholds for pool in filled.pools)
+    assert first.high == {"cpu": 70, "memory": 100}
+    second = filled.at_its_turn(filled.pools[0]).thresholds
+    assert second.high == {"cpu": 70, "memory": 100, "gpu": 100}
+
+
+def test_a_map_that_is_not_given_is_made_anew_while_its_partner_keeps_its_fill() -> None:
+    """koordinator.md B5.8: from the second round on, memory has a low and no high threshold for prod pods."""
+    document = """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  prodLowThresholds: {cpu: 20}
+"""
+    filled = FilledPools(read_policy(document))
+    (pool,) = filled.pools
+    assert filled.at_its_turn(pool).thresholds.prod_high == {"memory": 100}
+    second = filled.at_its_turn(pool).thresholds
+    assert (second.prod_low, second.prod_high) == ({"cpu": 20, "memory": 100}, {})
+
+
+def _filled_world() -> World:
+    world = World(
+        """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  prodLowThresholds: {cpu: 20}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+    )
+    world.node("n", system=10)
+    world.pod("prod", "n", 35, priority=9_500)
+    return world
+
+
+def test_what_rounds_have_filled_in_survives_a_restart() -> None:
+    classes = []
+    for restarts in (False, True):
+        world = _filled_world()
+        world.round()
+        if restarts:
+            world.restart()
+        world.round()
+        classes.append(world.pool.classes())
+    assert classes[0] == classes[1] == {"n": "prodHigh"}
+
+
+def test_another_policy_begins_with_its_own_maps() -> None:
+    world = _filled_world()
+    world.round()
+    assert ("usage_history", "means") in world.rows
+    world.balancer.set_policy(read_policy(_SHARED))
+    world.write()
+    assert ("usage_history", "means") not in world.rows
+
+
 def test_the_policy_itself_is_never_written_into() -> None:
     policy = read_policy(_SHARED)
     before = policy.document()
-    koordinator_pools(policy)
-    koordinator_pools(policy)
+    filled = FilledPools(policy)
+    for pool in filled.pools * 2:
+        filled.at_its_turn(pool)
     assert policy.document() == before
 
 

@@ -1,0 +1,69 @@
+"""Times of a golden scenario in whole milliseconds, in the order that they have.
+
+Scenarios are compared by Go's clock, to the microsecond; the stages know milliseconds. Where a scenario has a finer
+time, all its times that are compared with each other keep their second, and the parts of a second that occur become
+0, 1, 2 ... ms in their order. So whatever was before, equal or after stays so, also by whole seconds, which are all
+lengths that scenarios with such times are compared by.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+#: Keys whose times are compared with each other.
+_COMPARED = (
+    ("createdAt",),
+    ("assignTime", "initializedTime", "now", "scheduledTime", "updateTime"),
+)
+_SECOND_DIGITS = len("2026-08-03T12:00:00")
+_MILLISECOND_DIGITS = 3
+_RANKS_MAX = 1_000
+
+
+def in_milliseconds(scenario: Mapping[str, Any]) -> Any:
+    """The scenario; where times are finer than a millisecond, with others in the same order.
+
+    Raises:
+        ValueError: more different parts of a second are in it than a second has milliseconds.
+    """
+    result: Any = scenario
+    for keys in _COMPARED:
+        parts = sorted({_part(text) for text in _times(result, keys)})
+        if not any(len(part) > _MILLISECOND_DIGITS for part in parts):
+            continue
+        if len(parts) > _RANKS_MAX:
+            raise ValueError(
+                f"{len(parts)} parts of a second in {', '.join(keys)}; at most {_RANKS_MAX} can be told apart"
+            )
+        ranks = {part: f".{rank:03}Z" for rank, part in enumerate(parts)}
+        result = _replaced(result, keys, ranks)
+    return result
+
+
+def _part(text: str) -> str:
+    """The digits after the second, without trailing zeros: in ascending order as texts and as numbers."""
+    return text[_SECOND_DIGITS:].strip(".Z").rstrip("0")
+
+
+def _times(value: Any, keys: Collection[str]) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _times(item, keys)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key in keys and isinstance(item, str):
+                yield item
+            else:
+                yield from _times(item, keys)
+
+
+def _replaced(value: Any, keys: Collection[str], ranks: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_replaced(item, keys, ranks) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: item[:_SECOND_DIGITS] + ranks[_part(item)]
+        if key in keys and isinstance(item, str)
+        else _replaced(item, keys, ranks)
+        for key, item in value.items()
+    }
