@@ -27,11 +27,19 @@ _PLUGINS = PluginChoice(filter=(Plugin(name=NAME),), score=(ScorePlugin(name=NAM
 def answer(scenario: Json) -> Json:
     """What the scenario comes to, in the form of its `expected`."""
     try:
-        args = load_aware_args(scenario["args"])
+        policy = policy_of(scenario["args"])
     except PolicyError as error:
         return {"error": str(error)}
-    world = _World(Policy(load_aware=args, plugins=_PLUGINS), in_milliseconds(scenario))
-    return {"rounds": list(world.rounds())}
+    return {"rounds": list(World(policy, in_milliseconds(scenario)).rounds())}
+
+
+def policy_of(args: Json) -> Policy:
+    """The policy that a scenario's arguments make.
+
+    Raises:
+        PolicyError: they are refused.
+    """
+    return Policy(load_aware=load_aware_args(args), plugins=_PLUGINS)
 
 
 def differences(expected: Json, found: Json) -> Iterator[str]:
@@ -49,40 +57,40 @@ def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:
                 )
 
 
-class _World:
+class World:
     """A cluster as a scenario has it."""
 
     def __init__(self, policy: Policy, scenario: Json) -> None:
-        self._scenario = scenario
-        self._state = ClusterState(objects.CLUSTER)
-        self._state.set_policy(policy)
+        self.scenario = scenario
+        self.state = ClusterState(objects.CLUSTER)
+        self.state.set_policy(policy)
         self._offset = 0
 
     def rounds(self) -> Iterator[Json]:
         """Answers of each round."""
-        scenario = self._scenario
+        scenario = self.scenario
         for node in scenario["nodes"]:
             self._apply("node-state", objects.node(node))
         for pod in scenario["assignedPods"]:
-            self._state.advance(objects.time_ms(pod["assignTime"]) or 0)
+            self.state.advance(objects.time_ms(pod["assignTime"]) or 0)
             self._apply("pod-lifecycle", objects.lifecycle("seen", pod))
         for metric in scenario["nodeMetrics"]:
             self._apply("node-metrics", objects.metric(metric))
-        self._state.advance(objects.time_ms(scenario["now"]) or 0)
-        yield self._evaluate()
+        self.state.advance(objects.time_ms(scenario["now"]) or 0)
+        yield self.evaluate()
         for step in scenario.get("then", ()):
-            self._state.advance(objects.time_ms(step["now"]) or 0)
+            self.state.advance(objects.time_ms(step["now"]) or 0)
             for event in step["events"]:
                 self._happen(event)
-            yield self._evaluate()
+            yield self.evaluate()
 
     def _apply(self, topic: str, message: Any) -> None:
         self._offset += 1
         # A scenario's metrics may be from the future, which the agent would refuse.
         if isinstance(message, NodeMetric):
-            self._state.inventory.apply_metric(message)
+            self.state.inventory.apply_metric(message)
             return
-        self._state.apply(message, Position(topic, 0, self._offset, {topic: self._offset}))
+        self.state.apply(message, Position(topic, 0, self._offset, {topic: self._offset}))
 
     def _happen(self, event: Json) -> None:
         kind = event["type"]
@@ -94,11 +102,11 @@ class _World:
         elif kind == "reserve":
             self._hold(objects.pod(event["pod"]), event["node"], first_seen=True)
         elif kind == "unreserve":
-            self._state.inventory.release(event["pod"]["uid"], event["node"])
+            self.state.inventory.release(event["pod"]["uid"], event["node"])
         elif kind == "podDelete":
             # Koordinator looks for the pod on the node that the event names, and nowhere else.
             if event["pod"].get("node"):
-                self._state.inventory.release(event["pod"]["uid"], event["pod"]["node"])
+                self.state.inventory.release(event["pod"]["uid"], event["pod"]["node"])
         elif kind == "podUpdate" and self._held_elsewhere(event):
             self._hold(objects.pod(event["pod"]), event["pod"]["node"], first_seen=False)
         else:
@@ -111,20 +119,21 @@ class _World:
         The agent, which is told of every reservation, gives the third node's room back at once.
         """
         node = event["pod"].get("node")
-        held = self._state.inventory.where.get(event["pod"]["uid"])
+        held = self.state.inventory.where.get(event["pod"]["uid"])
         return node is not None and held not in (None, node, event["oldPod"].get("node"))
 
     def _hold(self, pod: Pod, node: str, *, first_seen: bool) -> None:
-        now_ms = self._state.now_ms or 0
+        now_ms = self.state.now_ms or 0
         held = Held(pod=pod, demand=pod_demand(pod), assigned_at_ms=now_ms)
-        self._state.inventory.hold(node, held, first_seen=first_seen)
+        self.state.inventory.hold(node, held, first_seen=first_seen)
 
-    def _evaluate(self) -> Json:
-        placer = self._state.inventory.ready()
+    def evaluate(self) -> Json:
+        """Filter and score of every pending pod on every node."""
+        placer = self.state.inventory.ready()
         load_filter = placer.filters[0]
         load_score = placer.scores[0][0]
         answers: dict[str, dict[str, Json]] = {}
-        for item in self._scenario["pods"]:
+        for item in self.scenario["pods"]:
             pod = objects.pod(item)
             kind = kind_of(pod)
             filtered, scored = load_filter.prepare(kind), load_score.prepare(kind)

@@ -22,11 +22,20 @@ from streams.rebalance.outcome import Candidate, RoundOutcome
 def answer(scenario: Json) -> Json:
     """What the scenario comes to, in the form of its `expected`."""
     try:
-        args = low_node_load_args(scenario["args"], "koordinator")
+        policy = policy_of(scenario["args"])
     except PolicyError as error:
         return {"error": str(error)}
-    world = _World(Policy(compat="koordinator", rebalance=args), in_milliseconds(scenario))
-    return {"rounds": list(world.rounds())}
+    return {"rounds": list(World(policy, in_milliseconds(scenario)).rounds())}
+
+
+def policy_of(args: Json) -> Policy:
+    """The policy that a scenario's arguments make.
+
+    Raises:
+        PolicyError: they are refused.
+    """
+    args_read = low_node_load_args(args, "koordinator")
+    return Policy(compat="koordinator", rebalance=args_read)
 
 
 def differences(expected: Json, found: Json) -> Iterator[str]:
@@ -40,53 +49,55 @@ def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:
             yield f"round {number}, {part}: expected {want.get(part)}, found {got.get(part)}"
 
 
-class _World:
+class World:
     """A cluster as a scenario has it."""
 
     def __init__(self, policy: Policy, scenario: Json) -> None:
-        self._scenario = scenario
-        self._inventory = Inventory(policy)
-        self._balancer = Balancer("golden", policy)
-        self._dry_run = bool(scenario["args"].get("dryRun"))
+        self.scenario = scenario
+        self.inventory = Inventory(policy)
+        self.balancer = Balancer("golden", policy)
+        self._dry_run = policy.rebalance.dry_run
         self._items = {item["uid"]: item for item in scenario["pods"]}
+        self.outcome = RoundOutcome(0)
         self._gone: dict[tuple[str, str], None] = {}
         """Namespace and name of pods that were evicted and are no more."""
 
     def rounds(self) -> Iterator[Json]:
         """Answers of each round."""
-        for node in self._scenario["nodes"]:
-            self._inventory.apply_node(objects.node(node))
-        for pod in self._scenario["pods"]:
-            self._inventory.observe(objects.lifecycle("seen", pod))
-        for step in self._scenario["rounds"]:
-            yield self._round(step)
+        for node in self.scenario["nodes"]:
+            self.inventory.apply_node(objects.node(node))
+        for pod in self.scenario["pods"]:
+            self.inventory.observe(objects.lifecycle("seen", pod))
+        for step in self.scenario["rounds"]:
+            yield self.round(step)
 
-    def _round(self, step: Json) -> Json:
+    def round(self, step: Json) -> Json:
+        """One Balance call."""
         now_ms = objects.time_ms(step["now"]) or 0
-        self._inventory.advance(now_ms)
+        self.inventory.advance(now_ms)
         self._measure(step["nodeMetrics"])
-        outcome = self._balancer.round(
-            self._inventory, now_ms, gate=self._gate, protect=self._protect
+        self.outcome = outcome = self.balancer.round(
+            self.inventory, now_ms, gate=self._gate, protect=self._protect
         )
         evicted = [] if self._dry_run else outcome.moves
-        if self._scenario.get("dropEvicted"):
+        if self.scenario.get("dropEvicted"):
             for move in evicted:
                 pod = move.held.pod
-                self._inventory.release(pod.uid)
+                self.inventory.release(pod.uid)
                 self._gone[pod.namespace, pod.name] = None
         return _answer(outcome, evicted)
 
     def _measure(self, metrics: list[Json]) -> None:
         """These metrics and no others are there."""
         measured = {item["node"] for item in metrics}
-        for name in list(self._inventory.nodes):
+        for name in list(self.inventory.nodes):
             if name not in measured:
                 gone = NodeMetric(cluster=objects.CLUSTER, node=name, removed=True)
-                self._inventory.apply_metric(gone)
+                self.inventory.apply_metric(gone)
         for item in metrics:
             metric = objects.metric(item)
             left = tuple(pod for pod in metric.pods if (pod.namespace, pod.name) not in self._gone)
-            self._inventory.apply_metric(metric.model_copy(update={"pods": left}))
+            self.inventory.apply_metric(metric.model_copy(update={"pods": left}))
 
     def _protect(self, held: Held) -> str | None:
         return "not evictable" if self._items[held.pod.uid].get("notEvictable") else None
