@@ -76,12 +76,12 @@ class LoadstreamRounds:
         self.counters.forget(self._timeouts_ms, given.now_ms)
         columns = given.columns
         left = columns.looked_at.copy()
-        fresh = measured(columns, self.args, given.now_ms)
         for pool in self.pools:
             members = columns.members[pool.index] & left
             left &= ~members
             thresholds = given.in_force(pool.name, pool.thresholds)
-            made = PoolRound(self, pool, thresholds, given, members, members & fresh)
+            fresh = members & measured(columns, self.args, given.now_ms, pool.resources)
+            made = PoolRound(self, pool, thresholds, given, members, fresh)
             made.run(outcome)
             outcome.pools.append(made.outcome)
         return outcome

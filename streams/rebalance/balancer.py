@@ -139,7 +139,8 @@ class Balancer:
     def _whole(self, now_ms: int) -> dict[str, float]:
         """Mean usage of all measured nodes in percent, for the filter's thresholds."""
         names = sorted(watched_resources(self.policy))
-        rows = np.flatnonzero(measured(self.columns, self.policy.rebalance, now_ms))
+        fresh = measured(self.columns, self.policy.rebalance, now_ms, names)
+        rows = np.flatnonzero(fresh)
         if not names or not rows.size:
             return {}
         nodes = PoolNodes(self.columns, rows, names, self.columns.universe)

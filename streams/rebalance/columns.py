@@ -62,6 +62,8 @@ class Columns:
         """Expected beyond the usage: pods that were placed lately."""
         self.updated_ms: IntArray
         """Shape (nodes,): time of the metric, -1 without one."""
+        self.known: BoolArray
+        """Shape (resources, nodes): the metric says something of the resource, or the node has none of it."""
         self.schedulable: BoolArray
         self.members: BoolArray
         """Shape (pools, nodes): the pool's selector selects the node."""
@@ -96,6 +98,7 @@ class Columns:
         self.usage[:, row] = figures.usage
         self.prod_usage[:, row] = figures.prod_usage
         self.pending[:, row] = figures.pending
+        self.known[:, row] = figures.known
         self.updated_ms[row] = figures.updated_ms
         self.free.refresh(row, node, 0)
         state = node.state
@@ -145,6 +148,7 @@ class Columns:
             self.usage,
             self.prod_usage,
             self.pending,
+            self.known,
             self.updated_ms,
             self.schedulable,
             self.members,
@@ -157,6 +161,7 @@ class Columns:
         self.usage = np.zeros((resources, size), dtype=np.int64)
         self.prod_usage = np.zeros((resources, size), dtype=np.int64)
         self.pending = np.zeros((resources, size), dtype=np.int64)
+        self.known = np.ones((resources, size), dtype=np.bool_)
         self.updated_ms = np.full(size, -1, dtype=np.int64)
         self.schedulable = np.zeros(size, dtype=np.bool_)
         self.members = np.zeros((len(self._selectors) - 1, size), dtype=np.bool_)

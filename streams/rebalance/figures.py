@@ -5,7 +5,8 @@ Made when something about the node has changed, never in a round. Axes: resource
 
 Two readings of the same metric exist. By loadstream's (X17, X21) usage is that of the system part, of the
 pods that are still there and of host applications, and the raw allocatable is merged over the
-allocatable. By Koordinator's, usage is that of the system part and of every pod that the metric names,
+allocatable. Missing is not zero: where a metric lacks the system part, or all pods of a node that has some, the usage
+of the whole node stands in; a resource of which it says nothing at all is not known. By Koordinator's, usage is that of the system part and of every pod that the metric names,
 and the raw allocatable takes the place of the allocatable.
 """
 
@@ -100,6 +101,7 @@ class NodeFigures:
 
     __slots__ = (
         "capacity",
+        "known",
         "metered",
         "metric",
         "name",
@@ -120,6 +122,8 @@ class NodeFigures:
         self.metric: NodeMetric | None = None
         self.capacity: Amounts = (0,) * len(universe.resources)
         self.usage = self.prod_usage = self.pending = self.capacity
+        self.known: tuple[bool, ...] = (True,) * len(universe.resources)
+        """Whether the metric says anything of each resource, or the node has none of it."""
         self.updated_ms = -1
         """Time of the metric; -1: there is none that says anything of the node."""
         self.pods = PackedPods(())
@@ -157,6 +161,7 @@ class NodeFigures:
             self.metered = [False] * count
             return
         self.updated_ms = metric.updated_at_ms
+        self.known = (True,) * len(universe.resources)
         resources = universe.resources
         reported = {(pod.namespace, pod.name): pod.usage for pod in metric.pods if pod.usage}
         self.metered = [name in reported for name in pods.names]
@@ -186,11 +191,44 @@ class NodeFigures:
         prod[universe.pods] = sum(pods.prod)
         pending = _pending(node, universe)
         if universe.compat == "loadstream":
+            self._complete(metric, usage, prod, universe)
             # Room that is only reserved is nobody's usage yet.
             reserved = count - sum(pods.bound)
             usage[universe.pods] -= reserved
             pending[universe.pods] += reserved
         self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)
+
+    def _complete(
+        self, metric: NodeMetric, usage: list[int], prod: list[int], universe: Universe
+    ) -> None:
+        """Put the whole node's usage in the place of parts that the metric lacks.
+
+        Args:
+            metric: the metric.
+            usage: by resource, of the parts that are there; raised here.
+            prod: by resource, of the prod pods that are there; raised here.
+            universe: what the resources are.
+        """
+        whole, system = metric.usage or {}, metric.system_usage
+        lacks_pods = not metric.pods and any(self.pods.bound)
+        if not lacks_pods and all(name in system or name == "pods" for name in universe.resources):
+            return
+        reported = _sum((pod.usage for pod in metric.pods), universe.resources)
+        live = np.maximum(self.used, 0).sum(axis=0).tolist()
+        parts = (*metric.pods, *metric.host_applications)
+        known = []
+        for index, name in enumerate(universe.resources):
+            lacks = lacks_pods or name not in system
+            if lacks and name in whole and name != "pods":
+                # Pods that are gone are in the whole.
+                gone = reported[index] - live[index]
+                usage[index] = max(usage[index], min(whole[name] - gone, AMOUNT_MAX))
+                if lacks_pods and any(self.pods.prod):
+                    prod[index] = max(0, usage[index] - system.get(name, 0))
+            named = name in whole or any(name in part.usage for part in parts)
+            said = named or (name in system and not lacks_pods)
+            known.append(said or name == "pods" or not self.capacity[index])
+        self.known = tuple(known)
 
 
 def amounts_of(used: IntArray, universe: Universe) -> IntArray:

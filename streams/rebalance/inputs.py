@@ -74,12 +74,15 @@ def selectors_of(policy: Policy) -> list[LabelSelector | None]:
     return [pool.node_selector for pool in policy.rebalance.pools(policy.compat)]
 
 
-def measured(columns: Columns, args: LowNodeLoadArgs, now_ms: int) -> BoolArray:
-    """Nodes whose metric says something and is young enough, shape (nodes,)."""
+def measured(
+    columns: Columns, args: LowNodeLoadArgs, now_ms: int, resources: Collection[str] = ()
+) -> BoolArray:
+    """Nodes whose metric says something, also of these resources, and is young enough, shape (nodes,)."""
     fresh: BoolArray = (columns.updated_ms >= 0) & (
         now_ms - columns.updated_ms < args.node_metric_expiration_seconds * 1_000
     )
-    return fresh
+    which = [columns.universe.index[name] for name in resources]
+    return fresh & columns.known[which].all(axis=0)
 
 
 def over_text(

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
-from tests.streams.cluster.builders import container
-from tests.streams.rebalance.world import PERCENT, World
+from tests.streams.cluster.builders import CLUSTER, container
+from tests.streams.rebalance.world import PERCENT, World, hot_world
 
 _POLICY = """
 compat: {compat}
@@ -219,3 +221,60 @@ def test_nodes_that_come_and_go_leave_the_columns_as_if_made_anew(
         columns.refresh(world.inventory)
         for mine, theirs in zip(world.balancer.columns.arrays(), columns.arrays(), strict=True):
             assert mine.tolist() == theirs.tolist()
+
+
+_PARTS: list[tuple[dict[str, Any], str]] = [
+    ({"usage": {"cpu": 9_000}, "system_usage": {}}, "high"),
+    ({"usage": {"cpu": 5_000}, "system_usage": {}}, "normal"),
+    ({"usage": {"cpu": 9_000}, "system_usage": {"cpu": 100}}, "high"),
+    ({"usage": {"memory": 9_000}, "system_usage": {"cpu": 100}}, "skipped"),
+    ({"usage": {"memory": 9_000}, "system_usage": {"memory": 100}}, "skipped"),
+    ({"usage": {}, "system_usage": {}}, "skipped"),
+    (
+        {
+            "usage": {"cpu": 9_000},
+            "system_usage": {},
+            "pods": (
+                PodMetric(namespace="default", name="gone", usage={"cpu": 6_000}),
+                PodMetric(namespace="default", name="a", usage={"cpu": 1_000}),
+            ),
+        },
+        "low",
+    ),
+]
+
+
+@pytest.mark.parametrize(("metric", "expected"), _PARTS)
+def test_a_metric_that_lacks_parts_of_a_node_does_not_make_it_a_target(
+    metric: dict[str, Any], expected: str
+) -> None:
+    world = hot_world()
+    world.node("n")
+    world.pod("a", "n", None)
+    world.stale.add("n")
+    told = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=world.now_ms, **metric)
+    world.inventory.apply_metric(told)
+    world.round()
+    assert world.pool.classes()["n"] == expected
+
+
+def test_a_metric_without_pods_does_not_make_its_node_calm_for_prod_pods() -> None:
+    world = World(
+        """
+rebalance:
+  highThresholds: {cpu: 90}
+  lowThresholds: {cpu: 80}
+  prodHighThresholds: {cpu: 30}
+  prodLowThresholds: {cpu: 20}
+"""
+    )
+    world.node("n")
+    world.pod("a", "n", None, priority=9_500)
+    world.stale.add("n")
+    usage = {"usage": {"cpu": 5_000}, "system_usage": {"cpu": 500}}
+    told = NodeMetric.model_validate(
+        {"cluster": CLUSTER, "node": "n", "updated_at_ms": world.now_ms, **usage}
+    )
+    world.inventory.apply_metric(told)
+    world.round()
+    assert world.pool.classes() == {"n": "prodHigh"}
