@@ -28,7 +28,7 @@ demo: $(STAMP) ## Place pods by real load on the embedded broker, in about a min
 	@$(BIN)/loadstream demo $(ARGS)
 
 test: $(STAMP) ## Run all tests; those that need Java and Maven say so where these are missing.
-	@$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk 1 $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 test-quick: $(STAMP) ## Run the tests that need no broker, with few examples of each invariant.
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 --dist worksteal -m "not broker and not kafka" $(ARGS)

@@ -39,6 +39,8 @@ _QUICK_EXAMPLES = 10
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=_QUICK_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
+# Brokers live for minutes here and share the machine: to compile less costs less than it gains.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 #: Fixtures that start a broker.
 _REAL_BROKERS = {"kafka", "secured"}
@@ -67,6 +69,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # groups and marks are read by others in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a broker, and let it run first: the longest waits must not come last."""
     for item in items:
@@ -75,6 +78,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("kafka")
         if fixtures & _BROKERS or item.get_closest_marker("kafka"):
             item.add_marker("broker")
+        if "secured" in fixtures:
+            # It takes the longest to start, so one process starts it, for all that use it.
+            item.add_marker(pytest.mark.xdist_group("secured"))
         if settings.get_current_profile_name() == "quick":
             _draw_fewer(item)
     items.sort(key=lambda item: item.get_closest_marker("broker") is None)
@@ -152,11 +158,7 @@ def running(server: KafkaServer) -> Iterator[KafkaServer]:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """A real Kafka of one broker, for this process; what tests leave in it is theirs to expect."""
-    # It lives for minutes and shares the machine: compiling less costs less than it gains.
-    server = KafkaServer(
-        tmp_path_factory.mktemp("kafka"), java_options=("-XX:TieredStopAtLevel=1",)
-    )
-    with running(server):
+    with running(KafkaServer(tmp_path_factory.mktemp("kafka"))) as server:
         yield server
 
 

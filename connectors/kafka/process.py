@@ -32,7 +32,6 @@ class Broker:
     directory: Path
     ports: dict[str, int]
     """Port of each listener."""
-    java_options: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = None
     _guard: Guard | None = None
 
@@ -62,8 +61,7 @@ class Broker:
 
     def launch(self) -> None:
         """Start the process and its guard; returns before it answers."""
-        options = ("-Xms256m", "-Xmx512m", *self.java_options)
-        command = [*java(*options), "kafka.Kafka", str(self.configuration)]
+        command = [*java("-Xms256m", "-Xmx512m"), "kafka.Kafka", str(self.configuration)]
         with self.log.open("wb") as log:
             # A session of its own: Ctrl-C reaches us, and we stop the brokers in order.
             self._process = subprocess.Popen(  # noqa: S603 - made of our own paths

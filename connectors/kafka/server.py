@@ -69,8 +69,6 @@ class KafkaServer:
     """Further lines of server.properties; they go over those made here."""
     scram_users: Mapping[str, str] = field(default_factory=dict)
     """Users of SCRAM-SHA-256 and SCRAM-SHA-512 with their passwords, known from the start."""
-    java_options: tuple[str, ...] = ()
-    """Further options of each broker's Java."""
     _members: list[Broker] = field(default_factory=list, init=False)
 
     def start(self) -> Self:
@@ -160,8 +158,7 @@ class KafkaServer:
             }
             if self.port is not None:
                 ports["PLAINTEXT"] = self.port + number - 1
-            directory = self.directory.absolute() / f"broker-{number}"
-            members.append(Broker(number, directory, ports, self.java_options))
+            members.append(Broker(number, self.directory.absolute() / f"broker-{number}", ports))
         return members
 
     def _prepare(self, member: Broker) -> None:
