@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from schemas import contract
 from schemas.base import NAME_PATTERN
-from schemas.codec import VALUE_BYTES_MAX
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.examples import EXAMPLES
 from schemas.partitions import KEY_BYTES_MAX
 from schemas.topics import PARTITIONS_DEFAULT, TOPIC_BY_NAME, TOPICS, KeyKind, Topic, key_of

@@ -17,7 +17,6 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.announcement import announced, announcement_file
-from schemas.codec import VALUE_BYTES_MAX
 from schemas.complaints import allowed, found
 from schemas.topics import PARTITIONS_DEFAULT
 
@@ -25,10 +24,6 @@ ENV_PREFIX = "LOADSTREAM_KAFKA_"
 
 #: Faust application: consumer group, and first part of the names of changelog topics.
 APP_ID = "loadstream"
-
-#: Largest batch of records that a topic takes and a producer sends: room for a value of the largest
-#: size that is read, and as much again for what goes with it.
-BATCH_BYTES_MAX = 2 * VALUE_BYTES_MAX
 
 _SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
 

@@ -5,6 +5,7 @@ its key does not hash is refused, because two writers would otherwise hold one c
 """
 
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Literal, get_args
 
 from schemas.base import Message
@@ -13,7 +14,7 @@ from schemas.clock import ClockTick
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
-from schemas.journal import JournalRecord
+from schemas.journal import JournalPart, JournalRecord
 from schemas.metrics import NodeMetric
 from schemas.migrations import (
     DisruptionBudgetRow,
@@ -79,11 +80,21 @@ class Topic:
     compaction_lag_ms: int = 0
     """Least age at which a compacted record may go."""
 
+    framed: type[Message] | None = None
+    """The class of records that are a line of JSON, their head, with other bytes after it; none: there are none."""
+
+    @property
+    def plain(self) -> Any:
+        """What records carry that are one JSON value."""
+        return self.message if self.framed is None else self.classes[0]
+
     @property
     def classes(self) -> tuple[type[Message], ...]:
         """The message classes: one, or those of the union."""
         if isinstance(self.message, type):
             return (self.message,)
+        if isinstance(self.message, UnionType):
+            return get_args(self.message)
         return get_args(get_args(self.message)[0])
 
 
@@ -98,7 +109,10 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic("node-metrics", NodeMetric, "cluster", "Averages and percentiles of a node.", "cluster", "aggregate"),
     Topic("clock", ClockTick, "partition", "The time, once a second.", "cluster", "cluster"),
-    Topic("journal", JournalRecord, "partition", "What was applied, in which order, and what it changed.", "none", "cluster"),
+    Topic(
+        "journal", JournalRecord | JournalPart, "partition", "What was applied, in which order, and what it changed.", "none", "cluster",
+        framed=JournalPart,
+    ),
     Topic(
         "checkpoints", CheckpointPiece, "partition", "Rows of a partition at a place of the journal, where a replay may begin.", "none", "cluster",
         # Longer than the journal: what it still has must have something to begin at.

@@ -7,6 +7,7 @@ lazily and together, and after a crash the journal's tail is redone over them.
 """
 
 import asyncio
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -19,16 +20,19 @@ from schemas.connection import KafkaSettings
 from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
 from streams import journal
+from streams.deadletters import buried
 from streams.packing import Changes
-from streams.records import DamagedTable, InputRecord, RowChange, StageResult
+from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 from streams.shell.checkpointer import CLOCKS, Checkpointer, References
 from streams.shell.pace import Pace
 from streams.shell.publisher import Publisher
-from streams.shell.reader import read_pieces
+from streams.shell.reader import Entry, read_pieces
 from streams.shell.tables import RowTable
 
 if TYPE_CHECKING:
     from streams.shell.fence import FencedPublisher
+
+logger = logging.getLogger(__name__)
 
 #: Table that says up to where in the journal all other tables reflect it.
 PLACES = "journal_positions"
@@ -121,8 +125,9 @@ class RowWriter:
     async def _write(self, table: RowTable, partition: int, changes: Collection[RowChange]) -> None:
         own = [change for change in changes if change.table == table.name]
         if own:
-            await self._publisher.write_rows(table.changelog, partition, own)
-            table.store(own)
+            records = table.records(own)
+            await self._publisher.write_rows(table.changelog, partition, records)
+            table.store(records)
 
 
 class JournalFirst:
@@ -173,13 +178,13 @@ class JournalFirst:
                 f"starts them empty"
             )
         changes = Changes()
-        reader = journal.Reader(known)
+        reader = journal.Reader(known, partition)
         # Piece by piece: after a long time without written rows the tail is of any length.
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
         ):
             tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
-            await self._publisher.publish(tail.outputs)
+            await self._publisher.publish((*tail.outputs, *_passed_over(reader, partition, entries)))
             for (table, key), value in tail.rows.items():
                 changes.add(table, key, value)
         redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
@@ -271,12 +276,14 @@ class JournalFirst:
             self._in_office_at_s[partition] = began_s
             return journal.Place(place.epoch, place.sequence + 1, offset)
         # Somebody else has written in between: a successor, or a predecessor that does not know yet.
-        reader = journal.Reader(place)
+        reader = journal.Reader(place, partition)
+        dead: list[OutputRecord] = []
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, place.offset + 1, offset + 1
         ):
             for entry in entries:
                 reader.take(entry.offset, entry.value)
+            dead += _passed_over(reader, partition, entries)
         now = reader.place
         if now.epoch != place.epoch:
             self.close(partition)
@@ -285,6 +292,7 @@ class JournalFirst:
                 f"this one ({place.epoch}) held it for its own: it was not heard of for longer than "
                 "the session time-out. What it has decided since counts for nothing; start it again"
             )
+        await self._publisher.publish(dead)
         # Not before: rows may be written meanwhile, and must not be by a worker that has lost office.
         self._in_office_at_s[partition] = began_s
         return now
@@ -344,6 +352,17 @@ class JournalFirst:
         """The journal has shown a moment ago that the partition is ours."""
         shown_at_s = self._in_office_at_s.get(partition)
         return shown_at_s is not None and time.monotonic() - shown_at_s <= OFFICE_S
+
+
+def _passed_over(
+    reader: journal.Reader, partition: int, entries: Sequence[Entry]
+) -> list[OutputRecord]:
+    """Dead letters of the foreign records among the entries."""
+    records = {entry.offset: entry.as_input(journal.TOPIC, partition) for entry in entries}
+    found = reader.take_foreign()
+    for each in found:
+        logger.warning("journal offset %d was passed over: %s", each.offset, each.refusal.reason)
+    return [letter for each in found for letter in buried(records[each.offset], each.refusal)]
 
 
 def _place(partition: int, value: bytes | None) -> journal.Place:

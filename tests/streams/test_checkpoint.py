@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import VALUE_BYTES_MAX, encode
+from schemas.codec import encode
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.journal import JournalRecord
 from streams.checkpoint import (
     OPEN_MAX,
