@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 
 from schemas import contract
 from schemas.base import NAME_PATTERN
-from schemas.limits import VALUE_BYTES_MAX
 from schemas.examples import EXAMPLES
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.partitions import KEY_BYTES_MAX
 from schemas.topics import PARTITIONS_DEFAULT, TOPIC_BY_NAME, TOPICS, KeyKind, Topic, key_of
 

@@ -104,7 +104,7 @@ class PendingRequestRow(Message):
 
 
 class WaitingGroup(Part):
-    """What is known of the chances of one kind of waiting pods."""
+    """What is known of the chances of one kind of waiting pods, as earlier versions wrote it."""
 
     kind: Annotated[str, Field(max_length=64)]
     """Digest of the kind."""
@@ -116,12 +116,37 @@ class WaitingGroup(Part):
     """Nothing has changed since the last failure."""
 
 
+class WaitingGroupRow(Message):
+    """Table `waiting_groups`: what is known of the chances of one kind of waiting pods.
+
+    A kind of which nothing is known has no row.
+    """
+
+    cluster: ClusterName
+    kind: Annotated[str, Field(max_length=64)]
+    """Digest of the kind."""
+    failures: Count = 0
+    """Failed attempts in a row."""
+    retry_at_ms: StateMs = 0
+    """Not tried again before."""
+    unchanged: bool = False
+    """Nothing has changed since the last failure."""
+
+
+class ClusterPolicyRow(Message):
+    """Table `cluster_policies`: the policy in force in a cluster; none: defaults."""
+
+    cluster: ClusterName
+    policy: PolicyRecord
+    """The policy as it came."""
+
+
 class ClusterRow(Message):
     """Table `clusters`: what belongs to the cluster as a whole."""
 
     cluster: ClusterName
     policy: PolicyRecord | None = None
-    """The policy in force; none: defaults."""
+    """The policy in force, where an earlier version has written the row; else it is in `cluster_policies`."""
     applied: Count = 0
     """How many records have been applied."""
     requests_seen: Count = 0
@@ -131,9 +156,12 @@ class ClusterRow(Message):
     )
     """Full lists that have begun and not ended: topic to list id, and records applied before it."""
     groups: Annotated[tuple[WaitingGroup, ...], Field(fail_fast=True)] = ()
-    """Kinds of pods that wait."""
+    """Kinds of pods that wait, where an earlier version has written the row; else in `waiting_groups`."""
     last_round_at_ms: EpochMs | None = None
     """Time of the last round of rebalancing; none: there was none."""
+    rows: Counts | None = None
+    """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that are not
+    named have none. None: an earlier version has written the row."""
 
 
 class PartitionRow(Message):
@@ -145,6 +173,8 @@ class PartitionRow(Message):
     """Time of the last clock record applied."""
     offsets: Counts = Field(default_factory=dict)
     """Offset applied last of each input topic."""
+    clusters: Count | None = None
+    """How many clusters have rows; none: an earlier version has written the row."""
 
 
 class JournalPositionRow(Message):

@@ -41,6 +41,7 @@ from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.rows import (
+    ClusterPolicyRow,
     ClusterRow,
     HotspotCounterRow,
     JournalPositionRow,
@@ -49,6 +50,7 @@ from schemas.rows import (
     PendingRequestRow,
     ReservedPodsRow,
     UsageHistoryRow,
+    WaitingGroupRow,
 )
 from schemas.usage import NodeUsage
 from schemas.workloads import PodLifecycleRecord
@@ -150,10 +152,14 @@ TABLES: tuple[Table, ...] = (
     Table("node_percentiles", NodePercentilesRow, "Windows of usage samples per node."),
     Table("partitions", PartitionRow, "Positions and time of a partition of the cluster stage."),
     Table("journal_positions", JournalPositionRow, "How far the rows reflect the journal."),
-    Table("clusters", ClusterRow, "Policy of a cluster, and lists that are under way."),
+    Table(
+        "clusters", ClusterRow, "What belongs to a cluster as a whole, and how many rows it has."
+    ),
+    Table("cluster_policies", ClusterPolicyRow, "The policy in force in a cluster."),
     Table("nodes", NodeRow, "Nodes and their newest metrics."),
     Table("reserved_pods", ReservedPodsRow, "Pods that take room, per node."),
     Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),
+    Table("waiting_groups", WaitingGroupRow, "What is known of kinds of pods that wait."),
     Table("hotspot_counters", HotspotCounterRow, "For how many rounds nodes have been hot."),
     Table("usage_history", UsageHistoryRow, "Mean usage of the newest rounds, filled thresholds."),
     Table("migrations", MigrationRow, "Pods on their way from node to node."),

@@ -21,7 +21,7 @@ from schemas.journal import JournalRecord
 from schemas.limits import PIECE_BYTES_MAX
 from schemas.refusals import Refusal
 from streams.journal_records import Batch, Record, read_record, says_ours, whole
-from streams.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.records import InputRecord, OutputRecord, StageResult
 
 TOPIC = "journal"
 
@@ -194,7 +194,9 @@ class Reader:
             return None
         named = found[0].partition
         if self._partition is not None and named != self._partition:
-            why = f"partition is {named}; allowed is {self._partition}, in which the record was found"
+            why = (
+                f"partition is {named}; allowed is {self._partition}, in which the record was found"
+            )
             self._pass_over(offset, Refusal("misplaced", why))
             return None
         return found

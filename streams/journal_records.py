@@ -53,7 +53,7 @@ def says_ours(value: bytes | None) -> bool:
             head = orjson.loads(text)
         except orjson.JSONDecodeError:
             continue
-        return isinstance(head, dict) and _OURS <= head.keys()
+        return isinstance(head, dict) and head.keys() >= _OURS
     return False
 
 

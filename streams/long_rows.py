@@ -66,9 +66,7 @@ def named(key: str, value: bytes | None) -> Sequence[str]:
     return [_chunk_key(key, head["version"], number) for number in range(head["chunks"])]
 
 
-def joined(
-    table: str, key: str, value: bytes, chunk: Callable[[bytes], bytes | None]
-) -> bytes:
+def joined(table: str, key: str, value: bytes, chunk: Callable[[bytes], bytes | None]) -> bytes:
     """The whole row.
 
     Args:
@@ -86,12 +84,16 @@ def joined(
         parts = [chunk(each.encode()) for each in named(key, value)]
         version = orjson.loads(value[1:])["version"]
     except (ValueError, TypeError, KeyError) as error:
-        raise DamagedTable(table, key, f"the head of its chunks cannot be read: {error!r}") from None
+        raise DamagedTable(
+            table, key, f"the head of its chunks cannot be read: {error!r}"
+        ) from None
     found = b"".join(part for part in parts if part is not None)
     if None in parts or sha256(found).hexdigest()[:24] != version.partition("-")[0]:
         there = sum(part is not None for part in parts)
         raise DamagedTable(
-            table, key, f"it is cut into {len(parts)} chunks, of which {there} are there, or they were altered"
+            table,
+            key,
+            f"it is cut into {len(parts)} chunks, of which {there} are there, or they were altered",
         )
     return found
 

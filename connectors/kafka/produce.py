@@ -17,8 +17,7 @@ from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
 from connectors.kafka.records import Place, place
 from schemas.codec import decode
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.limits import BATCH_BYTES_MAX
+from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import Topic
 from schemas.unknown_fields import UnknownField, unknown_fields

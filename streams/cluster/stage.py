@@ -171,7 +171,10 @@ class ClusterStage:
             yield from changed_rows(self.clusters[cluster], f"{self.partition}/{cluster}")
         self._changed.clear()
         row = PartitionRow(
-            partition=self.partition, now_ms=self.now_ms, offsets=dict(self.positions)
+            partition=self.partition,
+            now_ms=self.now_ms,
+            offsets=dict(self.positions),
+            clusters=len(self.clusters),
         )
         yield RowChange("partitions", str(self.partition), encode(row))
 
@@ -185,11 +188,12 @@ class ClusterStage:
             DamagedTable: a row cannot be read; it names the row.
         """
         stage = cls(partition, partitions)
+        own: PartitionRow | None = None
         of_cluster: dict[str, _Unread] = defaultdict(lambda: defaultdict(list))
         for table, key, value in rows:
             if table == "partitions":
-                whole = _read(PartitionRow, table, key, value)
-                stage.now_ms, stage.positions = whole.now_ms, dict(whole.offsets)
+                own = _read(PartitionRow, table, key, value)
+                stage.now_ms, stage.positions = own.now_ms, dict(own.offsets)
             else:
                 of_cluster[_cluster_of(table, key)][table].append((key, value))
         for cluster in sorted(of_cluster):
@@ -202,7 +206,9 @@ class ClusterStage:
                 cluster,
                 stage.now_ms,
                 partial(_rows_of, cluster, parts),
+                {name: [key for key, _ in found] for name, found in parts.items()},
             )
+        _check_partition(partition, own, len(stage.clusters))
         return stage
 
 
@@ -219,6 +225,20 @@ def _rows_of(cluster: str, parts: _Unread, table: str) -> Iterator[Any]:
                 table, key, f"is of cluster {row.cluster}, which its key does not say"
             )
         yield row
+
+
+def _check_partition(partition: int, row: PartitionRow | None, clusters: int) -> None:
+    """A partition's own row is there, and as many clusters as it counts."""
+    if row is None and clusters:
+        raise DamagedTable(
+            "partitions", str(partition), f"missing, while {clusters} clusters have rows"
+        )
+    if row is not None and row.clusters is not None and row.clusters != clusters:
+        raise DamagedTable(
+            "clusters",
+            f"of partition {partition}",
+            f"{clusters} rows are there; the row in table partitions counts {row.clusters}",
+        )
 
 
 def _cluster_of(table: str, key: str) -> str:

@@ -5,13 +5,14 @@ that is put together from its rows goes on exactly as the one that they were mad
 records give the same decisions, byte for byte.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from schemas.base import Message
 from schemas.codec import encode
 from schemas.policy import read_policy
 from schemas.rows import (
+    ClusterPolicyRow,
     ClusterRow,
     HotspotCounterRow,
     NodeRow,
@@ -19,11 +20,13 @@ from schemas.rows import (
     ReservedPodsRow,
     UsageHistoryRow,
     WaitingGroup,
+    WaitingGroupRow,
 )
 from streams.cluster.kind import kind_of, shared
 from streams.cluster.node import Held, Node
-from streams.cluster.pending import Waiting
+from streams.cluster.pending import Group, Waiting
 from streams.cluster.plugins.registry import KNOWN
+from streams.cluster.row_counts import COUNTED, check_counts
 from streams.cluster.state import ClusterState
 from streams.migration import migrations
 from streams.moves import memory
@@ -33,9 +36,11 @@ from streams.records import RowChange
 #: Tables of a cluster and the classes of their rows, in the order in which rows are written.
 ROWS: dict[str, type[Message]] = {
     "clusters": ClusterRow,
+    "cluster_policies": ClusterPolicyRow,
     "nodes": NodeRow,
     "reserved_pods": ReservedPodsRow,
     "pending_requests": PendingRequestRow,
+    "waiting_groups": WaitingGroupRow,
     **memory.ROWS,
     **migrations.ROWS,
     "hotspot_counters": HotspotCounterRow,
@@ -46,8 +51,16 @@ ROWS: dict[str, type[Message]] = {
 def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     """Rows that have changed since the last call; keys begin with `prefix`.
 
-    The cluster's own row is always among them: it counts the records applied.
+    The cluster's own row is always among them: it counts the records applied, and the rows.
     """
+    for change in _changed_rows(state, prefix):
+        if change.table not in COUNTED:
+            state.row_counts.note(change.table, change.key, there=change.value is not None)
+        yield change
+    yield RowChange("clusters", prefix, encode(_cluster_row(state)))
+
+
+def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     inventory, placement = state.inventory, state.placement
     for name in inventory.changed_nodes:
         row = _node_row(state.cluster, inventory.nodes.get(name))
@@ -67,22 +80,42 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     placement.changed_requests.clear()
+    version = None if inventory.layout_stale else inventory.placer.version
+    for digest, group, unchanged in placement.pending.changed_groups(version):
+        kept_group = _group_row(state.cluster, group, unchanged)
+        yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", _value(kept_group))
+    if state.policy_changed and state.policy_record is not None:
+        policy = ClusterPolicyRow(cluster=state.cluster, policy=state.policy_record)
+        yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
+    state.policy_changed = False
     for table, key, kept in state.memory.changed_rows():
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
     for table, key, kept in state.migrations.changed_rows():
         yield RowChange(table, f"{prefix}/{key}" if key else prefix, _value(kept))
     for table, key, kept in state.rebalancer.changed_rows():
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
-    yield RowChange("clusters", prefix, encode(_cluster_row(state)))
 
 
-def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any]]) -> ClusterState:
-    """Put a cluster's state together; `read` gives the rows that it has in a table."""
+def restore(
+    cluster: str,
+    now_ms: int | None,
+    read: Callable[[str], Iterator[Any]],
+    keys: Mapping[str, Iterable[str]],
+) -> ClusterState:
+    """Put a cluster's state together.
+
+    Args:
+        cluster: its name.
+        now_ms: the log's time; none: before its clock ticked first.
+        read: gives the rows that it has in a table.
+        keys: theirs, by table.
+
+    Raises:
+        DamagedTable: a table has other rows than the cluster's row counts.
+    """
     state = ClusterState(cluster)
     row: ClusterRow = next(read("clusters"))
-    state.policy_record = row.policy
-    if row.policy is not None:
-        state.set_policy(read_policy(row.policy.document, KNOWN))
+    _restore_policy(state, row, read("cluster_policies"))
     for node_row in read("nodes"):
         _restore_node(state, node_row)
     for pods_row in read("reserved_pods"):
@@ -96,11 +129,15 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     for table in migrations.ROWS:
         state.migrations.restore(table, read(table))
     state.rebalancer.restore(read, row.last_round_at_ms)
-    _restore_requests(state, row, read("pending_requests"))
+    _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     state.memory.restore(read)
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     state.placement.changed_requests.clear()
+    for table in keys.keys() - {"clusters", *COUNTED}:
+        for key in keys[table]:
+            state.row_counts.note(table, key, there=True)
+    check_counts(cluster, row.rows, _row_counts(state))
     return state
 
 
@@ -140,29 +177,45 @@ def _request_row(cluster: str, waiting: Waiting) -> PendingRequestRow:
     )
 
 
-def _cluster_row(state: ClusterState) -> ClusterRow:
-    version = state.inventory.placer.version
-    pending = state.placement.pending
-    return ClusterRow(
-        cluster=state.cluster,
-        policy=state.policy_record,
-        applied=state.inventory.sequence,
-        requests_seen=pending.sequence,
-        lists=dict(state.inventory.lists),
-        last_round_at_ms=state.rebalancer.last_round_ms,
-        groups=tuple(
-            WaitingGroup(
-                kind=group.kind.key.hex(),
-                failures=group.failures,
-                retry_at_ms=group.retry_at_ms,
-                unchanged=group.version == version and not state.inventory.layout_stale,
-            )
-            for group in pending.groups()
-        ),
+def _group_row(cluster: str, group: Group | None, unchanged: bool) -> WaitingGroupRow | None:
+    if group is None or not (group.failures or group.retry_at_ms or unchanged):
+        return None
+    return WaitingGroupRow(
+        cluster=cluster,
+        kind=group.kind.key.hex(),
+        failures=group.failures,
+        retry_at_ms=group.retry_at_ms,
+        unchanged=unchanged,
     )
 
 
+def _cluster_row(state: ClusterState) -> ClusterRow:
+    return ClusterRow(
+        cluster=state.cluster,
+        applied=state.inventory.sequence,
+        requests_seen=state.placement.pending.sequence,
+        lists=dict(state.inventory.lists),
+        last_round_at_ms=state.rebalancer.last_round_ms,
+        rows=_row_counts(state),
+    )
+
+
+def _row_counts(state: ClusterState) -> dict[str, int]:
+    pods, requests = state.inventory.held_pods, len(state.placement.pending)
+    return state.row_counts.counts({"reserved_pods": pods, "pending_requests": requests})
+
+
 # --- from rows ----------------------------------------------------------------------------------
+
+
+def _restore_policy(
+    state: ClusterState, row: ClusterRow, policies: Iterator[ClusterPolicyRow]
+) -> None:
+    own = next(policies, None)
+    state.policy_record = row.policy if own is None else own.policy
+    state.policy_changed = own is None and row.policy is not None  # it has no row of its own yet
+    if state.policy_record is not None:
+        state.set_policy(read_policy(state.policy_record.document, KNOWN))
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:
@@ -197,7 +250,10 @@ def _restore_pods(state: ClusterState, row: ReservedPodsRow) -> None:
 
 
 def _restore_requests(
-    state: ClusterState, row: ClusterRow, requests: Iterable[PendingRequestRow]
+    state: ClusterState,
+    row: ClusterRow,
+    requests: Iterable[PendingRequestRow],
+    groups: Iterable[WaitingGroupRow],
 ) -> None:
     pending = state.placement.pending
     for item in sorted(requests, key=lambda request: request.sequence):
@@ -216,11 +272,7 @@ def _restore_requests(
         else:
             pending.keep(waiting)
     pending.sequence = row.requests_seen
-    known = {group.kind: group for group in row.groups}
+    known: list[WaitingGroup | WaitingGroupRow] = [*row.groups, *groups]
     version = state.inventory.ready().version if known else 0
-    for group in pending.groups():
-        saved = known.get(group.kind.key.hex())
-        if saved is not None:
-            group.failures = saved.failures
-            group.retry_at_ms = saved.retry_at_ms
-            group.version = version if saved.unchanged else -1
+    for group in known:
+        pending.restore_group(group, version)

@@ -184,7 +184,9 @@ class JournalFirst:
             self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
         ):
             tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
-            await self._publisher.publish((*tail.outputs, *_passed_over(reader, partition, entries)))
+            await self._publisher.publish(
+                (*tail.outputs, *_passed_over(reader, partition, entries))
+            )
             for (table, key), value in tail.rows.items():
                 changes.add(table, key, value)
         redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}

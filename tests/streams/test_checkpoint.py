@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.codec import encode
-from schemas.limits import VALUE_BYTES_MAX
 from schemas.journal import JournalRecord
+from schemas.limits import VALUE_BYTES_MAX
 from streams.checkpoint import (
     OPEN_MAX,
     PIECE_BYTES,

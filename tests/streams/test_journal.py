@@ -158,11 +158,24 @@ def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> N
 _FOREIGN = st.one_of(
     st.none(),
     st.binary(max_size=60),
-    st.sampled_from([b"not json", b"[]", b'{"partition":0}', b"{}\nand more", b"\n", encode(NodeState(cluster="c", node="n", event="removed"))]),
+    st.sampled_from(
+        [
+            b"not json",
+            b"[]",
+            b'{"partition":0}',
+            b"{}\nand more",
+            b"\n",
+            encode(NodeState(cluster="c", node="n", event="removed")),
+        ]
+    ),
 )
 
 
-@given(st.lists(_results, min_size=1, max_size=4), st.lists(_FOREIGN, min_size=1, max_size=4), st.data())
+@given(
+    st.lists(_results, min_size=1, max_size=4),
+    st.lists(_FOREIGN, min_size=1, max_size=4),
+    st.data(),
+)
 def test_foreign_records_are_passed_over_wherever_they_stand(
     results: list[StageResult], foreign: list[bytes | None], data: st.DataObject
 ) -> None:
@@ -205,7 +218,7 @@ def test_a_record_of_another_partition_is_foreign() -> None:
 def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(value: bytes) -> None:
     reader = journal.Reader(Place(), partition=0)
     reader.take(0, journal.opening(0))
-    with pytest.raises(JournalDamaged, match="journal offset 1 cannot be read.*start that one"):
+    with pytest.raises(JournalDamaged, match=r"journal offset 1 cannot be read.*start that one"):
         reader.take(1, value)
 
 
@@ -215,7 +228,9 @@ def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_reco
     for number in range(3):
         writer.write(StageResult(rows=(RowChange("nodes", str(number), b"1"),)))
     log.values[2] = b"garbage"
-    with pytest.raises(JournalDamaged, match="batches between them are missing; passed over .* at 2"):
+    with pytest.raises(
+        JournalDamaged, match=r"batches between them are missing; passed over .* at 2"
+    ):
         journal.follow(Place(), log.after(Place()))
 
 
