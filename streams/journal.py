@@ -33,8 +33,8 @@ _NAMED_MAX = 5
 
 #: What an operator can do where a journal cannot be followed.
 REMEDY = (
-    "Nothing was written. `loadstream journal check` shows what is there, and `loadstream journal reset` "
-    "lets the partition begin anew where nothing else helps"
+    "Where it cannot be brought back, `loadstream mend` shows what can be kept of the partition without it "
+    "and what is lost, and lets workers start again"
 )
 
 

@@ -174,8 +174,7 @@ class JournalFirst:
             raise journal.JournalDamaged(
                 f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
                 f"reflect it up to {known.offset}: it was deleted and made again, or the broker has lost "
-                f"its end. Stop all workers and delete it and the changelog topics of all tables, which "
-                f"starts them empty"
+                f"its end. {journal.REMEDY}"
             )
         changes = Changes()
         reader = journal.Reader(known, partition)
