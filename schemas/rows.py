@@ -5,9 +5,11 @@ cluster reads thousands of rows and not hundreds of thousands. Keys begin with t
 worker that owns several partitions holds the rows of all of them in one store.
 """
 
-from typing import Annotated, Literal
+from functools import cache
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+import orjson
+from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from schemas.base import (
     ClusterName,
@@ -44,13 +46,37 @@ class NodeRow(Message):
     """The full list that named it last."""
 
 
+@cache
+def _field_of_pod(name: str) -> TypeAdapter[Any]:
+    field = Pod.model_fields.get(name)
+    if field is None:
+        raise ValueError(f"a pod has no field {name!r}")
+    annotated: Any = Annotated[field.annotation, Field(), *field.metadata]
+    return TypeAdapter(annotated)
+
+
+def _fields_of_pod(found: dict[str, Any]) -> dict[str, Any]:
+    """The fields read as a pod's are."""
+    return {
+        name: None if value is None else _field_of_pod(name).validate_json(orjson.dumps(value))
+        for name, value in found.items()
+    }
+
+
+#: Some fields of a pod by name; null: the field is not there.
+PodFields = Annotated[dict[str, JsonValue], AfterValidator(_fields_of_pod)]
+
+
 class HeldPod(Part):
     """A pod that takes room on a node: bound there, or reserved and not yet confirmed."""
 
     pod: Pod
     """The newest state heard of it."""
     counted: Pod | None = None
-    """The state by which it counts for estimation, where that differs: later changes are overlooked."""
+    """The state by which it counts for estimation, as earlier versions wrote it where it differs."""
+    counted_fields: PodFields | None = None
+    """Fields of `pod` in the state by which it counts for estimation, where that differs: later changes are
+    overlooked. Null: the field was not there. None differ where there is neither this nor `counted`."""
     counted_at_ms: StateMs | None = None
     """When it began to count in that state; none: it does not count for estimation."""
     assigned_at_ms: StateMs

@@ -25,7 +25,7 @@ from schemas.topics import TOPIC_OF
 from streams.cluster.figures import count_said, figures_of, policy_words
 from streams.cluster.state import Answer, ClusterState, Output, Position
 from streams.cluster.tables import ROWS, changed_rows, restore
-from streams.deadletters import buried
+from streams.deadletters import buried, too_long
 from streams.observation import Counts, Figures
 from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 
@@ -73,7 +73,12 @@ class ClusterStage:
                 count_said(self.counts, message)
                 if isinstance(message, PlacementDecision) and message.outcome == "placed":
                     self._count_wait(message)
-                outputs.append(self._output(message))
+                output = self._output(message)
+                unread = too_long(output)
+                if unread is None:
+                    outputs.append(output)
+                else:
+                    dead.extend(buried(record, unread))
         return StageResult(tuple(outputs), tuple(self._rows()), tuple(dead))
 
     def _apply(self, record: InputRecord) -> tuple[Sequence[Output], Refusal | None]:

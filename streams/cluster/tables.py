@@ -26,6 +26,7 @@ from streams.cluster.kind import kind_of, shared
 from streams.cluster.node import Held, Node
 from streams.cluster.pending import Group, Waiting
 from streams.cluster.plugins.registry import KNOWN
+from streams.cluster.podrows import counted_pod
 from streams.cluster.row_counts import COUNTED, check_counts
 from streams.cluster.state import ClusterState
 from streams.migration import migrations
@@ -245,7 +246,7 @@ def _restore_pods(state: ClusterState, row: ReservedPodsRow) -> None:
             list_id=item.list_id,
             place=item.place,
         )
-        state.inventory.restore_held(row.node, held, item.counted or pod, item.counted_at_ms)
+        state.inventory.restore_held(row.node, held, counted_pod(item, pod), item.counted_at_ms)
         state.placement.reservations.expect_end(held)
 
 

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from schemas.clock import ClockTick
-from schemas.codec import encode
+from schemas.codec import decode, encode
 from schemas.lists import ListBegin
 from schemas.partitions import partition_for
 from schemas.rows import ClusterRow, NodeRow
 from schemas.topics import CLUSTER_INPUTS, TOPIC_BY_NAME
+from streams import deadletters
 from streams.cluster import stage as stage_module
 from streams.cluster.stage import ClusterStage
 from streams.records import DamagedTable, InputRecord
@@ -26,7 +27,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run, only
+from tests.streams.cluster.run import Log, Run, only
 
 
 def test_a_request_is_answered_with_a_node() -> None:
@@ -268,3 +269,18 @@ def test_batches_change_nothing_in_what_is_said(told: list[Any], sizes: list[int
         number += 1
     assert cut.outputs == whole.outputs
     assert cut.rows == (whole.rows if told else {})
+
+
+def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadletters, "VALUE_BYTES_MAX", 600)
+    log, stage = Log(), ClusterStage(0, 1)
+    records = [log.message(each) for each in (tick(), node("a"), request("p"))]
+    result = stage.apply(records)
+    assert result.outputs == ()
+    (letter,) = result.dead_letters
+    read = decode("dead-letters", letter.value)
+    assert (read.topic, read.offset, read.category) == ("scheduling-requests", 0, "limit")
+    assert "to placement-decisions; allowed are at most 600" in read.reason
+    assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}, "it was applied"

@@ -83,12 +83,11 @@ def test_a_pod_keeps_the_state_by_which_it_counts_beside_its_newest_one() -> Non
     )
     (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
     assert held.pod.labels == relabelled.labels
-    assert held.counted is not None
-    assert held.counted.labels == {}
+    assert (held.counted, held.counted_fields) == (None, {"labels": {}}), "nothing is kept twice"
     assert held.counted_at_ms == at(0)
     run.say(lifecycle("changed", pod("p", initialized_at_ms=at(9)), "a"))
     (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
-    assert (held.counted, held.counted_at_ms) == (None, at(9))
+    assert (held.counted_fields, held.counted_at_ms) == (None, at(9))
 
 
 def test_a_pod_that_does_not_count_for_estimation_says_so() -> None:
@@ -257,3 +256,32 @@ def test_requests_are_withdrawn_in_the_order_of_arrival_after_a_restart_too() ->
             run.restart()
         made = run.full_list("pod-lifecycle", "1")
         assert [each.pod.uid for each in made] == ["a", "b"]
+
+
+def test_the_state_by_which_a_pod_counts_is_read_as_earlier_versions_wrote_it() -> None:
+    run = Run()
+    relabelled = pod("p", labels={"koordinator.sh/priority-class": "koord-batch"})
+    run.say(
+        tick(), lifecycle("bound", pod("p"), "a"), tick(9), lifecycle("changed", relabelled, "a")
+    )
+    key = ("reserved_pods", "0/test/a")
+    packed = orjson.loads(run.rows[key])
+    newest = packed["pods"][0]["pod"]
+    packed["pods"][0]["counted"] = {**newest, **packed["pods"][0].pop("counted_fields")}
+    earlier = {**run.rows, key: orjson.dumps(packed)}
+    for rows in (run.rows, earlier):
+        run.restart([(*place, value) for place, value in rows.items()])
+        node = run.state.inventory.nodes["a"]
+        assert node.load.assigned["p"].pod.labels == {}
+        assert node.held["p"].pod.labels == relabelled.labels
+
+
+def test_counted_fields_that_are_none_of_a_pods_are_damage() -> None:
+    run = Run()
+    run.say(tick(), lifecycle("bound", pod("p"), "a"))
+    key = ("reserved_pods", "0/test/a")
+    for fields in ({"colour": "red"}, {"priority": "high"}):
+        packed = orjson.loads(run.rows[key])
+        packed["pods"][0]["counted_fields"] = fields
+        with pytest.raises(DamagedTable, match="row 0/test/a"):
+            run.restart([*run.stored(), (*key, orjson.dumps(packed))])
