@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from schemas.clock import ClockTick
-from schemas.codec import decode, encode
+from schemas.codec import decode_as, encode
+from schemas.deadletters import DeadLetter
 from schemas.lists import ListBegin
 from schemas.partitions import partition_for
 from schemas.rows import ClusterRow, NodeRow
@@ -280,7 +281,8 @@ def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(
     result = stage.apply(records)
     assert result.outputs == ()
     (letter,) = result.dead_letters
-    read = decode("dead-letters", letter.value)
+    read = decode_as(DeadLetter, letter.value)
+    assert isinstance(read, DeadLetter)
     assert (read.topic, read.offset, read.category) == ("scheduling-requests", 0, "limit")
     assert "to placement-decisions; allowed are at most 600" in read.reason
     assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}, "it was applied"
