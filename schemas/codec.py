@@ -34,8 +34,10 @@ def encode(message: BaseModel) -> bytes:
 def decode(topic: str, value: bytes | None) -> Any | Refusal:
     """The message that a record of `topic` carries, or why it has none; of a framed one its head."""
     of_topic = TOPIC_BY_NAME[topic]
-    if of_topic.framed is not None and value is not None and b"\n" in value[:PIECE_HEAD_BYTES_MAX]:
-        return _decoded(of_topic.framed, value[: value.index(b"\n")], VALUE_BYTES_MAX)
+    if of_topic.framed is not None and value is not None:
+        head = value[:PIECE_HEAD_BYTES_MAX].partition(b"\n")[0]
+        if _version(head) == of_topic.framed.model_fields["schema_version"].default:
+            return _decoded(of_topic.framed, head, VALUE_BYTES_MAX)
     return _decoded(of_topic.plain, value, VALUE_BYTES_MAX)
 
 
@@ -52,6 +54,15 @@ def decode_as(
 def adapter(topic: str) -> TypeAdapter[Any]:
     """Validator of what a topic carries."""
     return contract.adapter(TOPIC_BY_NAME[topic].message)
+
+
+def _version(head: bytes) -> Any:
+    """The version that a line of JSON names; none: it is no object or names none."""
+    try:
+        found = orjson.loads(head)
+    except orjson.JSONDecodeError:
+        return None
+    return found.get("schema_version") if isinstance(found, dict) else None
 
 
 def _decoded(message: Any, value: bytes | None, bytes_max: int | None) -> Any | Refusal:
