@@ -24,6 +24,8 @@ from streams.journal_records import Batch, Record, read_record, says_ours, whole
 from streams.records import InputRecord, OutputRecord, StageResult
 
 TOPIC = "journal"
+#: Table that says up to where in the journal all other tables reflect it.
+PLACES = "journal_positions"
 
 #: Bytes of content in one record; a batch with more is continued in further records.
 PART_BYTES = PIECE_BYTES_MAX

@@ -17,13 +17,10 @@ from schemas.journal import JournalRecord
 from schemas.refusals import Refusal
 from schemas.rows import ClusterRow, JournalPositionRow, PartitionRow
 from streams.cluster.stage import ClusterStage
-from streams.journal import Place
+from streams.journal import PLACES, Place
 from streams.journal_records import Batch, Record, read_record, says_ours, whole
 from streams.packing import put, unpacked
 from streams.records import DamagedTable, OutputRecord
-
-#: Table that says up to where in the journal all other tables reflect it.
-PLACES = "journal_positions"
 
 #: Rows of one partition by table and key.
 Rows = dict[tuple[str, str], bytes]

@@ -11,9 +11,10 @@ from typing import Any
 from schemas.connection import KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
 from streams.cluster.stage import TABLES, ClusterStage
+from streams.journal import PLACES
 from streams.shell.batches import BatchLimits
 from streams.shell.checkpointer import Checkpointer
-from streams.shell.durability import PLACES, JournalFirst, RowWriter
+from streams.shell.durability import JournalFirst, RowWriter
 from streams.shell.fence import FencedPublisher
 from streams.shell.runner import Rows, StageRunner
 from streams.shell.tables import RowTable

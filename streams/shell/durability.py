@@ -15,18 +15,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from schemas.codec import decode_as, encode
+from schemas.codec import encode
 from schemas.connection import KafkaSettings
-from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
 from streams import journal
-from streams.deadletters import buried
+from streams.journal import PLACES
 from streams.packing import Changes
-from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
+from streams.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.shell.checkpointer import CLOCKS, Checkpointer, References
+from streams.shell.journal_tail import passed_over, place_of
 from streams.shell.pace import Pace
 from streams.shell.publisher import Publisher
-from streams.shell.reader import Entry, read_pieces
+from streams.shell.reader import read_pieces
 from streams.shell.tables import RowTable
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Table that says up to where in the journal all other tables reflect it.
-PLACES = "journal_positions"
 #: Rows are written so often, in seconds, while they are few.
 FLUSH_INTERVAL_S = 1.0
 #: So many changed rows are few.
@@ -166,7 +164,7 @@ class JournalFirst:
         with self._in_a_hurry():
             async with self._flushing:  # rows of ours may be on their way through the claim before
                 await self._writer.claim(partition)
-        known = _place(partition, rows.get(PLACES, {}).get(str(partition)))
+        known = place_of(partition, rows.get(PLACES, {}).get(str(partition)))
         opened = await self._publisher.append(
             journal.TOPIC, partition, [journal.opening(partition)]
         )
@@ -183,9 +181,7 @@ class JournalFirst:
             self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
         ):
             tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
-            await self._publisher.publish(
-                (*tail.outputs, *_passed_over(reader, partition, entries))
-            )
+            await self._publisher.publish((*tail.outputs, *passed_over(reader, partition, entries)))
             for (table, key), value in tail.rows.items():
                 changes.add(table, key, value)
         redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
@@ -284,7 +280,7 @@ class JournalFirst:
         ):
             for entry in entries:
                 reader.take(entry.offset, entry.value)
-            dead += _passed_over(reader, partition, entries)
+            dead += passed_over(reader, partition, entries)
         now = reader.place
         if now.epoch != place.epoch:
             self.close(partition)
@@ -353,23 +349,3 @@ class JournalFirst:
         """The journal has shown a moment ago that the partition is ours."""
         shown_at_s = self._in_office_at_s.get(partition)
         return shown_at_s is not None and time.monotonic() - shown_at_s <= OFFICE_S
-
-
-def _passed_over(
-    reader: journal.Reader, partition: int, entries: Sequence[Entry]
-) -> list[OutputRecord]:
-    """Dead letters of the foreign records among the entries."""
-    records = {entry.offset: entry.as_input(journal.TOPIC, partition) for entry in entries}
-    found = reader.take_foreign()
-    for each in found:
-        logger.warning("journal offset %d was passed over: %s", each.offset, each.refusal.reason)
-    return [letter for each in found for letter in buried(records[each.offset], each.refusal)]
-
-
-def _place(partition: int, value: bytes | None) -> journal.Place:
-    if value is None:
-        return journal.Place()
-    row = decode_as(JournalPositionRow, value)
-    if isinstance(row, Refusal):
-        raise DamagedTable(PLACES, str(partition), f"cannot be read: {row.reason}")
-    return journal.Place(row.epoch, row.sequence, row.offset)

@@ -10,8 +10,9 @@ from typing import Any
 from schemas.connection import APP_ID, KafkaSettings
 from streams import journal
 from streams.cluster.stage import TABLES
+from streams.journal import PLACES
 from streams.long_rows import is_chunk, joined, records, row_of
-from streams.mending import PLACES, Mended, Rows, known_place, mend
+from streams.mending import Mended, Rows, known_place, mend
 from streams.records import DamagedTable, RowChange
 from streams.shell.fence import FencedPublisher
 from streams.shell.reader import read_pieces

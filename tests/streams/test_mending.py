@@ -8,8 +8,8 @@ from schemas.codec import encode
 from schemas.rows import JournalPositionRow
 from streams import journal
 from streams.cluster.stage import ClusterStage
-from streams.journal import JournalDamaged
-from streams.mending import PLACES, Mended, Rows, known_place, mend
+from streams.journal import PLACES, JournalDamaged
+from streams.mending import Mended, Rows, known_place, mend
 from streams.packing import put
 from streams.records import DamagedTable
 from tests.streams.cluster.builders import lifecycle, node, pod, policy_record, request, tick
