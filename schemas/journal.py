@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schemas.base import INT64_MAX, Count, Message, Part, StateMs
+from schemas.base import INT64_MAX, Count, EpochMs, Message, Part, StateMs
 
 
 class InputRun(Part):
@@ -20,6 +20,8 @@ class InputRun(Part):
     """Offset of the first record of the run."""
     last_offset: Count
     """Offset of the last record of the run, which belongs to it."""
+    refused_at_ms: EpochMs | None = None
+    """Of `clock`: the time of the worker when it refused these ticks, as too far from that time. None: it did not."""
 
 
 class RowChange(Part):

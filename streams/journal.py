@@ -80,21 +80,22 @@ def batch(
 
 
 def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
-    """Consecutive offsets of one topic, in the order applied."""
+    """Consecutive offsets of one topic and one verdict, in the order applied."""
     found: list[dict[str, object]] = []
-    topic, following = "", -1
+    before: tuple[str, int, int | None] = "", -1, None
     for record in applied:
-        if record.topic == topic and record.offset == following:
+        if (record.topic, record.offset, record.refused_at_ms) == before:
             found[-1]["last_offset"] = record.offset
         else:
-            found.append(
-                {
-                    "topic": record.topic,
-                    "first_offset": record.offset,
-                    "last_offset": record.offset,
-                }
-            )
-        topic, following = record.topic, record.offset + 1
+            run: dict[str, object] = {
+                "topic": record.topic,
+                "first_offset": record.offset,
+                "last_offset": record.offset,
+            }
+            if record.refused_at_ms is not None:
+                run["refused_at_ms"] = record.refused_at_ms
+            found.append(run)
+        before = record.topic, record.offset + 1, record.refused_at_ms
     return found
 
 

@@ -23,6 +23,9 @@ class InputRecord:
     value: bytes | None
     timestamp_ms: int
     """Timestamp of the record: when its producer wrote it, by the producer's or the broker's clock."""
+    refused_at_ms: int | None = None
+    """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did not. No stage
+    reads a wall clock, so the shell judges, and the journal keeps the verdict for a replay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,11 @@ class Stage(Protocol):
     @property
     def positions(self) -> Mapping[str, int]:
         """Offset applied last of each input topic of which anything was applied."""
+        ...
+
+    @property
+    def now_ms(self) -> int | None:
+        """The stage's time: what its input says. None: not known yet."""
         ...
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:

@@ -14,7 +14,7 @@ batch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Protocol
 
@@ -215,7 +215,10 @@ class Replay:
                     raise _NotOnce(f"{topic} offset {record.offset} was never applied", record)
                 if record.offset > expected:
                     raise self._gone(batch, topic, expected, record)
-                yield record
+                if run.refused_at_ms is not None:
+                    yield replace(record, refused_at_ms=run.refused_at_ms)
+                else:
+                    yield record
                 expected += 1
             if expected <= run.last_offset:
                 rest = iter(inputs.through(topic, INT64_MAX))

@@ -1,4 +1,4 @@
-"""The commands around Kafka: `broker`, `topics`, `produce` and `tail`.
+"""The commands around Kafka: `broker`, `topics`, `produce` and `tail`; `clock` is in a module of its own.
 
 Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong.
 What was asked for goes to standard output, everything else to standard error.
@@ -14,6 +14,7 @@ import typer
 from connectors.arguments import number
 from connectors.attention import warn
 from connectors.kafka import tail_command
+from connectors.kafka.clock_commands import clock
 from connectors.kafka.failures import as_messages
 from connectors.kafka.topic_argument import topic_names, topic_of
 
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module to an app."""
     app.command()(broker)
     app.add_typer(topics, name="topics")
+    app.add_typer(clock, name="clock")
     app.command()(produce)
     app.command()(tail_command.tail)
 

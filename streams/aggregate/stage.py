@@ -52,6 +52,11 @@ class AggregateStage:
         """Offset of the record applied last."""
         return {INPUT: self.state.position} if self.state.position >= 0 else {}
 
+    @property
+    def now_ms(self) -> int | None:
+        """The time of the partition's samples."""
+        return self.state.clock.now_ms
+
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records in the order of the log; those applied before change nothing."""
         applied = False

@@ -76,6 +76,22 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     yield RowChange("clusters", prefix, encode(_cluster_row(state)))
 
 
+def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
+    """All rows, and deletions since the last call of `changed_rows`."""
+    inventory, placement = state.inventory, state.placement
+    inventory.changed_nodes.update(dict.fromkeys(inventory.nodes))
+    inventory.changed_pods.update(
+        dict.fromkeys((node.name, uid) for node in inventory.nodes.values() for uid in node.held)
+    )
+    placement.changed_requests.update(
+        dict.fromkeys(each.request.pod.uid for each in placement.pending)
+    )
+    state.memory.touch()
+    state.migrations.touch()
+    state.rebalancer.touch()
+    yield from changed_rows(state, prefix)
+
+
 def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any]]) -> ClusterState:
     """Put a cluster's state together; `read` gives the rows that it has in a table."""
     state = ClusterState(cluster)

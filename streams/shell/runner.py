@@ -29,6 +29,7 @@ from streams.shell.batches import Batch, Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
 from streams.shell.ends import check_ends
 from streams.shell.lookout import Lookout
+from streams.shell.notices import Notices
 from streams.shell.pace import Pace
 from streams.shell.pipeline import AHEAD_MAX, Pipeline, UnderWay
 from streams.shell.publisher import Publisher
@@ -89,6 +90,8 @@ class StageRunner:
         self.name = name
         self._telemetry = telemetry or Telemetry()
         self._telemetry.begin(name, self.topics)
+        self.notices = Notices(name)
+        """What is wrong with its topics and its clock."""
         self.clock: Ticker | None = None
         """Who tells the partitions the time, where that is this worker's to do."""
         self.generation = 0
@@ -184,7 +187,8 @@ class StageRunner:
         await self._commit(applied, batch, began_s)
 
     def _apply(self, partition: int, records: list[InputRecord]) -> Applied:
-        return Applied(partition, records, self.stages[partition].apply(records))
+        checked = records if self.clock is None else self.clock.checked(records)
+        return Applied(partition, checked, self.stages[partition].apply(checked))
 
     async def _commit(
         self, applied: list[Applied], batch: Batch | None = None, began_s: float | None = None

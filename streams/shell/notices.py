@@ -1,0 +1,39 @@
+"""What is wrong with a stage's surroundings now: said once in the log, and by health for as long as it lasts.
+
+A worker can be alive and do all that it may, and a topic or a clock still keeps decisions from being right.
+Each watcher reports all that it finds, look after look; the log says what has begun and what is over.
+"""
+
+import logging
+from collections.abc import Mapping
+
+logger = logging.getLogger(__name__)
+
+
+class Notices:
+    """What watchers have found."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is that of the stage."""
+        self._name = name
+        self._found: dict[str, dict[str, str]] = {}
+
+    def report(self, watcher: str, found: Mapping[str, str]) -> None:
+        """All that a watcher finds wrong now: sentences by their subject."""
+        before = self._found.get(watcher, {})
+        for subject, sentence in found.items():
+            if subject not in before:
+                logger.error("%s: %s", self._name, sentence)
+        for subject in before:
+            if subject not in found:
+                logger.warning("%s: %s: all is well again", self._name, subject)
+        self._found[watcher] = dict(found)
+
+    @property
+    def sentences(self) -> list[str]:
+        """All that is wrong, by watcher and subject."""
+        return [
+            f"{self._name}: {sentence}"
+            for _, found in sorted(self._found.items())
+            for _, sentence in sorted(found.items())
+        ]
