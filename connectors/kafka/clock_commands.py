@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from connectors.kafka.failures import as_messages
+from connectors.terminal import echo
 
 clock = typer.Typer(no_args_is_help=True, help="Set the time of a partition right.")
 
@@ -54,9 +55,9 @@ def reset(
             on_rejection=lambda rejection: refused.append(rejection.reason),
         )
     for reason in refused:
-        typer.echo(f"error: {reason}", err=True)
+        echo(f"error: {reason}", err=True)
     if len(refused) < len(ticks):
-        typer.echo(
+        echo(
             "written: the worker of the partition sets its time with its next batch, and refuses a reset that is "
             "not its own present (`loadstream tail dead-letters --from 1m`)"
         )
