@@ -30,6 +30,9 @@ APP_ID = "loadstream"
 #: size that is read, and as much again for what goes with it.
 BATCH_BYTES_MAX = 2 * VALUE_BYTES_MAX
 
+#: What OpenSSL answers where a key is another certificate's.
+_KEY_OF_ANOTHER = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
+
 _SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
 
 
@@ -234,9 +237,11 @@ class KafkaSettings(BaseSettings):
             files = ", ".join(
                 f"{_variable(name)}={path}" for name, path in self._tls_files().items()
             )
+            advice = f"expected PEM, and the key's password in {_variable('client_key_password')} if it is encrypted"
+            if error.reason in _KEY_OF_ANOTHER:
+                advice = "the key is that of another certificate"
             raise SettingsError(
-                f"the TLS files cannot be used ({files or 'the system store'}): {error}; expected "
-                "PEM, a key that belongs to the certificate, and its password if it is encrypted"
+                f"the TLS files cannot be used ({files or 'the system store'}): {error}; {advice}"
             ) from error
         return context
 
