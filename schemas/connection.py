@@ -26,6 +26,9 @@ ENV_PREFIX = "LOADSTREAM_KAFKA_"
 #: Faust application: consumer group, and first part of the names of changelog topics.
 APP_ID = "loadstream"
 
+#: What the cluster ids of librdkafka's mock clusters begin with: the embedded broker is one.
+EMBEDDED_CLUSTER_ID_PREFIX = "mockCluster"
+
 #: Largest batch of records that a topic takes and a producer sends: room for a value of the largest
 #: size that is read, and as much again for what goes with it.
 BATCH_BYTES_MAX = 2 * VALUE_BYTES_MAX

@@ -26,6 +26,8 @@ class InputRecord:
     refused_at_ms: int | None = None
     """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did not. No stage
     reads a wall clock, so the shell judges, and the journal keeps the verdict for a replay."""
+    topic_id: str | None = None
+    """Id of the topic, on the first record that is read of it; none: the record before was of the same topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,11 @@ class Stage(Protocol):
         ...
 
     @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """Ids of the input topics that the positions are of, as far as they are known."""
+        ...
+
+    @property
     def now_ms(self) -> int | None:
         """The stage's time: what its input says. None: not known yet."""
         ...
@@ -78,7 +85,8 @@ class Stage(Protocol):
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records in the order of the log.
 
-        A record up to its topic's position was applied before: it changes nothing and causes nothing.
+        A record up to its topic's position was applied before: it changes nothing and causes nothing. One that
+        names another id of its topic than the positions are of is the first of a topic that was made again.
         """
         ...
 

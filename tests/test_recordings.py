@@ -26,8 +26,9 @@ from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import TABLES, ClusterStage
 from streams.records import InputRecord
-from streams.shell.durability import PLACES, JournalFirst, RowWriter
+from streams.shell.durability import JournalFirst, RowWriter
 from streams.shell.fence import FencedPublisher
+from streams.shell.opening import PLACES
 from tests.conftest import RunningBroker
 from tests.recordings.narrowing import narrowings
 

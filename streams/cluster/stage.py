@@ -50,6 +50,8 @@ class ClusterStage:
         self.clusters: dict[str, ClusterState] = {}
         self.positions: dict[str, int] = {}
         """Offset applied last of each input topic of which anything was applied."""
+        self.topic_ids: dict[str, str] = {}
+        """Ids of the topics that the positions are of, as far as they are known."""
         self.now_ms: int | None = None
         self.counts = Counts()
         """What was done since `take_counts`: records applied, repeated and refused, decisions."""
@@ -62,6 +64,10 @@ class ClusterStage:
         outputs: list[OutputRecord] = []
         dead: list[OutputRecord] = []
         for record in records:
+            if record.topic_id is not None:
+                if self.topic_ids.get(record.topic, record.topic_id) != record.topic_id:
+                    self.positions.pop(record.topic, None)  # of a topic that is gone
+                self.topic_ids[record.topic] = record.topic_id
             if record.offset <= self.positions.get(record.topic, -1):
                 self.counts.results["repeated"] += 1
                 continue
@@ -220,7 +226,10 @@ class ClusterStage:
         changed.clear()
         self._changed.clear()
         row = PartitionRow(
-            partition=self.partition, now_ms=self.now_ms, offsets=dict(self.positions)
+            partition=self.partition,
+            now_ms=self.now_ms,
+            offsets=dict(self.positions),
+            topic_ids=dict(self.topic_ids) or None,
         )
         yield RowChange("partitions", str(self.partition), encode(row))
 
@@ -239,6 +248,7 @@ class ClusterStage:
             if table == "partitions":
                 whole = _read(PartitionRow, table, key, value)
                 stage.now_ms, stage.positions = whole.now_ms, dict(whole.offsets)
+                stage.topic_ids = dict(whole.topic_ids or {})
             else:
                 of_cluster[_cluster_of(table, key)][table].append((key, value))
         for cluster in sorted(of_cluster):

@@ -1,6 +1,7 @@
 """Whether a worker lives, and whether it works.
 
-Alive: its event loop turns, no batch hangs, and recovery reads rows; if not, it is to be started again. Ready: it has
+Alive: its event loop turns, no batch hangs, recovery reads rows, and no topic was made again under it; if not, it is
+to be started again. Ready: it has
 its partitions, a broker answers, it is not far behind, and its topics and clocks are as they must be (`Notices`); if
 not, it is to be waited for, or what is said is to be done. A batch that waits for
 brokers which are gone is no batch that hangs: another start would not bring them back. Both are asked for
@@ -93,6 +94,8 @@ class Health:
                 f"the event loop has not turned for {silent_s:.0f} s; allowed are "
                 f"{LOOP_SILENCE_MAX_S:.0f}"
             )
+        for runner in self._runners:
+            problems += runner.notices.deadly
         answering_s = self._answering_since_s
         if answering_s is None or self._silent():
             return problems

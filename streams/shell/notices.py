@@ -9,6 +9,9 @@ from collections.abc import Mapping
 
 logger = logging.getLogger(__name__)
 
+#: Watcher whose findings only another start of the worker mends.
+RESTART = "restart"
+
 
 class Notices:
     """What watchers have found."""
@@ -29,11 +32,25 @@ class Notices:
                 logger.warning("%s: %s: all is well again", self._name, subject)
         self._found[watcher] = dict(found)
 
+    def found(self, *watchers: str) -> bool:
+        """Whether one of these finds something wrong now."""
+        return any(self._found.get(watcher) for watcher in watchers)
+
     @property
     def sentences(self) -> list[str]:
-        """All that is wrong, by watcher and subject."""
+        """All that is wrong, by watcher and subject, but for what needs another start."""
         return [
-            f"{self._name}: {sentence}"
-            for _, found in sorted(self._found.items())
-            for _, sentence in sorted(found.items())
+            sentence
+            for watcher in sorted(self._found)
+            if watcher != RESTART
+            for sentence in self._of(watcher)
         ]
+
+    @property
+    def deadly(self) -> list[str]:
+        """What only another start of the worker mends."""
+        return self._of(RESTART)
+
+    def _of(self, watcher: str) -> list[str]:
+        found = self._found.get(watcher, {})
+        return [f"{self._name}: {found[subject]}" for subject in sorted(found)]

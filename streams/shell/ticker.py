@@ -76,6 +76,11 @@ class Clocked(Protocol):
         ...
 
     @property
+    def held(self) -> bool:
+        """Nothing may be applied now, and no time told."""
+        ...
+
+    @property
     def notices(self) -> Notices:
         """What is wrong is said here."""
         ...
@@ -121,7 +126,7 @@ class Ticker:
         await self._publisher.start()
         try:
             while not app.should_stop:
-                if runner.recovered:
+                if runner.recovered and not runner.held:
                     await self.tick(runner)
                 await asyncio.sleep(self._interval_s)
         finally:

@@ -13,7 +13,7 @@ from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES
 from streams.records import InputRecord
-from streams.shell.durability import PLACES
+from streams.shell.opening import PLACES
 
 #: What the cluster stage says to others, in the order of its journal.
 SAID = tuple(

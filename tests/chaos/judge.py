@@ -26,7 +26,7 @@ from streams import journal, replay
 from streams.cluster.stage import TABLES, ClusterStage
 from streams.packing import put
 from streams.records import InputRecord, OutputRecord, RowChange
-from streams.shell.durability import PLACES
+from streams.shell.opening import PLACES
 from streams.verdict import Verdict as Replayed
 from streams.verdict import as_lines
 from tests.chaos import evictions, windows

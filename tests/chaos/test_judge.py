@@ -22,7 +22,7 @@ from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.packing import put
 from streams.records import InputRecord
-from streams.shell.durability import PLACES
+from streams.shell.opening import PLACES
 from streams.shell.ticker import tick
 from tests.chaos import windows
 from tests.chaos.history import History, changelog

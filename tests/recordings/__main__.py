@@ -35,7 +35,7 @@ from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.packing import put
 from streams.records import InputRecord, OutputRecord, RowChange
-from streams.shell.durability import PLACES
+from streams.shell.opening import PLACES
 
 DIRECTORY = Path(__file__).parent
 #: One partition holds everything.

@@ -182,7 +182,7 @@ def test_files_that_do_not_fit_are_named(
         security_protocol="SSL",
         client_certificate_file=certificates / "good.pem",
         client_key_file=certificates / key,
-        client_key_password=password,  # type: ignore[arg-type]  # pydantic makes a secret of it
+        client_key_password=password,
     )
     with pytest.raises(SettingsError, match=words):
         settings.ssl_context()

@@ -33,6 +33,7 @@ class _Runner:
     recovered: bool = True
     generation: int = 0
     in_time: bool = True
+    held: bool = False
     notices: Notices = field(default_factory=lambda: Notices("cluster"))
     asked: list[tuple[str, int]] = field(default_factory=list)
     """Topic and end of what was to be read in front of all else."""
