@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from connectors import wall_clock
+from connectors.terminal import echo
+from schemas.printable import one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -15,12 +15,7 @@ UNSEEN = 3
 
 def warn(text: str) -> None:
     """A warning on standard error, without what moves a terminal's cursor."""
-    typer.echo(f"warning: {printable(text)}", err=True)
-
-
-def printable(text: str) -> str:
-    """Foreign text without what moves a terminal's cursor."""
-    return "".join(each if each.isprintable() else " " for each in text)
+    echo(f"warning: {one_line(text)}", err=True)
 
 
 def warn_first(connection: "Connection", cluster: str) -> bool:

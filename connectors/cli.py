@@ -13,6 +13,7 @@ from connectors.demo import commands as demo_commands
 from connectors.kafka import commands as kafka_commands
 from connectors.migrating import commands as migrating_commands
 from connectors.simulated import commands as simulated_commands
+from connectors.terminal import echo
 from connectors.whynot import commands as why_not_commands
 from streams import cli as streams_commands
 
@@ -36,7 +37,7 @@ def _tell_version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        typer.echo(f"loadstream {version('loadstream')}")
+        echo(f"loadstream {version('loadstream')}")
         raise typer.Exit
 
 

@@ -21,10 +21,12 @@ import typer
 
 from connectors import wall_clock
 from connectors.arguments import as_field
-from connectors.attention import UNSEEN, printable, warn, warn_first
+from connectors.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages
 from connectors.known_plugins import known_plugins
 from connectors.policy_entries import TOPIC, Entry, newest_entry, read_entries_of
+from connectors.terminal import echo
+from schemas.printable import json_text, one_line, yaml_text
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -84,10 +86,10 @@ def check(
              "effective": effective_yaml(policy)}
         )  # fmt: skip
     else:
-        typer.echo(effective_yaml(policy), nl=False)
-        typer.echo(f"# digest: {policy.digest}")
+        echo(yaml_text(effective_yaml(policy)), nl=False)
+        echo(f"# digest: {policy.digest}")
         for path in policy.not_applied:
-            typer.echo(f"# not applied: {printable(path)}")
+            echo(f"# not applied: {one_line(path)}")
     if cluster is not None:
         with as_messages():
             connection = _connect()
@@ -128,11 +130,11 @@ def apply(
         _end(seen)
         return
     for path in policy.not_applied:
-        typer.echo(f"not applied: {printable(path)}", err=True)
+        echo(f"not applied: {one_line(path)}", err=True)
     effect = "evictions are marked dry" if policy.dry_run else "evictions are commands"
-    typer.echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {effect})")
+    echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {effect})")
     if paused:
-        typer.echo(f"it stays paused; `loadstream policy resume {cluster}` resumes it")
+        echo(f"it stays paused; `loadstream policy resume {cluster}` resumes it")
     _end(seen)
 
 
@@ -156,13 +158,13 @@ def history(
         entries = list(read_entries_of(connection, cluster))
         applied = Applied(connection, TOPIC)
     if not entries and not json:
-        typer.echo(f"cluster {cluster} has no policy: the default one holds")
+        echo(f"cluster {cluster} has no policy: the default one holds")
     for entry in entries:
         state = applied.state(entry.partition, entry.offset)
-        typer.echo(_entry_json(entry, state) if json else _entry_line(entry, state))
+        echo(json_text(_entry_json(entry, state)) if json else one_line(_entry_line(entry, state)))
         if document and entry.record.document and not json:
             for line in entry.record.document.splitlines():
-                typer.echo(f"    {printable(line)}")
+                echo(f"    {one_line(line)}")
     _end(seen)
 
 
@@ -178,7 +180,7 @@ def _entry_line(entry: Entry, state: str) -> str:
         _summary(record.document),
         "paused" if record.paused else "running",
         state,
-        printable(record.comment),
+        one_line(record.comment),
     ]
     return "  ".join(part for part in parts if part)
 
@@ -186,7 +188,7 @@ def _entry_line(entry: Entry, state: str) -> str:
 def _print_json(value: Any) -> None:
     import orjson
 
-    typer.echo(orjson.dumps(value).decode())
+    echo(json_text(orjson.dumps(value)))
 
 
 def _entry_json(entry: Entry, state: str) -> str:
@@ -234,12 +236,12 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool) -> None:
         newest = newest_entry(connection, cluster)
         # A cluster without a policy runs under the default one, which is the empty document.
         if (newest is not None and newest.record.paused) is paused:
-            typer.echo(f"cluster {cluster} is {state} already; nothing was written")
+            echo(f"cluster {cluster} is {state} already; nothing was written")
             _end(seen)
             return
         document = newest.record.document if newest is not None else ""
         _write(connection, cluster, document, paused=paused, comment=comment, wait=wait)
-    typer.echo(f"cluster {cluster} is {state}")
+    echo(f"cluster {cluster} is {state}")
     _end(seen)
 
 
@@ -273,7 +275,7 @@ def _write(
         on_rejection=lambda rejection: refused.append(rejection.reason),
     )
     if refused:
-        typer.echo(f"error: the record was not written: {refused[0]}", err=True)
+        echo(f"error: the record was not written: {refused[0]}", err=True)
         raise typer.Exit(1)
     if wait:
         _wait(connection, cluster, record)
@@ -288,7 +290,7 @@ def _wait(connection: "Connection", cluster: str, record: "PolicyRecord") -> Non
     while True:
         state = applied.state(entries[-1].partition, entries[-1].offset)
         if state.startswith(REFUSED):
-            typer.echo(f"error: {printable(state)}", err=True)
+            echo(f"error: {one_line(state)}", err=True)
             raise typer.Exit(1)
         if state == APPLIED:
             return
@@ -308,14 +310,14 @@ def _read(file: Path) -> "tuple[Policy, str]":
             text = stream.read(DOCUMENT_BYTES_MAX + 1)
         return read_policy(text, known_plugins()), text.decode()
     except OSError as error:
-        typer.echo(f"error: {name} cannot be read: {error.strerror}", err=True)
+        echo(f"error: {name} cannot be read: {error.strerror}", err=True)
     except PolicyError as error:
         for problem in error.problems:
             place = f"{name}:{problem.line}" if problem.line else name
             parts = (place, problem.path, problem.message)
-            typer.echo(printable(": ".join(part for part in parts if part)), err=True)
+            echo(one_line(": ".join(part for part in parts if part)), err=True)
         count = len(error.problems)
-        typer.echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
+        echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
     raise typer.Exit(1)
 
 

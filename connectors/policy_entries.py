@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import typer
-
-from connectors.attention import printable
+from connectors.terminal import echo
+from schemas.printable import one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -48,7 +47,7 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
     partitions = found[TOPIC].partitions
     for entry in read_entries(connection, TOPIC_BY_NAME[TOPIC], "beginning", follow=False):
         if isinstance(entry, Gap):
-            typer.echo(f"warning: {entry}", err=True)
+            echo(f"warning: {entry}", err=True)
             continue
         if entry.cluster != cluster:
             continue
@@ -62,8 +61,8 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
             yield Entry(entry.partition, entry.offset, message)
         else:
             place = f"{entry.partition}:{entry.offset}"
-            reason = printable(refusal.reason)
-            typer.echo(f"warning: {TOPIC} {place} does not count: {reason}", err=True)
+            reason = one_line(refusal.reason)
+            echo(f"warning: {TOPIC} {place} does not count: {reason}", err=True)
 
 
 def newest_entry(connection: "Connection", cluster: str) -> Entry | None:

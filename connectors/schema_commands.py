@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from connectors.terminal import echo
+
 app = typer.Typer(no_args_is_help=True, help="The published schemas of all topics and tables.")
 
 
@@ -28,11 +30,11 @@ def export(
     place = directory or PUBLISHED
     changed = differences(place) if check else write(place)
     for name in changed:
-        typer.echo(f"{'differs' if check else 'wrote'}: {place / name}")
+        echo(f"{'differs' if check else 'wrote'}: {place / name}")
     if not check:
-        typer.echo(f"{len(documents())} documents in {place}, {len(changed)} of them changed")
+        echo(f"{len(documents())} documents in {place}, {len(changed)} of them changed")
     elif changed:
-        typer.echo("run `loadstream schemas export` and check the result in", err=True)
+        echo("run `loadstream schemas export` and check the result in", err=True)
         raise typer.Exit(1)
     else:
-        typer.echo(f"{len(documents())} documents in {place} are as the code says")
+        echo(f"{len(documents())} documents in {place} are as the code says")

@@ -25,6 +25,12 @@ ENV_PREFIX = "LOADSTREAM_KAFKA_"
 #: Faust application: consumer group, and first part of the names of changelog topics.
 APP_ID = "loadstream"
 
+#: What the cluster ids of librdkafka's mock clusters begin with: the embedded broker is one.
+EMBEDDED_CLUSTER_ID_PREFIX = "mockCluster"
+
+#: What OpenSSL answers where a key is another certificate's.
+_KEY_OF_ANOTHER = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
+
 _SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
 
 
@@ -229,9 +235,11 @@ class KafkaSettings(BaseSettings):
             files = ", ".join(
                 f"{_variable(name)}={path}" for name, path in self._tls_files().items()
             )
+            advice = f"expected PEM, and the key's password in {_variable('client_key_password')} if it is encrypted"
+            if error.reason in _KEY_OF_ANOTHER:
+                advice = "the key is that of another certificate"
             raise SettingsError(
-                f"the TLS files cannot be used ({files or 'the system store'}): {error}; expected "
-                "PEM, a key that belongs to the certificate, and its password if it is encrypted"
+                f"the TLS files cannot be used ({files or 'the system store'}): {error}; {advice}"
             ) from error
         return context
 

@@ -18,7 +18,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schemas.base import INT64_MAX, Count, Message, Part, StateMs, Version
+from schemas.base import INT64_MAX, Count, EpochMs, Message, Part, StateMs, Version
 
 
 class InputRun(Part):
@@ -30,6 +30,11 @@ class InputRun(Part):
     """Offset of the first record of the run."""
     last_offset: Count
     """Offset of the last record of the run, which belongs to it."""
+    topic_id: str | None = None
+    """Id of the topic, where it is read for the first time, or was deleted and made again: offsets begin anew then.
+    None: it is the same as in the run before."""
+    refused_at_ms: EpochMs | None = None
+    """Of `clock`: the time of the worker when it refused these ticks, as too far from that time. None: it did not."""
 
 
 class RowChange(Part):
@@ -110,8 +115,8 @@ class JournalPart(Message):
 class BatchIndex(Part):
     """What a batch of version 2 holds, in the order in which the bytes follow."""
 
-    inputs: Annotated[tuple[tuple[str, Count, Count], ...], Field(fail_fast=True)] = ()
-    """Runs in the order applied: topic, first offset, last offset, which belongs to it."""
+    inputs: Annotated[tuple[InputRun, ...], Field(fail_fast=True)] = ()
+    """What was applied, in the order applied."""
     rows: Annotated[tuple[tuple[str, str, Count | None], ...], Field(fail_fast=True)] = ()
     """The rows that changed: table, key, length in bytes; no length: the row is gone."""
     outputs: Annotated[

@@ -67,6 +67,8 @@ class Progress(Part):
     """How many rows of kind samples there are, at least."""
     pods_rows: Count = 0
     """How many rows of kind pods there are, at least."""
+    topic_id: str | None = None
+    """Id of the topic that the position is of; none: unknown."""
 
 
 class NodeMember(Part):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.known_plugins import know_plugins
+from connectors.terminal import echo
+from schemas.printable import json_text
 from streams.shell.mend_command import mend
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def worker(
         app = build(settings, kafka)
         story.began(settings, kafka)
     except (SettingsError, PolicyError, OSError) as error:
-        typer.echo(f"loadstream worker: {error}", err=True)
+        echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None
     memory.look_rarely()
     sys.exit(_run(app, settings.stop_timeout_s))
@@ -85,7 +87,7 @@ def _check_topics(kafka: "KafkaSettings") -> None:
     try:
         found = find_topics(connect(kafka), expected_names())
     except BrokerUnavailable as error:
-        typer.echo(f"loadstream worker: {error}", err=True)
+        echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(1) from None
     stop = False
     for findings in compare_all(expected_topics(kafka), found).values():
@@ -93,7 +95,7 @@ def _check_topics(kafka: "KafkaSettings") -> None:
             grave = finding.verdict == "missing" or finding.setting == "partitions"
             stop |= grave
             if grave or finding.verdict == "differs":
-                typer.echo(f"loadstream worker: {finding}", err=True)
+                echo(f"loadstream worker: {finding}", err=True)
     if stop:
         raise typer.Exit(1)
 
@@ -154,12 +156,12 @@ def replay(
             verdict = _replay_partition(connection, number, partitions, window)
             verdicts.append(verdict)
             if not json:
-                typer.echo("\n".join(as_lines(verdict)))
+                echo("\n".join(as_lines(verdict)))
         code = exit_code(verdicts)
         if json:
-            typer.echo(orjson.dumps([as_object(verdict) for verdict in verdicts]))
+            echo(json_text(orjson.dumps([as_object(verdict) for verdict in verdicts])))
         elif all(verdict.word == "empty" for verdict in verdicts):
-            typer.echo("nothing was compared: no batch of the journal is in question", err=True)
+            echo("nothing was compared: no batch of the journal is in question", err=True)
         if cluster is not None and not code:
             code = _code_of_cluster(connection, cluster)
     raise typer.Exit(code)
@@ -172,7 +174,7 @@ def _code_of_cluster(connection: "Connection", cluster: str) -> int:
     unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
     if unseen is None:
         return 0
-    typer.echo(f"error: nothing was compared. {unseen}", err=True)
+    echo(f"error: nothing was compared. {unseen}", err=True)
     return 2
 
 
@@ -185,7 +187,7 @@ def _unknown_on_failure() -> Iterator[None]:
     try:
         yield
     except (BrokerUnavailable, SettingsError) as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -218,7 +220,7 @@ def _partitions(connection: "Connection") -> int:
     missing = [name for name in (TOPIC, *CLUSTER_INPUTS) if name not in found]
     counts = {topic.name: topic.partitions for topic in found.values()}
     if missing or len(set(counts.values())) != 1:
-        typer.echo(
+        echo(
             f"error: the topics are not those that a worker has read; missing: "
             f"{', '.join(missing) or 'none'}; partitions: {counts}. `loadstream topics check` says more",
             err=True,

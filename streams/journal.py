@@ -118,17 +118,26 @@ def batch(
     ]
 
 
-def runs(applied: Iterable[InputRecord]) -> list[tuple[str, int, int]]:
-    """Consecutive offsets of one topic, in the order applied: topic, first and last one."""
-    found: list[tuple[str, int, int]] = []
-    topic, first, last = "", 0, -1
+def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
+    """Consecutive offsets of one topic and one verdict, in the order applied."""
+    found: list[dict[str, object]] = []
+    before: tuple[str, int, int | None] = "", -1, None
     for record in applied:
-        if record.topic == topic and record.offset == last + 1:
-            last = record.offset
-            found[-1] = topic, first, last
+        same = (record.topic, record.offset, record.refused_at_ms) == before
+        if same and record.topic_id is None:
+            found[-1]["last_offset"] = record.offset
         else:
-            topic, first, last = record.topic, record.offset, record.offset
-            found.append((topic, first, last))
+            run: dict[str, object] = {
+                "topic": record.topic,
+                "first_offset": record.offset,
+                "last_offset": record.offset,
+            }
+            if record.topic_id is not None:
+                run["topic_id"] = record.topic_id
+            if record.refused_at_ms is not None:
+                run["refused_at_ms"] = record.refused_at_ms
+            found.append(run)
+        before = record.topic, record.offset + 1, record.refused_at_ms
     return found
 
 

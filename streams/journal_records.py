@@ -100,10 +100,7 @@ def _of_version_2(head: JournalPart, content: bytes) -> Batch:
     return Batch(
         head.epoch,
         head.sequence,
-        tuple(
-            InputRun(topic=topic, first_offset=first, last_offset=last)
-            for topic, first, last in index.inputs
-        ),
+        index.inputs,
         tuple(
             RowChange(table, key, None if length is None else value)
             for (table, key, length), value in of_rows

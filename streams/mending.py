@@ -64,7 +64,8 @@ def mend(
     """
     known = known_place(partition, rows)
     mended = Mended(dict(rows))
-    mended.rows.pop((PLACES, str(partition)), None)
+    for key in (str(partition), f"{partition}/opened"):  # the next owner notes what it finds
+        mended.rows.pop((PLACES, key), None)
     if end <= known.offset:
         mended.lost.append(
             f"the journal ends at offset {end}, and the tables reflect it up to {known.offset}: "

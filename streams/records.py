@@ -23,6 +23,11 @@ class InputRecord:
     value: bytes | None
     timestamp_ms: int
     """Timestamp of the record: when its producer wrote it, by the producer's or the broker's clock."""
+    refused_at_ms: int | None = None
+    """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did not. No stage
+    reads a wall clock, so the shell judges, and the journal keeps the verdict for a replay."""
+    topic_id: str | None = None
+    """Id of the topic, on the first record that is read of it; none: the record before was of the same topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +72,21 @@ class Stage(Protocol):
         """Offset applied last of each input topic of which anything was applied."""
         ...
 
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """Ids of the input topics that the positions are of, as far as they are known."""
+        ...
+
+    @property
+    def now_ms(self) -> int | None:
+        """The stage's time: what its input says. None: not known yet."""
+        ...
+
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records in the order of the log.
 
-        A record up to its topic's position was applied before: it changes nothing and causes nothing.
+        A record up to its topic's position was applied before: it changes nothing and causes nothing. One that
+        names another id of its topic than the positions are of is the first of a topic that was made again.
         """
         ...
 

@@ -14,7 +14,7 @@ batch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Protocol
 
@@ -210,6 +210,9 @@ class Replay:
                     f"batch {batch.sequence} applied records of topic {topic}, which this version does "
                     "not read; replay with the version that has written the journal"
                 )
+            known = self._stage.topic_ids.get(topic, run.topic_id)
+            if run.topic_id is not None and known != run.topic_id:
+                self._following.pop(topic, None)  # the topic was made again
             if expected < self._following.get(topic, 0):
                 raise _NotOnce(f"{topic} offset {expected} was applied before", None)
             for record in inputs.through(topic, run.last_offset):
@@ -217,6 +220,10 @@ class Replay:
                     raise _NotOnce(f"{topic} offset {record.offset} was never applied", record)
                 if record.offset > expected:
                     raise self._gone(batch, topic, expected, record)
+                first = expected == run.first_offset
+                if run.refused_at_ms is not None or (first and run.topic_id is not None):
+                    topic_id = run.topic_id if first else None
+                    record = replace(record, refused_at_ms=run.refused_at_ms, topic_id=topic_id)
                 yield record
                 expected += 1
             if expected <= run.last_offset:

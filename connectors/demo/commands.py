@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.arguments import number
+from connectors.terminal import echo
+from schemas.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,10 +70,10 @@ def demo(
         output.mkdir(parents=True, exist_ok=True)
         scenario, live = _scenario(trace, nodes, seed, seconds)
         for line in (*scenario.complaints, *scenario.notes):
-            console.print(line, highlight=False, soft_wrap=True)
+            console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(_run(console, scenario, live, seconds, output, plain, trace is not None))
     except (TraceError, WireError, WorkerDied, WorkerSilent, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -111,7 +113,7 @@ def _run(
     done = run(scenario, seconds, output, display, live)
     problems = _tell(console, done, output, traced)
     for problem in problems:
-        typer.echo(f"error: {problem}", err=True)
+        echo(f"error: {problem}", err=True)
     return 130 if done.interrupted else 1 if problems else 0
 
 
@@ -134,7 +136,11 @@ def _tell(console: "Console", done: "Run", output: Path, traced: bool) -> list[s
         why = (
             "it was interrupted" if done.interrupted else "this machine was too slow for all of it"
         )
-        console.print(f"The run ended before the scenario did: {why}.", highlight=False)
+        console.print(
+            printable(f"The run ended before the scenario did: {why}."),
+            markup=False,
+            highlight=False,
+        )
     pictures = [output / "usage.png", output / "usage.svg"] if session.samples else []
     draw(session, compared, staying, pictures)
     write_figures(figures, output / "summary.json")

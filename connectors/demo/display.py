@@ -11,6 +11,7 @@ from connectors.demo.session import Session
 from connectors.demo.status import Status
 from connectors.demo.view import render
 from connectors.demo.wording import clock_text
+from schemas.printable import printable
 
 #: Pictures of the live view in a second, and seconds between two lines.
 _PICTURES_PER_S = 8.0
@@ -88,7 +89,9 @@ class PlainDisplay:
         if now_s < self._due_s and (status.phase == "starting") == (self._phase == "starting"):
             return
         self._due_s, self._phase = now_s + _LINE_EVERY_S, status.phase
-        self._console.print(line_of(session, status), highlight=False, soft_wrap=True)
+        self._console.print(
+            printable(line_of(session, status)), markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def line_of(session: Session, status: Status) -> str:

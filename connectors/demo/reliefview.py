@@ -7,6 +7,7 @@ from rich.text import Text
 from connectors.demo.relief import Happening, HotSpell, Relief, reading_text
 from connectors.demo.session import Session
 from connectors.demo.wording import hour_text
+from schemas.printable import printable
 
 _STYLES = {"hot": "red", "left": "cyan", "dry": "dim", "back": "green", "cool": "bold green"}
 
@@ -42,8 +43,10 @@ def _spell(spell: HotSpell, now_ms: int) -> tuple[Text, Text]:
     left = f", {spell.left} left" if spell.left else ""
     hot = spell.newest
     said = f": {reading_text(hot)}{f' ({hot.gate})' if hot.gate else ''}" if hot else ""
-    return Text("hot", "bold red"), Text(f"{spell.node} for {minutes} min{left}{said}", "red")
+    return Text("hot", "bold red"), Text(
+        printable(f"{spell.node} for {minutes} min{left}{said}"), "red"
+    )
 
 
 def _happening(each: Happening) -> tuple[Text, Text]:
-    return Text(hour_text(each.at_ms), "dim"), Text(each.text, _STYLES[each.what])
+    return Text(hour_text(each.at_ms), "dim"), Text(printable(each.text), _STYLES[each.what])

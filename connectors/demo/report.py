@@ -7,11 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from connectors.demo.relieved import Rebalanced
 from connectors.demo.summary import SHORT_ABOVE, Figures, Spread
 from connectors.demo.wording import reason_text
+from schemas.printable import printable
 
 #: Names that a row of the summary holds.
 _NAMES_MAX = 6
@@ -109,11 +112,16 @@ def _relieved(found: Rebalanced) -> Table:
 
 
 def _names(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:_NAMES_MAX]) + (" ..." if len(names) > _NAMES_MAX else "")
+    return _text(", ".join(names[:_NAMES_MAX]) + (" ..." if len(names) > _NAMES_MAX else ""))
 
 
 def _reasons(reasons: tuple[tuple[str, int], ...]) -> str:
-    return "; ".join(f"{count}: {reason_text(reason)}" for reason, count in reasons)
+    return _text("; ".join(f"{count}: {reason_text(reason)}" for reason, count in reasons))
+
+
+def _text(text: str) -> str:
+    """Text of others in a cell, which rich reads as markup."""
+    return escape(printable(text))
 
 
 def _comparison(figures: Figures, thresholds: tuple[float, float]) -> Table:
@@ -152,12 +160,14 @@ def print_next(console: Console, output: Path, files: list[Path], *, traced: boo
     """Where the files are, and what to try next."""
     console.print()
     for file in files:
-        console.print(f"{_FILES[file.name]}: {file}", highlight=False, soft_wrap=True)
+        line = printable(f"{_FILES[file.name]}: {file}")
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print()
     console.print("[bold]What to try next[/]")
     lines = _suggestions(output, traced=traced)
     for command, what in lines:
-        console.print(f"  [dim]{what}:[/]\n    {command}", highlight=False, soft_wrap=True)
+        text = Text.assemble("  ", (f"{what}:", "dim"), printable(f"\n    {command}"))
+        console.print(text, highlight=False, soft_wrap=True)
 
 
 def _suggestions(output: Path, *, traced: bool) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from connectors.demo.status import Status
 from connectors.demo.summary import thresholds
 from connectors.demo.wording import clock_text, decision_text, hour_text
 from schemas.decisions import PlacementDecision
+from schemas.printable import printable
 
 #: Least width of one column of nodes, and how many decisions there is always room for.
 _NODE_WIDTH = 58
@@ -111,7 +112,7 @@ def _head(session: Session, status: Status, width: int) -> RenderableType:
             len(observed.dead_letters), "dead letters", "bold red" if observed.dead_letters else ""
         ),
     )
-    lines = (first, second, Text(status.note, "dim"))
+    lines = (first, second, Text(printable(status.note), "dim"))
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     return Group(*lines)
@@ -162,7 +163,7 @@ def _cells(session: Session, node: ObservedNode, threshold: float) -> list[Rende
     pods = session.kubelets.live_pods(name)
     style = _style(node, threshold)
     return [
-        Text(name, "bold red" if node.hot else ""),
+        Text(printable(name), "bold red" if node.hot else ""),
         usage_bar(node.cpu, node.cpu_p95, style),
         Text(_percent(node.cpu), style),
         Text(_percent(node.cpu_p95), style),
@@ -207,7 +208,7 @@ def _decisions(session: Session, count: int, width: int) -> Table:
     for decision, alike in told:
         table.add_row(
             Text(hour_text(decision.decided_at_ms), "dim"),
-            Text(decision_text(decision, alike), _OUTCOME_STYLES[decision.outcome]),
+            Text(printable(decision_text(decision, alike)), _OUTCOME_STYLES[decision.outcome]),
         )
     for _ in range(count - len(told)):
         table.add_row("", "")

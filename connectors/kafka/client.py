@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.kafka.diagnosis import explain
-from connectors.kafka.embedded import CLUSTER_ID_PREFIX
-from schemas.connection import KafkaSettings
+from schemas.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 
 #: After so long without an answer the terminal is told what is waited for.
 _PATIENCE_S = 1.0
@@ -87,7 +86,7 @@ def connect(settings: KafkaSettings) -> Connection:
         settings=settings,
         admin=admin,
         failures=failures,
-        embedded=str(metadata.cluster_id or "").startswith(CLUSTER_ID_PREFIX),
+        embedded=str(metadata.cluster_id or "").startswith(EMBEDDED_CLUSTER_ID_PREFIX),
         brokers=len(metadata.brokers),
     )
 

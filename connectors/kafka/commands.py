@@ -1,4 +1,4 @@
-"""The commands around Kafka: `broker`, `topics`, `produce` and `tail`.
+"""The commands around Kafka: `broker`, `topics`, `produce` and `tail`; `clock` is in a module of its own.
 
 Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong.
 What was asked for goes to standard output, everything else to standard error.
@@ -14,8 +14,11 @@ import typer
 from connectors.arguments import number
 from connectors.attention import warn
 from connectors.kafka import tail_command
+from connectors.kafka.clock_commands import clock
 from connectors.kafka.failures import as_messages
 from connectors.kafka.topic_argument import topic_names, topic_of
+from connectors.terminal import echo
+from schemas.printable import json_text
 
 if TYPE_CHECKING:
     from connectors.kafka.admin import Extent
@@ -34,6 +37,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module to an app."""
     app.command()(broker)
     app.add_typer(topics, name="topics")
+    app.add_typer(clock, name="clock")
     app.command()(produce)
     app.command()(tail_command.tail)
 
@@ -93,7 +97,7 @@ def create(
         connection = _connect()
         made, report = create_topics(connection, expected_topics(connection.settings), mend=mend)
         if not json:
-            typer.echo(f"made {len(made)} topics; {len(report) - len(made)} existed already")
+            echo(f"made {len(made)} topics; {len(report) - len(made)} existed already")
         _tell(connection, report, json=json, made=list(made))
 
 
@@ -157,7 +161,7 @@ def produce(
         from connectors.kafka.progress import opened_with_progress
 
         def tell(rejection: Rejection) -> None:
-            typer.echo(f"line {rejection.line}: {rejection.reason}", err=True)
+            echo(f"line {rejection.line}: {rejection.reason}", err=True)
 
         connection = _connect()
         with opened_with_progress(file) as (stream, progress):
@@ -171,13 +175,13 @@ def produce(
         many = f" ({lines} lines)" if lines > 1 else ""
         warn(f"{unknown}{many}")
     if summary.expired and not connection.embedded:
-        typer.echo(
+        echo(
             f"warning: {summary.expired} records are older than {topic} keeps them; the broker will "
             "delete them soon",
             err=True,
         )
     if summary.stopped:
-        typer.echo(
+        echo(
             "stopped at the refused line; what came before it was written. --on-error skip goes on.",
             err=True,
         )
@@ -192,7 +196,7 @@ def _print_summary(topic: str, summary: "Summary", *, json: bool) -> None:
         _print_json({"topic": topic, **whole, "unknown": unknown})
         return
     rate = summary.produced / summary.seconds if summary.seconds else 0.0
-    typer.echo(
+    echo(
         f"records written to {topic}: {summary.produced} ({summary.value_bytes} bytes, "
         f"{summary.seconds:.1f} s, {rate:,.0f} a second); lines refused: {summary.rejected}"
     )
@@ -212,7 +216,7 @@ def _extent_json(name: str, topic: "FoundTopic | None", extents: "tuple[Extent, 
 def _print_json(value: Any) -> None:
     import orjson
 
-    typer.echo(orjson.dumps(value).decode())
+    echo(json_text(orjson.dumps(value)))
 
 
 def _connect() -> "Connection":
@@ -245,15 +249,15 @@ def _tell(
         for finding in findings:
             # What is unknown of an embedded broker is the same for every topic: said once, below.
             if finding.verdict != "unknown" or not connection.embedded:
-                typer.echo(str(finding))
+                echo(str(finding))
     counted = ", ".join(
         f"{verdicts.count(kind)} {kind}"
         for kind in ("ok", "unknown", "differs", "missing")
         if kind in verdicts
     )
-    typer.echo(f"{len(report)} topics: {counted}")
+    echo(f"{len(report)} topics: {counted}")
     if connection.embedded:
-        typer.echo(
+        echo(
             "This is the embedded broker: topics exist and have their partitions, but retention, "
             "compaction and size limits are unknown there and not enforced."
         )
@@ -265,4 +269,4 @@ def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(cells).rstrip())
+        echo("  ".join(cells).rstrip())

@@ -8,21 +8,13 @@ its name, its port, its encryption. What is left is what the client has reported
 import socket
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from connectors.kafka.tls_failures import Diagnosis, no_handshake, refused_here, refused_there
 from schemas.connection import KafkaSettings
 
 _TIMEOUT_S = 3.0
 
 _PROTOCOL = "Check LOADSTREAM_KAFKA_SECURITY_PROTOCOL"
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """A cause and what to do about it."""
-
-    cause: str
-    remedy: str
 
 
 def explain(settings: KafkaSettings, reported: Iterable[str], waited_s: float | None) -> str:
@@ -43,12 +35,9 @@ def diagnose(settings: KafkaSettings, reported: list[str]) -> Diagnosis:
                 "Check LOADSTREAM_KAFKA_SASL_USERNAME, its password and "
                 f"LOADSTREAM_KAFKA_SASL_MECHANISM (now {settings.sasl_mechanism}).",
             )
-        if "alert" in text:
-            return Diagnosis(
-                text,
-                "The broker refuses the client's certificate, or misses one: check "
-                "LOADSTREAM_KAFKA_CLIENT_CERTIFICATE_FILE and LOADSTREAM_KAFKA_CLIENT_KEY_FILE.",
-            )
+        refused = refused_there(text)
+        if refused is not None:
+            return refused
     host, _, port = settings.servers()[0].rpartition(":")
     return _probe(settings, host.strip("[]"), int(port)) or Diagnosis(
         "; ".join(reported[-3:]) or "no answer",
@@ -88,23 +77,9 @@ def _probe_trust(settings: KafkaSettings, connection: socket.socket, host: str) 
     try:
         context.wrap_socket(connection, server_hostname=host).close()
     except ssl.SSLCertVerificationError as error:
-        cause = f"the broker's certificate is refused: {error.verify_message.rstrip('.')}"
-        if "mismatch" in error.verify_message:
-            return Diagnosis(
-                cause,
-                f"Use an address that the certificate names instead of {host}, or a certificate that "
-                "names it. LOADSTREAM_KAFKA_CHECK_HOSTNAME=false gives up that protection.",
-            )
-        return Diagnosis(
-            cause,
-            "Check LOADSTREAM_KAFKA_CA_FILE: it must hold the authority that signed the broker's "
-            "certificate.",
-        )
+        return refused_here(error, host)
     except OSError as error:
-        return Diagnosis(
-            f"no TLS handshake with {host} ({error.strerror or error})",
-            f"{_PROTOCOL}: the listener seems not to encrypt.",
-        )
+        return no_handshake(error, host)
     return None
 
 

@@ -19,8 +19,6 @@ from schemas.connection import KafkaSettings
 
 #: Partitions that librdkafka gives every topic; not configurable from Python.
 EMBEDDED_PARTITIONS = 4
-#: What the names of such clusters begin with, by which a client knows what it talks to.
-CLUSTER_ID_PREFIX = "mockCluster"
 
 _START_TIMEOUT_S = 10.0
 #: syslog's number; librdkafka would otherwise greet on standard error.

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 import typer
 
+from connectors.terminal import echo
+
 
 @contextmanager
 def as_messages() -> Iterator[None]:
@@ -22,7 +24,7 @@ def as_messages() -> Iterator[None]:
     try:
         yield
     except expected as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

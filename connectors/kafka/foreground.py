@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import typer
-
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.distribution import KafkaUnavailable
 from connectors.kafka.embedded import EmbeddedBroker
 from connectors.kafka.server import KafkaServer
 from connectors.kafka.topics import expected_topics
+from connectors.terminal import echo
 from schemas.announcement import announce
 from schemas.connection import KafkaSettings
 
@@ -54,8 +53,8 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
 
 def _serve(what: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:
     with announce(bootstrap_servers) as path:
-        typer.echo(bootstrap_servers)
-        typer.echo(
+        echo(bootstrap_servers)
+        echo(
             f"{what} with all topics, announced in {path}: other commands find it. Ctrl-C ends it.",
             err=True,
         )

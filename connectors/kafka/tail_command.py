@@ -11,6 +11,8 @@ from connectors import wall_clock
 from connectors.arguments import number
 from connectors.kafka.failures import as_messages
 from connectors.kafka.topic_argument import topic_names, topic_of
+from connectors.terminal import echo
+from schemas.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -80,7 +82,7 @@ def tail(
             )
             chosen = reversed(newest)
         for entry in islice(chosen, limit):
-            typer.echo(show(entry))
+            echo(json_text(show(entry)) if json else one_line(show(entry)))
 
 
 def _start(start: str | None, *, follow: bool) -> "Start":
@@ -104,7 +106,7 @@ def _told(entries: "Iterator[Entry | Gap]") -> "Iterator[Entry]":
 
     for entry in entries:
         if isinstance(entry, Gap):
-            typer.echo(f"warning: {entry}", err=True)
+            echo(f"warning: {entry}", err=True)
         else:
             yield entry
 

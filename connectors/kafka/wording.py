@@ -25,6 +25,7 @@ from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodLifecycle
 from schemas.policies import PolicyRecord
+from schemas.printable import one_line
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
@@ -42,7 +43,7 @@ def sentence(message: Any) -> str:
     was printed before.
     """
     text = _sentence(message)
-    return "".join(character if character.isprintable() else " " for character in text).strip()
+    return one_line(text).strip()
 
 
 @singledispatch
@@ -139,7 +140,8 @@ def _(message: NodeMetric) -> str:
 
 @_sentence.register
 def _(message: ClockTick) -> str:
-    return f"partition {message.partition}: it is {time_text(message.now_ms)}"
+    verb = "the time is set to" if message.reset else "it is"
+    return f"partition {message.partition}: {verb} {time_text(message.now_ms)}"
 
 
 @_sentence.register

@@ -22,6 +22,8 @@ from connectors import wall_clock
 from connectors.arguments import as_field
 from connectors.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages
+from connectors.terminal import echo
+from schemas.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.arrivals import Arrivals
@@ -192,9 +194,9 @@ def migrations(
         found = read_states(connection, cluster, back_ms)
     now_ms = wall_clock.now_ms()
     for message in found.shown(everything=everything):
-        typer.echo(found.as_json(message) if json else found.line(message, now_ms))
+        echo(json_text(found.as_json(message)) if json else one_line(found.line(message, now_ms)))
     if not json:
-        typer.echo(found.summary())
+        echo(found.summary())
     if not seen:
         raise typer.Exit(UNSEEN)
 
@@ -267,7 +269,7 @@ def _ask(connection: "Connection", cluster: str, said: str, *, wait: bool, **fie
     )
     if refused:
         _stop(f"the request was not written: {refused[0]}")
-    typer.echo(f"{request.request_id}: {said}; see `loadstream migrations {cluster}`")
+    echo(f"{request.request_id}: {said}; see `loadstream migrations {cluster}`")
     if wait:
         _follow(request, answers)
 
@@ -283,7 +285,7 @@ def _follow(request: "MigrationRequest", answers: "list[Arrivals]") -> None:
                 found = answer(request, decode(arrivals.topic, record.value))
                 if found is None:
                     continue
-                typer.echo(found.text, err=found.failed)
+                echo(found.text, err=found.failed)
                 if found.done:
                     raise typer.Exit(1 if found.failed else 0)
         time.sleep(_LOOK_S)
@@ -331,7 +333,7 @@ def _duration_ms(text: str, option: str) -> int:
 
 
 def _stop(why: str) -> NoReturn:
-    typer.echo(f"error: {why}", err=True)
+    echo(f"error: {why}", err=True)
     raise typer.Exit(1)
 
 

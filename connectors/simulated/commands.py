@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from connectors.arguments import number
+from connectors.terminal import echo
 
 #: Time between two steps, in seconds.
 _STEP_S = 0.2
@@ -77,7 +78,7 @@ def simulate(
                     if time.monotonic() - said_s >= _SAY_EVERY_S:
                         said_s = time.monotonic()
                         done = simulated.totals
-                        typer.echo(
+                        echo(
                             f"{cluster}: {done.samples} samples, {done.requests} requests, {done.bound} "
                             f"bound, {simulated.waiting} waiting, {done.withdrawn} given up, "
                             f"{done.refused} refused by nodes, {done.evicted} evicted, {done.dry} "
@@ -85,7 +86,7 @@ def simulate(
                             err=True,
                         )
         except WireError as error:
-            typer.echo(f"error: {error}", err=True)
+            echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None
 
 

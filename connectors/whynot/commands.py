@@ -10,6 +10,8 @@ import typer
 
 from connectors import wall_clock
 from connectors.kafka.failures import as_messages
+from connectors.terminal import echo
+from schemas.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from connectors.whynot.evidence import Answer, Evidence
@@ -45,10 +47,10 @@ def why_not(
         evidence = read_evidence(connection, question, wall_clock.now_ms())
     answer = _answer(evidence, question)
     if json:
-        typer.echo(_as_json(answer, evidence, question))
+        echo(json_text(_as_json(answer, evidence, question)))
     else:
         for sentence in (*evidence.warnings(), *answer.sentences):
-            typer.echo("".join(each if each.isprintable() else " " for each in sentence))
+            echo(one_line(sentence))
     if not answer.known:
         raise typer.Exit(1)
 

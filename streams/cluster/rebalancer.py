@@ -215,6 +215,10 @@ class Rebalancer:
         """Table, key within the cluster, and row of what has changed since the last call."""
         yield from self.balancer.changed_rows(self._inventory)
 
+    def touch(self) -> None:
+        """Count everything as changed."""
+        self.balancer.touch(self._inventory)
+
     def restore(self, read: Callable[[str], Iterator[Any]], last_round_ms: int | None) -> None:
         """Take over the rows that `read` gives of each table; nodes and pods are there already."""
         self.last_round_ms = last_round_ms

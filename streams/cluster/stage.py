@@ -14,19 +14,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from schemas.clock import ClockTick
+from schemas.clock import AHEAD_MAX_MS, ClockTick
 from schemas.codec import decode, encode
 from schemas.decisions import PlacementDecision
 from schemas.partitions import mislabelled, misplaced
 from schemas.policies import PolicyRecord
-from schemas.refusals import Refusal
-from schemas.rows import PartitionRow
+from schemas.refusals import Refusal, from_the_future
+from schemas.rows import HeldPod, PartitionRow
 from schemas.topics import TOPIC_OF
+from streams.cluster.clock_reset import set_back
 from streams.cluster.figures import count_said, figures_of, policy_words
 from streams.cluster.state import Answer, ClusterState, Output, Position
-from streams.cluster.tables import ROWS, changed_rows, restore
+from streams.cluster.tables import ROWS, all_rows, changed_rows, restore
 from streams.deadletters import buried, too_long
 from streams.observation import Counts, Figures
+from streams.packing import put
 from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 
 logger = logging.getLogger(__name__)
@@ -48,16 +50,24 @@ class ClusterStage:
         self.clusters: dict[str, ClusterState] = {}
         self.positions: dict[str, int] = {}
         """Offset applied last of each input topic of which anything was applied."""
+        self.topic_ids: dict[str, str] = {}
+        """Ids of the topics that the positions are of, as far as they are known."""
         self.now_ms: int | None = None
         self.counts = Counts()
         """What was done since `take_counts`: records applied, repeated and refused, decisions."""
         self._changed: dict[str, None] = {}
+        self._rewritten: dict[tuple[str, str], RowChange] = {}
+        """Rows that are other ones since the time was set back."""
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records in order."""
         outputs: list[OutputRecord] = []
         dead: list[OutputRecord] = []
         for record in records:
+            if record.topic_id is not None:
+                if self.topic_ids.get(record.topic, record.topic_id) != record.topic_id:
+                    self.positions.pop(record.topic, None)  # of a topic that is gone
+                self.topic_ids[record.topic] = record.topic_id
             if record.offset <= self.positions.get(record.topic, -1):
                 self.counts.results["repeated"] += 1
                 continue
@@ -88,7 +98,7 @@ class ClusterStage:
             return [], message
         position = Position(record.topic, self.partition, record.offset, self.positions)
         if isinstance(message, ClockTick):
-            return self._tick(message, position)
+            return self._tick(message, position, record.refused_at_ms)
         wrong = misplaced(record.key, self.partition, self.partitions) or mislabelled(
             record.topic, record.key, message
         )
@@ -118,15 +128,17 @@ class ClusterStage:
             )
             return Refusal("internal", f"{type(error).__name__}: {error}")
 
-    def _tick(self, tick: ClockTick, position: Position) -> tuple[Sequence[Output], Refusal | None]:
+    def _tick(
+        self, tick: ClockTick, position: Position, refused_at_ms: int | None
+    ) -> tuple[Sequence[Output], Refusal | None]:
         """Let every cluster of the partition know what time it is."""
-        if tick.partition != self.partition:
-            return [], Refusal(
-                "misplaced",
-                f"partition is {tick.partition}; allowed is {self.partition}, in which the tick was found",
-            )
+        refusal = self._strays(tick, refused_at_ms)
+        if refusal is not None:
+            return [], refusal
         if self.now_ms is not None and tick.now_ms < self.now_ms:
-            return [], None
+            if not tick.reset:
+                return [], None
+            self._set_back(self.now_ms, tick.now_ms)
         self.now_ms = tick.now_ms
         outputs: list[Output] = []
         failure: Refusal | None = None
@@ -137,6 +149,42 @@ class ClusterStage:
             else:
                 outputs += answer
         return outputs, failure
+
+    def _strays(self, tick: ClockTick, refused_at_ms: int | None) -> Refusal | None:
+        """Why a tick is not the partition's time; the worker's own time is only known where it refused."""
+        if tick.partition != self.partition:
+            return Refusal(
+                "misplaced",
+                f"partition is {tick.partition}; allowed is {self.partition}, in which the tick was found",
+            )
+        if refused_at_ms is None:
+            return None
+        return from_the_future(tick.now_ms, refused_at_ms, AHEAD_MAX_MS, "now_ms") or Refusal(
+            "late",
+            f"now_ms is {tick.now_ms}, {refused_at_ms - tick.now_ms} ms before {refused_at_ms}, the worker's own "
+            f"time; allowed for a reset are at most {AHEAD_MAX_MS} ms: write it again",
+        )
+
+    def _set_back(self, was_ms: int, now_ms: int) -> None:
+        """It is earlier than was believed; see `clock_reset`."""
+        before: list[RowChange] = []
+        for cluster in sorted(self.clusters):
+            state, prefix = self.clusters[cluster], f"{self.partition}/{cluster}"
+            if cluster in self._changed:
+                unwritten = changed_rows(state, prefix)
+                self._rewritten.update(((row.table, row.key), row) for row in unwritten)
+            before += all_rows(state, prefix)
+        after = list(set_back(before, ROWS, {"reserved_pods": HeldPod}, was_ms, now_ms))
+        self._changed.clear()
+        for old, new in zip(before, after, strict=True):
+            if new is not old or (new.table, new.key) in self._rewritten:
+                self._rewritten[new.table, new.key] = new
+        stored: dict[tuple[str, str], bytes] = {}
+        put(stored, after)
+        clock = PartitionRow(partition=self.partition, now_ms=now_ms)
+        rows = [(table, key, value) for (table, key), value in stored.items()]
+        rows.append(("partitions", str(self.partition), encode(clock)))
+        self.clusters = type(self).restored(self.partition, self.partitions, rows).clusters
 
     def _output(self, message: Output) -> OutputRecord:
         return OutputRecord(
@@ -172,13 +220,21 @@ class ClusterStage:
     # --- rows -----------------------------------------------------------------------------------
 
     def _rows(self) -> Iterable[RowChange]:
+        changed = self._rewritten
         for cluster in self._changed:
-            yield from changed_rows(self.clusters[cluster], f"{self.partition}/{cluster}")
+            rows = changed_rows(self.clusters[cluster], f"{self.partition}/{cluster}")
+            if changed:
+                changed.update(((row.table, row.key), row) for row in rows)
+            else:
+                yield from rows
+        yield from changed.values()
+        changed.clear()
         self._changed.clear()
         row = PartitionRow(
             partition=self.partition,
             now_ms=self.now_ms,
             offsets=dict(self.positions),
+            topic_ids=dict(self.topic_ids) or None,
             clusters=len(self.clusters),
         )
         yield RowChange("partitions", str(self.partition), encode(row))
@@ -199,6 +255,7 @@ class ClusterStage:
             if table == "partitions":
                 own = _read(PartitionRow, table, key, value)
                 stage.now_ms, stage.positions = own.now_ms, dict(own.offsets)
+                stage.topic_ids = dict(own.topic_ids or {})
             else:
                 of_cluster[_cluster_of(table, key)][table].append((key, value))
         for cluster in sorted(of_cluster):

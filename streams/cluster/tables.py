@@ -97,6 +97,25 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
 
 
+def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
+    """All rows, and deletions since the last call of `changed_rows`."""
+    inventory, placement = state.inventory, state.placement
+    inventory.changed_nodes.update(dict.fromkeys(inventory.nodes))
+    inventory.changed_pods.update(
+        dict.fromkeys((node.name, uid) for node in inventory.nodes.values() for uid in node.held)
+    )
+    placement.changed_requests.update(
+        dict.fromkeys(each.request.pod.uid for each in placement.pending)
+    )
+    for group in placement.pending.groups():
+        placement.pending.group_changed(group)
+    state.policy_changed = state.policy_record is not None
+    state.memory.touch()
+    state.migrations.touch()
+    state.rebalancer.touch()
+    yield from changed_rows(state, prefix)
+
+
 def restore(
     cluster: str,
     now_ms: int | None,

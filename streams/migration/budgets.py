@@ -109,6 +109,11 @@ class Budgets:
             taken = (*row.gone, uid) if gone else row.gone
             self._put(row.model_copy(update={"charged": charged, "gone": taken}))
 
+    def touch(self) -> None:
+        """Count every budget as changed."""
+        for namespace, named in self._rows.items():
+            self.changed.update(dict.fromkeys((namespace, name) for name in named))
+
     def restore(self, rows: Iterable[DisruptionBudgetRow]) -> None:
         """Take over table rows."""
         for row in rows:

@@ -108,6 +108,10 @@ class Limiters:
 
     # --- rows -----------------------------------------------------------------------------------
 
+    def touch(self) -> None:
+        """Count every bucket as changed."""
+        self.changed.update(dict.fromkeys(self._buckets))
+
     def row(self, key: Key) -> EvictionLimiterRow | None:
         """The row of a bucket; None: it is full."""
         bucket = self._buckets.get(key)

@@ -206,6 +206,16 @@ class Migrations:
             yield "migration_state", "", self._state_row()
         self._clear()
 
+    def touch(self) -> None:
+        """Count everything as changed."""
+        desk = self.desk
+        desk.book.changed.update(dict.fromkeys(row.migration_id for row in desk.book))
+        self.drains.changed.update(dict.fromkeys(self.drains.rows))
+        desk.limiters.touch()
+        desk.workloads.changed.update(dict.fromkeys(desk.workloads.rows))
+        desk.budgets.touch()
+        desk.changed = True
+
     def _state_row(self) -> MigrationStateRow:
         return MigrationStateRow(
             cluster=self.desk.cluster,

@@ -83,6 +83,15 @@ class MoveMemory:
             yield "pool_verdicts", pool, follower.pools.get(pool)
         self._unchanged()
 
+    def touch(self) -> None:
+        """Count everything as changed."""
+        moves, follower = self.moves, self.follower
+        moves.cooling.changed.update(dict.fromkeys(moves.cooling.nodes))
+        moves.changed.update(dict.fromkeys(moves.owners))
+        self.unmovable.touch()
+        follower.changed_followed.update(dict.fromkeys(follower.followed))
+        follower.changed_pools.update(dict.fromkeys(follower.pools))
+
     def restore(self, read: Callable[[str], Iterator[Any]]) -> None:
         """Take over the rows that `read` gives of each table; of a new memory only."""
         for row in read("cooling_nodes"):

@@ -144,6 +144,10 @@ class Unmovable:
 
     # --- rows -------------------------------------------------------------------------------------
 
+    def touch(self) -> None:
+        """Count every node as changed."""
+        self.changed.update(dict.fromkeys(self._nodes))
+
     def row(self, node: str) -> UnmovablePodsRow | None:
         """The row of a node; None: no pod of it is kept."""
         pods = self._nodes.get(node)

@@ -176,6 +176,11 @@ class Balancer:
             if filled is not None:
                 filled.changed = False
 
+    def touch(self, inventory: Inventory) -> None:
+        """Count everything as changed."""
+        self._changed().update(dict.fromkeys(self._counted()))
+        inventory.history.changed = True
+
     def restore(self, read: Callable[[str], Iterator[Any]], inventory: Inventory) -> None:
         """Take over the rows that `read` gives of each table; of a new balancer under its policy only.
 

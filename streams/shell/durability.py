@@ -7,10 +7,9 @@ lazily and together, and after a crash the journal's tail is redone over them.
 """
 
 import asyncio
-import logging
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -23,7 +22,8 @@ from streams.journal import PLACES
 from streams.packing import Changes
 from streams.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.shell.checkpointer import CLOCKS, Checkpointer, References
-from streams.shell.journal_tail import passed_over, place_of
+from streams.shell.journal_tail import passed_over
+from streams.shell.opening import UNWRITTEN_S, Opening
 from streams.shell.pace import Pace
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_pieces
@@ -32,15 +32,10 @@ from streams.shell.tables import RowTable
 if TYPE_CHECKING:
     from streams.shell.fence import FencedPublisher
 
-logger = logging.getLogger(__name__)
-
 #: Rows are written so often, in seconds, while they are few.
 FLUSH_INTERVAL_S = 1.0
 #: So many changed rows are few.
 FEW_ROWS = 500
-#: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash. A node's row
-#: holds all its pods, so it is written once for many of their changes.
-UNWRITTEN_S = 5.0
 #: Rows are packed and written in pieces of so many bytes, so that batches need not wait for all of them.
 PIECE_BYTES = 256 * 1024
 #: Rows are written so long after the journal last showed that the partition is still ours, in seconds. A
@@ -72,6 +67,8 @@ class Durability(Protocol):
 
     topics: tuple[str, ...]
     """Topics from which rows are redone: who deletes changelogs must delete these as well."""
+    topic_ids: Mapping[str, str]
+    """Ids of the journal and the changelogs now, as far as they are known; given before partitions are opened."""
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
         """Take a partition over; answers with its rows as they must be to go on."""
@@ -145,6 +142,7 @@ class JournalFirst:
         self._publisher = publisher
         self._writer = writer
         self._checkpoints = checkpoints
+        self.topic_ids: Mapping[str, str] = {}
         self._places: dict[int, journal.Place] = {}
         self._in_office_at_s: dict[int, float] = {}
         """When the journal showed last that a partition is ours."""
@@ -164,10 +162,11 @@ class JournalFirst:
         with self._in_a_hurry():
             async with self._flushing:  # rows of ours may be on their way through the claim before
                 await self._writer.claim(partition)
-        known = place_of(partition, rows.get(PLACES, {}).get(str(partition)))
+        opening = Opening(partition, rows.get(PLACES, {}), self.topic_ids)
         opened = await self._publisher.append(
             journal.TOPIC, partition, [journal.opening(partition)]
         )
+        known = opening.known(opened)
         if opened <= known.offset:
             raise journal.JournalDamaged(
                 f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
@@ -195,6 +194,9 @@ class JournalFirst:
                 of_table.pop(change.key, None)
             else:
                 of_table[change.key] = change.value
+        if opening.is_news:
+            # Before anything is applied: what is, the next owner must redo from here.
+            await self._writer.write(partition, [opening.row(known.offset + 1)])
         self._places[partition] = reader.place
         self._in_office_at_s[partition] = time.monotonic()
         self._unwritten[partition] = whole
@@ -272,6 +274,12 @@ class JournalFirst:
         if offset == place.offset + len(records):
             self._in_office_at_s[partition] = began_s
             return journal.Place(place.epoch, place.sequence + 1, offset)
+        if offset <= place.offset:
+            raise journal.JournalDamaged(
+                f"topic {journal.TOPIC}, partition {partition} ended at offset {place.offset + 1} and ends at "
+                f"{offset + 1} now: it was deleted and made again, or the broker has lost its end. Start the worker "
+                f"again, which goes on from its tables"
+            )
         # Somebody else has written in between: a successor, or a predecessor that does not know yet.
         reader = journal.Reader(place, partition)
         dead: list[OutputRecord] = []
@@ -332,7 +340,11 @@ class JournalFirst:
                 await self._writer.write(partition, piece)
                 piece, size = [], 0
         reached = JournalPositionRow(
-            partition=partition, epoch=place.epoch, sequence=place.sequence, offset=place.offset
+            partition=partition,
+            epoch=place.epoch,
+            sequence=place.sequence,
+            offset=place.offset,
+            journal_id=self.topic_ids.get(journal.TOPIC),
         )
         piece.append(RowChange(PLACES, str(partition), encode(reached)))
         if not self._still(partition, place):

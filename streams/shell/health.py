@@ -1,8 +1,9 @@
 """Whether a worker lives, and whether it works.
 
-Alive: its event loop turns, no batch hangs, and recovery reads rows; if not, it is to be started again. Ready: it has
-its
-partitions, a broker answers, and it is not far behind; if not, it is to be waited for. A batch that waits for
+Alive: its event loop turns, no batch hangs, recovery reads rows, and no topic was made again under it; if not, it is
+to be started again. Ready: it has
+its partitions, a broker answers, it is not far behind, and its topics and clocks are as they must be (`Notices`); if
+not, it is to be waited for, or what is said is to be done. A batch that waits for
 brokers which are gone is no batch that hangs: another start would not bring them back. Both are asked for
 from another thread than the one that works, so they answer also when that one hangs.
 """
@@ -10,6 +11,8 @@ from another thread than the one that works, so they answer also when that one h
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
+
+from streams.shell.notices import Notices
 
 #: Longest silence of the event loop. Building the state of large partitions takes seconds of it.
 LOOP_SILENCE_MAX_S = 30.0
@@ -42,6 +45,11 @@ class Watched(Protocol):
     @property
     def waiting_since_s(self) -> float | None:
         """Since when recovery waits for the next row, by the monotonic clock; none: nothing is recovered now."""
+        ...
+
+    @property
+    def notices(self) -> Notices:
+        """What is wrong with its topics and its clock."""
         ...
 
 
@@ -86,6 +94,8 @@ class Health:
                 f"the event loop has not turned for {silent_s:.0f} s; allowed are "
                 f"{LOOP_SILENCE_MAX_S:.0f}"
             )
+        for runner in self._runners:
+            problems += runner.notices.deadly
         answering_s = self._answering_since_s
         if answering_s is None or self._silent():
             return problems
@@ -121,6 +131,8 @@ class Health:
             for runner in self._runners
             if not runner.recovered
         ]
+        for runner in self._runners:
+            problems += runner.notices.sentences
         if self._broker_s is None:
             problems.append("no broker has answered yet")
         elif self._silent():

@@ -1,32 +1,14 @@
-"""Where a partition's journal is read on from, and what is reported of foreign records in it."""
+"""What is reported of foreign records in a journal."""
 
 import logging
 from collections.abc import Sequence
 
-from schemas.codec import decode_as
-from schemas.refusals import Refusal
-from schemas.rows import JournalPositionRow
 from streams import journal
 from streams.deadletters import buried
-from streams.journal import PLACES
-from streams.records import DamagedTable, OutputRecord
+from streams.records import OutputRecord
 from streams.shell.reader import Entry
 
 logger = logging.getLogger(__name__)
-
-
-def place_of(partition: int, value: bytes | None) -> journal.Place:
-    """The place that a row of table `journal_positions` names; without one, that before the first record.
-
-    Raises:
-        DamagedTable: the row cannot be read.
-    """
-    if value is None:
-        return journal.Place()
-    row = decode_as(JournalPositionRow, value)
-    if isinstance(row, Refusal):
-        raise DamagedTable(PLACES, str(partition), f"cannot be read: {row.reason}")
-    return journal.Place(row.epoch, row.sequence, row.offset)
 
 
 def passed_over(

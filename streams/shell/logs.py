@@ -1,7 +1,7 @@
 """Logs of a worker: one line of JSON an event where a machine reads, plain text in a terminal.
 
 Everything goes through the standard library's logging, ours as well as Faust's and aiokafka's, so that all
-of it comes out in one form, and passes one place where secrets are blotted out. What Faust says at every
+of it comes out in one form, and passes one place where secrets are blotted out and, for a terminal, control characters. What Faust says at every
 start of every part of it, and its tables of dozens of lines, is for debugging and has that level here.
 What the libraries say over and over, as aiokafka does a hundred times a second of a broker that is gone, is
 told once in a while, with how often it was left out.
@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 import structlog
 
+from schemas.printable import printable
 from streams.settings import LogSettings
 
 #: What stands in the place of a secret.
@@ -56,10 +57,12 @@ def _formatter(
 ) -> structlog.stdlib.ProcessorFormatter:
     in_terminal = stream.isatty()
     render: Any
+    shown: list[Any] = []
     if settings.format == "console" or (settings.format == "auto" and in_terminal):
         render = structlog.dev.ConsoleRenderer(
             colors=in_terminal, exception_formatter=structlog.dev.plain_traceback
         )
+        shown = [_as_text]
     else:
         # The standard library's writer: it has an answer to every text, also to one that is no UTF-8.
         render = structlog.processors.JSONRenderer(default=repr, skipkeys=True)
@@ -74,9 +77,19 @@ def _formatter(
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             _Blotter(secrets),
+            *shown,
             render,
         ],
     )
+
+
+def _as_text(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Names and values in an event move no cursor and set no colour; what is no text is shown by its repr."""
+    return {
+        key: printable(value) if isinstance(value, str) else value for key, value in event.items()
+    }
 
 
 class _Blotter:

@@ -3,7 +3,8 @@
 Faust was seen to drop what it had fetched when a rebalance or a recovery came in between. Where a further
 record of the partition comes, the gap shows and is read (`runner`). Where none comes, as in a quiet cluster,
 nobody would ever know: so every few seconds the ends of the partitions are compared with what was applied, and
-what has not moved between looks is read.
+what has not moved between looks is read. Partitions that end before what was applied of them are reported, which
+holds the stage: what is written there from now on would be taken for applied.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from typing import Protocol
 from schemas.connection import KafkaSettings
 from streams.records import Stage
 from streams.shell.brokers import Brokers
+from streams.shell.ends import went_back
+from streams.shell.notices import Notices
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +27,9 @@ LOOK_S = 5.0
 LOOKS = 2
 #: Longest time that reading takes at once, in seconds.
 READ_MAX_S = 60.0
+
+#: Watcher of notices about partitions that end too early.
+ENDS = "ends"
 
 #: Topic and partition.
 Place = tuple[str, int]
@@ -45,6 +51,25 @@ class Watched(Protocol):
     @property
     def recovered(self) -> bool:
         """The partitions are assigned and their state is there."""
+        ...
+
+    @property
+    def held(self) -> bool:
+        """Nothing may be applied now."""
+        ...
+
+    @property
+    def notices(self) -> Notices:
+        """What ends too early is reported here."""
+        ...
+
+    @property
+    def kept(self) -> Collection[str]:
+        """Topics that hold its state."""
+        ...
+
+    def position(self, topic: str, partition: int) -> int:
+        """Offset applied last of a topic as it is now; -1: none."""
         ...
 
     async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
@@ -75,7 +100,14 @@ class Lookout:
     async def look(self, runner: Watched) -> None:
         """Compare once, and read what has not come for too long."""
         places = {(topic, partition) for topic in runner.topics for partition in runner.stages}
-        spans = await self.brokers.spans(places) or {}
+        before = {place: runner.position(*place) for place in places}
+        spans = await self.brokers.spans(places)
+        if spans is None:
+            return
+        ends = {place: end for place, (_, end) in spans.items()}
+        runner.notices.report(ENDS, went_back(before, ends, sorted(runner.kept)))
+        if runner.held:
+            return
         behind = {
             place: end
             for place, (_, end) in sorted(spans.items())
@@ -91,10 +123,9 @@ class Lookout:
     def _following(self, runner: Watched, place: Place) -> int:
         """The offset that a partition goes on from."""
         topic, partition = place
-        stage = runner.stages.get(partition)
-        if stage is None:
+        if partition not in runner.stages:
             return self._empty.get(place, 0)
-        return max(stage.positions.get(topic, -1) + 1, self._empty.get(place, 0))
+        return max(runner.position(topic, partition) + 1, self._empty.get(place, 0))
 
     def _looks(self, place: Place, following: int) -> tuple[int, int]:
         before, looks = self._stood.get(place, (-1, 0))

@@ -9,6 +9,10 @@ rule while all is well, too: the next batch is applied while the one before is o
 
 Time that was lost is made up for before anything else is applied (`ticker`).
 
+Offsets mean something only for the topic that they are of. While a topic is missing or not what it was, nothing is
+applied (`topic_watch`). When partitions are taken over, inputs that were deleted and made again since are read from
+their first record on: that record carries the id of the new topic, and the journal keeps it.
+
 On a rebalance the batch under way is finished first. State and rows of partitions that are gone are
 dropped, and when Faust has recovered the tables, the state of every partition is built from its rows: also
 of one that stayed, since another worker may have had it meanwhile without this one noticing.
@@ -28,7 +32,8 @@ from streams.shell import memory, story
 from streams.shell.batches import Batch, Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
 from streams.shell.ends import check_ends
-from streams.shell.lookout import Lookout
+from streams.shell.lookout import ENDS, Lookout
+from streams.shell.notices import RESTART, Notices
 from streams.shell.pace import Pace
 from streams.shell.pipeline import AHEAD_MAX, Pipeline, UnderWay
 from streams.shell.publisher import Publisher
@@ -36,12 +41,16 @@ from streams.shell.reader import read_pieces
 from streams.shell.tables import RowTable
 from streams.shell.telemetry import Telemetry
 from streams.shell.ticker import Ticker
+from streams.shell.topic_identity import TopicIdentity
+from streams.shell.topic_watch import WATCHER, TopicWatch, written_by
 from streams.shell.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
 
 logger = logging.getLogger(__name__)
 
 #: Time after which is looked again whether a stage has something to prepare, in seconds.
 _PREPARE_S = 0.1
+#: Time between two looks whether a stage that is held may go on, in seconds.
+_HELD_POLL_S = 0.25
 
 #: Rows of one partition: table name to row key to row.
 Rows = Mapping[str, Mapping[str, bytes]]
@@ -89,6 +98,18 @@ class StageRunner:
         self.name = name
         self._telemetry = telemetry or Telemetry()
         self._telemetry.begin(name, self.topics)
+        self.kept = frozenset((*durability.topics, *(each.changelog for each in tables)))
+        """Topics that hold the state: journal and changelogs."""
+        self._watch = TopicWatch(
+            settings,
+            self._telemetry,
+            kept=self.topics | self.kept,
+            written=written_by(name),
+            partitions=settings.partitions,
+        )
+        self._identity = TopicIdentity(self.topics, self._watch.ids)
+        self.notices = Notices(name)
+        """What is wrong with its topics and its clock."""
         self.clock: Ticker | None = None
         """Who tells the partitions the time, where that is this worker's to do."""
         self.generation = 0
@@ -120,6 +141,15 @@ class StageRunner:
         read_at_s: float = self._app.row_read_at_s
         return max(self._assigned_at_s, read_at_s)
 
+    @property
+    def held(self) -> bool:
+        """Nothing may be applied now: a topic is missing or not what it was."""
+        return self.notices.found(WATCHER, RESTART, ENDS)
+
+    def position(self, topic: str, partition: int) -> int:
+        """Offset applied last of a topic as it is now; -1: none."""
+        return self._identity.position(self.stages[partition], topic)
+
     async def run(self, stream: Any) -> None:
         """Apply the stream's events batch by batch; returns only by an error or a cancellation."""
         await self._publisher.start()
@@ -130,6 +160,7 @@ class StageRunner:
             asyncio.create_task(self._pipeline.flush_rows()),
             asyncio.create_task(self._prepare()),
             asyncio.create_task(self._lookout.run(self)),
+            asyncio.create_task(self._watch.run(self)),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -153,6 +184,8 @@ class StageRunner:
         while True:
             batch = await self._batches.take()
             self._telemetry.in_flight(self.name, in_flight(self._app.consumer, self.topics))
+            while self.held:
+                await asyncio.sleep(_HELD_POLL_S)
             if self.clock is not None and self.clock.late(self.stages):
                 await self.clock.make_up(self)
             async with self._applying:
@@ -184,7 +217,10 @@ class StageRunner:
         await self._commit(applied, batch, began_s)
 
     def _apply(self, partition: int, records: list[InputRecord]) -> Applied:
-        return Applied(partition, records, self.stages[partition].apply(records))
+        checked = self._identity.marked(self.stages[partition], records)
+        if self.clock is not None:
+            checked = self.clock.checked(checked)
+        return Applied(partition, checked, self.stages[partition].apply(checked))
 
     async def _commit(
         self, applied: list[Applied], batch: Batch | None = None, began_s: float | None = None
@@ -217,12 +253,10 @@ class StageRunner:
         Where Faust has passed some over, they are read and put through first, and what stands before
         them: however many they are, no more than a piece is in memory.
         """
-        following = {
-            topic: offset + 1 for topic, offset in self.stages[partition].positions.items()
-        }
+        following = {topic: self.position(topic, partition) + 1 for topic in self.topics}
         fresh: list[InputRecord] = []
         for record in records:
-            expected = following.get(record.topic, 0)
+            expected = following[record.topic]
             if record.offset < expected:
                 continue
             if record.offset > expected:
@@ -253,14 +287,15 @@ class StageRunner:
         Answers whether that was done: not past `until_s`, and not once partitions are taken away.
         """
         generation = self.generation
-        first = self.stages[partition].positions.get(topic, -1) + 1
+        first = self.position(topic, partition) + 1
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
                 async with self._applying:
-                    if self.generation != generation or time.monotonic() > until_s:
+                    late = time.monotonic() > until_s
+                    if late or self.held or self.generation != generation:
                         return False
                     # Faust may have delivered some of them meanwhile.
-                    position = self.stages[partition].positions.get(topic, -1)
+                    position = self.position(topic, partition)
                     fresh = [entry for entry in entries if entry.offset > position]
                     if fresh:
                         records = [entry.as_input(topic, partition) for entry in fresh]
@@ -309,6 +344,13 @@ class StageRunner:
     async def _open(self, generation: int) -> None:
         """Take over the partitions that this generation owns."""
         owned = self._partitions(self._app.assignor.assigned_actives())
+        while not await self._watch.look(self) or self.held:
+            if self.generation != generation:
+                return
+            await asyncio.sleep(_HELD_POLL_S)
+        self._durability.topic_ids = {
+            name: topic_id for name, topic_id in self._watch.ids.items() if name in self.kept
+        }
         rows = {name: table.rows(owned) for name, table in self._tables.items()}
         with memory.lasting():
             for partition in sorted(owned):
@@ -318,6 +360,7 @@ class StageRunner:
                     self._close(partition)  # taken away meanwhile: nothing of it may be written
                     return
                 self.stages[partition] = self._build(partition, redone)
+                self._identity.tell(self.stages[partition], partition)
                 await asyncio.sleep(0)  # heartbeats go on between large partitions
         await self._check_positions()
         if self.clock is not None:
@@ -342,19 +385,17 @@ class StageRunner:
         """
         for tp in self._app.assignor.assigned_actives():
             if tp.topic in self.topics:
-                position = self.stages[tp.partition].positions.get(tp.topic, -1)
-                await self._app.consumer.seek(tp, position + 1)
+                await self._app.consumer.seek(tp, self.position(tp.topic, tp.partition) + 1)
 
     async def _check_positions(self) -> None:
         """Every input topic must still hold what was applied, or offsets mean something else now."""
         places = {
-            tp: self.stages[tp.partition].positions.get(tp.topic, -1)
+            tp: self.position(tp.topic, tp.partition)
             for tp in self._app.assignor.assigned_actives()
             if tp.topic in self.topics
         }
         ends = await self._app.consumer.highwaters(*places) if places else {}
-        holding = (*self._durability.topics, *(each.changelog for each in self._tables.values()))
-        check_ends(places, ends, holding)
+        check_ends(places, ends, sorted(self.kept))
 
     def _partitions(self, assigned: Any) -> set[int]:
         return {tp.partition for tp in assigned if tp.topic in self.topics}

@@ -25,6 +25,9 @@ from streams.shell.gauges import CLUSTERS_MAX, OTHERS
 #: Topic whose records wait for an answer.
 REQUESTS = "scheduling-requests"
 
+#: What can be wrong with a topic.
+TOPIC_PROBLEMS = ("missing", "partitions", "made again", "ends early")
+
 _RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 _LATENCY_SECONDS = (*_SECONDS, 10, 30, 60, 300)
@@ -64,8 +67,8 @@ class Telemetry:
             f"loadstream_{name}", text, ["stage"], buckets=buckets, registry=self.registry
         )
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"loadstream_{name}", text, ["stage"], registry=self.registry)
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
 
     def _make_counters(self) -> None:
         self._records = self._counter("records", "Input records taken in.", "topic")
@@ -144,6 +147,12 @@ class Telemetry:
             "standby_partitions", "Partitions of others of whose rows a copy is kept."
         )
 
+        self._topic_problems = self._gauge(
+            "topic_problems",
+            "Topics that hold the stage: missing, with other partitions, made again, ending too early.",
+            "problem",
+        )
+
     def begin(self, stage: str, topics: Iterable[str]) -> None:
         """There is this stage, which reads these topics.
 
@@ -159,6 +168,7 @@ class Telemetry:
                 self._latency.labels(stage)
                 self._wait.labels(stage)
                 self._begin_cluster_stage(stage)
+        self.topic_problems(stage, ())
         for each in (
             self._batch,
             self._seconds,
@@ -274,6 +284,12 @@ class Telemetry:
     def standing_by(self, stage: str, partitions: int) -> None:
         """The worker keeps copies of the rows of so many partitions that others own."""
         self._copies.labels(stage).set(partitions)
+
+    def topic_problems(self, stage: str, problems: Iterable[str]) -> None:
+        """These problems with topics hold the stage now."""
+        found = Tally(problems)
+        for problem in TOPIC_PROBLEMS:
+            self._topic_problems.labels(stage, problem).set(found[problem])
 
     def recovered(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
         """The worker has these partitions now, put together from so many rows."""

@@ -4,6 +4,12 @@ The cluster stage's `now` is the time of the last tick applied, so this is the o
 decisions see, and a replay sees the same one. Ticks never go back: a clock that is set back stands
 still in the log until it has caught up.
 
+**Time does not run away.** Whoever may write to the topic could otherwise stop a partition's time, by one tick
+in the far future. So ticks that are read are held against the worker's own time, and those that are too far from it
+are marked as refused (`checked`) before the stage sees them. A partition whose time is ahead already is waited
+for no longer than that: the worker goes on to tell its own time, which the stage ignores until it
+has come so far, or until an operator sets the time right (`ClockTick.reset`); health says so meanwhile.
+
 **Time does not overtake what has happened.** Topics keep no order among each other, and a reservation that
 ends by time must not end while its confirmation waits to be read. So a time is told in two steps: it is
 taken together with where the topics `KNOWN_FIRST` end then (`Mark`), and written once all of that is applied.
@@ -20,16 +26,17 @@ whatever waits.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from schemas.clock import ClockTick
-from schemas.codec import encode
+from schemas.clock import AHEAD_MAX_MS, ClockTick
+from schemas.codec import decode, encode
 from schemas.connection import KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
-from streams.records import OutputRecord, Stage
+from streams.records import InputRecord, OutputRecord, Stage
 from streams.shell.brokers import Brokers
+from streams.shell.notices import Notices
 from streams.shell.publisher import Publisher
 
 logger = logging.getLogger(__name__)
@@ -66,6 +73,16 @@ class Clocked(Protocol):
     @property
     def generation(self) -> int:
         """Another number once partitions were taken away."""
+        ...
+
+    @property
+    def held(self) -> bool:
+        """Nothing may be applied now, and no time told."""
+        ...
+
+    @property
+    def notices(self) -> Notices:
+        """What is wrong is said here."""
         ...
 
     async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
@@ -109,7 +126,7 @@ class Ticker:
         await self._publisher.start()
         try:
             while not app.should_stop:
-                if runner.recovered:
+                if runner.recovered and not runner.held:
                     await self.tick(runner)
                 await asyncio.sleep(self._interval_s)
         finally:
@@ -122,6 +139,7 @@ class Ticker:
     async def tick(self, runner: Clocked) -> None:
         """Tell each partition what time it is now, as soon as it knows what has happened until now."""
         generation = runner.generation
+        runner.notices.report("clock", _ahead(runner))
         waiting = await self._marks(runner.stages)
         soon_s = time.monotonic() + PATIENCE_S
         while runner.generation == generation:
@@ -137,6 +155,18 @@ class Ticker:
                 return
             await asyncio.sleep(_POLL_S)
 
+    def checked(self, records: Sequence[InputRecord]) -> Sequence[InputRecord]:
+        """The records, ticks that are too far from the worker's own time marked as refused."""
+        if not any(record.topic == CLOCK_TOPIC for record in records):
+            return records
+        own_ms = time.time_ns() // 1_000_000
+        return [
+            replace(record, refused_at_ms=own_ms)
+            if record.topic == CLOCK_TOPIC and _strays(record.value, own_ms)
+            else record
+            for record in records
+        ]
+
     def late(self, partitions: Iterable[int]) -> bool:
         """Whether time was lost in one of these partitions."""
         since_s = time.monotonic() - LATE_S
@@ -147,8 +177,8 @@ class Ticker:
         await self._publisher.start()
         generation = runner.generation
         for partition, stage in runner.stages.items():
-            now_ms = stage.figures().now_ms or 0
-            self._told_ms[partition] = max(self._told_ms.get(partition, 0), now_ms)
+            told_ms, now_ms = self._told_ms.get(partition, 0), stage.now_ms or 0
+            self._told_ms[partition] = max(told_ms, now_ms)
         began_s = time.monotonic()
         while not (marks := await self._marks(runner.stages)) and runner.stages:
             if runner.generation != generation or time.monotonic() - began_s > self._hold_max_s:
@@ -214,11 +244,42 @@ class Ticker:
     async def _tell(self, marks: Mapping[int, Mark]) -> dict[int, int]:
         """Write these times; answers with where each partition's clock ends then."""
         for partition, mark in marks.items():
-            self._told_ms[partition] = max(self._told_ms.get(partition, 0), mark.now_ms)
+            self._told_ms[partition] = _not_back(mark.now_ms, self._told_ms.get(partition, 0))
         ticks = [tick(each, self._told_ms[each]) for each in marks]
         offsets = await self._publisher.publish(ticks)
         self._told_at_s.update((each, mark.taken_at_s) for each, mark in marks.items())
         return {each: offset + 1 for each, offset in zip(marks, offsets, strict=True)}
+
+
+def _ahead(runner: Clocked) -> dict[str, str]:
+    """The partitions whose time is ahead of the worker's, each with a sentence."""
+    own_ms = time.time_ns() // 1_000_000
+    found = {}
+    for partition, stage in runner.stages.items():
+        ahead_ms = (stage.now_ms or 0) - own_ms
+        if ahead_ms > AHEAD_MAX_MS:
+            subject = f"the clock of partition {partition}"
+            found[subject] = (
+                f"{subject} is {ahead_ms // 1000} s ahead of this worker's; allowed are {AHEAD_MAX_MS // 1000} s. "
+                f"Time stands still there until then, and metrics look outdated. If this worker's clock is "
+                f"right, `loadstream clock reset --partition {partition}` sets the partition's right"
+            )
+    return found
+
+
+def _not_back(now_ms: int, told_ms: int) -> int:
+    """The time to tell after another one: not before it, unless that was too far ahead to wait for."""
+    return told_ms if now_ms < told_ms <= now_ms + AHEAD_MAX_MS else now_ms
+
+
+def _strays(value: bytes | None, own_ms: int) -> bool:
+    """Whether a tick is too far from the worker's own time."""
+    found = decode(CLOCK_TOPIC, value)
+    if not isinstance(found, ClockTick):
+        return False  # the stage says what it is
+    # What is late is ignored, but for a reset, which would take the partition back to that time.
+    late = found.reset and found.now_ms < own_ms - AHEAD_MAX_MS
+    return late or found.now_ms > own_ms + AHEAD_MAX_MS
 
 
 def tick(partition: int, now_ms: int) -> OutputRecord:

@@ -7,7 +7,7 @@ publishes outputs of one batch at most, the same bytes as its successor's, and f
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from schemas.connection import KafkaSettings
 from streams.records import DamagedTable, RowChange
@@ -25,6 +25,7 @@ class WriteThrough:
     def __init__(
         self, settings: KafkaSettings, publisher: FencedPublisher, table: RowTable
     ) -> None:
+        self.topic_ids: Mapping[str, str] = {}
         self._settings = settings
         self._publisher = publisher
         self._table = table

@@ -165,7 +165,7 @@ def _forget_the_last_batch(history: History) -> None:
 
 def _apply_a_record_twice(history: History) -> None:
     last = len(history.topics[journal.TOPIC, _AT]) - 1
-    old, new = b'["policies",0,0]', b'["scheduling-requests",2,2]'
+    old, new = b'{"topic":"policies","first_offset":0,"last_offset":0}', b'{"topic":"scheduling-requests","first_offset":2,"last_offset":2}'  # fmt: skip
     _alter(history, journal.TOPIC, last, old, new)
 
 

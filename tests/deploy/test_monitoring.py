@@ -13,7 +13,8 @@ from streams.observation import ClusterFigures, Counts, Figures
 from streams.records import OutputRecord, RowChange, StageResult
 from streams.settings import LogSettings, WorkerSettings
 from streams.shell.gauges import Gauges, Look
-from streams.shell.telemetry import Telemetry
+from streams.shell.telemetry import TOPIC_PROBLEMS, Telemetry
+from streams.shell.topic_watch import LOOK_S
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -43,6 +44,7 @@ def _exposed() -> dict[str, set[str]]:
     counts.verdicts["c", "helped"] += 1
     telemetry.counts("cluster", counts)
     telemetry.recovered("cluster", 1, 1, 1.0)
+    telemetry.topic_problems("cluster", ["missing"])
     gauges.show(
         Look(
             lags={("cluster", "clock", 0): 1},
@@ -174,3 +176,23 @@ def test_every_setting_of_a_worker_is_documented_and_no_other() -> None:
         for group in (WorkerSettings, LogSettings)
         for field in group.model_fields
     }
+
+
+def test_each_problem_with_topics_is_exposed_from_the_start_and_has_advice() -> None:
+    telemetry = Telemetry()
+    telemetry.begin("cluster", ["scheduling-requests"])
+    runbook = (DEPLOY / "README.md").read_text()
+    for problem in TOPIC_PROBLEMS:
+        labels = {"stage": "cluster", "problem": problem}
+        assert telemetry.registry.get_sample_value("loadstream_topic_problems", labels) == 0
+        assert f"- `{problem}`:" in runbook
+
+
+def test_what_must_be_seen_within_half_a_minute_alerts_without_waiting() -> None:
+    """A scrape and an evaluation take 10 s each, and a worker looks every 5 s."""
+    prometheus = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())["global"]
+    waited_s = sum(int(prometheus[each].removesuffix("s")) for each in prometheus) + LOOK_S
+    assert waited_s <= 30
+    by_name = {rule["alert"]: rule for rule in RULES}
+    for name in ("LoadstreamTopicChanged", "LoadstreamClockAhead"):
+        assert "for" not in by_name[name]

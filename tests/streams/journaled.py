@@ -110,7 +110,7 @@ def as_record(value: bytes) -> dict[str, Any]:
         "partition": read[0].partition,
         "epoch": batch.epoch,
         "sequence": batch.sequence,
-        "inputs": [run.model_dump() for run in batch.inputs],
+        "inputs": [run.model_dump(exclude_none=True) for run in batch.inputs],
         "rows": [
             {"table": row.table, "key": row.key, "value": row.value and row.value.decode()}
             for row in batch.rows

@@ -270,7 +270,7 @@ def test_a_batch_of_before_that_was_longer_than_an_input_may_be_is_read() -> Non
 
 def test_runs_keep_the_order_in_which_records_were_applied() -> None:
     applied = _records({"clock": [3], "node-state": [7, 8, 9]}) + _records({"clock": [4, 6]})
-    assert journal.runs(applied) == [
+    assert [(r["topic"], r["first_offset"], r["last_offset"]) for r in journal.runs(applied)] == [
         ("clock", 3, 3),
         ("node-state", 7, 9),
         ("clock", 4, 4),

@@ -1,6 +1,6 @@
 """Whether a worker lives, and whether it works."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streams.shell.health import (
     BATCH_MAX_S,
@@ -9,6 +9,7 @@ from streams.shell.health import (
     RECOVERY_SILENCE_MAX_S,
     Health,
 )
+from streams.shell.notices import Notices
 
 
 @dataclass
@@ -17,6 +18,7 @@ class _Runner:
     recovered: bool = True
     busy_since_s: float | None = None
     waiting_since_s: float | None = None
+    notices: Notices = field(default_factory=lambda: Notices("cluster"))
 
 
 class _Clock:
@@ -39,6 +41,16 @@ def test_a_worker_that_has_heard_a_broker_and_has_its_partitions_is_ready() -> N
     health, _, _ = _health()
     health.heard(100)
     assert not health.deadly()
+    assert not health.hindering()
+
+
+def test_a_worker_with_a_notice_lives_and_is_not_ready_until_it_is_over() -> None:
+    health, runner, _ = _health()
+    health.heard(0)
+    runner.notices.report("topics", {"journal": "topic journal is missing"})
+    assert not health.deadly()
+    assert list(health.hindering()) == ["cluster: topic journal is missing"]
+    runner.notices.report("topics", {})
     assert not health.hindering()
 
 

@@ -10,7 +10,8 @@ from aiokafka import AIOKafkaProducer
 from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.records import Stage
-from streams.shell.lookout import LOOKS, Lookout
+from streams.shell.lookout import ENDS, LOOKS, Lookout
+from streams.shell.notices import Notices
 from tests.conftest import RunningBroker
 
 _TOPIC = "node-usage"
@@ -25,6 +26,8 @@ class _Runner:
     stages: Mapping[int, Stage] = field(default_factory=lambda: {_PARTITION: ClusterStage(0, 4)})
     recovered: bool = True
     holds_records: bool = True
+    notices: Notices = field(default_factory=lambda: Notices("aggregate"))
+    kept: Collection[str] = ("changelog",)
     asked: list[tuple[str, int, int]] = field(default_factory=list)
 
     @property
@@ -32,6 +35,14 @@ class _Runner:
         stage = self.stages[_PARTITION]
         assert isinstance(stage, ClusterStage)
         return stage.positions
+
+    @property
+    def held(self) -> bool:
+        return self.notices.found(ENDS)
+
+    def position(self, topic: str, partition: int) -> int:
+        assert partition == _PARTITION
+        return self.positions.get(topic, -1)
 
     async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
         self.asked.append((topic, partition, end))
@@ -94,3 +105,20 @@ async def test_offsets_that_hold_nothing_are_asked_for_once(broker: RunningBroke
         for _ in range(LOOKS):
             await lookout.look(runner)
         assert [end for _, _, end in runner.asked] == [1, 2]
+
+
+async def test_a_partition_that_ends_before_what_was_applied_is_reported_and_holds_the_stage(
+    embedded: RunningBroker,
+) -> None:
+    runner = _Runner()
+    async with _lookout(embedded.settings) as lookout:
+        await _happen(embedded.settings, 2)
+        runner.positions[_TOPIC] = 6
+        await lookout.look(runner)
+        assert runner.held
+        (sentence,) = runner.notices.sentences
+        assert "ends at offset 2, but was applied up to 6" in sentence
+        assert "delete the topics changelog" in sentence
+        runner.positions[_TOPIC] = 1
+        await lookout.look(runner)
+    assert not runner.held

@@ -12,6 +12,7 @@ from streams.cluster.stage import ClusterStage
 from streams.records import Stage
 from streams.shell.gauges import Gauges
 from streams.shell.health import Health
+from streams.shell.notices import Notices
 from streams.shell.observer import Observer
 from tests.conftest import RunningBroker
 
@@ -26,6 +27,7 @@ class _Runner:
     recovered: bool = True
     busy_since_s: float | None = None
     waiting_since_s: float | None = None
+    notices: Notices = field(default_factory=lambda: Notices("cluster"))
     topics: frozenset[str] = frozenset({TOPIC})
     stages: dict[int, Stage] = field(default_factory=lambda: {0: ClusterStage(0, 4)})
     written_bytes: dict[str, int] = field(default_factory=dict)

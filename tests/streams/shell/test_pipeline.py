@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pytest
 
@@ -16,6 +17,7 @@ class _Slow:
     """Makes nothing durable before it is allowed to."""
 
     topics: tuple[str, ...] = ()
+    topic_ids: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
         self.allowed = asyncio.Event()

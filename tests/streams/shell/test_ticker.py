@@ -1,6 +1,7 @@
 """A partition's clock and what must be known before it goes on."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -8,12 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from schemas.clock import ClockTick
-from schemas.codec import decode_as
+from schemas.clock import AHEAD_MAX_MS, ClockTick
+from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
-from streams.records import Stage
+from streams.records import InputRecord, Stage
 from streams.shell import ticker as under_test
+from streams.shell.notices import Notices
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_range
 from streams.shell.ticker import CLOCK_TOPIC, KNOWN_FIRST, Mark, Ticker
@@ -31,6 +33,8 @@ class _Runner:
     recovered: bool = True
     generation: int = 0
     in_time: bool = True
+    held: bool = False
+    notices: Notices = field(default_factory=lambda: Notices("cluster"))
     asked: list[tuple[str, int]] = field(default_factory=list)
     """Topic and end of what was to be read in front of all else."""
 
@@ -160,10 +164,11 @@ async def test_nothing_is_told_in_a_partition_that_was_taken_away_meanwhile(
 
 
 async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
-    embedded: RunningBroker,
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(under_test, "AHEAD_MAX_MS", 3_600_000)
     runner = _Runner()
-    ahead_ms = 4_000_000_000_000
+    ahead_ms = _now_ms() + 1_800_000
     stage = runner.stages[_PARTITION]
     assert isinstance(stage, ClusterStage)
     stage.now_ms = ahead_ms
@@ -191,3 +196,61 @@ def test_a_mark_names_what_is_not_known_up_to_it() -> None:
     assert mark.left({}) == ["pod-lifecycle", "command-outcomes"]
     assert mark.left({"pod-lifecycle": 3}) == ["command-outcomes"]
     assert mark.left({"pod-lifecycle": 3, "command-outcomes": 7}) == []
+
+
+def _record(now_ms: int, offset: int = 0, *, reset: bool = False) -> InputRecord:
+    value = encode(ClockTick(partition=_PARTITION, now_ms=now_ms, reset=reset))
+    return InputRecord(CLOCK_TOPIC, _PARTITION, offset, b"0", value, now_ms)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "reset", "refused"),
+    [
+        (0, False, False),
+        (AHEAD_MAX_MS // 2, False, False),
+        (AHEAD_MAX_MS + 60_000, False, True),
+        (AHEAD_MAX_MS + 60_000, True, True),
+        (-365 * 86_400_000, False, False),
+        (-AHEAD_MAX_MS // 2, True, False),
+        (-365 * 86_400_000, True, True),
+    ],
+)
+def test_a_tick_too_far_from_the_workers_own_time_is_marked_as_refused(
+    ahead_ms: int, reset: bool, refused: bool
+) -> None:
+    kafka = KafkaSettings.local("127.0.0.1:1")
+    ticker = Ticker(kafka, Publisher(kafka), 1.0, 60.0)
+    before_ms = _now_ms()
+    other = InputRecord(_CONFIRMING, _PARTITION, 0, b"c", b"{}", 0)
+    first, second = ticker.checked([other, _record(before_ms + ahead_ms, reset=reset)])
+    assert first is other
+    if refused:
+        assert second.refused_at_ms is not None
+        assert before_ms <= second.refused_at_ms <= _now_ms()
+    else:
+        assert second.refused_at_ms is None
+
+
+async def test_a_clock_that_is_ahead_is_told_of_until_it_is_set_right(
+    embedded: RunningBroker,
+) -> None:
+    runner = _Runner()
+    stage = runner.stages[_PARTITION]
+    stage.apply([_record(_now_ms() + 365 * 86_400_000)])
+    async with _ticking(embedded.settings) as ticker:
+        await ticker.make_up(runner)
+        await ticker.tick(runner)
+        (sentence,) = runner.notices.sentences
+        assert "clock of partition 0 is 31535" in sentence or "31536000 s ahead" in sentence
+        assert "loadstream clock reset --partition 0" in sentence
+        # The worker's own time is written meanwhile, and not that of next year again and again.
+        told_ms = await _told_ms(embedded.settings, ticker)
+        assert len(told_ms) == 2
+        assert max(told_ms) <= _now_ms()
+        stage.apply([_record(_now_ms(), 1, reset=True)])
+        await ticker.tick(runner)
+    assert runner.notices.sentences == []

@@ -1,0 +1,67 @@
+"""A clock that runs ahead of the worker's, end to end: refused, seen, and set right by the operator's command."""
+
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from typer.testing import CliRunner
+
+from connectors.cli import app
+from connectors.kafka.server import free_port
+from schemas.clock import ClockTick
+from schemas.codec import encode
+from schemas.connection import KafkaSettings
+from tests.conftest import RunningBroker, eventually
+from tests.streams.worker import Worker, client
+
+_YEAR_MS = 365 * 86_400_000
+
+pytestmark = pytest.mark.timeout(400)
+
+
+async def _tick(kafka: KafkaSettings, ahead_ms: int) -> None:
+    """Somebody writes a tick into partition 0."""
+    tick = ClockTick(partition=0, now_ms=time.time_ns() // 1_000_000 + ahead_ms)
+    async with AIOKafkaProducer(**kafka.aiokafka_options()) as producer:
+        await producer.send_and_wait("clock", encode(tick), key=b"0", partition=0)
+
+
+def _ready(port: int) -> str:
+    """What `/readyz` answers; empty: nothing yet."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+    except OSError:
+        return ""
+
+
+async def test_a_tick_of_next_year_is_refused_and_one_that_was_applied_is_seen_and_set_right(
+    embedded: RunningBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = embedded.settings
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
+    port = free_port(set())
+    # Who leaves the clock to others applies what they say, as versions before did always.
+    trusting = Worker(kafka, tmp_path, clock="external")
+    async with client(kafka, trusting, "loadstream-partitions-changelog") as seen:
+        await _tick(kafka, _YEAR_MS)
+        with trusting:
+            await seen.until(lambda: seen.applied("clock") >= 0)
+            trusting.stop()
+    worker = Worker(kafka, tmp_path, metrics_port=str(port))
+    async with client(kafka, worker, "dead-letters") as seen:
+        with worker:
+            assert eventually(lambda: "clock of partition 0 is" in _ready(port)), worker.log()
+            assert "loadstream clock reset --partition 0" in _ready(port)
+            await _tick(kafka, 2 * _YEAR_MS)
+            await seen.until(lambda: bool(seen.of("dead-letters")))
+            (letter,) = seen.of("dead-letters")
+            assert (letter.topic, letter.category) == ("clock", "future")
+            result = CliRunner().invoke(app, ["clock", "reset", "--partition", "0"])
+            assert result.exit_code == 0, result.output
+            assert eventually(lambda: '"ok":true' in _ready(port)), _ready(port)
