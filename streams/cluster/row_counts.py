@@ -28,6 +28,10 @@ class RowCounts:
         else:
             self._keys[table].discard(key)
 
+    def has(self, table: str, key: str) -> bool:
+        """Whether a row of a table not in `COUNTED` is there."""
+        return key in self._keys[table]
+
     def counts(self, counted: Mapping[str, int]) -> dict[str, int]:
         """Rows by table, those of tables of `COUNTED` given; tables without rows are left out."""
         found = {table: len(keys) for table, keys in self._keys.items()} | dict(counted)

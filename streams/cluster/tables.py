@@ -98,7 +98,7 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
 
 
 def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
-    """All rows, and deletions since the last call of `changed_rows`."""
+    """All rows that there are; call `changed_rows` before, where something has changed."""
     inventory, placement = state.inventory, state.placement
     inventory.changed_nodes.update(dict.fromkeys(inventory.nodes))
     inventory.changed_pods.update(
@@ -113,7 +113,11 @@ def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     state.memory.touch()
     state.migrations.touch()
     state.rebalancer.touch()
-    yield from changed_rows(state, prefix)
+    for change in _changed_rows(state, prefix):
+        # What was never written is no row: it would be counted, and not be there.
+        if change.table in COUNTED or state.row_counts.has(change.table, change.key):
+            yield change
+    yield RowChange("clusters", prefix, encode(_cluster_row(state)))
 
 
 def restore(

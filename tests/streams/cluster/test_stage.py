@@ -275,7 +275,7 @@ def test_batches_change_nothing_in_what_is_said(told: list[Any], sizes: list[int
 def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deadletters, "VALUE_BYTES_MAX", 600)
+    monkeypatch.setattr(deadletters, "VALUE_BYTES_MAX", 300)
     log, stage = Log(), ClusterStage(0, 1)
     records = [log.message(each) for each in (tick(), node("a"), request("p"))]
     result = stage.apply(records)
@@ -284,5 +284,5 @@ def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(
     read = decode_as(DeadLetter, letter.value)
     assert isinstance(read, DeadLetter)
     assert (read.topic, read.offset, read.category) == ("scheduling-requests", 0, "limit")
-    assert "to placement-decisions; allowed are at most 600" in read.reason
+    assert "to placement-decisions; allowed are at most 300" in read.reason
     assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}, "it was applied"
