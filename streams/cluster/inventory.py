@@ -256,7 +256,7 @@ class Inventory:
             return None
         if self.where[uid] == node.name:
             del self.where[uid]
-            self.owners.drop(held.pod)
+            self.owners.drop(uid)
         metric_time_ms = node.load.metric_time_ms
         node.load.unassign(uid)
         self.changed_pods[node.name, uid] = None

@@ -73,7 +73,8 @@ class Balancer:
         )
         if judged_by != self._judged_by:
             if self._judged_by is not None:
-                self._forgotten.update(dict.fromkeys(self._counted()))
+                # Those dropped since rows were written last are among the changed ones only.
+                self._forgotten.update(dict.fromkeys((*self._counted(), *self._changed())))
                 filled = self._filled()
                 self._unfilled |= filled is not None and filled.row() is not None
             made = KoordinatorRounds if policy.compat == "koordinator" else LoadstreamRounds
