@@ -27,6 +27,7 @@ from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
 from streams.cluster.load import terminated
+from streams.cluster.metric import beyond_any_machine
 from streams.cluster.placement import Placement
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.podrows import PodRows
@@ -127,6 +128,9 @@ class ClusterState:
             early = from_the_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
             if early is not None:
                 return early
+        beyond = beyond_any_machine(metric)
+        if beyond is not None:
+            return beyond
         full = self._full(metric.node)
         if full is not None:
             return full

@@ -99,7 +99,7 @@ POLICIES = (
 )  # fmt: skip
 #: Times that a record takes, in seconds: mostly none or little.
 _STEPS_S = (0, 1, 1, 1, 2, 2, 2, 5, 31, 61, 301)
-_HUGE = (2**42, 2**50)
+_HUGE = (2**42, 2**50, 2**50 + 1, 2**63 - 1)
 
 
 class History:
