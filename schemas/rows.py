@@ -123,7 +123,7 @@ class ClusterRow(Message):
     policy: PolicyRecord | None = None
     """The policy in force; none: defaults."""
     applied: Count = 0
-    """How many records have been applied."""
+    """How many records have been applied; ticks of the clock only where something came of them."""
     requests_seen: Count = 0
     """How many requests have arrived; numbers the next one."""
     lists: Annotated[dict[str, tuple[ListId, Count]], Field(fail_fast=True)] = Field(

@@ -24,7 +24,7 @@ from schemas.rows import PartitionRow
 from schemas.topics import TOPIC_OF
 from streams.cluster.figures import count_said, figures_of, policy_words
 from streams.cluster.state import Answer, ClusterState, Output, Position
-from streams.cluster.tables import ROWS, changed_rows, restore
+from streams.cluster.tables import ROWS, changed_rows, last_rows, restore
 from streams.deadletters import buried
 from streams.observation import Counts, Figures
 from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
@@ -52,6 +52,8 @@ class ClusterStage:
         self.counts = Counts()
         """What was done since `take_counts`: records applied, repeated and refused, decisions."""
         self._changed: dict[str, None] = {}
+        self._forgotten: dict[tuple[str, str], RowChange] = {}
+        """Rows of clusters that this batch has forgotten."""
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records in order."""
@@ -93,11 +95,15 @@ class ClusterStage:
         if state is None:
             if len(self.clusters) >= CLUSTERS_MAX:
                 return [], Refusal("limit", f"more than {CLUSTERS_MAX} clusters in one partition")
-            state = self.clusters[message.cluster] = ClusterState(message.cluster)
-            self.counts.clusters[message.cluster] = None
+            state = ClusterState(message.cluster)
             if self.now_ms is not None:
                 state.advance(self.now_ms)
-        answer = self._of_cluster(state, message, position)
+            answer = self._of_cluster(state, message, position)
+            if not state.empty:
+                self.clusters[message.cluster] = state
+                self.counts.clusters[message.cluster] = None
+        else:
+            answer = self._of_cluster(state, message, position)
         if isinstance(message, PolicyRecord) and not isinstance(answer, Refusal):
             self.counts.policies[state.cluster] = policy_words(state)
         return ([], answer) if isinstance(answer, Refusal) else (answer, None)
@@ -126,12 +132,21 @@ class ClusterStage:
         outputs: list[Output] = []
         failure: Refusal | None = None
         for cluster in sorted(self.clusters):
-            answer = self._of_cluster(self.clusters[cluster], tick, position)
+            state = self.clusters[cluster]
+            answer = self._of_cluster(state, tick, position)
             if isinstance(answer, Refusal):
                 failure = failure or answer
             else:
                 outputs += answer
+            if state.empty:
+                self._forget(state)
         return outputs, failure
+
+    def _forget(self, state: ClusterState) -> None:
+        """Nothing is known of a cluster any more, so it takes no place and no time."""
+        del self.clusters[state.cluster]
+        for row in last_rows(state, f"{self.partition}/{state.cluster}"):
+            self._forgotten[row.table, row.key] = row
 
     def _output(self, message: Output) -> OutputRecord:
         return OutputRecord(
@@ -167,13 +182,17 @@ class ClusterStage:
     # --- rows -----------------------------------------------------------------------------------
 
     def _rows(self) -> Iterable[RowChange]:
+        rows, self._forgotten = self._forgotten, {}
         for cluster in self._changed:
-            yield from changed_rows(self.clusters[cluster], f"{self.partition}/{cluster}")
+            if cluster in self.clusters:
+                for row in changed_rows(self.clusters[cluster], f"{self.partition}/{cluster}"):
+                    rows[row.table, row.key] = row
         self._changed.clear()
-        row = PartitionRow(
+        yield from rows.values()
+        place = PartitionRow(
             partition=self.partition, now_ms=self.now_ms, offsets=dict(self.positions)
         )
-        yield RowChange("partitions", str(self.partition), encode(row))
+        yield RowChange("partitions", str(self.partition), encode(place))
 
     @classmethod
     def restored(

@@ -81,12 +81,30 @@ class ClusterState:
             cluster, self.policy, self.inventory, self.memory, self.migrations
         )
         self.pod_rows = PodRows()
+        self.row_digest = b""
+        """Of the cluster's own row as it was written last; empty: it was not."""
         self._judge_paused()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is known of the cluster that a record could not begin anew."""
+        return (
+            self.policy_record is None
+            and not len(self.placement.pending)
+            and self.inventory.empty
+            and self.migrations.empty
+            and self.memory.empty
+            and self.rebalancer.empty
+        )
 
     def apply(self, message: Any, position: Position) -> Answer:
         """Apply one record; answers with the messages that it causes."""
-        self.inventory.sequence += 1
-        answer = self._apply(message, position)
+        if isinstance(message, ClockTick):
+            with self.inventory.number_if_asked():
+                answer = self._tick(message, position)
+        else:
+            self.inventory.next_number()
+            answer = self._apply(message, position)
         said = self.migrations.take()
         self.rebalancer.note(said, self.inventory.now_ms)
         return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
@@ -110,8 +128,6 @@ class ClusterState:
                 return self._outcome(message, position)
             case PolicyRecord():
                 return self._policy(message)
-            case ClockTick():
-                return self._tick(message, position)
             case MigrationRequest():
                 return self.migrations.request(message, self._cause(position)) or []
             case WorkloadState():

@@ -110,6 +110,13 @@ class Migrations:
             or desk.gates.held_back(pod, wish, now_ms, waiting_too=True)
         )
 
+    @property
+    def empty(self) -> bool:
+        """There is nothing to decide, to count or to limit by."""
+        desk = self.desk
+        kept = (desk.book, self.drains.rows, desk.limiters, desk.workloads.rows, desk.budgets)
+        return not any(map(len, kept))
+
     def of_pod(self, uid: str) -> MigrationRow | None:
         """The migration of a pod, also one that is over while its command may still be carried out."""
         return self.desk.book.of_pod(uid)

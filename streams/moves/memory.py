@@ -49,6 +49,19 @@ class MoveMemory:
         self.unmovable.set_policy(policy)
         self.follower.set_policy(policy)
 
+    @property
+    def empty(self) -> bool:
+        """Nothing is remembered."""
+        moves, follower = self.moves, self.follower
+        kept = (
+            moves.owners,
+            moves.cooling.nodes,
+            self.unmovable,
+            follower.followed,
+            follower.pools,
+        )
+        return not any(map(len, kept))
+
     def arrived(self, pod: Pod, node: str, now_ms: int) -> None:
         """A pod that was not there before has got a node; costs nothing where nothing is remembered."""
         if not self.moves.owners and not self.follower.followed:

@@ -158,6 +158,11 @@ class Balancer:
             for of_node in rounds.counters.all.values()
         )
 
+    @property
+    def counts_nothing(self) -> bool:
+        """No node has a count."""
+        return not self._counted()
+
     # --- rows -------------------------------------------------------------------------------------
 
     def changed_rows(self, inventory: Inventory) -> Iterator[tuple[str, str, Message | None]]:
