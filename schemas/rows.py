@@ -136,6 +136,24 @@ class ClusterRow(Message):
     """Time of the last round of rebalancing; none: there was none."""
 
 
+class FailedClusterRow(Message):
+    """Table `failed_clusters`: a cluster that made loadstream itself fail lately, or is set apart."""
+
+    cluster: ClusterName
+    failed_at_ms: Annotated[tuple[StateMs, ...], Field(max_length=64, fail_fast=True)] = ()
+    """The log's times of the newest failures, oldest first; 0: before the first tick of the clock."""
+    reason: Annotated[str, Field(max_length=2_000)] = ""
+    """What failed last, in a sentence."""
+    set_apart: bool = False
+    """Its records are not applied; its other rows are as they were before the failure."""
+    set_apart_at_ms: StateMs = 0
+    """The log's time of that."""
+    version: Annotated[str, Field(max_length=64)] = ""
+    """Version of loadstream that set it apart; another one tries it again."""
+    missed: Counts = Field(default_factory=dict)
+    """Records that came for it since, by topic; they are in `dead-letters`."""
+
+
 class PartitionRow(Message):
     """Table `partitions`: how far a partition has been read, and what time it is there."""
 

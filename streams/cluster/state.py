@@ -273,6 +273,11 @@ class ClusterState:
         self.inventory.advance(now_ms)
         self._judge_paused()
 
+    def pass_over(self, now_ms: int) -> None:
+        """It is later now, and nothing is decided: as if the state had been put together from its rows now."""
+        self.advance(now_ms)
+        self.placement.pending.release_delayed(now_ms)
+
     def _judge_paused(self) -> None:
         paused = self.policy_record is not None and self.policy_record.paused
         self.placement.paused = self.rebalancer.paused = paused

@@ -71,11 +71,11 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
         yield RowChange(table, f"{prefix}/{key}" if key else prefix, _value(kept))
     for table, key, kept in state.rebalancer.changed_rows():
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
-    row = encode(_cluster_row(state))
-    digest = _digest(row)
+    own = encode(_cluster_row(state))
+    digest = _digest(own)
     if digest != state.row_digest:
         state.row_digest = digest
-        yield RowChange("clusters", prefix, row)
+        yield RowChange("clusters", prefix, own)
 
 
 def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:

@@ -4,7 +4,7 @@
 said at once: `take` answers with what has been said since it was asked last.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 from schemas.base import Message
@@ -114,7 +114,8 @@ class Migrations:
     def empty(self) -> bool:
         """There is nothing to decide, to count or to limit by."""
         desk = self.desk
-        kept = (desk.book, self.drains.rows, desk.limiters, desk.workloads.rows, desk.budgets)
+        rows, limiters = desk.workloads.rows, desk.limiters
+        kept: tuple[Sized, ...] = (desk.book, self.drains.rows, limiters, rows, desk.budgets)
         return not any(map(len, kept))
 
     def of_pod(self, uid: str) -> MigrationRow | None:

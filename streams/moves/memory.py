@@ -5,7 +5,7 @@ written by `changed_rows`, and a memory put together by `restore` goes on exactl
 rows were made from, whatever their order.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 from schemas.base import Message
@@ -53,7 +53,7 @@ class MoveMemory:
     def empty(self) -> bool:
         """Nothing is remembered."""
         moves, follower = self.moves, self.follower
-        kept = (
+        kept: tuple[Sized, ...] = (
             moves.owners,
             moves.cooling.nodes,
             self.unmovable,

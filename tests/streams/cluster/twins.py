@@ -21,11 +21,24 @@ Row = tuple[str, str, bytes]
 class Side:
     """A stage with what it has written and said."""
 
-    stage: ClusterStage
+    partition: int = 0
+    partitions: int = 1
     rows: dict[tuple[str, str], bytes] = field(default_factory=dict)
     """Table rows as a worker would find them, packed ones packed."""
     outputs: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[OutputRecord] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.stage = ClusterStage(self.partition, self.partitions, self.recall)
+
+    def recall(self, cluster: str) -> list[Row]:
+        """The rows of a cluster, as a worker gives them to a stage."""
+        prefix = f"{self.partition}/{cluster}"
+        return [
+            (table, key, value)
+            for (table, key), value in self.rows.items()
+            if (key == prefix or key.startswith(f"{prefix}/")) and table != "failed_clusters"
+        ]
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records as one batch."""
@@ -40,7 +53,7 @@ class Side:
         rows: list[Row] = [(table, key, value) for (table, key), value in self.rows.items()]
         if order is not None:
             order.shuffle(rows)
-        self.stage = ClusterStage.restored(self.stage.partition, self.stage.partitions, rows)
+        self.stage = ClusterStage.restored(self.partition, self.partitions, rows, self.recall)
 
 
 class Twins:
@@ -49,8 +62,8 @@ class Twins:
     def __init__(
         self, seed: int, *, partition: int = 0, partitions: int = 1, batch_max: int = 8
     ) -> None:
-        self.steady = Side(ClusterStage(partition, partitions))
-        self.restored = Side(ClusterStage(partition, partitions))
+        self.steady = Side(partition, partitions)
+        self.restored = Side(partition, partitions)
         self._random = random.Random(seed)
         self._batch_max = batch_max
         self._waiting: list[InputRecord] = []
