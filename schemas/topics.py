@@ -41,6 +41,7 @@ from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.rows import (
     ClusterRow,
+    FailedClusterRow,
     HotspotCounterRow,
     JournalPositionRow,
     NodeRow,
@@ -137,6 +138,7 @@ TABLES: tuple[Table, ...] = (
     Table("partitions", PartitionRow, "Positions and time of a partition of the cluster stage."),
     Table("journal_positions", JournalPositionRow, "How far the rows reflect the journal."),
     Table("clusters", ClusterRow, "Policy of a cluster, and lists that are under way."),
+    Table("failed_clusters", FailedClusterRow, "Clusters that failed lately or are set apart."),
     Table("nodes", NodeRow, "Nodes and their newest metrics."),
     Table("reserved_pods", ReservedPodsRow, "Pods that take room, per node."),
     Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),

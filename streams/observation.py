@@ -64,3 +64,5 @@ class Figures:
     nodes: int
     clusters: tuple[ClusterFigures, ...] = ()
     """By name; only a stage that holds whole clusters names them."""
+    set_apart: int = 0
+    """Clusters whose records are not applied after a defect."""

@@ -7,6 +7,7 @@ back in `release`, wherever the pod came from.
 
 import heapq
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from schemas.lists import ListBegin, ListEnd
@@ -39,8 +40,8 @@ class Inventory:
         self.owners = Owners()
         self.cordoned: dict[str, None] = {}
         """Nodes that take no new pods because they are being drained."""
-        self.sequence = 0
-        """How many records have been applied."""
+        self._sequence = 0
+        self._number_due = False
         self.lists: dict[str, tuple[str, int]] = {}
         """Full lists that have begun: kind of list to its id and the sequence at its begin."""
         self.changed_nodes: dict[str, None] = {}
@@ -56,6 +57,34 @@ class Inventory:
         self.history = UsageHistory()
         """Mean usage in the newest rounds, for thresholds that follow it."""
         self.set_policy(policy)
+
+    # --- numbers --------------------------------------------------------------------------------
+
+    @property
+    def sequence(self) -> int:
+        """Number of the record that is being applied.
+
+        A tick has one from the moment at which something asks for it, so that one which changes nothing
+        leaves no trace.
+        """
+        if self._number_due:
+            self.next_number()
+        return self._sequence
+
+    @sequence.setter
+    def sequence(self, number: int) -> None:
+        self._sequence, self._number_due = number, False
+
+    def next_number(self) -> None:
+        """A record begins."""
+        self.sequence = self._sequence + 1
+
+    @contextmanager
+    def number_if_asked(self) -> Iterator[None]:
+        """A tick is applied within."""
+        self._number_due = True
+        yield
+        self._number_due = False
 
     # --- policy and time ------------------------------------------------------------------------
 
@@ -164,6 +193,18 @@ class Inventory:
             self.nodes.pop(node.name, None)
             self.changed_nodes[node.name] = None
 
+    @property
+    def empty(self) -> bool:
+        """Nothing is known but metrics that are not fresh, of nodes that Kubernetes has not named."""
+        return not (self.where or self.lists or self.cordoned) and all(
+            node.state is None and node.load.expired(self.now_ms) for node in self.nodes.values()
+        )
+
+    def forget_metrics(self) -> None:
+        """Metrics are not kept any longer; with an empty inventory no node is left."""
+        for node in list(self.nodes.values()):
+            self.apply_metric(NodeMetric(cluster="-", node=node.name, removed=True))
+
     def node(self, name: str) -> Node:
         """A node, known or not yet."""
         node = self.nodes.get(name)
@@ -256,7 +297,7 @@ class Inventory:
             return None
         if self.where[uid] == node.name:
             del self.where[uid]
-            self.owners.drop(held.pod)
+            self.owners.drop(uid)
         metric_time_ms = node.load.metric_time_ms
         node.load.unassign(uid)
         self.changed_pods[node.name, uid] = None

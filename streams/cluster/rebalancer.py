@@ -65,6 +65,11 @@ class Rebalancer:
         self.policy = policy
         self.balancer.set_policy(policy)
 
+    @property
+    def empty(self) -> bool:
+        """No node is or was hot, and no usage is remembered."""
+        return self.balancer.counts_nothing and not self._inventory.history.means
+
     # --- rounds -----------------------------------------------------------------------------------
 
     def tick(self, cause: Cause) -> list[RebalanceRound]:

@@ -6,6 +6,7 @@ records give the same decisions, byte for byte.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
 from typing import Any
 
 from schemas.base import Message
@@ -44,10 +45,7 @@ ROWS: dict[str, type[Message]] = {
 
 
 def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
-    """Rows that have changed since the last call; keys begin with `prefix`.
-
-    The cluster's own row is always among them: it counts the records applied.
-    """
+    """Rows that have changed since the last call; keys begin with `prefix`."""
     inventory, placement = state.inventory, state.placement
     for name in inventory.changed_nodes:
         row = _node_row(state.cluster, inventory.nodes.get(name))
@@ -73,7 +71,19 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
         yield RowChange(table, f"{prefix}/{key}" if key else prefix, _value(kept))
     for table, key, kept in state.rebalancer.changed_rows():
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
-    yield RowChange("clusters", prefix, encode(_cluster_row(state)))
+    own = encode(_cluster_row(state))
+    digest = _digest(own)
+    if digest != state.row_digest:
+        state.row_digest = digest
+        yield RowChange("clusters", prefix, own)
+
+
+def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
+    """Rows of an empty cluster that is forgotten: nothing is left of it."""
+    state.inventory.forget_metrics()
+    yield from changed_rows(state, prefix)
+    for table in ("migration_state", "clusters"):
+        yield RowChange(table, prefix, None)
 
 
 def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
@@ -89,6 +99,7 @@ def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     state.memory.touch()
     state.migrations.touch()
     state.rebalancer.touch()
+    state.row_digest = b""
     yield from changed_rows(state, prefix)
 
 
@@ -96,6 +107,7 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     """Put a cluster's state together; `read` gives the rows that it has in a table."""
     state = ClusterState(cluster)
     row: ClusterRow = next(read("clusters"))
+    state.row_digest = _digest(encode(row))
     state.policy_record = row.policy
     if row.policy is not None:
         state.set_policy(read_policy(row.policy.document, KNOWN))
@@ -118,6 +130,10 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     inventory.changed_pods.clear()
     state.placement.changed_requests.clear()
     return state
+
+
+def _digest(row: bytes) -> bytes:
+    return blake2b(row, digest_size=16).digest()
 
 
 def _value(row: Message | None) -> bytes | None:

@@ -29,6 +29,10 @@ class Limiters:
         """Rows of table `eviction_limiters` to write."""
         self.set_policy(policy)
 
+    def __len__(self) -> int:
+        """How many buckets are not full."""
+        return len(self._buckets)
+
     def set_policy(self, policy: Policy) -> None:
         """Limit by another policy; what was taken stays taken."""
         self.args = policy.migration

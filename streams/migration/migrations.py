@@ -4,7 +4,7 @@
 said at once: `take` answers with what has been said since it was asked last.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 from schemas.base import Message
@@ -109,6 +109,14 @@ class Migrations:
             or self.cycle.gate(wish.node, pod.namespace)
             or desk.gates.held_back(pod, wish, now_ms, waiting_too=True)
         )
+
+    @property
+    def empty(self) -> bool:
+        """There is nothing to decide, to count or to limit by."""
+        desk = self.desk
+        rows, limiters = desk.workloads.rows, desk.limiters
+        kept: tuple[Sized, ...] = (desk.book, self.drains.rows, limiters, rows, desk.budgets)
+        return not any(map(len, kept))
 
     def of_pod(self, uid: str) -> MigrationRow | None:
         """The migration of a pod, also one that is over while its command may still be carried out."""

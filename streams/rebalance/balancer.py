@@ -73,7 +73,8 @@ class Balancer:
         )
         if judged_by != self._judged_by:
             if self._judged_by is not None:
-                self._forgotten.update(dict.fromkeys(self._counted()))
+                # Those dropped since rows were written last are among the changed ones only.
+                self._forgotten.update(dict.fromkeys((*self._counted(), *self._changed())))
                 filled = self._filled()
                 self._unfilled |= filled is not None and filled.row() is not None
             made = KoordinatorRounds if policy.compat == "koordinator" else LoadstreamRounds
@@ -156,6 +157,11 @@ class Balancer:
             any(counter.abnormal for counter in of_node.values())
             for of_node in rounds.counters.all.values()
         )
+
+    @property
+    def counts_nothing(self) -> bool:
+        """No node has a count."""
+        return not self._counted()
 
     # --- rows -------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from schemas.policy import NodePool, Policy
 from schemas.policy.lownodeload import AnomalyCondition
 from streams.cluster.plugins.base import BoolArray, FloatArray, IntArray
 from streams.rebalance.columns import Columns
-from streams.rebalance.figures import AMOUNT_MAX, Universe
+from streams.rebalance.figures import TOTAL_MAX, Universe
 from streams.rebalance.outcome import (
     BOTH_LOW,
     HIGH,
@@ -30,7 +30,7 @@ from streams.rebalance.outcome import (
 )
 
 #: No usage exceeds it.
-UNLIMITED = 4 * AMOUNT_MAX
+UNLIMITED = 4 * TOTAL_MAX
 
 
 @dataclass(frozen=True, slots=True)

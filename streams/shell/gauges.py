@@ -66,6 +66,12 @@ class Gauges(Collector):
                 lag_s = (look.at_ms - figures.now_ms) / 1000
                 behind.add_metric([stage, str(partition)], lag_s)
         yield behind
+        apart = _gauge(
+            "clusters_set_apart", "Clusters whose records are not applied.", "stage", "partition"
+        )
+        for (stage, partition), figures in sorted(look.figures.items()):
+            apart.add_metric([stage, str(partition)], figures.set_apart)
+        yield apart
         written = CounterMetricFamily(
             "loadstream_written_bytes",
             "Bytes of keys and values written, by topic.",

@@ -105,6 +105,12 @@ class RowTable:
         value: bytes | None = self._table.data.get(key.encode())
         return value
 
+    def below(self, prefix: str) -> dict[str, bytes]:
+        """Rows of a key and of all keys below it."""
+        key, below = prefix.encode(), f"{prefix}/".encode()
+        data = self._table.data.items()
+        return {raw.decode(): value for raw, value in data if raw == key or raw.startswith(below)}
+
     def references(self) -> tuple[list[bytes], list[bytes]]:
         """Keys and values of all rows as they are now, not copied; two lists are made in far less time than pairs."""
         return list(self._table.data.keys()), list(self._table.data.values())

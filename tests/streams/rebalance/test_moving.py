@@ -2,7 +2,9 @@
 
 import pytest
 
+from schemas.base import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
+from streams.cluster.moving import MEAN_PERCENT_MAX
 from tests.streams.rebalance.world import PERCENT, World, targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
@@ -84,6 +86,29 @@ def test_mean_and_deviations_of_the_newest_rounds_make_the_threshold() -> None:
 @pytest.mark.parametrize(("load", "high"), [(10, 20), (95, 80)])
 def test_the_bounds_hold(load: int, high: int) -> None:
     assert _recent([load] * 5).pool.thresholds.high == {"cpu": high}
+
+
+def test_a_usage_beyond_all_capacity_leaves_a_row_that_can_be_written() -> None:
+    """The smallest node there is, and the most that a metric may say: thousandths of a percent are many."""
+    world = World(_RECENT)
+    world.node("a", cpu="1m")
+    world.system["a"] = {"cpu": AMOUNT_MAX, "memory": 0}
+    for _ in range(3):
+        world.round()
+    (means,) = world.inventory.history.means.values()
+    assert means == {"cpu": (MEAN_PERCENT_MAX * 1000,) * 3}
+    assert world.pool.thresholds.high == {"cpu": 80}
+
+
+def test_usage_of_many_pods_ends_before_it_leaves_64_bits() -> None:
+    world = World(_RECENT)
+    world.node("a")
+    for number in range(9):
+        world.pod(f"pod-{number}", "a", usage={"cpu": 2**60, "memory": 2**62})
+    world.round()
+    columns = world.balancer.columns
+    assert columns.usage.min() >= 0
+    assert columns.prod_usage.max() == columns.usage.max() == 9 * AMOUNT_MAX
 
 
 def test_the_recent_past_survives_a_restart_and_stays_bounded() -> None:
