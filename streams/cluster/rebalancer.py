@@ -76,6 +76,7 @@ class Rebalancer:
         self._unprepared = False
         dry_run = self.policy.dry_run
         if self.paused:
+            self.balancer.round(self._inventory, cause.now_ms, paused=True)
             return [no_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self._round(cause)
         self._remember(outcome, cause.now_ms)

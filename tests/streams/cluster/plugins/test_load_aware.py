@@ -281,7 +281,9 @@ def test_a_pod_expected_to_use_less_than_nothing_scores_no_more_than_100() -> No
         annotations={"scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu":-9000}'}
     )
     assert scored(world(said=metric()), lifting) == 100
-    assert scored(world(None, metric(cpu=5000), lifting)) == 100
+    # One that is there already takes nothing away from what is measured.
+    held = world(None, metric(cpu=5000), lifting, resourceWeights={"cpu": 1})
+    assert scored(held) == 50
 
 
 def test_the_score_goes_by_its_own_statistic() -> None:
