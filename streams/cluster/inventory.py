@@ -23,6 +23,7 @@ from streams.cluster.moving import UsageHistory, filter_in_force
 from streams.cluster.node import Held, Node
 from streams.cluster.owners import Owners
 from streams.cluster.placer import Placer
+from streams.cluster.plugins import load_aware
 from streams.cluster.plugins.base import Change
 from streams.cluster.plugins.registry import build_filters, build_scores
 
@@ -97,6 +98,8 @@ class Inventory:
         self.placer = Placer(
             build_filters(policy, self.estimator), build_scores(policy, self.estimator)
         )
+        plugins = (*policy.plugins.filter, *policy.plugins.score)
+        self._by_load = any(plugin.name == load_aware.NAME for plugin in plugins)
         self.placer.now_ms = self.now_ms
         self.placer.load_thresholds = in_force.told
         self._expiries: list[tuple[int, str]] = []
@@ -150,6 +153,10 @@ class Inventory:
             for node in self.placer.nodes:
                 node.fresh = not node.load.expired(self.now_ms)
             self.fresh_nodes = sum(node.fresh for node in self.placer.nodes)
+            self.placer.lacking.clear()
+            for node in self.placer.nodes:
+                node.lacking = ()
+                self._judge_lacking(node)
         return self.placer
 
     # --- nodes ----------------------------------------------------------------------------------
@@ -236,9 +243,19 @@ class Inventory:
             self.fresh_nodes += fresh - node.fresh
         node.fresh = fresh
 
+    def _judge_lacking(self, node: Node) -> None:
+        """Whether its metric has the statistics that it is judged by."""
+        lacking = node.load.lacking if node.fresh and self._by_load else ()
+        if lacking != node.lacking:
+            self.placer.lacking.subtract(node.lacking)
+            self.placer.lacking.update(lacking)
+            node.lacking = lacking
+
     def _touch(self, node: Node, change: int) -> None:
         self.touched[node.name] = None
         if node.row >= 0:
+            if change != Change.PODS:
+                self._judge_lacking(node)
             self.placer.touch(node.row, change)
 
     # --- pods -----------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def filter_in_force(policy: Policy, history: UsageHistory, now_ms: int) -> Filte
         source = f"recent past: {'; '.join(texts)}"
     window = next((each for each in moving.windows if now_ms and each.contains(now_ms)), None)
     if window is not None:
-        source = f"window {window}"
+        source = f"window {window}; else {source}" if texts else f"window {window}"
         plain.update(window.usage_thresholds)
         prod.update(window.prod_usage_thresholds)
         if aggregated is not None:

@@ -245,13 +245,14 @@ class ClusterState:
         return []
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
+        passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
         self.advance(tick.now_ms)
         cause = self._cause(position)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
         decisions = self.placement.tick(cause)
         rounds = self.rebalancer.tick(cause)
-        self.migrations.tick(cause)
+        self.migrations.tick(cause, passed_ms)
         return [*decisions, *rounds, *outcomes]
 
     # --- state ----------------------------------------------------------------------------------
@@ -280,8 +281,7 @@ class ClusterState:
 
     def _judge_paused(self) -> None:
         paused = self.policy_record is not None and self.policy_record.paused
-        self.placement.paused = self.rebalancer.paused = paused
-        self.migrations.paused = paused or self.policy.rebalance.paused
+        self.placement.paused = self.rebalancer.paused = self.migrations.paused = paused
         self.placement.begun = self.now_ms is not None
 
     def _cause(self, position: Position) -> Cause:

@@ -110,7 +110,7 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     state.row_digest = _digest(encode(row))
     state.policy_record = row.policy
     if row.policy is not None:
-        state.set_policy(read_policy(row.policy.document, KNOWN))
+        state.set_policy(read_policy(row.policy.document, KNOWN, in_force=True))
     for node_row in read("nodes"):
         _restore_node(state, node_row)
     for pods_row in read("reserved_pods"):

@@ -101,6 +101,7 @@ class Balancer:
         remembered: Remembered = nothing,
         avoided: Avoided = nowhere,
         leaving: Collection[str] = (),
+        paused: bool = False,
     ) -> RoundOutcome:
         """Make a round.
 
@@ -112,6 +113,7 @@ class Balancer:
             remembered: pods for which no target was found lately.
             avoided: nodes that a pod's owner must stay away from.
             leaving: uids of pods that are on their way already.
+            paused: nodes are only looked at, so that thresholds go on following the recent past.
         """
         self.columns.refresh(inventory)
 
@@ -127,14 +129,14 @@ class Balancer:
             avoided=avoided,
             in_force=in_force,
             leaving=frozenset(leaving),
+            paused=paused or self.policy.rebalance.paused,
         )
         if any(plugin.name == PLUGIN for plugin in self.policy.plugins.balance):
             outcome = self.rounds.round(given)
         else:
             outcome = RoundOutcome(now_ms, ended=f"plugins.balance does not enable {PLUGIN}")
-        if not outcome.paused:
-            note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
-            inventory.move_thresholds()
+        note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
+        inventory.move_thresholds()
         return outcome
 
     def _whole(self, now_ms: int) -> dict[str, float]:

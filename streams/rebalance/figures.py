@@ -215,7 +215,8 @@ class NodeFigures:
             return
         reported = _sum((pod.usage for pod in metric.pods), universe.resources)
         live = _total(np.maximum(self.used, 0))
-        parts = (*metric.pods, *metric.host_applications)
+        usages = [part.usage for part in metric.pods]
+        usages += [part.usage for part in metric.host_applications]
         known = []
         for index, name in enumerate(universe.resources):
             lacks = lacks_pods or name not in system
@@ -225,7 +226,7 @@ class NodeFigures:
                 usage[index] = max(usage[index], min(whole[name] - gone, TOTAL_MAX))
                 if lacks_pods and any(self.pods.prod):
                     prod[index] = max(0, usage[index] - system.get(name, 0))
-            named = name in whole or any(name in part.usage for part in parts)
+            named = name in whole or any(name in usage_of for usage_of in usages)
             said = named or (name in system and not lacks_pods)
             known.append(said or name == "pods" or not self.capacity[index])
         self.known = tuple(known)

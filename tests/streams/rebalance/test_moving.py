@@ -141,6 +141,53 @@ def test_a_round_over_unmeasured_nodes_is_no_part_of_the_past() -> None:
     assert world.inventory.history.means["__default_node_pool__"]["cpu"] == (30_000,)
 
 
+@pytest.mark.parametrize("paused", ["round", "policy"])
+def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
+    world = _recent([10, 30])
+    if paused == "policy":
+        stopped = read_policy(_RECENT.replace("rebalance:", "rebalance:\n  paused: true"))
+        world.balancer.set_policy(stopped)
+        world.round()
+    else:
+        world.round(paused=True)
+    assert world.outcome.paused
+    assert world.outcome.pools == []
+    assert world.inventory.history.means["__default_node_pool__"]["cpu"][-1] == 30_000
+    assert len(world.inventory.history.means["__default_node_pool__"]["cpu"]) == 3
+
+
+def test_all_sources_of_thresholds_that_move_at_once_are_told() -> None:
+    windows = "      windows: [{lowThresholds: {cpu: 10}}]\n"
+    policy = read_policy(_RECENT + windows)
+    world = _recent([10, 30, 10, 30])
+    world.balancer.set_policy(policy)
+    world.round()
+    thresholds = world.pool.thresholds
+    assert (thresholds.low, thresholds.high) == ({"cpu": 10}, {"cpu": 40})
+    assert thresholds.source.startswith(
+        "window every day 00:00 to 24:00 +00:00; else recent past: cpu: mean 20.0%"
+    )
+
+
+def test_by_deviation_a_round_says_which_percentages_were_in_force() -> None:
+    for compat in ("loadstream", "koordinator"):
+        world = World(
+            f"""
+compat: {compat}
+rebalance:
+  useDeviationThresholds: true
+  highThresholds: {{cpu: 15}}
+  lowThresholds: {{cpu: 10}}
+"""
+        )
+        world.node("a", system=60)
+        world.node("b", system=20)
+        world.round()
+        thresholds = world.pool.thresholds
+        assert (thresholds.low["cpu"], thresholds.high["cpu"]) == (30, 55)
+        assert "mean of the pool's nodes: cpu 40.0% -10 +15" in thresholds.source
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
