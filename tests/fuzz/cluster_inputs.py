@@ -63,7 +63,7 @@ class ClusterInputs:
         self._lists = 0
         self._what = list(_SHARES)
         self._shares = [each * random.choice((0.3, 1, 1, 2)) for each in _SHARES.values()]
-        self._restarts = random.choice((0.005, 0.02, 0.05))
+        self._restarts = random.choice((0.002, 0.01, 0.03))
         self._batches = random.choice((0.05, 0.3, 0.9))
 
     def steps(self, records: int) -> Iterator[Step]:
@@ -145,19 +145,19 @@ class ClusterInputs:
         if not here or random.random() < 0.25:
             pod = world.new_pod()
             pod["node"] = random.choice([*world.nodes, "n-unknown"])
-            pod |= {"phase": "Running", "ready": random.random() < 0.8}
+            pod |= {"phase": "Running", "ready": random.random() < 0.95}
         else:
             pod = random.choice(here)
             match random.randint(0, 5):
                 case 0:
                     world.give_owner(pod)
                 case 1:
-                    pod["ready"] = not pod.get("ready", False)
+                    pod["ready"] = random.random() < 0.8
                 case 2:
                     pod["initialized_at_ms"] = world.now_ms
                 case 3:
                     pod["labels"] = {"app": random.choice(("web", "db", "none"))}
-                case 4:
+                case 4 if random.random() < 0.2:
                     pod["deleting_at_ms"] = world.now_ms
                 case 5 if world.nodes and random.random() < 0.2:
                     pod["node"] = random.choice(list(world.nodes))
@@ -251,7 +251,7 @@ class ClusterInputs:
         if random.random() < 0.1:
             world.add_owner()
         owner = random.choice(list(world.owners.values()))
-        owner["replicas"] = random.randint(0, 8)
+        owner["replicas"] = random.choice((0, 1, 3, 5, 8, 12))
         yield self._step("pod-lifecycle", world.workload(owner, removed=random.random() < 0.05))
 
     # --- what should not happen ---------------------------------------------------------------------

@@ -94,7 +94,10 @@ class Watcher:
                 require(moves, "a migration's target is its source")
 
     def _of(self, cluster: str) -> _Cluster:
-        return self._clusters.setdefault(cluster, _Cluster())
+        found = self._clusters.get(cluster)
+        if found is None:
+            found = self._clusters[cluster] = _Cluster()
+        return found
 
     # --- inputs ---------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ PARTITION, PARTITIONS = 1, 4
 START_MS = 1_790_000_000_000
 GIB = 1024**3
 
-_KINDS = ("ReplicaSet", "ReplicaSet", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+_KINDS = (*["ReplicaSet"] * 8, "StatefulSet", "StatefulSet", "DaemonSet", "Job")
 _CPU = ("0", "100m", "250m", "500m", "1", "1500m", "2")
 _MEMORY = ("0", "64Mi", "500M", "1Gi", "1e9", "2Gi")
 _NAMESPACES = ("default", "default", "shop", "kube-system")
@@ -78,9 +78,9 @@ class World:
         """A node is another one than before, in some way."""
         random, node = self.random, self.nodes[name]
         node["allocatable"] = {
-            "cpu": random.choice(("2", "4", "4", "8", "1500m")),
-            "memory": random.choice(("4Gi", "8Gi", "16Gi")),
-            "pods": random.choice(("110", "110", "5", "1", "0")),
+            "cpu": random.choice(("4", "8", "8", "16", "1500m")),
+            "memory": random.choice(("4Gi", "16Gi", "32Gi")),
+            "pods": random.choice((*["110"] * 8, "5", "1", "0")),
         }
         if random.random() < 0.2:
             node["allocatable"]["example.com/gpu"] = "2"
@@ -102,7 +102,7 @@ class World:
             "owner_kind": random.choice(_KINDS),
             "namespace": random.choice(_NAMESPACES),
             "name": random.choice(("web", "db", "batch")),
-            "replicas": random.randint(0, 8),
+            "replicas": random.choice((0, 1, 3, 5, 8, 12)),
         }
         self.owners[str(owner["uid"])] = owner
         return owner
@@ -123,7 +123,7 @@ class World:
             "scheduler": random.choice(("koord-scheduler", "koord-scheduler", "default-scheduler")),
             "containers": [container],
             "phase": "Pending",
-            "priority": random.choice((None, 0, 5_500, 9_500, 2_000_000_000)),
+            "priority": random.choice((*[None] * 4, 0, 0, 5_500, 9_500, 2_000_000_000)),
             "created_at_ms": self.now_ms,
         }
         if self.owners and random.random() < 0.9:
@@ -200,13 +200,13 @@ class World:
             for pod in here
             if random.random() < 0.95
         ]
-        floor = 2_500 if name in self.hot else 100
+        floor = 3_500 if name in self.hot else 100
         usage = {"cpu": floor + each * len(here), "memory": GIB + len(here) * GIB // 8}
         metric: Payload = {
             "schema_version": 1,
             "cluster": self.cluster,
             "node": name,
-            "updated_at_ms": self.now_ms - random.choice((0, 0, 0, 1_000, 59_000, 200_000)),
+            "updated_at_ms": self.now_ms - random.choice((0, 0, 0, 0, 0, 1_000, 59_000, 200_000)),
             "usage": usage,
             "system_usage": {"cpu": 100},
             "pods": pods,
@@ -222,7 +222,7 @@ class World:
 
 def _requirements(random: Random) -> Payload:
     """Requirements of a pod, most pods having none."""
-    if random.random() < 0.7:
+    if random.random() < 0.85:
         return {}
     zones = {"key": "zone", "operator": random.choice(("In", "NotIn", "Exists")), "values": ["a"]}
     if zones["operator"] == "Exists":
