@@ -50,7 +50,7 @@ class UsageInputs:
         self._what = list(_SHARES)
         self._shares = [each * random.choice((0.3, 1, 1, 2)) for each in _SHARES.values()]
         self._step_s = random.choice((1, 5, 30))
-        self._restarts = random.choice((0.002, 0.02, 0.05))
+        self._restarts = random.choice((0.002, 0.01, 0.03))
         self._batches = random.choice((0.05, 0.3, 0.9))
 
     def steps(self, records: int) -> Iterator[Step]:

@@ -48,9 +48,9 @@ class _Cluster:
     policy: Policy = field(default_factory=Policy)
     paused: bool = False
 
-    def fits(self) -> bool:
-        """Whether pods are placed only where there is room."""
-        return any(each.name == "NodeResourcesFit" for each in self.policy.plugins.filter)
+    def enforces(self, plugin: str) -> bool:
+        """Whether the policy has this filter."""
+        return any(each.name == plugin for each in self.policy.plugins.filter)
 
     def on(self, node: str) -> list[str]:
         """Pods that were put there."""
@@ -157,9 +157,12 @@ class Watcher:
         require(uid not in cluster.booked, "a pod is placed twice", f"{decision.pod}")
         assert decision.node is not None
         drains = self._stage.clusters[decision.cluster].migrations.drains.rows
-        require(decision.node not in drains, "a pod is placed on a node that is being drained")
+        held = self._stage.clusters[decision.cluster].inventory.held(uid)
+        require(held is not None, "a pod is placed and takes no room")
+        if held is not None and not held[1].pod.tolerations and cluster.enforces("NodeUnschedulable"):
+            require(decision.node not in drains, "a pod is placed on a node that is being drained")
         cluster.booked[uid] = decision.node
-        if cluster.fits():
+        if cluster.enforces("NodeResourcesFit"):
             self._check_room(cluster, decision.node, uid)
 
     def _check_room(self, cluster: _Cluster, node: str, uid: str) -> None:
