@@ -90,7 +90,7 @@ class ClusterInputs:
 
     def _begin(self, world: World) -> Iterator[Step]:
         """Most clusters tell first what there is; some begin in the middle."""
-        if self.random.random() < 0.8:
+        if self.random.random() < 0.95:
             yield self._policy_record(world, document(self.random))
         if self.random.random() < 0.8:
             yield from self._nodes_list(world)
@@ -125,7 +125,7 @@ class ClusterInputs:
             hot.discard(self.random.choice(sorted(hot)))
         elif world.nodes:
             hot.add(self.random.choice(list(world.nodes)))
-        for _ in range(self.random.randint(1, 3)):
+        for _ in range(self.random.randint(1, 4)):
             yield from self._metrics(world)
 
     def _ask(self, world: World) -> Iterator[Step]:
@@ -244,8 +244,8 @@ class ClusterInputs:
 
     def _workload(self, world: World) -> Iterator[Step]:
         random = self.random
-        if random.random() < 0.5 or not world.owners:
-            removed = random.random() < 0.1
+        if random.random() < 0.3 or not world.owners:
+            removed = random.random() < 0.4
             yield self._step("pod-lifecycle", world.budget(removed=removed))
             return
         if random.random() < 0.1:

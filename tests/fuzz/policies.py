@@ -221,14 +221,14 @@ def _evictor(random: Random) -> Document:
 
 def _window(random: Random) -> Document:
     hour = random.randint(0, 23)
-    return {"from": f"{hour:02}:00", "to": f"{(hour + random.randint(1, 20)) % 24:02}:00"}
+    return {"from": f"{hour:02}:00", "to": f"{(hour + random.randint(8, 23)) % 24:02}:00"}
 
 
 def _maintenance(random: Random) -> Document:
     raw: Document = {}
-    if random.random() < 0.3:
+    if random.random() < 0.2:
         raw["windows"] = [_window(random)]
-    if random.random() < 0.3:
+    if random.random() < 0.2:
         raw["namespaces"] = [{"name": "default", "windows": [_window(random)]}]
     return raw
 

@@ -123,7 +123,7 @@ class World:
             "scheduler": random.choice(("koord-scheduler", "koord-scheduler", "default-scheduler")),
             "containers": [container],
             "phase": "Pending",
-            "priority": random.choice((*[None] * 4, 0, 0, 5_500, 9_500, 2_000_000_000)),
+            "priority": random.choice((*[None] * 4, *[0] * 8, 5_500, 9_500, 2_000_000_000)),
             "created_at_ms": self.now_ms,
         }
         if self.owners and random.random() < 0.9:
@@ -172,8 +172,8 @@ class World:
             "kind": "disruption-budget",
             "namespace": random.choice(_NAMESPACES),
             "name": app,
-            "selector": random.choice(({"match_labels": {"app": app}}, {}, None)),
-            "disruptions_allowed": random.randint(0, 3),
+            "selector": random.choice((*[{"match_labels": {"app": app}}] * 6, {}, None)),
+            "disruptions_allowed": random.choice((0, 1, 3, 10)),
             "current_healthy": 3,
             "desired_healthy": 2,
             "expected_pods": 3,
@@ -189,7 +189,7 @@ class World:
         """What a node and the pods on it used of late."""
         random = self.random
         here = [pod for pod in self.pods.values() if pod.get("node") == name]
-        each = random.choice((700, 900)) if name in self.hot else random.choice((10, 50, 200))
+        each = random.choice((700, 900) if name in self.hot else (10, 50, 200))
         pods = [
             {
                 "namespace": pod["namespace"],
@@ -200,8 +200,8 @@ class World:
             for pod in here
             if random.random() < 0.95
         ]
-        floor = 3_500 if name in self.hot else 100
-        usage = {"cpu": floor + each * len(here), "memory": GIB + len(here) * GIB // 8}
+        floor = 3_500 if name in self.hot else 50
+        usage = {"cpu": floor + each * len(here), "memory": GIB // 4 + len(here) * GIB // 8}
         metric: Payload = {
             "schema_version": 1,
             "cluster": self.cluster,
