@@ -24,12 +24,16 @@ def main(arguments: Sequence[str]) -> int:
     """Answers with 1 if a history has failed."""
     logging.disable(logging.CRITICAL)  # stages tell of defects, which are told of here
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--seeds", type=_seeds, default=range(1, 51), help="from-to; one history each")
+    parser.add_argument(
+        "--seeds", type=_seeds, default=range(1, 51), help="from-to; one history each"
+    )
     parser.add_argument("--stage", choices=STAGES, help="one stage; by default both")
     parser.add_argument("--records", type=int, default=RECORDS, help="records of each history")
     parser.add_argument("--file", type=Path, help="a kept history to try again")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
-    parser.add_argument("--shorten", type=float, default=60.0, help="seconds for each kind of failure")
+    parser.add_argument(
+        "--shorten", type=float, default=60.0, help="seconds for each kind of failure"
+    )
     parser.add_argument("--failures", type=Path, default=FAILURES, help="where they are kept")
     options = parser.parse_args(arguments)
     if options.file is not None:
@@ -49,7 +53,10 @@ def main(arguments: Sequence[str]) -> int:
             print(_kept(outcome, options.failures, options.shorten), flush=True)
     seconds = time.monotonic() - began_s
     print("\n".join(total.lines()))
-    print(f"{len(tasks)} histories in {seconds:.0f} s, {total.records / seconds:.0f} records/s; ", end="")
+    print(
+        f"{len(tasks)} histories in {seconds:.0f} s, {total.records / seconds:.0f} records/s; ",
+        end="",
+    )
     print(f"{sum(kinds.values())} failed, in {len(kinds)} ways" if kinds else "none failed")
     return 1 if kinds else 0
 

@@ -227,7 +227,9 @@ class ClusterInputs:
 
     def _migration(self, world: World) -> Iterator[Step]:
         random = self.random
-        action = random.choice(("migrate", "migrate", "pause", "resume", "abort", "drain", "undrain"))
+        action = random.choice(
+            ("migrate", "migrate", "pause", "resume", "abort", "drain", "undrain")
+        )
         payload: Payload = {"schema_version": 1, "cluster": world.cluster, "action": action}
         payload |= {"request_id": f"request-{self._ends['migration-requests']}"}
         payload |= {"requested_at_ms": world.now_ms, "ignore_windows": random.random() < 0.2}

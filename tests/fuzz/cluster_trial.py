@@ -39,7 +39,9 @@ class ClusterTrial(Trial):
         tables = {row.table for row in result.rows}
         allowed = _COUNTING if self._came_to == "refused" else {"partitions"}
         if record.topic != "clock":
-            require(tables <= allowed, f"a record that is {self._came_to} changes rows", f"{tables}")
+            require(
+                tables <= allowed, f"a record that is {self._came_to} changes rows", f"{tables}"
+            )
 
     def check_record(self, record: InputRecord, result: StageResult, said: list[Any]) -> None:
         """Decisions and commands are what they must be."""

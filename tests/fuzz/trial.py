@@ -77,7 +77,9 @@ class Trial(ABC):
         self, record: InputRecord, letters: Sequence[OutputRecord], refused: int
     ) -> None:
         """A refused record is buried whole; no other one is."""
-        require(bool(letters) == bool(refused), "a record is refused and not buried, or buried only")
+        require(
+            bool(letters) == bool(refused), "a record is refused and not buried, or buried only"
+        )
         if not letters:
             return
         read = [self._letter(letter) for letter in letters]
@@ -100,7 +102,9 @@ class Trial(ABC):
     def _message(self, output: OutputRecord) -> Any:
         """An output as its reader sees it."""
         size = len(output.value)
-        require(size <= VALUE_BYTES_MAX, f"a record of {output.topic} is too large", f"{size} bytes")
+        require(
+            size <= VALUE_BYTES_MAX, f"a record of {output.topic} is too large", f"{size} bytes"
+        )
         message = decode(output.topic, output.value)
         if isinstance(message, Refusal):
             kind = f"a record of {output.topic} cannot be read"
@@ -152,15 +156,15 @@ class Trial(ABC):
         """The worker that has just started is where the plain stage is."""
 
 
-def _same(
-    what: str, expected: Sequence[OutputRecord], found: Sequence[OutputRecord]
-) -> None:
+def _same(what: str, expected: Sequence[OutputRecord], found: Sequence[OutputRecord]) -> None:
     if tuple(expected) == tuple(found):
         return
     for number, (one, other) in enumerate(zip(expected, found, strict=False)):
         if one != other:
             kind = f"a worker gives other {what} than a stage that never ends: {one.topic}"
-            raise Failure(kind, f"number {number} is {other.value[:800]!r} instead of {one.value[:800]!r}")
+            raise Failure(
+                kind, f"number {number} is {other.value[:800]!r} instead of {one.value[:800]!r}"
+            )
     kind = f"a worker gives more or fewer {what} than a stage that never ends"
     topics = Counter(each.topic for each in expected), Counter(each.topic for each in found)
     raise Failure(kind, f"expected {dict(topics[0])}, found {dict(topics[1])}")

@@ -136,9 +136,11 @@ class Watcher:
     def _lifecycle(self, cluster: _Cluster, lifecycle: PodLifecycle) -> None:
         pod = lifecycle.pod
         over = lifecycle.event in ("deleted", "finished") or pod.phase in ("Succeeded", "Failed")
-        if over or (pod.node is not None and pod.node != cluster.booked.get(pod.uid)):
-            cluster.booked.pop(pod.uid, None)
-        elif pod.node is not None and pod_demand(pod).requests != cluster.asked.get(pod.uid):
+        other = pod.node is not None and (
+            pod.node != cluster.booked.get(pod.uid)
+            or pod_demand(pod).requests != cluster.asked.get(pod.uid)
+        )
+        if over or other:
             cluster.booked.pop(pod.uid, None)
         command = cluster.alive.get(pod.uid)
         if command is not None and (over or pod.node != command.node):
@@ -159,7 +161,11 @@ class Watcher:
         drains = self._stage.clusters[decision.cluster].migrations.drains.rows
         held = self._stage.clusters[decision.cluster].inventory.held(uid)
         require(held is not None, "a pod is placed and takes no room")
-        if held is not None and not held[1].pod.tolerations and cluster.enforces("NodeUnschedulable"):
+        if (
+            held is not None
+            and not held[1].pod.tolerations
+            and cluster.enforces("NodeUnschedulable")
+        ):
             require(decision.node not in drains, "a pod is placed on a node that is being drained")
         cluster.booked[uid] = decision.node
         if cluster.enforces("NodeResourcesFit"):

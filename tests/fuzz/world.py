@@ -245,7 +245,10 @@ def _requirements(random: Random) -> Payload:
             return {"local_storage": True, "volume_claims": [{"name": "data"}]}
         case 7:
             sidecar = {"requests": {"cpu": "100m"}, "restart_policy": "Always"}
-            return {"init_containers": [sidecar, {"requests": {"cpu": "1"}}], "overhead": {"cpu": "10m"}}
+            return {
+                "init_containers": [sidecar, {"requests": {"cpu": "1"}}],
+                "overhead": {"cpu": "10m"},
+            }
         case 8:
             return {"containers": [{"requests": {"example.com/gpu": "1"}}]}
     return {"required_node": "n1"}
