@@ -18,6 +18,7 @@ from schemas.partitions import partition_for
 from schemas.pods import Container, Pod
 from schemas.usage import NodeUsage
 from tests.chaos import services
+from tests.chaos.hostile import Hostile, foreign_ticks, hostile
 from tests.chaos.services import Action, Way, Wish
 
 NODES_PER_CLUSTER = 6
@@ -54,12 +55,11 @@ reservationSeconds: {RESERVATION_S}
 maxBackoffSeconds: 2
 """
 _SIZES = (("500m", "1Gi"), ("1", "2Gi"), ("2", "4Gi"))
-#: Input topics that get a record which cannot be read now and then.
-_SPOILT = ("node-state", "node-metrics", "pod-lifecycle", "scheduling-requests", "command-outcomes")
 
-Ending = Literal["kill -9", "kill -9 twice", "SIGTERM", "stall", "broker"]
+Ending = Literal["kill -9", "kill -9 twice", "SIGTERM", "stall", "broker", "disk full"]
 """kill -9 twice: the second one while the worker starts again. stall: a worker stands still until others
-have its partitions, and then goes on as if it had them."""
+have its partitions, and then goes on as if it had them. disk full: a broker can write no more, gives up, and
+comes back to a disk that has room."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ SCENARIOS = (
     Scenario("two-workers", 1, 2, ("kill -9", "kill -9", "kill -9", "SIGTERM")),
     Scenario("stalled-worker", 1, 2, ("stall", "stall", "kill -9")),
     Scenario("three-brokers", 3, 1, ("broker", "broker", "kill -9")),
+    Scenario("full-disk", 1, 1, ("disk full", "kill -9", "disk full")),
     Scenario("standbys", 1, 2, ("kill -9", "stall", "SIGTERM"), standby_replicas=1),
 )
 
@@ -128,8 +129,8 @@ class Step:
 
     requests: tuple[tuple[str, Pod], ...] = ()
     """Cluster and pod."""
-    spoilt: tuple[tuple[str, str, bytes, int | None], ...] = ()
-    """Topic, cluster, value and partition (none: where it belongs) of records to be refused."""
+    spoilt: tuple[Hostile, ...] = ()
+    """Records to be refused."""
     samples: tuple[Sampled, ...] = ()
     """What nodes of sampled clusters used."""
     wish: Wish | None = None
@@ -164,7 +165,8 @@ class Plan:
         faults = []
         for index in random.permutation(len(self.scenario.endings)):
             ending = self.scenario.endings[index]
-            targets = self.scenario.brokers if ending == "broker" else self.scenario.workers
+            of_broker = ending in ("broker", "disk full")
+            targets = self.scenario.brokers if of_broker else self.scenario.workers
             faults.append(
                 Fault(
                     ending,
@@ -295,13 +297,12 @@ class Plan:
     def _some_cluster(self, random: np.random.Generator) -> str:
         return self.clusters[int(random.integers(len(self.clusters)))]
 
-    def _spoilt(self, random: np.random.Generator) -> Iterator[tuple[str, str, bytes, int | None]]:
-        topic = _SPOILT[int(random.integers(len(_SPOILT)))]
+    def _spoilt(self, random: np.random.Generator) -> Iterator[Hostile]:
         cluster = self._some_cluster(random)
-        yield topic, cluster, b'{"cluster": ' + random.bytes(4).hex().encode(), None
-        elsewhere = (partition_for(cluster.encode(), self.partitions) + 1) % self.partitions
         state = self.node(cluster, 0).model_dump_json().encode()
-        yield "node-state", cluster, state, elsewhere
+        yield from hostile(random, cluster, state, self.partitions)
+        if random.random() < 0.3:
+            yield from foreign_ticks(random, self.partitions)
 
 
 def _clusters(partitions: int) -> list[str]:
