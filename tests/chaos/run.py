@@ -79,7 +79,8 @@ class _Member:
         self.worker = Worker(kafka, directory, program, standby_replicas=replicas)
         self.may_give_up = False
         """It may find that it has lost what it held, and end with an error: it stood still, or another one
-        stood still while it took partitions over, goes on with that and shuts this one out."""
+        stood still while it took partitions over, goes on with that and shuts this one out. So may one whose
+        only broker ends in the middle of a fetch, by which its consumer breaks now and then."""
 
     def start(self) -> None:
         """Start the worker; what the mark of an earlier one says is over."""
@@ -180,6 +181,8 @@ class _Session:
                 self._server.kill_broker(fault.target + 1)
             case "disk full":
                 _fill_disk(self._server.pid(fault.target + 1))
+                for member in self._members:
+                    member.may_give_up = True
             case "kill -9" | "kill -9 twice":
                 members[0].worker.kill()
             case "SIGTERM":
@@ -209,7 +212,10 @@ class _Session:
             await self._gave_up(fault.target + 1)
             await asyncio.sleep(fault.away_s)
             await asyncio.to_thread(self._server.start_broker, fault.target + 1)
-            return await self._decides_everywhere(tasks)
+            back_s = await self._decides_everywhere(tasks)
+            for each in self._members:
+                each.may_give_up = False
+            return back_s
         member = self._members[fault.target]
         worker = member.worker
         if fault.ending == "stall":
