@@ -1,7 +1,8 @@
-"""Records that should not be there: unreadable, oversized, foreign, nested without end, in the wrong place.
+"""Records that should not be there: unreadable, oversized, foreign, nested without end, in the
+wrong place.
 
-Every one of them is refused, whole, and changes nothing; the verdict holds the dead letters to that. Drawn from
-the run's generator, so that a seed sends the same ones again.
+Every one of them is refused, whole, and changes nothing; the verdict holds the dead letters to
+that. Drawn from the run's generator, so that a seed sends the same ones again.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ _OVERSIZED_EVERY = 40
 def hostile(
     random: np.random.Generator, cluster: str, state: bytes, partitions: int
 ) -> Iterator[Hostile]:
-    """Two records: one that cannot be read, and a good one of a node (`state`) where it does not belong."""
+    """One that cannot be read, and a good one of a node (`state`) in another partition."""
     topic = TOPICS[int(random.integers(len(TOPICS)))]
     value: bytes | None = b'{"cluster": ' + random.bytes(4).hex().encode()
     if random.random() < 0.6:

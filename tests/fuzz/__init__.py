@@ -4,7 +4,8 @@
         ──▶ history (records and cuts) ──▶ trial (a stage that never ends, beside workers that restart)
         ──▶ checks ──▶ coverage, or a failure and the shortest history that shows it
 
-One seed is one history for each stage. Hypothesis finds small things in small pieces; this finds what takes
-thousands of records to come about, which is why records are made in place and as fast as the stages take them.
-What is not tried: brokers, time and processes, which are those of `tests/chaos`.
+One seed is one history for each stage. Hypothesis finds small things in small pieces; this finds
+what takes thousands of records to come about, which is why records are made in place and as fast as
+the stages take them. What is not tried: brokers, time and processes, which are those of
+`tests/chaos`.
 """

@@ -1,4 +1,4 @@
-"""Try random histories, or one that was kept: `make fuzz-records SEEDS=1-50` says the first in short."""
+"""Try random histories, or one that was kept; `make fuzz-records` is the first in short."""
 
 import argparse
 import logging

@@ -26,7 +26,7 @@ _LIMITS = AggregateLimits(
     pods_per_node=100,
     metric_bytes=20_000,
 )
-#: Results of records that come to one thing; a limit may be reached by a sample that is taken as well.
+#: What a record comes to; one that is taken may reach a limit as well.
 _DONE = ("taken", "taken_late", "duplicate", "redelivered")
 
 
@@ -40,7 +40,7 @@ class AggregateTrial(Trial):
         super().__init__(seed, self._plain, self._written)
 
     def check_counts(self, record: InputRecord, counts: Counts, result: StageResult) -> None:
-        """Taken, known, or refused; of one that is refused nothing is said unless it is taken too."""
+        """Taken, known or refused; nothing is said of one that is not taken."""
         done = sum(counts.results[each] for each in _DONE)
         refused = sum(counts.refused.values())
         require(done <= 1, "a record came to several things", f"{counts}")

@@ -1,7 +1,7 @@
 """Values at limits and one beyond, in a message that is otherwise like any other.
 
-Each is put into a valid payload in its own place: broken records find most faults of readers, these find
-faults of what comes after reading.
+Each is put into a valid payload in its own place: broken records find most faults of readers, these
+find faults of what comes after reading.
 """
 
 from random import Random

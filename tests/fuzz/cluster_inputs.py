@@ -2,8 +2,8 @@
 
     worlds ──▶ payloads ──▶ records ──▶ the stage ──▶ decisions and commands ──▶ outcomes ──▶ records
 
-Records are made one at a time, since what comes next answers what the stage said before. Each seed draws its
-own shares of what happens, so that histories differ in kind and not only in detail.
+Records are made one at a time, since what comes next answers what the stage said before. Each seed
+draws its own shares of what happens, so that histories differ in kind and not only in detail.
 """
 
 from collections import Counter, deque

@@ -13,7 +13,7 @@ from tests.fuzz.watcher import Watcher
 from tests.fuzz.workers import JournaledWorker, folded
 from tests.fuzz.world import PARTITION, PARTITIONS
 
-#: Rows that a refused record may change: how far the partition was read, how many the cluster has seen.
+#: Rows that a refused record may change: they count what was read.
 _COUNTING = {"partitions", "clusters"}
 
 

@@ -16,7 +16,7 @@ class Failure(AssertionError):
 
 
 def raised(error: Exception, by: str) -> Failure:
-    """An exception that left a stage; its kind names the place in our own code that it came from."""
+    """An exception that left a stage; its kind names the place in our code."""
     place = "?"
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename)

@@ -1,7 +1,7 @@
 """A history: records in the order applied, and where a worker's batches end and it starts again.
 
-Records are stored as bytes and know nothing of each other, so a history from which some are removed is a
-history again: that is what makes a failing one short.
+Records are stored as bytes and know nothing of each other, so a history from which some are removed
+is a history again: that is what makes a failing one short.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Binder, evictor and owners of one cluster: what they make of decisions and commands, and when.
 
-They are as unreliable as the real ones: bindings fail, commands are refused by budgets, outcomes come twice,
-late or never, and a pod that was evicted is made anew by its owner.
+They are as unreliable as the real ones: bindings fail, commands are refused by budgets, outcomes
+come twice, late or never, and a pod that was evicted is made anew by its owner.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,7 @@
 """Random policy documents under which small clusters do much: most are valid, a few are not.
 
-Thresholds are low and rounds frequent, so that a handful of records makes a node hot and a pod leave it.
+Thresholds are low and rounds frequent, so that a handful of records makes a node hot and a pod
+leave it.
 """
 
 import json

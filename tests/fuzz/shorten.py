@@ -1,8 +1,8 @@
 """A shorter history that fails in the same kind, found by leaving records out (delta debugging).
 
-First whole clusters and topics are left out, which takes few trials; then, after Zeller and Hildebrandt,
-"Simplifying and Isolating Failure-Inducing Input" (2002), ever smaller pieces: what fails without a piece goes on
-without it.
+First whole clusters and topics are left out, which takes few trials; then, after Zeller and
+Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002), ever smaller pieces: what
+fails without a piece goes on without it.
 """
 
 import time
@@ -16,7 +16,7 @@ Steps = Sequence[Step]
 
 
 def shortened(history: History, kind: str, seconds: float) -> History:
-    """The shortest history found within so much CPU; it fails in this kind, as the one given does."""
+    """The shortest history found within so much CPU that fails in this kind."""
     end_s = time.process_time() + seconds
 
     def fails(steps: Steps) -> bool:
@@ -37,7 +37,7 @@ def shortened(history: History, kind: str, seconds: float) -> History:
 
 
 def minimal(steps: Steps, fails: Callable[[Steps], bool], over: Callable[[], bool]) -> Steps:
-    """Leave out what can be left out; of the result no single step can, unless the time was over."""
+    """Leave out all that can be left out, as far as the time allows."""
     pieces = 2
     while len(steps) > 1 and not over():
         size = -(-len(steps) // pieces)
@@ -87,5 +87,5 @@ def _without_cuts(steps: Steps) -> Steps:
 
 
 def _cut_everywhere(steps: Steps) -> Steps:
-    """The worker starts again after each record, so that leaving out one does not move the places."""
+    """The worker starts again after each record."""
     return [replace(step, cut=Cut.RESTART) for step in steps]

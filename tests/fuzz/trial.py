@@ -1,4 +1,5 @@
-"""A history, applied twice: record by record by a stage that never ends, and in batches by workers that do.
+"""A history, applied twice: record by record by a stage that never ends, and in batches by workers
+that do.
 
     step ──▶ plain stage ──▶ checks of each record ──▶ what must come of the batch
         └──▶ batch ──▶ worker, now and then restarted ──▶ the same outputs, the same rows

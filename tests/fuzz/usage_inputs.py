@@ -1,7 +1,8 @@
 """Random histories of the aggregate stage: what producers of usage samples write.
 
-A few nodes send samples mostly in order and now and then late, twice, from a clock that is wrong, with other
-resources or other pods; among them are samples at limits, broken ones, and those of strangers.
+A few nodes send samples mostly in order and now and then late, twice, from a clock that is wrong,
+with other resources or other pods; among them are samples at limits, broken ones, and those of
+strangers.
 """
 
 from collections import deque

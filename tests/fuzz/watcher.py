@@ -1,7 +1,7 @@
 """What must hold of decisions and commands, as one sees it who reads inputs and outputs alone.
 
-The model is careful: of what it cannot know for sure (a full list, another policy) it forgets what it held, so
-what it objects to is wrong. It knows nothing of how the stage keeps its state.
+The model is careful: of what it cannot know for sure (a full list, another policy) it forgets what
+it held, so what it objects to is wrong. It knows nothing of how the stage keeps its state.
 """
 
 from collections import Counter, deque

@@ -1,6 +1,7 @@
 """Workers that go on from what was written, as real ones do: over the journal, and over rows alone.
 
-Only what a broker would hold passes from one life to the next: journal records and table rows, as bytes.
+Only what a broker would hold passes from one life to the next: journal records and table rows, as
+bytes.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ class Worker(Protocol):
 
 
 class JournaledWorker:
-    """The cluster stage: batches in the journal, rows lazily, the journal's tail redone over them."""
+    """The cluster stage: batches are journaled, and redone over rows."""
 
     def __init__(self, partition: int, partitions: int) -> None:
         self.partition, self.partitions = partition, partitions

@@ -1,8 +1,8 @@
 """A small Kubernetes cluster that is told of: nodes, owners, pods, and what nodes use.
 
-It is coherent, so that histories go deep: pods have owners that replace them, what is bound is on its node, a
-node is hot for a while and then is not. Payloads are plain values as producers write them; amounts are few,
-so that nodes fill up.
+It is coherent, so that histories go deep: pods have owners that replace them, what is bound is on
+its node, a node is hot for a while and then is not. Payloads are plain values as producers write
+them; amounts are few, so that nodes fill up.
 """
 
 from random import Random
