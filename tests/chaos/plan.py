@@ -71,6 +71,8 @@ class Scenario:
     workers: int
     endings: tuple[Ending, ...]
     """What happens, in an order that the seed draws."""
+    calm_s: float = 0.0
+    """So much longer the load goes on before each ending: pods must be evicted although outages are long."""
     standby_replicas: int = 0
     """How many workers keep a copy of a partition's rows beside its owner."""
 
@@ -80,7 +82,7 @@ SCENARIOS = (
     Scenario("two-workers", 1, 2, ("kill -9", "kill -9", "kill -9", "SIGTERM")),
     Scenario("stalled-worker", 1, 2, ("stall", "stall", "kill -9")),
     Scenario("three-brokers", 3, 1, ("broker", "broker", "kill -9")),
-    Scenario("full-disk", 1, 1, ("disk full", "kill -9", "disk full")),
+    Scenario("full-disk", 1, 1, ("disk full", "disk full"), calm_s=10.0),
     Scenario("standbys", 1, 2, ("kill -9", "stall", "SIGTERM"), standby_replicas=1),
 )
 
@@ -171,7 +173,7 @@ class Plan:
                 Fault(
                     ending,
                     target=int(random.integers(targets)),
-                    after_s=float(random.uniform(0.5, 3.0)),
+                    after_s=self.scenario.calm_s + float(random.uniform(0.5, 3.0)),
                     into_batch_s=float(random.uniform(0.0, 0.003)),
                     again_after_s=float(random.uniform(1.0, 8.0)),
                     away_s=float(random.uniform(0.0, 2.0)),
