@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from pydantic import BaseModel
 
 from schemas.codec import decode_as, encode
-from schemas.connection import KafkaSettings
+from schemas.connection import BATCH_BYTES_MAX, KafkaSettings
 from schemas.decisions import PlacementDecision
 from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
@@ -269,7 +269,7 @@ class Load:
         await self._send_bytes(topic, vars(message)["cluster"], encode(message))
 
     async def _send_bytes(
-        self, topic: str, cluster: str, value: bytes, partition: int | None = None
+        self, topic: str, cluster: str, value: bytes | None, partition: int | None = None
     ) -> None:
         sent = await self._producer.send(
             topic, key=cluster.encode(), value=value, partition=partition
@@ -287,7 +287,10 @@ class Load:
 async def connected(plan: Plan, kafka: KafkaSettings) -> AsyncIterator[Load]:
     """The load of a plan, connected."""
     options = kafka.aiokafka_options()
-    producer = AIOKafkaProducer(enable_idempotence=True, **options)
+    # Oversized records are sent as well.
+    producer = AIOKafkaProducer(
+        enable_idempotence=True, max_request_size=BATCH_BYTES_MAX, **options
+    )
     consumer = AIOKafkaConsumer(
         _DECISIONS,
         _COMMANDS,
