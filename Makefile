@@ -8,14 +8,16 @@ DIR ?= tests/golden
 ARGS ?=
 SEED ?= 1
 RUNS ?= 4
+SEEDS ?= 1-50
+RECORDS ?= 2000
 # More than cores: most tests wait for a broker. Each process has a Kafka of its own.
 WORKERS ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check fix golden bench chaos schemas clean
+.PHONY: help demo test test-quick check fix golden bench chaos fuzz-records schemas clean
 
 help: ## List the words.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -60,8 +62,11 @@ bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
 chaos: $(STAMP) ## Kill workers and brokers of a real Kafka under load, and judge what is left. SEED=n RUNS=k
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --runs $(RUNS) $(if $(SCENARIO),--scenario $(SCENARIO))
 
+fuzz-records: $(STAMP) ## Long random histories of all inputs against both stages. SEEDS=a-b RECORDS=n STAGE=cluster
+	@$(BIN)/python -m tests.fuzz --seeds $(SEEDS) --records $(RECORDS) $(if $(STAGE),--stage $(STAGE))
+
 schemas: $(STAMP) ## Write the published schemas anew.
 	@$(BIN)/loadstream schemas export
 
 clean: ## Remove what the words above have made.
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis demo-output
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis demo-output fuzz-failures

@@ -21,6 +21,11 @@ from schemas.quantities import QUANTITY_PATTERN, QUANTITY_TEXT_MAX
 
 INT64_MAX = 2**63 - 1
 
+#: Most that one node or pod can use of a resource: an exbibyte is 2**60, and no machine has a thousandth
+#: of one. Schemas take any 64-bit amount; what is summed is held to this, so that sums over all pods of a
+#: node, and products with percentages, fit into 64 bits.
+AMOUNT_MAX = 2**50
+
 #: The beginnings of the years 2000 and 2100.
 EPOCH_MS_MIN, EPOCH_MS_MAX = 946_684_800_000, 4_102_444_800_000
 

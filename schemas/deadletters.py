@@ -40,7 +40,8 @@ class DeadLetter(Message):
     category: Category
     """unreadable: no JSON. invalid: against the schema. misplaced: in a partition that its key does
     not belong to. future: from the future. late: older than what it would change. limit: a named
-    limit was reached. internal: a defect of loadstream itself, which the reason tells."""
+    limit was reached. internal: a defect of loadstream itself, which the reason tells. apart: its
+    cluster is set apart after such a defect; send the record again when it is back."""
     timestamp_ms: (
         Annotated[
             int,

@@ -129,5 +129,8 @@ class PlacementDecision(Message):
     """How long it is not tried again, if nothing changes that could help."""
     load_thresholds: LoadThresholds | None = None
     """Load thresholds in force, where the policy has such that move."""
+    judged_by_estimates: Counts | None = None
+    """How many fresh nodes were judged by the estimates of their pods, by the statistic that the policy asks for and their
+    metrics do not record, as "p95 over 15m"; none: no node."""
     as_of: AsOf
     """The state that it was computed from."""

@@ -22,10 +22,11 @@ Reason = Literal[
     "Timeout", "FailedCreateReservation", "ReservationExpired", "Unschedulable",
     "ForbiddenMigratePod", "MissingPod", "MissingReservation", "Preempting", "PreemptComplete",
     "Evicting", "FailedEvict", "EvictComplete", "WaitForPodBindReservation", "WaitForBoundPodReady",
-    "MissingNode", "PodMoved", "Aborted", "Undrained", "",
+    "MissingNode", "PodMoved", "Aborted", "Undrained", "NodeCooled", "",
 ]  # fmt: skip
 """Those of upstream; and MissingNode: the source node is gone; PodMoved: the pod is on another node;
-Aborted: by a user's request; Undrained: the drain that it was for was taken back."""
+Aborted: by a user's request; Undrained: the drain that it was for was taken back; NodeCooled: the node that it
+was to relieve is hot no more."""
 ConditionType = Literal[
     "ReservationCreated", "ReservationScheduled", "Preemption", "Eviction", "PodScheduled",
     "PodBoundReservation", "BoundPodReady", "ReservationBound",
@@ -172,6 +173,8 @@ class DrainStatus(Message):
         tuple[ProtectedPod, ...], Field(max_length=PROTECTED_NAMED_MAX, fail_fast=True)
     ] = ()
     """The first of them."""
+    dry_run: bool | None = None
+    """True: what it would do is only taken note of, and the node takes new pods; then it is over. None: it is done."""
     request_id: DecisionId
     """The request that drains it."""
     happened_at_ms: EpochMs
@@ -235,6 +238,10 @@ class DrainRow(Message):
     """How long each may take; none: as the policy says."""
     ignore_windows: bool = False
     """Maintenance windows do not hold its migrations back."""
+    dry_run: bool | None = None
+    """True: its migrations are only taken note of, one for each pod."""
+    noted: Annotated[str, Field(max_length=128)] | None = None
+    """Of a dry one: uid of the last pod, in their order, of which note was taken."""
 
 
 class EvictionLimiterRow(Message):

@@ -10,7 +10,9 @@ from typing import Literal
 #: Longest reason; a longer one is cut.
 REASON_CHARS_MAX = 2_000
 
-Category = Literal["unreadable", "invalid", "misplaced", "future", "late", "limit", "internal"]
+Category = Literal[
+    "unreadable", "invalid", "misplaced", "future", "late", "limit", "internal", "apart"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ class ClusterRow(Message):
     policy: PolicyRecord | None = None
     """The policy in force, where an earlier version has written the row; else it is in `cluster_policies`."""
     applied: Count = 0
-    """How many records have been applied."""
+    """How many records have been applied; ticks of the clock only where something came of them."""
     requests_seen: Count = 0
     """How many requests have arrived; numbers the next one."""
     lists: Annotated[dict[str, tuple[ListId, Count]], Field(fail_fast=True)] = Field(
@@ -188,6 +188,24 @@ class ClusterRow(Message):
     rows: Counts | None = None
     """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that are not
     named have none. None: an earlier version has written the row."""
+
+
+class FailedClusterRow(Message):
+    """Table `failed_clusters`: a cluster that made loadstream itself fail lately, or is set apart."""
+
+    cluster: ClusterName
+    failed_at_ms: Annotated[tuple[StateMs, ...], Field(max_length=64, fail_fast=True)] = ()
+    """The log's times of the newest failures, oldest first; 0: before the first tick of the clock."""
+    reason: Annotated[str, Field(max_length=2_000)] = ""
+    """What failed last, in a sentence."""
+    set_apart: bool = False
+    """Its records are not applied; its other rows are as they were before the failure."""
+    set_apart_at_ms: StateMs = 0
+    """The log's time of that."""
+    version: Annotated[str, Field(max_length=64)] = ""
+    """Version of loadstream that set it apart; another one tries it again."""
+    missed: Counts = Field(default_factory=dict)
+    """Records that came for it since, by topic; they are in `dead-letters`."""
 
 
 class PartitionRow(Message):

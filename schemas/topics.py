@@ -43,6 +43,7 @@ from schemas.rounds import RebalanceRound
 from schemas.rows import (
     ClusterPolicyRow,
     ClusterRow,
+    FailedClusterRow,
     HotspotCounterRow,
     JournalPositionRow,
     NodeRow,
@@ -156,6 +157,7 @@ TABLES: tuple[Table, ...] = (
         "clusters", ClusterRow, "What belongs to a cluster as a whole, and how many rows it has."
     ),
     Table("cluster_policies", ClusterPolicyRow, "The policy in force in a cluster."),
+    Table("failed_clusters", FailedClusterRow, "Clusters that failed lately or are set apart."),
     Table("nodes", NodeRow, "Nodes and their newest metrics."),
     Table("reserved_pods", ReservedPodsRow, "Pods that take room, per node."),
     Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),

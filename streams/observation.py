@@ -53,6 +53,8 @@ class ClusterFigures:
     """Migrations that wait or are under way."""
     newest_metric_age_ms: int | None
     """Log time since the newest sample of any node's metric; none: there is no metric, or no time."""
+    nodes_by_estimates: int = 0
+    """Nodes judged by estimates, since their metrics lack a statistic that the policy asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +66,5 @@ class Figures:
     nodes: int
     clusters: tuple[ClusterFigures, ...] = ()
     """By name; only a stage that holds whole clusters names them."""
+    set_apart: int = 0
+    """Clusters whose records are not applied after a defect."""

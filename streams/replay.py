@@ -135,7 +135,7 @@ class Replay:
         self.partition = partition
         self._partitions = partitions
         self._window = window or Window()
-        self._stage = ClusterStage(partition, partitions)
+        self._stage = ClusterStage(partition, partitions, self._recall)
         self._rows: dict[tuple[str, str], bytes] = {}
         """As the journal has them, which is not packed."""
         self._following: dict[str, int] = {}
@@ -152,7 +152,9 @@ class Replay:
     def _restore(self, checkpoint: Checkpoint) -> None:
         place = checkpoint.place
         try:
-            stage = ClusterStage.restored(self.partition, self._partitions, checkpoint.rows)
+            stage = ClusterStage.restored(
+                self.partition, self._partitions, checkpoint.rows, self._recall
+            )
             rows = unpacked(checkpoint.rows)
         except DamagedTable as damaged:
             raise NotReplayable(
@@ -163,6 +165,23 @@ class Replay:
         self._following = {topic: offset + 1 for topic, offset in stage.positions.items()}
         self.summary.first_batch = place.sequence + 1
         self.summary.checkpoint_offset, self.summary.checkpoint_ms = place.offset, stage.now_ms
+
+    def _stored(self, prefix: str = "") -> list[tuple[str, str, bytes]]:
+        """Rows as tables have them; of one cluster alone if a prefix of keys is given."""
+        stored: dict[tuple[str, str], bytes] = {}
+        below = f"{prefix}/"
+        put(
+            stored,
+            (
+                RowChange(table, key, value)
+                for (table, key), value in self._rows.items()
+                if not prefix or key == prefix or key.startswith(below)
+            ),
+        )
+        return [(table, key, value) for (table, key), value in stored.items()]
+
+    def _recall(self, cluster: str) -> list[tuple[str, str, bytes]]:
+        return self._stored(f"{self.partition}/{cluster}")
 
     @property
     def following(self) -> Mapping[str, int]:
@@ -293,12 +312,8 @@ class Replay:
         found: list[Mismatch],
     ) -> Difference:
         """Apply the batch again, input by input, to a stage as it was before."""
-        stored: dict[tuple[str, str], bytes] = {}
-        put(stored, (RowChange(table, key, value) for (table, key), value in self._rows.items()))
         before = ClusterStage.restored(
-            self.partition,
-            self._partitions,
-            [(table, key, value) for (table, key), value in stored.items()],
+            self.partition, self._partitions, self._stored(), self._recall
         )
         return Difference(
             batch.sequence,

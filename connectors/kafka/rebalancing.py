@@ -71,8 +71,9 @@ def drain_text(message: DrainStatus) -> str:
     """How far a drain has come."""
     kept = [f"{pod_text(each.pod)} ({each.reason})" for each in message.protected[:HOT_NAMED_MAX]]
     protected = f"; not evicted: {', '.join(kept)}" if kept else ""
+    dry = "dry run: " if message.dry_run else ""
     return (
-        f"node {message.node} {message.phase.lower()}: {count_text(message.pods_left, 'pod')} left, "
+        f"{dry}node {message.node} {message.phase.lower()}: {count_text(message.pods_left, 'pod')} left, "
         f"{message.pods_protected} protected{protected}"
     )
 

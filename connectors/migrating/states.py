@@ -82,7 +82,7 @@ class States:
         ended = ", ".join(f"{phases[name]} {name}" for name in sorted(phases) if name not in LIVE)
         parts = [f"{live} under way{f' ({paused} paused)' if paused else ''}"]
         parts.append(f"ended within {duration_text(self.back_ms)}: {ended or 'none'}")
-        draining = sum(_goes_on(each) for each in self.drains.values())
+        draining = sum(_goes_on(each) and not each.dry_run for each in self.drains.values())
         if draining:
             parts.append(
                 f"{draining} {'node takes' if draining == 1 else 'nodes take'} no new pods"
@@ -113,5 +113,6 @@ def read_states(connection: Connection, cluster: str, back_ms: int) -> States:
 
 def _goes_on(status: Status) -> bool:
     if isinstance(status, DrainStatus):
-        return status.phase != "Undrained"
+        # A dry drain is over when it has said what it would do.
+        return status.phase == "Draining" if status.dry_run else status.phase != "Undrained"
     return status.phase in LIVE

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import orjson
-from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from schemas.policy.collecting import CollectPolicies
 from schemas.policy.descheduling import DeschedulingLimits
@@ -21,7 +21,7 @@ from schemas.policy.maintenance import MaintenanceArgs
 from schemas.policy.migration import MigrationControllerArgs
 from schemas.policy.moves import MoveArgs
 from schemas.policy.moving import MovingThresholds, moving_conflicts
-from schemas.policy.parts import Conflict, PolicyPart, whole
+from schemas.policy.parts import Conflict, PolicyPart, refuse, whole
 from schemas.policy.plugins import PluginChoice
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
 
@@ -92,6 +92,14 @@ class Policy(PolicyPart):
             )
             yield Conflict((names[given],), message, names)
 
+    @model_validator(mode="after")
+    def _check_names(self, info: ValidationInfo) -> Self:
+        """Names of the policy's own are known in it; one that is in force already stays so."""
+        if not (info.context or {}).get("in_force"):
+            pools = [pool.name for pool in self.rebalance.pools(self.compat)]
+            refuse(type(self).__name__, self.maintenance.unknown(pools), None)
+        return self
+
     @property
     def not_applied(self) -> tuple[str, ...]:
         """Paths in the text that upstream knows and that have no effect here."""
@@ -99,12 +107,16 @@ class Policy(PolicyPart):
 
     @property
     def dry_run(self) -> bool:
-        """Whether evictions are marked dry: by the mode, or by one of upstream's switches."""
+        """Whether evictions that rounds want are marked dry: by the mode, or by one of upstream's switches."""
+        return self.dry_for("rebalance")
+
+    def dry_for(self, trigger: Literal["rebalance", "request", "drain"]) -> bool:
+        """Whether evictions are marked dry; LowNodeLoad's switch is one of its rounds alone."""
         return (
             self.mode == "observe"
             or self.descheduling.dry_run
-            or self.rebalance.dry_run
             or self.migration.dry_run
+            or (trigger == "rebalance" and self.rebalance.dry_run)
         )
 
     @property

@@ -3,7 +3,8 @@
 In come the arguments as written; out come arguments whose maps are filled: an empty threshold map has
 become the default one, scaling factors are complete, weights are there unless only the dominant
 resource counts. What upstream does not check is not checked here either: thresholds of prod pods may
-be any number, and an unknown estimator means the default one.
+be any number, and an unknown estimator means the default one. `checkBoth` is loadstream's own and has no place in a
+pasted document.
 """
 
 from collections.abc import Iterable
@@ -34,6 +35,11 @@ _USAGE_THRESHOLDS = {"cpu": 65, "memory": 95}
 _SCALING_FACTORS = {"cpu": 85, "memory": 70}
 
 _PositivePercents = Annotated[dict[ResourceName, PositivePercent], Field(max_length=RESOURCES_MAX)]
+
+
+def _is_false(value: bool) -> bool:
+    """Not given is as good as false, and leaves digests of policies as they were."""
+    return not value
 
 
 class AggregatedArgs(PolicyPart):
@@ -82,6 +88,8 @@ class LoadAwareSchedulingArgs(PluginArgs):
     aggregated: AggregatedArgs | None = None
     supported_resources: Items[ResourceName] = ()
     """Resources that are named in annotations of nodes only."""
+    check_both: Annotated[bool, Field(exclude_if=_is_false)] = False
+    """loadstream's own: prod pods pass both the prod thresholds and those of the whole node."""
 
     @field_validator("resource_weights")
     @classmethod

@@ -5,7 +5,7 @@ evicted only while the windows of the policy, of `web` and of `shop` are. A list
 open. The time is the log's, so a replay opens and closes the same windows.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Annotated
 
@@ -41,6 +41,14 @@ class MaintenanceArgs(PolicyPart):
         """A pool and a namespace have one entry each."""
         yield from _repeated("pools", [pool.name for pool in self.pools])
         yield from _repeated("namespaces", [each.name for each in self.namespaces])
+
+    def unknown(self, pools: Sequence[str]) -> Iterator[Conflict]:
+        """Entries of pools that the policy has not; their windows would hold for no node."""
+        for index, entry in enumerate(self.pools):
+            if entry.name not in pools:
+                message = f"found {entry.name!r}; the pools are {', '.join(map(repr, pools))}"
+                reads = ("maintenance", "rebalance", "compat")
+                yield Conflict(("maintenance", "pools", index, "name"), message, reads)
 
     @cached_property
     def _of_pool(self) -> dict[str, tuple[WeeklyWindow, ...]]:

@@ -47,6 +47,8 @@ _EVICTORS = {
     "DeschedulerConfiguration": ("MigrationController",),
     "DeschedulerPolicy": ("DefaultEvictor",),
 }
+#: Arguments that only loadstream has, by the section that they go to.
+_OURS = {"loadAware": ("checkBoth",)}
 #: Arguments that can be pasted as a document of their own, by kind.
 _ARGUMENTS = {f"{plugin}Args": section for plugin, section in SECTIONS.items()}
 
@@ -57,6 +59,7 @@ def paste(assembly: Assembly, document: YamlDocument, known: KnownPlugins) -> No
     kind = data.get("kind")
     name = kind if isinstance(kind, str) else ""
     if name in _ARGUMENTS:
+        _refuse_ours(assembly, document, _ARGUMENTS[name], data, ())
         assembly.put((_ARGUMENTS[name],), data, document, ())
         return
     model = PASTED.get(name)
@@ -70,6 +73,16 @@ def paste(assembly: Assembly, document: YamlDocument, known: KnownPlugins) -> No
     except PolicyError as error:
         assembly.problems.extend(error.problems)
     _Pasting(assembly, document, model, known).take()
+
+
+def _refuse_ours(
+    assembly: Assembly, document: YamlDocument, section: str, args: Any, at: Path
+) -> None:
+    """Note arguments that upstream would refuse: the document would mean something else there."""
+    for name in _OURS.get(section, ()):
+        if isinstance(args, dict) and name in args:
+            message = f"loadstream's own; give it as {section}.{name} in a policy without kind"
+            assembly.problem(document, (*at, name), message)
 
 
 def _maps(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -161,6 +174,13 @@ class _Pasting:
                 continue
             if name in SECTIONS:
                 self.args[name] = (*path, "args")
+                _refuse_ours(
+                    self.assembly,
+                    self.document,
+                    SECTIONS[name],
+                    config.get("args"),
+                    self.args[name],
+                )
                 self.put((SECTIONS[name],), (*path, "args"), config.get("args"))
             else:
                 self.ignore(path, name)

@@ -10,10 +10,13 @@ from schemas.policy.wording import describe
 from schemas.policy.yamltext import YamlDocument, read_documents
 
 
-def read_policy(text: str | bytes, known_plugins: KnownPlugins = BUILT_IN) -> Policy:
+def read_policy(
+    text: str | bytes, known_plugins: KnownPlugins = BUILT_IN, *, in_force: bool = False
+) -> Policy:
     """The policy that a text describes; empty text is the default policy.
 
-    `known_plugins` are the names that may be enabled. Raises `PolicyError` with every problem at once,
+    `known_plugins` are the names that may be enabled. A policy that is in force already was accepted by the version
+    before, which did not check the names of pools. Raises `PolicyError` with every problem at once,
     in the order of the lines, and nothing else.
     """
     documents, problems = read_documents(text)
@@ -26,7 +29,11 @@ def read_policy(text: str | bytes, known_plugins: KnownPlugins = BUILT_IN) -> Po
         policy = validated(
             Policy,
             assembly.raw,
-            context={"known_plugins": known_plugins, "not_applied": assembly.not_applied},
+            context={
+                "known_plugins": known_plugins,
+                "not_applied": assembly.not_applied,
+                "in_force": in_force,
+            },
             place=assembly.place,
         )
     except PolicyError as error:

@@ -5,11 +5,15 @@ batches and not on restarts in between. A record that cannot be used goes to `de
 nothing else. A sample that is a report interval or more after the node's last report emits a metric,
 whose update time is the sample's.
 
+A defect of loadstream that a sample shows touches its node alone: the sample is refused, and the node is
+forgotten, since what is in memory of it may be half of what it should be. Its windows begin anew.
+
 Two things are seen to that no single sample says, at places which the order of the log fixes: a node
 that vanished is forgotten, and a node whose clock was set back begins anew instead of being refused for
 as long as its clock had been ahead.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -28,6 +32,8 @@ from streams.aggregate.shortcut import shortcut
 from streams.deadletters import buried
 from streams.observation import Counts, Figures
 from streams.records import InputRecord, OutputRecord, StageResult
+
+logger = logging.getLogger(__name__)
 
 INPUT = "node-usage"
 OUTPUT = "node-metrics"
@@ -73,7 +79,7 @@ class AggregateStage:
                 continue
             applied = True
             self.state.position = record.offset
-            refusal = self._apply(record)
+            refusal = self._contained(record)
             if refusal is not None:
                 self._refuse(record, refusal)
             self._sweep()
@@ -97,6 +103,17 @@ class AggregateStage:
     def figures(self) -> Figures:
         """The partition's nodes, and the time of their samples."""
         return Figures(self.state.clock.now_ms, len(self.state.nodes))
+
+    def _contained(self, record: InputRecord) -> Refusal | None:
+        """Apply a record; a defect of ours touches its node alone, which begins anew."""
+        try:
+            return self._apply(record)
+        except Exception as error:
+            logger.exception("%s offset %d", record.topic, record.offset)
+            node = self.state.nodes.get((record.key or b"").decode(errors="surrogateescape"))
+            if node is not None:
+                self.state.forget(node)
+            return Refusal("internal", f"{type(error).__name__}: {error}")
 
     def _apply(self, record: InputRecord) -> Refusal | None:
         refusal = misplaced(record.key, record.partition, self._partitions)

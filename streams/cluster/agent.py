@@ -37,6 +37,7 @@ def register(
             partition,
             partitions,
             ((table, key, value) for table in TABLES for key, value in rows[table].items()),
+            recall=lambda cluster: runner.rows_of(partition, f"{partition}/{cluster}"),
         )
 
     publisher = FencedPublisher(kafka)

@@ -3,7 +3,7 @@
 Ids are derived from the input that caused the decision, so a replay gives the same ones.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -15,6 +15,7 @@ from schemas.decisions import (
     ReasonCount,
 )
 from schemas.pods import Pod, PodRef
+from schemas.policy.durations import format_duration_ms
 from streams.cluster import exclusions
 from streams.cluster.exclusions import Excluded
 from streams.cluster.placer import Placer
@@ -50,12 +51,17 @@ class Refusals:
     refused_by: dict[str, int]
     reasons: tuple[ReasonCount, ...]
     load_thresholds: LoadThresholds | None = None
+    by_estimates: dict[str, int] | None = None
 
     @property
     def message(self) -> str:
         """One line, as in "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"."""
         if not self.nodes:
             return "there are no nodes"
+        said = self._counted()
+        return f"{said} ({estimates_text(self.by_estimates)})" if self.by_estimates else said
+
+    def _counted(self) -> str:
         counts = [(count.nodes, count.reason.removeprefix("node(s) ")) for count in self.reasons]
         others = sum(self.refused_by.values()) - sum(nodes for nodes, _ in counts)
         if others:
@@ -81,6 +87,25 @@ def refusals(
             ReasonCount(reason=reason, nodes=nodes) for reason, nodes in counts[:REASONS_MAX]
         ),
         load_thresholds=placer.load_thresholds,
+        by_estimates=by_estimates(placer),
+    )
+
+
+def by_estimates(placer: Placer) -> dict[str, int] | None:
+    """How many nodes are judged by estimates, by the statistic that their metrics lack; None: none is."""
+    lacking = {
+        f"{kind} over {format_duration_ms(duration_ms)}": nodes
+        for (kind, duration_ms), nodes in sorted(placer.lacking.items())
+        if nodes
+    }
+    return lacking or None
+
+
+def estimates_text(lacking: Mapping[str, int]) -> str:
+    """The same in a sentence."""
+    return "; ".join(
+        f"{what} is not recorded on {nodes} {'node' if nodes == 1 else 'nodes'}, judged by estimates"
+        for what, nodes in lacking.items()
     )
 
 
@@ -101,6 +126,7 @@ def placed(
         others = ranking.runners_up(row, RUNNERS_UP_MAX)
     else:
         others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
+    lacking = by_estimates(placer)
     # Validated as a whole: a decision has a dozen parts, and making them one by one takes three times
     # as long.
     return PlacementDecision.model_validate(
@@ -119,6 +145,8 @@ def placed(
             "winner": _node_score(placer, ranking, row),
             "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
             "load_thresholds": placer.load_thresholds,
+            "judged_by_estimates": lacking,
+            "message": "" if lacking is None else estimates_text(lacking),
             "as_of": cause.as_of,
         }
     )
@@ -148,6 +176,7 @@ def waiting(
         message=note or (why.message if why else ""),
         retry_after_ms=retry_after_ms,
         load_thresholds=why.load_thresholds if why else None,
+        judged_by_estimates=why.by_estimates if why else None,
         as_of=cause.as_of,
     )
 

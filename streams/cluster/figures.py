@@ -71,7 +71,7 @@ def policy_words(state: ClusterState) -> str:
 def figures_of(state: ClusterState) -> ClusterFigures:
     """One cluster as it is now."""
     now_ms = state.now_ms
-    nodes = stale = 0
+    nodes = stale = estimated = 0
     newest_ms: int | None = None
     for node in state.inventory.nodes.values():
         metric = node.load.metric
@@ -80,6 +80,7 @@ def figures_of(state: ClusterState) -> ClusterFigures:
         if node.state is not None:
             nodes += 1
             stale += node.load.expired(state.inventory.now_ms)
+            estimated += bool(node.lacking)
     age_ms = None
     if now_ms is not None and newest_ms is not None:
         # A metric may be ahead of the log's time by as much as the policy allows.
@@ -92,5 +93,6 @@ def figures_of(state: ClusterState) -> ClusterFigures:
         pending_requests=len(state.placement.pending),
         hot_nodes=state.rebalancer.balancer.hot_nodes,
         migrations=sum(map(live, state.migrations.desk.book)),
+        nodes_by_estimates=estimated,
         newest_metric_age_ms=age_ms,
     )

@@ -7,6 +7,7 @@ back in `release`, wherever the pod came from.
 
 import heapq
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from schemas.lists import ListBegin, ListEnd
@@ -22,6 +23,7 @@ from streams.cluster.moving import UsageHistory, filter_in_force
 from streams.cluster.node import Held, Node
 from streams.cluster.owners import Owners
 from streams.cluster.placer import Placer
+from streams.cluster.plugins import load_aware
 from streams.cluster.plugins.base import Change
 from streams.cluster.plugins.registry import build_filters, build_scores
 
@@ -39,8 +41,8 @@ class Inventory:
         self.owners = Owners()
         self.cordoned: dict[str, None] = {}
         """Nodes that take no new pods because they are being drained."""
-        self.sequence = 0
-        """How many records have been applied."""
+        self._sequence = 0
+        self._number_due = False
         self.lists: dict[str, tuple[str, int]] = {}
         """Full lists that have begun: kind of list to its id and the sequence at its begin."""
         self.changed_nodes: dict[str, None] = {}
@@ -59,6 +61,34 @@ class Inventory:
         """Mean usage in the newest rounds, for thresholds that follow it."""
         self.set_policy(policy)
 
+    # --- numbers --------------------------------------------------------------------------------
+
+    @property
+    def sequence(self) -> int:
+        """Number of the record that is being applied.
+
+        A tick has one from the moment at which something asks for it, so that one which changes nothing
+        leaves no trace.
+        """
+        if self._number_due:
+            self.next_number()
+        return self._sequence
+
+    @sequence.setter
+    def sequence(self, number: int) -> None:
+        self._sequence, self._number_due = number, False
+
+    def next_number(self) -> None:
+        """A record begins."""
+        self.sequence = self._sequence + 1
+
+    @contextmanager
+    def number_if_asked(self) -> Iterator[None]:
+        """A tick is applied within."""
+        self._number_due = True
+        yield
+        self._number_due = False
+
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
@@ -70,6 +100,8 @@ class Inventory:
         self.placer = Placer(
             build_filters(policy, self.estimator), build_scores(policy, self.estimator)
         )
+        plugins = (*policy.plugins.filter, *policy.plugins.score)
+        self._by_load = any(plugin.name == load_aware.NAME for plugin in plugins)
         self.placer.now_ms = self.now_ms
         self.placer.load_thresholds = in_force.told
         self._expiries: list[tuple[int, str]] = []
@@ -123,6 +155,10 @@ class Inventory:
             for node in self.placer.nodes:
                 node.fresh = not node.load.expired(self.now_ms)
             self.fresh_nodes = sum(node.fresh for node in self.placer.nodes)
+            self.placer.lacking.clear()
+            for node in self.placer.nodes:
+                node.lacking = ()
+                self._judge_lacking(node)
         return self.placer
 
     # --- nodes ----------------------------------------------------------------------------------
@@ -166,6 +202,18 @@ class Inventory:
             self.nodes.pop(node.name, None)
             self.changed_nodes[node.name] = None
 
+    @property
+    def empty(self) -> bool:
+        """Nothing is known but metrics that are not fresh, of nodes that Kubernetes has not named."""
+        return not (self.where or self.lists or self.cordoned) and all(
+            node.state is None and node.load.expired(self.now_ms) for node in self.nodes.values()
+        )
+
+    def forget_metrics(self) -> None:
+        """Metrics are not kept any longer; with an empty inventory no node is left."""
+        for node in list(self.nodes.values()):
+            self.apply_metric(NodeMetric(cluster="-", node=node.name, removed=True))
+
     def node(self, name: str) -> Node:
         """A node, known or not yet."""
         node = self.nodes.get(name)
@@ -197,9 +245,19 @@ class Inventory:
             self.fresh_nodes += fresh - node.fresh
         node.fresh = fresh
 
+    def _judge_lacking(self, node: Node) -> None:
+        """Whether its metric has the statistics that it is judged by."""
+        lacking = node.load.lacking if node.fresh and self._by_load else ()
+        if lacking != node.lacking:
+            self.placer.lacking.subtract(node.lacking)
+            self.placer.lacking.update(lacking)
+            node.lacking = lacking
+
     def _touch(self, node: Node, change: int) -> None:
         self.touched[node.name] = None
         if node.row >= 0:
+            if change != Change.PODS:
+                self._judge_lacking(node)
             self.placer.touch(node.row, change)
 
     # --- pods -----------------------------------------------------------------------------------
@@ -263,7 +321,7 @@ class Inventory:
         self.held_pods -= 1
         if self.where[uid] == node.name:
             del self.where[uid]
-            self.owners.drop(held.pod)
+            self.owners.drop(uid)
         metric_time_ms = node.load.metric_time_ms
         node.load.unassign(uid)
         self.changed_pods[node.name, uid] = None

@@ -175,6 +175,30 @@ class NodeLoad:
         usage = self.vectors.usage(aggregation, duration_ms)
         return self.estimated if usage is None else plus(usage, self.delta)
 
+    @property
+    def lacking(self) -> tuple[tuple[str, int], ...]:
+        """Statistics that filter and score go by and the metric has not: aggregation and duration in ms.
+
+        Expected usage is then the sum of the estimates of all pods (features.md X9).
+        """
+        vectors = self.vectors
+        if vectors is None or vectors.node is None:
+            return ()
+        asked: list[tuple[str | None, int]] = []
+        if self.profile.most is not None:
+            asked.append((self.profile.aggregation, self.profile.aggregated_ms))
+        scored = self.estimator.args.aggregated
+        if scored is not None:
+            kind = scored.score_aggregation_type or None
+            asked.append((kind, scored.score_aggregated_duration_ms))
+        return tuple(
+            dict.fromkeys(
+                (kind, duration_ms)
+                for kind, duration_ms in asked
+                if kind is not None and vectors.usage(kind, duration_ms) is None
+            )
+        )
+
     def expected_prod(self) -> Vector:
         """Expected usage of the node's prod pods, with the system's if the policy says so."""
         expected = plus(self.prod_usage, self.prod_delta)

@@ -4,7 +4,11 @@ Source: koordinator.md A3.1 and A6.9. A resource list that is empty was not meas
 lacks a resource says 0 of it.
 """
 
+from collections.abc import Iterator, Mapping
+
+from schemas.base import AMOUNT_MAX
 from schemas.metrics import NodeMetric
+from schemas.refusals import Refusal
 from streams.cluster.estimate import Estimator, Vector
 
 #: Report interval of a metric that does not name its own.
@@ -57,3 +61,32 @@ class MetricVectors:
             return self.aggregated.get((aggregation, duration_ms))
         longest = self.longest.get(aggregation)
         return self.node if longest is None else self.aggregated[aggregation, longest]
+
+
+def beyond_any_machine(metric: NodeMetric) -> Refusal | None:
+    """A refusal if an amount of a metric cannot have been measured; names the first one."""
+    if all(not each or max(each.values()) <= AMOUNT_MAX for _, each in _usages(metric)):
+        return None
+    for where, usage in _usages(metric):
+        for resource, used in usage.items():
+            if used > AMOUNT_MAX:
+                return Refusal(
+                    "limit",
+                    f"{where}, {resource}: {used} was measured; allowed are at most {AMOUNT_MAX} (2^50), "
+                    "more than any machine has: look at what measures it",
+                )
+    return None
+
+
+def _usages(metric: NodeMetric) -> Iterator[tuple[str, Mapping[str, int]]]:
+    """Every list of amounts, with its place in the message."""
+    if metric.usage is not None:
+        yield "usage", metric.usage
+    yield "system_usage", metric.system_usage
+    for entry in metric.aggregated:
+        for aggregation, usage in entry.usage.items():
+            yield f"aggregated {aggregation}", usage
+    for pod in metric.pods:
+        yield "usage of a pod", pod.usage
+    for host in metric.host_applications:
+        yield "usage of a host application", host.usage

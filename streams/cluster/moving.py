@@ -18,6 +18,9 @@ from streams.cluster.thresholds import Thresholds, policy_thresholds
 WHOLE_CLUSTER = ""
 
 _PER_PERCENT = 1_000
+#: Most that a mean counts as, in percent: thresholds end at 100, so that more makes no other one, and a
+#: figure that was measured wrongly neither leaves what a row can hold nor outweighs all others for good.
+MEAN_PERCENT_MAX = 10_000
 
 
 class UsageHistory:
@@ -32,7 +35,7 @@ class UsageHistory:
         """A round has measured a pool: percent per resource. What is not asked for is not kept."""
         known = self.means.get(pool, {})
         self.means[pool] = {
-            name: (*known.get(name, ()), round(means[name] * _PER_PERCENT))[-recent.rounds :]
+            name: (*known.get(name, ()), _thousandths(means[name]))[-recent.rounds :]
             for name in sorted(recent.at_least)
             if name in means
         }
@@ -61,6 +64,10 @@ class UsageHistory:
             f"{deviation / _PER_PERCENT:.1f} of {len(series)} rounds, within {least:g} and {most:g}"
         )
         return min(max(wanted, least), most), text
+
+
+def _thousandths(percent: float) -> int:
+    return round(min(max(percent, 0), MEAN_PERCENT_MAX) * _PER_PERCENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,7 @@ def filter_in_force(policy: Policy, history: UsageHistory, now_ms: int) -> Filte
         source = f"recent past: {'; '.join(texts)}"
     window = next((each for each in moving.windows if now_ms and each.contains(now_ms)), None)
     if window is not None:
-        source = f"window {window}"
+        source = f"window {window}; else {source}" if texts else f"window {window}"
         plain.update(window.usage_thresholds)
         prod.update(window.prod_usage_thresholds)
         if aggregated is not None:

@@ -51,6 +51,7 @@ class Node:
         "cordoned",
         "fresh",
         "held",
+        "lacking",
         "limited",
         "limits",
         "list_id",
@@ -73,6 +74,8 @@ class Node:
         """It is being drained and takes no new pods, whatever Kubernetes says."""
         self.fresh = False
         """Its metric is young enough to be believed."""
+        self.lacking: tuple[tuple[str, int], ...] = ()
+        """Statistics in whose place its pods' estimates are taken."""
         self.allocatable: dict[str, int] = {}
         """Millicores, bytes, pieces."""
         self.held: dict[str, Held] = {}

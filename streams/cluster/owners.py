@@ -25,24 +25,29 @@ class Owners:
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, None]] = {}
         self._unready: dict[str, dict[str, None]] = {}
+        self._owner_of: dict[str, str] = {}
+        """uid of the controller that a pod is counted for, by the pod's uid."""
 
     def add(self, pod: Pod) -> None:
-        """A pod is held, or is held in another state than before."""
+        """A pod is held, or is held in another state than before, which may name another controller."""
         owner = controller(pod)
+        if owner is None or self._owner_of.get(pod.uid) != owner.uid:
+            self.drop(pod.uid)
         if owner is None:
             return
+        self._owner_of[pod.uid] = owner.uid
         self._pods.setdefault(owner.uid, {})[pod.uid] = None
         if not pod.ready:
             self._unready.setdefault(owner.uid, {})[pod.uid] = None
         else:
             _drop(self._unready, owner.uid, pod.uid)
 
-    def drop(self, pod: Pod) -> None:
+    def drop(self, uid: str) -> None:
         """A pod is held no more."""
-        owner = controller(pod)
-        if owner is not None:
-            _drop(self._pods, owner.uid, pod.uid)
-            _drop(self._unready, owner.uid, pod.uid)
+        owner_uid = self._owner_of.pop(uid, None)
+        if owner_uid is not None:
+            _drop(self._pods, owner_uid, uid)
+            _drop(self._unready, owner_uid, uid)
 
     def pods(self, owner_uid: str) -> Mapping[str, None]:
         """uids of the pods of a controller, in no order that matters."""

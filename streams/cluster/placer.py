@@ -6,6 +6,7 @@ changes, its row is written to a log; a ranking that is asked again looks at the
 by one, and computes everything anew only when it is new, far behind, or the rows have moved.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -39,6 +40,8 @@ class Placer:
         """The log's time; whoever advances it touches the nodes that change by it."""
         self.load_thresholds: LoadThresholds | None = None
         """What decisions say of load thresholds that move."""
+        self.lacking: Counter[tuple[str, int]] = Counter()
+        """Nodes that are judged by estimates, by the statistic that their metrics lack."""
         self.generation = 0
         """Counts how often rows have moved."""
         self.version = 0

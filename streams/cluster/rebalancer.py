@@ -11,6 +11,7 @@ all that were missed.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -28,7 +29,7 @@ from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.moves.owner import owner_key
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Candidate, EndOfNode, RoundOutcome
+from streams.rebalance.outcome import Candidate, EndOfNode, Phase, RoundOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,11 @@ class Rebalancer:
         self.policy = policy
         self.balancer.set_policy(policy)
 
+    @property
+    def empty(self) -> bool:
+        """No node is or was hot, and no usage is remembered."""
+        return self.balancer.counts_nothing and not self._inventory.history.means
+
     # --- rounds -----------------------------------------------------------------------------------
 
     def tick(self, cause: Cause) -> list[RebalanceRound]:
@@ -75,9 +81,11 @@ class Rebalancer:
         self._unprepared = False
         dry_run = self.policy.dry_run
         if self.paused:
+            self.balancer.round(self._inventory, cause.now_ms, paused=True)
             return [no_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self._round(cause)
         self._remember(outcome, cause.now_ms)
+        self._migrations.cooled(partial(_cool, outcome), cause)
         begun = {row.pod.uid: row.migration_id for row in self._migrations.desk.book}
         return [round_record(cause, outcome, begun, dry_run=dry_run)]
 
@@ -223,3 +231,28 @@ class Rebalancer:
         """Take over the rows that `read` gives of each table; nodes and pods are there already."""
         self.last_round_ms = last_round_ms
         self.balancer.restore(read, self._inventory)
+
+
+def _cool(outcome: RoundOutcome, node: str, phase: Phase) -> str | None:
+    """How far a node is below its high thresholds; None: it is not, or the round has not judged it.
+
+    What is measured counts alone: pods that are on their way are still part of it.
+    """
+    for pool in outcome.pools:
+        reading = None if pool.readings is None else pool.readings(node, phase)
+        if reading is None:
+            continue
+        if any(used > reading.limit[name] for name, used in reading.used.items()):
+            return None
+        shares = [
+            f"{name} {_percentage(used, reading.capacity[name])}, not above "
+            f"{_percentage(reading.limit[name], reading.capacity[name])}"
+            for name, used in reading.used.items()
+        ]
+        return f"node {node} is hot no more: {'; '.join(shares)}"
+    return None
+
+
+def _percentage(amount: int, capacity: int) -> str:
+    """An amount as a share of a capacity."""
+    return f"{100 * amount / capacity if capacity else 0:.2f} %"

@@ -6,30 +6,30 @@
 Records are applied one after the other, in the order given; batches only bound how much is made durable
 at once and change nothing in what is decided. A record that is read twice is skipped by its offset. A
 record that cannot be read or applied becomes a dead letter; nothing in a record stops the fold.
+
+A defect of loadstream touches one cluster (`streams.cluster.clusters`).
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any
 
 from schemas.clock import AHEAD_MAX_MS, ClockTick
 from schemas.codec import decode, encode
-from schemas.decisions import PlacementDecision
 from schemas.partitions import mislabelled, misplaced
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal, from_the_future
-from schemas.rows import HeldPod, PartitionRow
-from schemas.topics import TOPIC_OF
-from streams.cluster.clock_reset import set_back
+from schemas.rows import FailedClusterRow, PartitionRow
+from streams.cluster import failures
+from streams.cluster.applied import Applied
+from streams.cluster.clusters import Clusters, Recall, no_rows
 from streams.cluster.figures import count_said, figures_of, policy_words
-from streams.cluster.state import Answer, ClusterState, Output, Position
-from streams.cluster.tables import ROWS, all_rows, changed_rows, restore
+from streams.cluster.state import ClusterState
+from streams.cluster.stored import Row, by_cluster, read_row
+from streams.cluster.tables import ROWS
 from streams.deadletters import buried, too_long
-from streams.observation import Counts, Figures
-from streams.packing import put
+from streams.observation import ClusterFigures, Counts, Figures
 from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
+from streams.version import VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -38,31 +38,53 @@ CLUSTERS_MAX = 1_000
 
 #: All tables, in the order in which their rows are written: positions come last, so that a crash in
 #: between repeats records and never skips them.
-TABLES = (*ROWS, "partitions")
+TABLES = (failures.TABLE, *ROWS, "partitions")
 
 
 class ClusterStage:
     """The clusters of one partition."""
 
-    def __init__(self, partition: int, partitions: int) -> None:
+    def __init__(
+        self, partition: int, partitions: int, recall: Recall = no_rows, version: str = VERSION
+    ) -> None:
+        """Start without clusters.
+
+        Args:
+            partition: which one.
+            partitions: how many the input topics have.
+            recall: gives the rows of a cluster that failed; is called only then.
+            version: of loadstream.
+        """
         self.partition = partition
         self.partitions = partitions
-        self.clusters: dict[str, ClusterState] = {}
-        self.positions: dict[str, int] = {}
-        """Offset applied last of each input topic of which anything was applied."""
-        self.topic_ids: dict[str, str] = {}
-        """Ids of the topics that the positions are of, as far as they are known."""
-        self.now_ms: int | None = None
         self.counts = Counts()
         """What was done since `take_counts`: records applied, repeated and refused, decisions."""
-        self._changed: dict[str, None] = {}
-        self._rewritten: dict[tuple[str, str], RowChange] = {}
-        """Rows that are other ones since the time was set back."""
+        self.topic_ids: dict[str, str] = {}
+        """Identity of each input topic of which anything was applied, where brokers name one."""
+        self._clusters = Clusters(partition, recall, version)
+
+    @property
+    def clusters(self) -> dict[str, ClusterState]:
+        """Those of which anything is known and that are not set apart."""
+        return self._clusters.states
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Offset applied last of each input topic of which anything was applied."""
+        return self._clusters.positions
+
+    @property
+    def now_ms(self) -> int | None:
+        """The log's time; none: its clock has not ticked."""
+        return self._clusters.now_ms
+
+    @now_ms.setter
+    def now_ms(self, now_ms: int | None) -> None:
+        self._clusters.now_ms = now_ms
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records in order."""
-        outputs: list[OutputRecord] = []
-        dead: list[OutputRecord] = []
+        self._clusters.begin()
         for record in records:
             if record.topic_id is not None:
                 if self.topic_ids.get(record.topic, record.topic_id) != record.topic_id:
@@ -72,83 +94,75 @@ class ClusterStage:
                 self.counts.results["repeated"] += 1
                 continue
             self.positions[record.topic] = record.offset
-            answered, refusal = self._apply(record)
-            if refusal is None:
-                self.counts.results["applied"] += 1
-            else:
-                self.counts.results["refused"] += 1
-                self.counts.refused[record.topic, refusal.category] += 1
-                dead.extend(buried(record, refusal))
-            for message in answered:
-                count_said(self.counts, message)
-                if isinstance(message, PlacementDecision) and message.outcome == "placed":
-                    self._count_wait(message)
-                output = self._output(message)
-                unread = too_long(output)
+            each = Applied(record)
+            self._clusters.done.append(each)
+            self._apply(each)
+        rows = tuple(self._rows())
+        outputs: list[OutputRecord] = []
+        dead: list[OutputRecord] = []
+        for each in self._clusters.done:
+            self._count(each)
+            if each.refusal is not None:
+                dead.extend(buried(each.record, each.refusal))
+            for spoken in each.spoken():
+                unread = too_long(spoken.output)
                 if unread is None:
-                    outputs.append(output)
+                    outputs.append(spoken.output)
                 else:
-                    dead.extend(buried(record, unread))
-        return StageResult(tuple(outputs), tuple(self._rows()), tuple(dead))
+                    dead.extend(buried(each.record, unread))
+        return StageResult(tuple(outputs), rows, tuple(dead))
 
-    def _apply(self, record: InputRecord) -> tuple[Sequence[Output], Refusal | None]:
-        """Messages that the record causes, and why it was refused if it was."""
-        message = decode(record.topic, record.value)
+    # --- records ----------------------------------------------------------------------------------
+
+    def _apply(self, each: Applied) -> None:
+        record = each.record
+        try:
+            message = decode(record.topic, record.value)
+        except Exception as error:
+            logger.exception("%s offset %d cannot be read", record.topic, record.offset)
+            message = Refusal("internal", f"{type(error).__name__}: {error}")
         if isinstance(message, Refusal):
-            return [], message
-        position = Position(record.topic, self.partition, record.offset, self.positions)
+            each.refused[""] = message
+            return
         if isinstance(message, ClockTick):
-            return self._tick(message, position, record.refused_at_ms)
+            self._tick(each, message)
+            return
         wrong = misplaced(record.key, self.partition, self.partitions) or mislabelled(
             record.topic, record.key, message
         )
+        cluster = message.cluster
+        if wrong is None and cluster not in self.clusters and len(self.clusters) >= CLUSTERS_MAX:
+            wrong = Refusal("limit", f"more than {CLUSTERS_MAX} clusters in one partition")
         if wrong is not None:
-            return [], wrong
-        state = self.clusters.get(message.cluster)
-        if state is None:
-            if len(self.clusters) >= CLUSTERS_MAX:
-                return [], Refusal("limit", f"more than {CLUSTERS_MAX} clusters in one partition")
-            state = self.clusters[message.cluster] = ClusterState(message.cluster)
-            self.counts.clusters[message.cluster] = None
-            if self.now_ms is not None:
-                state.advance(self.now_ms)
-        answer = self._of_cluster(state, message, position)
-        if isinstance(message, PolicyRecord) and not isinstance(answer, Refusal):
-            self.counts.policies[state.cluster] = policy_words(state)
-        return ([], answer) if isinstance(answer, Refusal) else (answer, None)
+            each.refused[""] = wrong
+            return
+        each.message = message
+        known = cluster in self.clusters
+        self._to_cluster(cluster, each)
+        if not known and cluster in self.clusters:
+            self.counts.clusters[cluster] = None
 
-    def _of_cluster(self, state: ClusterState, message: Any, position: Position) -> Answer:
-        """Let one cluster apply a message; a defect of ours must not stop the others."""
-        self._changed[state.cluster] = None
-        try:
-            return state.apply(message, position)
-        except Exception as error:
-            logger.exception(
-                "cluster %s, %s offset %d", state.cluster, position.topic, position.offset
-            )
-            return Refusal("internal", f"{type(error).__name__}: {error}")
+    def _to_cluster(self, cluster: str, each: Applied) -> None:
+        record, message = each.record, each.message
+        if self._clusters.failures.apart(cluster) is None:
+            self._clusters.apply(cluster, each)
+        elif isinstance(message, PolicyRecord):
+            self._clusters.come_back(cluster, each)
+        else:
+            each.fail(cluster, self._clusters.failures.miss(cluster, record.topic))
 
-    def _tick(
-        self, tick: ClockTick, position: Position, refused_at_ms: int | None
-    ) -> tuple[Sequence[Output], Refusal | None]:
+    def _tick(self, each: Applied, tick: ClockTick) -> None:
         """Let every cluster of the partition know what time it is."""
-        refusal = self._strays(tick, refused_at_ms)
+        refusal = self._strays(tick, each.record.refused_at_ms)
         if refusal is not None:
-            return [], refusal
+            each.refused[""] = refusal
+            return
         if self.now_ms is not None and tick.now_ms < self.now_ms:
             if not tick.reset:
-                return [], None
-            self._set_back(self.now_ms, tick.now_ms)
-        self.now_ms = tick.now_ms
-        outputs: list[Output] = []
-        failure: Refusal | None = None
-        for cluster in sorted(self.clusters):
-            answer = self._of_cluster(self.clusters[cluster], tick, position)
-            if isinstance(answer, Refusal):
-                failure = failure or answer
-            else:
-                outputs += answer
-        return outputs, failure
+                return
+            each.set_back_from_ms = self.now_ms
+        each.message = tick
+        self._clusters.tick(each, tick.now_ms)
 
     def _strays(self, tick: ClockTick, refused_at_ms: int | None) -> Refusal | None:
         """Why a tick is not the partition's time; the worker's own time is only known where it refused."""
@@ -165,38 +179,17 @@ class ClusterStage:
             f"time; allowed for a reset are at most {AHEAD_MAX_MS} ms: write it again",
         )
 
-    def _set_back(self, was_ms: int, now_ms: int) -> None:
-        """It is earlier than was believed; see `clock_reset`."""
-        before: list[RowChange] = []
-        for cluster in sorted(self.clusters):
-            state, prefix = self.clusters[cluster], f"{self.partition}/{cluster}"
-            if cluster in self._changed:
-                unwritten = changed_rows(state, prefix)
-                self._rewritten.update(((row.table, row.key), row) for row in unwritten)
-            before += all_rows(state, prefix)
-        after = list(set_back(before, ROWS, {"reserved_pods": HeldPod}, was_ms, now_ms))
-        self._changed.clear()
-        for old, new in zip(before, after, strict=True):
-            if new is not old or (new.table, new.key) in self._rewritten:
-                self._rewritten[new.table, new.key] = new
-        stored: dict[tuple[str, str], bytes] = {}
-        put(stored, after)
-        clock = PartitionRow(partition=self.partition, now_ms=now_ms)
-        rows = [(table, key, value) for (table, key), value in stored.items()]
-        rows.append(("partitions", str(self.partition), encode(clock)))
-        self.clusters = type(self).restored(self.partition, self.partitions, rows).clusters
-
-    def _output(self, message: Output) -> OutputRecord:
-        return OutputRecord(
-            topic=TOPIC_OF[type(message)],
-            key=message.cluster,
-            value=encode(message),
-            timestamp_ms=self.now_ms or 0,
-        )
-
     def prepare(self) -> bool:
         """Get clusters ready for their next rounds, a few nodes a call."""
-        return any(state.rebalancer.prepare() for state in self.clusters.values())
+        return any(map(self._prepare, self.clusters.values()))
+
+    def _prepare(self, state: ClusterState) -> bool:
+        try:
+            return state.rebalancer.prepare()
+        except Exception:
+            # The round does all of it, and its tick is contained.
+            logger.exception("cluster %s cannot be prepared for its next round", state.cluster)
+            return False
 
     # --- what there is to see ---------------------------------------------------------------------
 
@@ -207,112 +200,93 @@ class ClusterStage:
 
     def figures(self) -> Figures:
         """The clusters as they are now."""
-        clusters = tuple(figures_of(self.clusters[name]) for name in sorted(self.clusters))
-        return Figures(self.now_ms, sum(each.nodes for each in clusters), clusters)
+        clusters = tuple(self._figures())
+        nodes = sum(each.nodes for each in clusters)
+        return Figures(self.now_ms, nodes, clusters, len(self._clusters.failures.all_apart()))
 
-    def _count_wait(self, decision: PlacementDecision) -> None:
-        held = self.clusters[decision.cluster].inventory.held(decision.pod.uid)
-        if held is not None and held[1].requested_at_ms is not None:
-            wait_ms = decision.decided_at_ms - held[1].requested_at_ms
-            # Producers' clocks may be ahead of the log's.
-            self.counts.waits_s[max(0, wait_ms) // 1000] += 1
+    def _figures(self) -> Iterator[ClusterFigures]:
+        for name in sorted(self.clusters):
+            try:
+                yield figures_of(self.clusters[name])
+            except Exception:
+                logger.exception("the figures of cluster %s are left out", name)
+
+    def _count(self, each: Applied) -> None:
+        refusal = each.refusal
+        if refusal is None:
+            self.counts.results["applied"] += 1
+        else:
+            self.counts.results["refused"] += 1
+            self.counts.refused[each.record.topic, refusal.category] += 1
+        message = each.message
+        if isinstance(message, PolicyRecord) and refusal is None:
+            state = self.clusters.get(message.cluster)
+            if state is not None:
+                self.counts.policies[message.cluster] = policy_words(state)
+        for spoken in each.spoken():
+            count_said(self.counts, spoken.message)
+            if spoken.waited_s is not None:
+                self.counts.waits_s[spoken.waited_s] += 1
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def _rows(self) -> Iterable[RowChange]:
-        changed = self._rewritten
-        for cluster in self._changed:
-            rows = changed_rows(self.clusters[cluster], f"{self.partition}/{cluster}")
-            if changed:
-                changed.update(((row.table, row.key), row) for row in rows)
-            else:
-                yield from rows
-        yield from changed.values()
-        changed.clear()
-        self._changed.clear()
-        row = PartitionRow(
+    def _rows(self) -> Iterator[RowChange]:
+        yield from self._clusters.changed_rows()
+        place = PartitionRow(
             partition=self.partition,
             now_ms=self.now_ms,
             offsets=dict(self.positions),
             topic_ids=dict(self.topic_ids) or None,
             clusters=len(self.clusters),
         )
-        yield RowChange("partitions", str(self.partition), encode(row))
+        yield RowChange("partitions", str(self.partition), encode(place))
 
     @classmethod
     def restored(
-        cls, partition: int, partitions: int, rows: Iterable[tuple[str, str, bytes]]
+        cls,
+        partition: int,
+        partitions: int,
+        rows: Iterable[Row],
+        recall: Recall = no_rows,
+        version: str = VERSION,
     ) -> "ClusterStage":
-        """Put a partition together from table, key and value of its rows.
+        """Put a partition together from table, key and value of its rows; the rest as of a new one.
 
         Raises:
             DamagedTable: a row cannot be read; it names the row.
         """
-        stage = cls(partition, partitions)
-        own: PartitionRow | None = None
-        of_cluster: dict[str, _Unread] = defaultdict(lambda: defaultdict(list))
+        stage = cls(partition, partitions, recall, version)
+        place: PartitionRow | None = None
+        own: list[Row] = []
         for table, key, value in rows:
             if table == "partitions":
-                own = _read(PartitionRow, table, key, value)
-                stage.now_ms, stage.positions = own.now_ms, dict(own.offsets)
-                stage.topic_ids = dict(own.topic_ids or {})
+                place = read_row(PartitionRow, table, key, value)
+                stage.now_ms = place.now_ms
+                stage._clusters.positions = dict(place.offsets)
+                stage.topic_ids = dict(place.topic_ids or {})
+            elif table == failures.TABLE:
+                stage._clusters.failures.restore(read_row(FailedClusterRow, table, key, value))
             else:
-                of_cluster[_cluster_of(table, key)][table].append((key, value))
+                own.append((table, key, value))
+        of_cluster, found = by_cluster(own), 0
         for cluster in sorted(of_cluster):
-            parts = of_cluster[cluster]
-            if not parts["clusters"]:
-                named = ", ".join(sorted(table for table, found in parts.items() if found))
-                raise DamagedTable("clusters", cluster, f"missing, while {named} have rows of it")
-            stage.counts.clusters[cluster] = None
-            stage.clusters[cluster] = restore(
-                cluster,
-                stage.now_ms,
-                partial(_rows_of, cluster, parts),
-                {name: [key for key, _ in found] for name, found in parts.items()},
-            )
-        _check_partition(partition, own, len(stage.clusters))
+            if stage._clusters.failures.apart(cluster) is None:
+                found += 1
+                stage._clusters.take(cluster, of_cluster[cluster])
+        _check_partition(partition, place, found)
+        stage.counts.clusters.update(dict.fromkeys(stage.clusters))
         return stage
 
 
-#: Keys and values of one cluster's rows, by table.
-_Unread = dict[str, list[tuple[str, bytes]]]
-
-
-def _rows_of(cluster: str, parts: _Unread, table: str) -> Iterator[Any]:
-    """The rows, each read when it is its turn: all of them at once would take twice the memory."""
-    for key, value in parts[table]:
-        row = _read(ROWS[table], table, key, value)
-        if row.cluster != cluster:
-            raise DamagedTable(
-                table, key, f"is of cluster {row.cluster}, which its key does not say"
-            )
-        yield row
-
-
 def _check_partition(partition: int, row: PartitionRow | None, clusters: int) -> None:
-    """A partition's own row is there, and as many clusters as it counts."""
+    """A partition's own row is there, and as many clusters as it counts; more, where some have come back."""
     if row is None and clusters:
         raise DamagedTable(
             "partitions", str(partition), f"missing, while {clusters} clusters have rows"
         )
-    if row is not None and row.clusters is not None and row.clusters != clusters:
+    if row is not None and clusters < (row.clusters or 0):
         raise DamagedTable(
             "clusters",
             f"of partition {partition}",
             f"{clusters} rows are there; the row in table partitions counts {row.clusters}",
         )
-
-
-def _cluster_of(table: str, key: str) -> str:
-    """The cluster that a row belongs to; keys are partition/cluster and partition/cluster/name."""
-    parts = key.split("/", 2)
-    if len(parts) < 2:
-        raise DamagedTable(table, key, "the key names no cluster; expected partition/cluster/name")
-    return parts[1]
-
-
-def _read(row: Any, table: str, key: str, value: bytes) -> Any:
-    try:
-        return row.model_validate_json(value)
-    except ValueError as error:
-        raise DamagedTable(table, key, f"cannot be read: {error}") from error

@@ -27,6 +27,7 @@ from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
 from streams.cluster.load import terminated
+from streams.cluster.metric import beyond_any_machine
 from streams.cluster.placement import Placement
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.podrows import PodRows
@@ -84,12 +85,30 @@ class ClusterState:
         )
         self.pod_rows = PodRows()
         self.row_counts = RowCounts()
+        self.row_digest = b""
+        """Of the cluster's own row as it was written last; empty: it was not."""
         self._judge_paused()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is known of the cluster that a record could not begin anew."""
+        return (
+            self.policy_record is None
+            and not len(self.placement.pending)
+            and self.inventory.empty
+            and self.migrations.empty
+            and self.memory.empty
+            and self.rebalancer.empty
+        )
 
     def apply(self, message: Any, position: Position) -> Answer:
         """Apply one record; answers with the messages that it causes."""
-        self.inventory.sequence += 1
-        answer = self._apply(message, position)
+        if isinstance(message, ClockTick):
+            with self.inventory.number_if_asked():
+                answer = self._tick(message, position)
+        else:
+            self.inventory.next_number()
+            answer = self._apply(message, position)
         said = self.migrations.take()
         self.rebalancer.note(said, self.inventory.now_ms)
         return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
@@ -113,8 +132,6 @@ class ClusterState:
                 return self._outcome(message, position)
             case PolicyRecord():
                 return self._policy(message)
-            case ClockTick():
-                return self._tick(message, position)
             case MigrationRequest():
                 return self.migrations.request(message, self._cause(position)) or []
             case WorkloadState():
@@ -131,6 +148,9 @@ class ClusterState:
             early = from_the_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
             if early is not None:
                 return early
+        beyond = beyond_any_machine(metric)
+        if beyond is not None:
+            return beyond
         full = self._full(metric.node)
         if full is not None:
             return full
@@ -230,13 +250,14 @@ class ClusterState:
         return []
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
+        passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
         self.advance(tick.now_ms)
         cause = self._cause(position)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
         decisions = self.placement.tick(cause)
         rounds = self.rebalancer.tick(cause)
-        self.migrations.tick(cause)
+        self.migrations.tick(cause, passed_ms)
         return [*decisions, *rounds, *outcomes]
 
     # --- state ----------------------------------------------------------------------------------
@@ -258,10 +279,14 @@ class ClusterState:
         self.inventory.advance(now_ms)
         self._judge_paused()
 
+    def pass_over(self, now_ms: int) -> None:
+        """It is later now, and nothing is decided: as if the state had been put together from its rows now."""
+        self.advance(now_ms)
+        self.placement.pending.release_delayed(now_ms)
+
     def _judge_paused(self) -> None:
         paused = self.policy_record is not None and self.policy_record.paused
-        self.placement.paused = self.rebalancer.paused = paused
-        self.migrations.paused = paused or self.policy.rebalance.paused
+        self.placement.paused = self.rebalancer.paused = self.migrations.paused = paused
         self.placement.begun = self.now_ms is not None
 
     def _cause(self, position: Position) -> Cause:

@@ -6,6 +6,7 @@ records give the same decisions, byte for byte.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import blake2b
 from typing import Any
 
 from schemas.base import Message
@@ -52,13 +53,21 @@ ROWS: dict[str, type[Message]] = {
 def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     """Rows that have changed since the last call; keys begin with `prefix`.
 
-    The cluster's own row is always among them: it counts the records applied, and the rows.
+    The cluster's own row counts the others, so it comes last.
     """
     for change in _changed_rows(state, prefix):
         if change.table not in COUNTED:
             state.row_counts.note(change.table, change.key, there=change.value is not None)
         yield change
-    yield RowChange("clusters", prefix, encode(_cluster_row(state)))
+    yield from _own_row(state, prefix)
+
+
+def _own_row(state: ClusterState, prefix: str) -> Iterator[RowChange]:
+    own = encode(_cluster_row(state))
+    digest = _digest(own)
+    if digest != state.row_digest:
+        state.row_digest = digest
+        yield RowChange("clusters", prefix, own)
 
 
 def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
@@ -97,6 +106,14 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
 
 
+def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
+    """Rows of an empty cluster that is forgotten: nothing is left of it."""
+    state.inventory.forget_metrics()
+    yield from changed_rows(state, prefix)
+    for table in ("migration_state", "clusters"):
+        yield RowChange(table, prefix, None)
+
+
 def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     """All rows that there are; call `changed_rows` before, where something has changed."""
     inventory, placement = state.inventory, state.placement
@@ -117,7 +134,8 @@ def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
         # What was never written is no row: it would be counted, and not be there.
         if change.table in COUNTED or state.row_counts.has(change.table, change.key):
             yield change
-    yield RowChange("clusters", prefix, encode(_cluster_row(state)))
+    state.row_digest = b""
+    yield from _own_row(state, prefix)
 
 
 def restore(
@@ -139,6 +157,7 @@ def restore(
     """
     state = ClusterState(cluster)
     row: ClusterRow = next(read("clusters"))
+    state.row_digest = _digest(encode(row))
     _restore_policy(state, row, read("cluster_policies"))
     for node_row in read("nodes"):
         _restore_node(state, node_row)
@@ -163,6 +182,10 @@ def restore(
             state.row_counts.note(table, key, there=True)
     check_counts(cluster, row.rows, _row_counts(state))
     return state
+
+
+def _digest(row: bytes) -> bytes:
+    return blake2b(row, digest_size=16).digest()
 
 
 def _value(row: Message | None) -> bytes | None:
@@ -239,7 +262,7 @@ def _restore_policy(
     state.policy_record = row.policy if own is None else own.policy
     state.policy_changed = own is None and row.policy is not None  # it has no row of its own yet
     if state.policy_record is not None:
-        state.set_policy(read_policy(state.policy_record.document, KNOWN))
+        state.set_policy(read_policy(state.policy_record.document, KNOWN, in_force=True))
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:

@@ -39,7 +39,7 @@ def policy_of(args: Json) -> Policy:
     Raises:
         PolicyError: they are refused.
     """
-    return Policy(load_aware=load_aware_args(args), plugins=_PLUGINS)
+    return Policy(load_aware=load_aware_args(dict(args)), plugins=_PLUGINS)
 
 
 def differences(expected: Json, found: Json) -> Iterator[str]:

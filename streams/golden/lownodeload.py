@@ -34,7 +34,7 @@ def policy_of(args: Json) -> Policy:
     Raises:
         PolicyError: they are refused.
     """
-    args_read = low_node_load_args(args, "koordinator")
+    args_read = low_node_load_args(dict(args), "koordinator")
     return Policy(compat="koordinator", rebalance=args_read)
 
 

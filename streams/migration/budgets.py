@@ -47,6 +47,9 @@ class Budgets:
         self.changed: dict[Key, None] = {}
         """Rows of table `disruption_budgets` to write."""
 
+    def __len__(self) -> int:
+        return self._size
+
     def get(self, key: Key) -> DisruptionBudgetRow | None:
         """The row of a budget."""
         return self._rows.get(key[0], {}).get(key[1])

@@ -58,6 +58,8 @@ class Wish:
     ttl_ms: int | None = None
     """How long it may take; none: as the policy says."""
     ignore_windows: bool = False
+    dry_run: bool = False
+    """It is only to be taken note of, whatever the policy says."""
 
 
 def wish_of(candidate: Candidate) -> Wish:

@@ -1,6 +1,7 @@
 """Where migrations are changed: one place, so that every change is in a row and told once.
 
-A report leaves when a phase, a reason, a condition or a pause has changed; what only waits is silent.
+A report leaves when a phase, a reason, a condition or a pause has changed, and when what only waits begins to wait for
+something else.
 """
 
 from hashlib import blake2b
@@ -39,6 +40,8 @@ Said = EvictionCommand | MigrationStatus | DrainStatus | PlacementDecision
 _REPORTED = tuple(Migration.model_fields)
 #: What is told as soon as it changes.
 _TOLD = frozenset(("phase", "reason", "paused", "conditions", "replacement", "command_id"))
+#: What a migration waits for as it begins.
+WAITS = "waiting for arbitration"
 _TEXT_MAX = 2_000
 #: Longest time that a migration may take, whatever it is given; 0, which upstream takes for no end, too.
 TTL_MAX_MS = 7 * 86_400_000
@@ -116,7 +119,7 @@ class Desk:
             phase=phase,
             trigger=wish.trigger,
             cause=wish.reason[:_TEXT_MAX],
-            dry_run=self.policy.dry_run,
+            dry_run=wish.dry_run or self.policy.dry_for(wish.trigger),
             deadline_ms=min(cause.now_ms + ttl_ms, EPOCH_MS_MAX),
             created_at_ms=cause.now_ms,
             changed_at_ms=cause.now_ms,
@@ -131,7 +134,7 @@ class Desk:
 
     def create(self, wish: Wish, mode: Mode, cause: Cause) -> MigrationRow:
         """Take in a migration, which waits for arbitration."""
-        row = self.new(wish, mode, cause)
+        row = self.new(wish, mode, cause).model_copy(update={"message": WAITS})
         self.created += 1
         self.changed = True
         self.book.put(row)
@@ -145,7 +148,7 @@ class Desk:
         condition: Condition | None = None,
         **fields: Any,
     ) -> MigrationRow:
-        """Change a migration; tell it if its phase, reason, pause or a condition is another one now."""
+        """Change a migration; tell it if its phase, reason, pause, a condition or its gate is another one now."""
         conditions = _with(row.conditions, condition)
         if "message" in fields:
             fields["message"] = fields["message"][:_TEXT_MAX]
@@ -159,7 +162,7 @@ class Desk:
             changed["changed_at_ms"] = cause.now_ms
         after = row.model_copy(update=changed)
         self.book.put(after)
-        if news:
+        if news or changed.get("gate"):
             self.report(after, cause)
         return after
 

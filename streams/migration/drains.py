@@ -3,17 +3,20 @@
 Such a node takes no new pods from us, and every pod of it that may be evicted gets a migration, which is
 arbitrated like all others. The drain is finished when no such pod is left; the node stays cordoned until
 the drain is taken back, or the node goes.
+
+Where evictions are dry, a drain is dry too: the node stays open, each pod gets one migration that is taken note of, and
+then the drain is over. A drain that was begun before waits until evictions are carried out again.
 """
 
 from collections.abc import Iterable, Iterator
 
 from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow, DrainStatus, ProtectedPod
-from schemas.policy import Policy
 from streams.cluster.explain import Cause, reference
 from streams.cluster.node import Held, Node
 from streams.migration.book import MIGRATIONS_MAX
 from streams.migration.candidate import Wish
 from streams.migration.desk import Desk
+from streams.migration.gates import pool_of
 from streams.migration.limits import Gate
 
 #: Most nodes of a cluster that are drained at a time.
@@ -21,15 +24,6 @@ DRAINS_MAX = 1_000
 #: Most migrations that the drains of one tick begin.
 DRAINED_PER_TICK_MAX = 100
 _REASON_MAX = 500
-
-
-def pool_of(policy: Policy, node: Node | None) -> str:
-    """The pool that a node belongs to: the first that selects it."""
-    labels = node.state.labels if node is not None and node.state is not None else {}
-    for pool in policy.rebalance.pools("loadstream"):
-        if pool.node_selector is None or pool.node_selector.matches(labels):
-            return pool.name
-    return ""
 
 
 class Drains:
@@ -49,8 +43,11 @@ class Drains:
             return f"node {row.node} is not known"
         if row.node not in self.rows and len(self.rows) >= DRAINS_MAX:
             return f"node {row.node} would be one more than {DRAINS_MAX} that are drained"
+        before = self.rows.get(row.node)
+        if self.desk.policy.dry_for("drain") and (before is None or before.dry_run):
+            row = row.model_copy(update={"dry_run": True})
         self._put(row)
-        self.desk.inventory.cordon(row.node, cordoned=True)
+        self.desk.inventory.cordon(row.node, cordoned=not row.dry_run)
         left, protected = self._pods(row, node, cause.now_ms)
         self._report(row, "Draining", len(left), protected, cause)
         return None
@@ -80,7 +77,10 @@ class Drains:
                 self._report(row, "Drained", 0, [], cause)
                 continue
             left, protected = self._pods(row, node, cause.now_ms)
-            for held in left:
+            if row.dry_run:
+                begun = self._note(row, left, protected, begun, cause)
+                continue
+            for held in () if self.desk.policy.dry_for("drain") else left:
                 if begun < DRAINED_PER_TICK_MAX and len(self.desk.book) < MIGRATIONS_MAX:
                     begun += self._migrate(row, held, cause)
             if row.drained != (not left):
@@ -88,6 +88,27 @@ class Drains:
                 self._put(row)
                 phase = "Draining" if left else "Drained"
                 self._report(row, phase, len(left), protected, cause)
+
+    def _note(
+        self,
+        row: DrainRow,
+        left: list[Held],
+        staying: list[tuple[Held, str]],
+        begun: int,
+        cause: Cause,
+    ) -> int:
+        """Take a dry drain further, in the order of uids; answers how many migrations have begun."""
+        todo = sorted((held for held in left if held.pod.uid > (row.noted or "")), key=_uid)
+        for held in todo:
+            if begun >= DRAINED_PER_TICK_MAX or len(self.desk.book) >= MIGRATIONS_MAX:
+                return begun
+            begun += self._migrate(row, held, cause)
+            row = row.model_copy(update={"noted": held.pod.uid})
+            self._put(row)
+        if not any(each.trigger == "drain" for each in self.desk.book.at_node(row.node)):
+            self._remove(row.node)
+            self._report(row, "Drained", len(left), staying, cause)
+        return begun
 
     def _migrate(self, row: DrainRow, held: Held, cause: Cause) -> bool:
         terminating = held.pod.deleting_at_ms is not None
@@ -102,6 +123,7 @@ class Drains:
             mode=row.mode,
             ttl_ms=row.ttl_ms,
             ignore_windows=row.ignore_windows,
+            dry_run=bool(row.dry_run),
         )
         mode = self.desk.gates.mode_of(held, row.mode)
         if isinstance(mode, Gate):
@@ -148,6 +170,7 @@ class Drains:
                         ProtectedPod(pod=reference(held.pod), reason=why[:_REASON_MAX])
                         for held, why in named
                     ),
+                    "dry_run": row.dry_run,
                     "request_id": row.request_id,
                     "happened_at_ms": cause.now_ms,
                     "as_of": cause.as_of,
@@ -170,7 +193,11 @@ class Drains:
         """Take over table rows."""
         for row in rows:
             self.rows[row.node] = row
-            self.desk.inventory.cordon(row.node, cordoned=True)
+            self.desk.inventory.cordon(row.node, cordoned=not row.dry_run)
 
     def __iter__(self) -> Iterator[DrainRow]:
         return iter(self.rows.values())
+
+
+def _uid(held: Held) -> str:
+    return held.pod.uid

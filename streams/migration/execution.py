@@ -54,7 +54,7 @@ class Execution:
         if why is not None:
             desk.finish(row, cause, "Failed", "ForbiddenMigratePod", why)
             return
-        closed = desk.policy.maintenance.closed(row.pool, row.pod.namespace, cause.now_ms)
+        closed = desk.gates.closed(row.pool, row.source_node, row.pod.namespace, cause.now_ms)
         if closed is not None and not row.ignore_windows:
             self._wait(row, "MaintenanceWindow", closed, cause)
             return
@@ -65,11 +65,11 @@ class Execution:
             row = with_room
         replicas = desk.workloads.of(held.pod)
         gate = desk.gates.exhausted(held.pod, replicas, cause.now_ms, waiting_too=False)
+        too_fast = desk.limiters.too_fast(cause.now_ms)
         if gate is not None:
             self._wait(row, gate.name, gate.text, cause)
-        elif desk.limiters.too_fast(cause.now_ms):
-            text = f"evictQPS {desk.policy.migration.evict_qps:g} allows no further command yet"
-            self._wait(row, "EvictQPS", text, cause)
+        elif too_fast is not None:
+            self._wait(row, "EvictQPS", too_fast, cause)
         else:
             desk.limiters.take(held.pod, replicas, cause.now_ms)
             self._command(row, held.pod, cause)
@@ -99,7 +99,7 @@ class Execution:
                           f"the room on {node} is lost"),
                 reserved=None, target_node=None,
             )  # fmt: skip
-        dry = row.dry_run or desk.policy.dry_run
+        dry = row.dry_run or desk.policy.dry_for(row.trigger)
         if row.reserved is not None:
             if not dry:
                 return row
@@ -129,7 +129,7 @@ class Execution:
         desk = self.desk
         args = desk.policy.migration
         attempt = row.attempts + 1
-        dry = row.dry_run or desk.policy.dry_run
+        dry = row.dry_run or desk.policy.dry_for(row.trigger)
         end_ms = min(row.deadline_ms, cause.now_ms + DRY_LASTS_MS) if dry else row.deadline_ms
         policy = _POLICIES.get(pod.labels.get(EVICT_POLICY_LABEL, ""), args.eviction_policy)
         options = args.default_delete_options

@@ -16,7 +16,7 @@ from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
 from streams.cluster.inventory import Inventory
-from streams.cluster.node import Held
+from streams.cluster.node import Held, Node
 from streams.cluster.owners import controller
 from streams.cluster.plugins.unsupported import refusal
 from streams.migration.book import Book
@@ -62,6 +62,7 @@ class Gates:
         self.limits.set_policy(policy)
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
         self._protections = frozenset(policy.evictor.protections)
+        self._pools = frozenset(pool.name for pool in policy.rebalance.pools(policy.compat))
         args, evictor = policy.migration, policy.evictor
         selectors = (("migration", args.node_selector), ("evictor", evictor.node_selector))
         self._selectors = tuple((whose, text) for whose, text in selectors if text)
@@ -142,7 +143,7 @@ class Gates:
             waiting_too: a new migration is asked for; those that wait count as if they came first.
         """
         if not wish.ignore_windows:
-            why = self.policy.maintenance.closed(wish.pool, pod.namespace, now_ms)
+            why = self.closed(wish.pool, wish.node, pod.namespace, now_ms)
             if why is not None:
                 return Gate("MaintenanceWindow", why)
         replicas = self.workloads.of(pod)
@@ -151,6 +152,16 @@ class Gates:
             if gate is not None:
                 return gate
         return self.exhausted(pod, replicas, now_ms, waiting_too=waiting_too)
+
+    def closed(self, pool: str, node: str, namespace: str, now_ms: int) -> str | None:
+        """Which windows are closed for a pod of a namespace on a node; None: those that hold are open.
+
+        A pool that the policy does not know any more is the one that the node belongs to now: a migration that waits does
+        not slip through because its pool has got another name.
+        """
+        if pool not in self._pools:
+            pool = pool_of(self.policy, self.inventory.nodes.get(node))
+        return self.policy.maintenance.closed(pool, namespace, now_ms)
 
     def exhausted(
         self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
@@ -218,6 +229,15 @@ class Gates:
             UNRESERVABLE,
             f"{why}, so no room can be reserved for a replacement; mode EvictDirectly does without",
         )
+
+
+def pool_of(policy: Policy, node: Node | None) -> str:
+    """The pool that a node belongs to: the first that selects it."""
+    labels = node.state.labels if node is not None and node.state is not None else {}
+    for pool in policy.rebalance.pools("loadstream"):
+        if pool.node_selector is None or pool.node_selector.matches(labels):
+            return pool.name
+    return ""
 
 
 @lru_cache(maxsize=64)

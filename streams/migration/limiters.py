@@ -2,6 +2,9 @@
 
 Buckets are kept by what they limit, and only while they are not full. A token is taken when a command is
 decided; a command that comes to nothing does not give it back, as upstream. Source: features.md 1.7.
+
+Commands leave at ticks of the log's clock. So evictQPS allows at a tick what it would have allowed since the tick before,
+of at most a second: 10 a second are 10 a second, whether ticks come every second or ten times in one.
 """
 
 from collections.abc import Iterable
@@ -17,6 +20,8 @@ from streams.migration.workloads import Replicas
 #: What a bucket limits ("cluster", "workload", "namespace") and its name.
 Key = tuple[str, str]
 EVERYTHING: Key = ("cluster", "")
+#: Longest time between two ticks of which evictQPS is made up for; after an outage not all commands leave at once.
+QPS_SPREAD_MS = 1_000
 
 
 class Limiters:
@@ -28,6 +33,10 @@ class Limiters:
         self.changed: dict[Key, None] = {}
         """Rows of table `eviction_limiters` to write."""
         self.set_policy(policy)
+
+    def __len__(self) -> int:
+        """How many buckets are not full."""
+        return len(self._buckets)
 
     def set_policy(self, policy: Policy) -> None:
         """Limit by another policy; what was taken stays taken."""
@@ -56,9 +65,19 @@ class Limiters:
             return Gate("ObjectLimiter", text)
         return None
 
-    def too_fast(self, now_ms: int) -> bool:
-        """Whether evictQPS allows no command now."""
-        return self._bucket(EVERYTHING, self._qps, now_ms).tokens == 0
+    def passed(self, length_ms: int) -> None:
+        """So much time has passed since the last tick: what evictQPS allowed in it may leave at once."""
+        rate = rate_per_second(self.args.evict_qps, self.args.evict_burst)
+        meanwhile = int(rate.per_ms * min(length_ms, QPS_SPREAD_MS))
+        self._qps = Rate(rate.per_ms, max(rate.burst, meanwhile))
+
+    def too_fast(self, now_ms: int) -> str | None:
+        """Why evictQPS allows no command now; None: it allows one."""
+        bucket = self._bucket(EVERYTHING, self._qps, now_ms)
+        if bucket.tokens:
+            return None
+        wait = format_duration_ms(bucket.wait_ms(self._qps))
+        return f"evictQPS {self.args.evict_qps:g} allows the next command in {wait}"
 
     def take(self, pod: Pod, replicas: Replicas | None, now_ms: int) -> None:
         """A command is decided; the caller has asked whether it may be."""

@@ -4,7 +4,7 @@
 said at once: `take` answers with what has been said since it was asked last.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 from schemas.base import Message
@@ -15,6 +15,7 @@ from schemas.migrations import (
     MigrationRequest,
     MigrationRow,
     MigrationStateRow,
+    Watched,
     WorkloadRow,
 )
 from schemas.outcomes import CommandOutcome
@@ -110,6 +111,29 @@ class Migrations:
             or desk.gates.held_back(pod, wish, now_ms, waiting_too=True)
         )
 
+    @property
+    def empty(self) -> bool:
+        """There is nothing to decide, to count or to limit by."""
+        desk = self.desk
+        rows, limiters = desk.workloads.rows, desk.limiters
+        kept: tuple[Sized, ...] = (desk.book, self.drains.rows, limiters, rows, desk.budgets)
+        return not any(map(len, kept))
+
+    def cooled(self, look: Callable[[str, Watched], str | None], cause: Cause) -> None:
+        """A round has judged the nodes: give up what would leave one that is hot no more.
+
+        Args:
+            look: says of a node, by what is watched there, how cool it is; None: it is hot, or was not judged.
+            cause: the round's.
+        """
+        for row in self.desk.book:
+            out = row.command_expires_at_ms is not None or row.evicted_at_ms is not None
+            if row.trigger != "rebalance" or out or not live(row):
+                continue
+            cool = look(row.source_node, row.watched)
+            if cool is not None:
+                self.desk.finish(row, cause, "Aborted", "NodeCooled", cool)
+
     def of_pod(self, uid: str) -> MigrationRow | None:
         """The migration of a pod, also one that is over while its command may still be carried out."""
         return self.desk.book.of_pod(uid)
@@ -163,8 +187,9 @@ class Migrations:
 
     # --- time -------------------------------------------------------------------------------------
 
-    def tick(self, cause: Cause) -> None:
-        """It is later: what is over ends, what may begin begins, commands leave."""
+    def tick(self, cause: Cause, passed_ms: int) -> None:
+        """It is later, so much since the last tick: what is over ends, what may begin begins, commands leave."""
+        self.desk.limiters.passed(passed_ms)
         self._following.tick(cause)
         self.desk.limiters.tidy(cause.now_ms)
         if self.paused:

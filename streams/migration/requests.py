@@ -14,9 +14,9 @@ from streams.cluster.explain import Cause
 from streams.migration.book import MIGRATIONS_MAX, live
 from streams.migration.candidate import Wish
 from streams.migration.desk import Desk
-from streams.migration.drains import Drains, pool_of
+from streams.migration.drains import Drains
 from streams.migration.following import PAUSED_MAX_MS
-from streams.migration.gates import UNRESERVABLE
+from streams.migration.gates import UNRESERVABLE, pool_of
 from streams.migration.limits import Gate
 
 

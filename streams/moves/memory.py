@@ -5,7 +5,7 @@ written by `changed_rows`, and a memory put together by `restore` goes on exactl
 rows were made from, whatever their order.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 from schemas.base import Message
@@ -48,6 +48,19 @@ class MoveMemory:
         self.moves.set_policy(policy)
         self.unmovable.set_policy(policy)
         self.follower.set_policy(policy)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is remembered."""
+        moves, follower = self.moves, self.follower
+        kept: tuple[Sized, ...] = (
+            moves.owners,
+            moves.cooling.nodes,
+            self.unmovable,
+            follower.followed,
+            follower.pools,
+        )
+        return not any(map(len, kept))
 
     def arrived(self, pod: Pod, node: str, now_ms: int) -> None:
         """A pod that was not there before has got a node; costs nothing where nothing is remembered."""

@@ -44,6 +44,7 @@ from streams.rebalance.pools import (
     Pool,
     PoolNodes,
     classify,
+    in_force,
     limits_of,
     loadstream_pools,
     mean_percentages,
@@ -70,10 +71,9 @@ class LoadstreamRounds:
 
     def round(self, given: RoundInput) -> RoundOutcome:
         """Make one round over all pools."""
-        outcome = RoundOutcome(given.now_ms, paused=self.args.paused)
-        if self.args.paused:
-            return outcome
-        self.counters.forget(self._timeouts_ms, given.now_ms)
+        outcome = RoundOutcome(given.now_ms, paused=given.paused)
+        if not given.paused:
+            self.counters.forget(self._timeouts_ms, given.now_ms)
         columns = given.columns
         left = columns.looked_at.copy()
         for pool in self.pools:
@@ -82,8 +82,10 @@ class LoadstreamRounds:
             thresholds = given.in_force(pool.name, pool.thresholds)
             fresh = members & measured(columns, self.args, given.now_ms, pool.resources)
             made = PoolRound(self, pool, thresholds, given, members, fresh)
-            made.run(outcome)
-            outcome.pools.append(made.outcome)
+            outcome.means[pool.name] = made.outcome.means
+            if not given.paused:
+                made.run(outcome)
+                outcome.pools.append(made.outcome)
         return outcome
 
 
@@ -114,7 +116,7 @@ class PoolRound:
         codes[np.searchsorted(all_rows, rows)] = self.codes
         self.outcome = PoolOutcome(
             name=pool.name,
-            thresholds=thresholds,
+            thresholds=in_force(thresholds, nodes),
             resources=nodes.resources,
             names=columns.names[all_rows].tolist(),
             codes=codes,

@@ -73,7 +73,8 @@ class Balancer:
         )
         if judged_by != self._judged_by:
             if self._judged_by is not None:
-                self._forgotten.update(dict.fromkeys(self._counted()))
+                # Those dropped since rows were written last are among the changed ones only.
+                self._forgotten.update(dict.fromkeys((*self._counted(), *self._changed())))
                 filled = self._filled()
                 self._unfilled |= filled is not None and filled.row() is not None
             made = KoordinatorRounds if policy.compat == "koordinator" else LoadstreamRounds
@@ -100,6 +101,7 @@ class Balancer:
         remembered: Remembered = nothing,
         avoided: Avoided = nowhere,
         leaving: Collection[str] = (),
+        paused: bool = False,
     ) -> RoundOutcome:
         """Make a round.
 
@@ -111,6 +113,7 @@ class Balancer:
             remembered: pods for which no target was found lately.
             avoided: nodes that a pod's owner must stay away from.
             leaving: uids of pods that are on their way already.
+            paused: nodes are only looked at, so that thresholds go on following the recent past.
         """
         self.columns.refresh(inventory)
 
@@ -126,14 +129,14 @@ class Balancer:
             avoided=avoided,
             in_force=in_force,
             leaving=frozenset(leaving),
+            paused=paused or self.policy.rebalance.paused,
         )
         if any(plugin.name == PLUGIN for plugin in self.policy.plugins.balance):
             outcome = self.rounds.round(given)
         else:
             outcome = RoundOutcome(now_ms, ended=f"plugins.balance does not enable {PLUGIN}")
-        if not outcome.paused:
-            note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
-            inventory.move_thresholds()
+        note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
+        inventory.move_thresholds()
         return outcome
 
     def _whole(self, now_ms: int) -> dict[str, float]:
@@ -156,6 +159,11 @@ class Balancer:
             any(counter.abnormal for counter in of_node.values())
             for of_node in rounds.counters.all.values()
         )
+
+    @property
+    def counts_nothing(self) -> bool:
+        """No node has a count."""
+        return not self._counted()
 
     # --- rows -------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from schemas.base import AMOUNT_MAX
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.policy import Compat
@@ -24,8 +25,8 @@ from streams.cluster.plugins.base import IntArray
 from streams.cluster.thresholds import raw_allocatable
 from streams.rebalance.costs import CLASS_RANKS, eviction_keys, packed
 
-#: Amounts end here, so that sums and differences of a few of them fit into 64 bits.
-AMOUNT_MAX = 2**60
+#: Amounts of a whole node end here, so that sums and differences of a few of them fit into 64 bits.
+TOTAL_MAX = 2**60
 #: A pod's usage where it was not measured.
 UNMEASURED = -1
 
@@ -180,13 +181,12 @@ class NodeFigures:
             live = _sum((pod.usage for pod in metric.pods), resources)
         else:
             hosts = _sum((host.usage for host in metric.host_applications), resources)
-            live = [a + b for a, b in zip(measured.sum(axis=0).tolist(), hosts, strict=True)]
+            live = [a + b for a, b in zip(_total(measured), hosts, strict=True)]
         usage = [
-            min(metric.system_usage.get(name, 0) + live[index], AMOUNT_MAX)
+            min(metric.system_usage.get(name, 0) + live[index], TOTAL_MAX)
             for index, name in enumerate(resources)
         ]
-        of_prod = measured[np.array(pods.prod, dtype=np.bool_)]
-        prod = np.minimum(of_prod.sum(axis=0), AMOUNT_MAX).tolist()
+        prod = _total(measured[np.array(pods.prod, dtype=np.bool_)])
         usage[universe.pods] = count
         prod[universe.pods] = sum(pods.prod)
         pending = _pending(node, universe)
@@ -214,18 +214,19 @@ class NodeFigures:
         if not lacks_pods and all(name in system or name == "pods" for name in universe.resources):
             return
         reported = _sum((pod.usage for pod in metric.pods), universe.resources)
-        live = np.maximum(self.used, 0).sum(axis=0).tolist()
-        parts = (*metric.pods, *metric.host_applications)
+        live = _total(np.maximum(self.used, 0))
+        usages = [part.usage for part in metric.pods]
+        usages += [part.usage for part in metric.host_applications]
         known = []
         for index, name in enumerate(universe.resources):
             lacks = lacks_pods or name not in system
             if lacks and name in whole and name != "pods":
                 # Pods that are gone are in the whole.
                 gone = reported[index] - live[index]
-                usage[index] = max(usage[index], min(whole[name] - gone, AMOUNT_MAX))
+                usage[index] = max(usage[index], min(whole[name] - gone, TOTAL_MAX))
                 if lacks_pods and any(self.pods.prod):
                     prod[index] = max(0, usage[index] - system.get(name, 0))
-            named = name in whole or any(name in part.usage for part in parts)
+            named = name in whole or any(name in usage_of for usage_of in usages)
             said = named or (name in system and not lacks_pods)
             known.append(said or name == "pods" or not self.capacity[index])
         self.known = tuple(known)
@@ -247,7 +248,14 @@ def _capacity(node: Node, universe: Universe) -> Amounts:
     allocatable = node.allocatable
     if raw is not None:
         allocatable = raw if universe.compat == "koordinator" else {**allocatable, **raw}
-    return tuple(min(max(allocatable.get(name, 0), 0), AMOUNT_MAX) for name in universe.resources)
+    return tuple(min(max(allocatable.get(name, 0), 0), TOTAL_MAX) for name in universe.resources)
+
+
+def _total(amounts: IntArray) -> list[int]:
+    """Sums over pods, shape (resources,), at most `TOTAL_MAX`: exact up to 2**53, and never beyond 64 bits."""
+    sums = amounts.sum(axis=0, dtype=np.float64)
+    total: list[int] = np.minimum(sums, TOTAL_MAX).astype(np.int64).tolist()
+    return total
 
 
 def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[int]:
@@ -261,4 +269,4 @@ def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[i
 def _pending(node: Node, universe: Universe) -> list[int]:
     """What pods that the metric does not know well yet are expected to add (features.md 1.4)."""
     delta = dict(zip(node.load.estimator.resources, node.load.delta, strict=True))
-    return [min(max(delta.get(name, 0), 0), AMOUNT_MAX) for name in universe.resources]
+    return [min(max(delta.get(name, 0), 0), TOTAL_MAX) for name in universe.resources]

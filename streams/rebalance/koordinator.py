@@ -49,8 +49,8 @@ class KoordinatorRounds:
 
     def round(self, given: RoundInput) -> RoundOutcome:
         """Make one round over all pools."""
-        outcome = RoundOutcome(given.now_ms, paused=self.args.paused)
-        if self.args.paused:
+        outcome = RoundOutcome(given.now_ms, paused=given.paused)
+        if given.paused:
             return outcome
         self.detectors.forget(given.now_ms)
         processed = np.zeros(len(given.columns.nodes), dtype=np.bool_)

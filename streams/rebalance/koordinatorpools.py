@@ -14,9 +14,17 @@ import numpy as np
 
 from schemas.policy import NodePool, Policy
 from schemas.policy.lownodeload import AnomalyCondition
-from streams.cluster.plugins.base import FloatArray, IntArray
+from streams.cluster.plugins.base import IntArray
 from streams.rebalance.outcome import Percents, Thresholds
-from streams.rebalance.pools import Limits, Pool, PoolNodes, configured, portion
+from streams.rebalance.pools import (
+    Limits,
+    Pool,
+    PoolNodes,
+    clamped,
+    configured,
+    from_means,
+    portion,
+)
 
 _FULL = 100.0
 
@@ -107,7 +115,7 @@ def _pair(
     low: Percents, high: Percents, nodes: PoolNodes, usage: IntArray, deviation: bool
 ) -> tuple[IntArray, IntArray]:
     limits = np.zeros((2, *usage.shape), dtype=np.int64)
-    percentages = _percentages(nodes, usage)
+    means = _means(nodes, usage)
     for index, name in enumerate(nodes.resources):
         capacity = nodes.capacity[index]
         least, most = float(low.get(name, 0)), float(high.get(name, 0))
@@ -115,16 +123,35 @@ def _pair(
             if least == 0:
                 limits[:, index] = capacity
                 continue
-            # Summed one after the other, as they do: numpy adds in another order.
-            mean = sum(percentages[index].tolist()) / max(usage.shape[1], 1)
-            least, most = (min(max(each, 0.0), _FULL) for each in (mean - least, mean + most))
+            least, most = clamped(means[index], -least), clamped(means[index], most)
         limits[0, index] = portion(least, capacity)
         limits[1, index] = portion(most, capacity)
     return limits[0], limits[1]
 
 
-def _percentages(nodes: PoolNodes, usage: IntArray) -> FloatArray:
-    """Usage in percent of the capacity, divided first as they do (B2.4); 0 without capacity."""
+def koordinator_in_force(thresholds: Thresholds, nodes: PoolNodes) -> Thresholds:
+    """The thresholds as percentages of capacity, by deviation too (B2.4, B5.6)."""
+    if not thresholds.deviation or not nodes.rows.size:
+        return thresholds
+    means = dict(zip(nodes.resources, _means(nodes, nodes.usage), strict=True))
+    prod_means = dict(zip(nodes.resources, _means(nodes, nodes.prod_usage), strict=True))
+    made = from_means(thresholds, means, prod_means)
+    off, prod_off = (
+        {name: _FULL for name, distance in low.items() if distance == 0}
+        for low in (thresholds.low, thresholds.prod_low)
+    )
+    return replace(
+        made,
+        low={**made.low, **off},
+        high={**made.high, **off},
+        prod_low={**made.prod_low, **prod_off},
+        prod_high={**made.prod_high, **prod_off},
+    )
+
+
+def _means(nodes: PoolNodes, usage: IntArray) -> list[float]:
+    """Mean percentage per resource, divided first as they do (B2.4); a node without capacity is 0 %."""
     used, capacity = usage.astype(np.float64), nodes.capacity.astype(np.float64)
     share = np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0)
-    return share * 100.0
+    # Summed one after the other, as they do: numpy adds in another order.
+    return [sum(each) / max(usage.shape[1], 1) for each in (share * 100.0).tolist()]

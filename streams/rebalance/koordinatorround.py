@@ -19,7 +19,7 @@ from streams.rebalance.inputs import (
     reason_text,
 )
 from streams.rebalance.koordinatorfit import NOT_METERED, Fit
-from streams.rebalance.koordinatorpools import koordinator_limits
+from streams.rebalance.koordinatorpools import koordinator_in_force, koordinator_limits
 from streams.rebalance.order import by_usage, pods_in_order, weights_of
 from streams.rebalance.outcome import (
     BOTH_LOW,
@@ -64,7 +64,7 @@ class PoolRound:
         codes[np.searchsorted(all_rows, rows)] = self.codes
         self.outcome = PoolOutcome(
             name=pool.name,
-            thresholds=pool.thresholds,
+            thresholds=koordinator_in_force(pool.thresholds, nodes),
             resources=nodes.resources,
             names=[columns.nodes[row].name for row in all_rows.tolist()],
             codes=codes,

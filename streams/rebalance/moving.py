@@ -31,8 +31,13 @@ def _windowed(thresholds: Thresholds, window: HotspotWindow) -> Thresholds:
         high=high,
         prod_low=_at_most({**thresholds.prod_low, **window.prod_low_thresholds}, prod_high),
         prod_high=prod_high,
-        source=f"window {window}",
+        source=_joined(thresholds.source, f"window {window}"),
     )
+
+
+def _joined(before: str, source: str) -> str:
+    """Where several sources move different resources at once, all are told; the last goes first for what it names."""
+    return source if before == "policy" else f"{source}; else {before}"
 
 
 def _recent(
@@ -78,12 +83,12 @@ def note_round(
         asked.add(WHOLE_CLUSTER)
         if whole:
             history.note(WHOLE_CLUSTER, whole, moving.filter.recent_past)
-    for pool in outcome.pools:
-        entry = moving.of_pool(pool.name)
+    for pool, means in outcome.means.items():
+        entry = moving.of_pool(pool)
         if entry is not None and entry.recent_past is not None:
-            asked.add(pool.name)
-            if pool.means:
-                history.note(pool.name, pool.means, entry.recent_past)
+            asked.add(pool)
+            if means:
+                history.note(pool, means, entry.recent_past)
     history.keep(asked)
 
 

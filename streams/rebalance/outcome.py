@@ -153,6 +153,7 @@ class PoolOutcome:
 
     name: str
     thresholds: Thresholds
+    """As they were in force, in percent also by deviation."""
     resources: tuple[str, ...]
     names: list[str]
     """Nodes of the pool, in ascending order of names."""
@@ -196,6 +197,8 @@ class RoundOutcome:
     """A gate's word that ended the whole round."""
     pools: list[PoolOutcome] = field(default_factory=list)
     unmovable: list[Unmovable] = field(default_factory=list)
+    means: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    """Mean usage of the measured nodes of each pool in percent, also where rounds are paused; Koordinator's way: none."""
 
     @property
     def moves(self) -> list[Candidate]:

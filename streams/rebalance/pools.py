@@ -17,7 +17,7 @@ from schemas.policy import NodePool, Policy
 from schemas.policy.lownodeload import AnomalyCondition
 from streams.cluster.plugins.base import BoolArray, FloatArray, IntArray
 from streams.rebalance.columns import Columns
-from streams.rebalance.figures import AMOUNT_MAX, Universe
+from streams.rebalance.figures import TOTAL_MAX, Universe
 from streams.rebalance.outcome import (
     BOTH_LOW,
     HIGH,
@@ -30,7 +30,7 @@ from streams.rebalance.outcome import (
 )
 
 #: No usage exceeds it.
-UNLIMITED = 4 * AMOUNT_MAX
+UNLIMITED = 4 * TOTAL_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,43 @@ def limits_of(thresholds: Thresholds, nodes: PoolNodes) -> Limits:
     )
 
 
+def in_force(thresholds: Thresholds, nodes: PoolNodes) -> Thresholds:
+    """The thresholds as percentages of capacity: by deviation what the distances from the mean come to."""
+    if not thresholds.deviation or not nodes.rows.size:
+        return thresholds
+    means = dict(zip(nodes.resources, mean_percentages(nodes, nodes.usage), strict=True))
+    prod_means = dict(zip(nodes.resources, mean_percentages(nodes, nodes.prod_usage), strict=True))
+    return from_means(thresholds, means, prod_means)
+
+
+def clamped(mean: float, distance: float) -> float:
+    """A percentage at a distance from the mean, within 0 and 100."""
+    return min(max(mean + distance, 0.0), 100.0)
+
+
+def from_means(thresholds: Thresholds, means: Percents, prod_means: Percents) -> Thresholds:
+    """Thresholds by deviation as percentages, and the means in their source."""
+    told = "; ".join(
+        f"{name} {means[name]:.1f}% -{thresholds.low.get(name, 0):g} +{distance:g}"
+        for name, distance in sorted(thresholds.high.items())
+    )
+    before = "" if thresholds.source == "policy" else f"{thresholds.source}; "
+
+    def low(distances: Percents, mean_of: Percents) -> dict[str, float]:
+        return {name: clamped(mean_of[name], -distance) for name, distance in distances.items()}
+
+    def high(distances: Percents, mean_of: Percents) -> dict[str, float]:
+        return {name: clamped(mean_of[name], distance) for name, distance in distances.items()}
+
+    return Thresholds(
+        low=low(thresholds.low, means),
+        high=high(thresholds.high, means),
+        prod_low=low(thresholds.prod_low, prod_means),
+        prod_high=high(thresholds.prod_high, prod_means),
+        source=f"{before}mean of the pool's nodes: {told}",
+    )
+
+
 def mean_percentages(nodes: PoolNodes, usage: IntArray) -> list[float]:
     """Mean percentage per resource over the nodes that have any of it; 0 if none has."""
     having = nodes.capacity > 0
@@ -165,7 +202,7 @@ def _limit(
         if name in percents:
             percent = float(percents[name])
             if means is not None:
-                percent = min(max(means[index] + sign * percent, 0.0), 100.0)
+                percent = clamped(means[index], sign * percent)
             limit[index] = portion(percent, nodes.capacity[index])
     return limit
 

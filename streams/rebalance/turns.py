@@ -14,7 +14,7 @@ import numpy as np
 from streams.cluster.node import Held
 from streams.cluster.plugins.base import FloatArray, IntArray
 from streams.rebalance.crowd import Crowd
-from streams.rebalance.figures import AMOUNT_MAX, UNMEASURED
+from streams.rebalance.figures import TOTAL_MAX, UNMEASURED
 from streams.rebalance.fit import Fit, Group
 from streams.rebalance.inputs import named, over_text, reason_text
 from streams.rebalance.order import pods_in_order, weights_of
@@ -90,7 +90,8 @@ class Turns:
         used = self.pool.used(phase)[:, chosen].copy()
         for index, place in crowd.leaving.items():
             if phase == "node" or crowd.prod[index]:
-                used[:, place] -= crowd.amounts[index]
+                less = used[:, place] - crowd.amounts[index]
+                used[:, place] = np.maximum(less, -TOTAL_MAX)
         limits = self.pool.high(phase)[:, chosen]
         excess = (used - limits).astype(np.float64)
         measured = (crowd.used != UNMEASURED).any(axis=1).tolist()
@@ -125,7 +126,7 @@ class Turns:
         if room is None:
             names = self.nodes.resources
             most = named(names, self.targets.most_room(group) or [0] * len(names))
-            room = {name: most[name] for name in names if most[name] < UNLIMITED - 2 * AMOUNT_MAX}
+            room = {name: most[name] for name in names if most[name] < UNLIMITED - 2 * TOTAL_MAX}
             self._most_room[group.places] = room
         return room
 

@@ -82,6 +82,10 @@ class Durability(Protocol):
         """Write rows that are due; all that are unwritten if forced."""
         ...
 
+    def unwritten(self, partition: int) -> Sequence[Changes]:
+        """Changes of rows that are durable and that the tables may lack, the oldest first."""
+        ...
+
     def close(self, partition: int) -> None:
         """The partition belongs to somebody else now."""
         ...
@@ -147,6 +151,8 @@ class JournalFirst:
         self._in_office_at_s: dict[int, float] = {}
         """When the journal showed last that a partition is ours."""
         self._unwritten: dict[int, Changes] = defaultdict(Changes)
+        self._writing: dict[int, Changes] = {}
+        """Those on their way to the tables."""
         self._flushed_at_s = time.monotonic()
         self._flushing = asyncio.Lock()
         self._awaited = 0
@@ -234,6 +240,11 @@ class JournalFirst:
         with self._in_a_hurry():
             await self._flush(due=True)
 
+    def unwritten(self, partition: int) -> Sequence[Changes]:
+        """Those on their way to the tables, then those that wait."""
+        layers = (self._writing.get(partition), self._unwritten.get(partition))
+        return [layer for layer in layers if layer is not None]
+
     def close(self, partition: int) -> None:
         """Forget the partition; its rows were flushed, or are redone by its next owner."""
         self._writer.release(partition)
@@ -308,10 +319,12 @@ class JournalFirst:
         if not changes or place is None or not self._in_office(partition):
             return
         self._unwritten[partition] = Changes()
+        self._writing[partition] = changes
         written = False
         try:
             written = await self._write_pieces(partition, changes, place)
         finally:
+            self._writing.pop(partition, None)
             # Otherwise some rows are ahead of their place now, and are redone by whoever goes on from it.
             now = self._places.get(partition)
             if not written and now is not None and now.epoch == place.epoch:

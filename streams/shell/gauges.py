@@ -66,6 +66,12 @@ class Gauges(Collector):
                 lag_s = (look.at_ms - figures.now_ms) / 1000
                 behind.add_metric([stage, str(partition)], lag_s)
         yield behind
+        apart = _gauge(
+            "clusters_set_apart", "Clusters whose records are not applied.", "stage", "partition"
+        )
+        for (stage, partition), figures in sorted(look.figures.items()):
+            apart.add_metric([stage, str(partition)], figures.set_apart)
+        yield apart
         written = CounterMetricFamily(
             "loadstream_written_bytes",
             "Bytes of keys and values written, by topic.",
@@ -94,6 +100,11 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
     pending = _gauge("pending_requests", "Requests that wait for a node.", "cluster")
     hot = _gauge("hot_nodes", "Nodes above a high threshold in the last round.", "cluster")
     moving = _gauge("migrations", "Migrations that wait or are under way.", "cluster")
+    estimated = _gauge(
+        "nodes_judged_by_estimates",
+        "Nodes whose metrics lack a statistic that the policy asks for.",
+        "cluster",
+    )
     for each in clusters:
         labels = [each.cluster]
         nodes.add_metric(labels, each.nodes)
@@ -101,11 +112,12 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
         pending.add_metric(labels, each.pending_requests)
         hot.add_metric(labels, each.hot_nodes)
         moving.add_metric(labels, each.migrations)
+        estimated.add_metric(labels, each.nodes_by_estimates)
         if each.nodes:
             stale.add_metric(labels, each.stale_nodes / each.nodes)
         if each.newest_metric_age_ms is not None:
             age.add_metric(labels, each.newest_metric_age_ms / 1000)
-    yield from (nodes, stale, age, pods, pending, hot, moving)
+    yield from (nodes, stale, age, pods, pending, hot, moving, estimated)
 
 
 def bounded(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
@@ -126,6 +138,7 @@ def bounded(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
                 pending_requests=sum(each.pending_requests for each in rest),
                 hot_nodes=sum(each.hot_nodes for each in rest),
                 migrations=sum(each.migrations for each in rest),
+                nodes_by_estimates=sum(each.nodes_by_estimates for each in rest),
                 newest_metric_age_ms=max(ages, default=None),
             )
         )

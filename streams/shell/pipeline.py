@@ -9,9 +9,10 @@ after it counts for nothing then.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from streams.records import RowChange
 from streams.shell.batches import Batch
 from streams.shell.durability import Applied, Durability
 
@@ -39,7 +40,7 @@ class Pipeline:
         self._durability = durability
         self._tell = tell
         self._waiting: asyncio.Queue[UnderWay] = asyncio.Queue(AHEAD_MAX)
-        self._began_s: deque[float] = deque()
+        self._under_way: deque[UnderWay] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
         self._over = False
@@ -47,7 +48,14 @@ class Pipeline:
     @property
     def busy_since_s(self) -> float | None:
         """When the oldest batch under way began, by the monotonic clock; none: there is none."""
-        return self._began_s[0] if self._began_s else None
+        return self._under_way[0].began_s if self._under_way else None
+
+    def rows_under_way(self, partition: int) -> Iterator[RowChange]:
+        """Rows that batches under way have changed, in their order."""
+        for it in self._under_way:
+            for applied in it.applied:
+                if applied.partition == partition:
+                    yield from applied.result.rows
 
     async def hand_over(self, it: UnderWay) -> None:
         """Let this be made durable after all that came before; waits while that is much.
@@ -59,7 +67,7 @@ class Pipeline:
             RuntimeError: nothing is made durable any more.
         """
         if not self._over:
-            self._began_s.append(it.began_s)
+            self._under_way.append(it)
             self._idle.clear()
             await asyncio.shield(self._waiting.put(it))
         if self._over:
@@ -72,8 +80,8 @@ class Pipeline:
             await self._durability.commit(it.applied)
             it.batch.acknowledge()
             self._tell(it, time.monotonic() - it.began_s)
-            self._began_s.popleft()
-            if not self._began_s:
+            self._under_way.popleft()
+            if not self._under_way:
                 self._idle.set()
 
     async def flush_rows(self) -> None:
@@ -92,5 +100,5 @@ class Pipeline:
         self._over = True
         while not self._waiting.empty():
             self._waiting.get_nowait()
-        self._began_s.clear()
+        self._under_way.clear()
         self._idle.set()

@@ -33,6 +33,7 @@ from streams.shell.batches import Batch, Batches, BatchLimits
 from streams.shell.durability import Applied, Durability
 from streams.shell.ends import check_ends
 from streams.shell.lookout import ENDS, Lookout
+from streams.shell.newest import Layer, Row, newest_rows
 from streams.shell.notices import RESTART, Notices
 from streams.shell.pace import Pace
 from streams.shell.pipeline import AHEAD_MAX, Pipeline, UnderWay
@@ -233,6 +234,14 @@ class StageRunner:
         """All that was applied is durable, and its rows are written; the caller holds back what follows."""
         async with self._applying:
             await self._pipeline.settle()
+
+    def rows_of(self, partition: int, prefix: str) -> list[Row]:
+        """Rows whose keys begin with a prefix, as all batches applied so far leave them."""
+        layers: list[Layer] = [
+            *self._durability.unwritten(partition),
+            ((row.table, row.key, row.value) for row in self._pipeline.rows_under_way(partition)),
+        ]
+        return newest_rows(self._tables.values(), layers, prefix)
 
     def _tell(self, it: UnderWay, seconds: float) -> None:
         """Count what went through."""

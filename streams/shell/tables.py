@@ -118,6 +118,12 @@ class RowTable:
         value: bytes | None = data.get(key.encode())
         return None if value is None else joined(self.name, key, value, data.get)
 
+    def below(self, prefix: str) -> dict[str, bytes]:
+        """Rows of a key and of all keys below it."""
+        key, below = prefix.encode(), f"{prefix}/".encode()
+        data = self._table.data.items()
+        return {raw.decode(): value for raw, value in data if raw == key or raw.startswith(below)}
+
     def references(self) -> tuple[list[bytes], list[bytes]]:
         """Keys and values of all records as they are now, not copied; those of long rows in parts.
 

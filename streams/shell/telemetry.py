@@ -9,7 +9,6 @@ happens is in `gauges`.
 import time
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
@@ -21,6 +20,7 @@ from schemas.refusals import Category
 from streams.observation import Counts
 from streams.records import InputRecord, StageResult
 from streams.shell.gauges import CLUSTERS_MAX, OTHERS
+from streams.version import VERSION
 
 #: Topic whose records wait for an answer.
 REQUESTS = "scheduling-requests"
@@ -54,7 +54,7 @@ class Telemetry:
         """Clusters with a label of their own."""
         ProcessCollector(registry=registry)
         build = Info("loadstream_build", "The version that runs.", registry=registry)
-        build.info({"version": _version()})
+        build.info({"version": VERSION})
         self._make_counters()
         self._make_histograms()
         self._make_gauges()
@@ -296,10 +296,3 @@ class Telemetry:
         self._partitions.labels(stage).set(partitions)
         self._recovered_rows.labels(stage).set(rows)
         self._recovery.labels(stage).observe(seconds)
-
-
-def _version() -> str:
-    try:
-        return version("loadstream")
-    except PackageNotFoundError:
-        return "unknown"

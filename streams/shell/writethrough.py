@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from schemas.connection import KafkaSettings
+from streams.packing import Changes
 from streams.records import DamagedTable, RowChange
 from streams.shell.durability import Applied, PartitionRows
 from streams.shell.fence import FencedPublisher
@@ -59,6 +60,10 @@ class WriteThrough:
 
     async def flush(self, *, force: bool = False) -> None:
         """Nothing stays unwritten."""
+
+    def unwritten(self, partition: int) -> Sequence[Changes]:
+        """None: rows are written before a batch is durable."""
+        return ()
 
     def close(self, partition: int) -> None:
         """The partition is whoever's claims it next."""

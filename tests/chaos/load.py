@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
 from schemas.decisions import PlacementDecision
+from schemas.limits import BATCH_BYTES_MAX
 from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
 from schemas.pods import Pod, PodLifecycle
@@ -269,7 +270,7 @@ class Load:
         await self._send_bytes(topic, vars(message)["cluster"], encode(message))
 
     async def _send_bytes(
-        self, topic: str, cluster: str, value: bytes, partition: int | None = None
+        self, topic: str, cluster: str, value: bytes | None, partition: int | None = None
     ) -> None:
         sent = await self._producer.send(
             topic, key=cluster.encode(), value=value, partition=partition
@@ -287,7 +288,10 @@ class Load:
 async def connected(plan: Plan, kafka: KafkaSettings) -> AsyncIterator[Load]:
     """The load of a plan, connected."""
     options = kafka.aiokafka_options()
-    producer = AIOKafkaProducer(enable_idempotence=True, **options)
+    # Oversized records are sent as well.
+    producer = AIOKafkaProducer(
+        enable_idempotence=True, max_request_size=BATCH_BYTES_MAX, **options
+    )
     consumer = AIOKafkaConsumer(
         _DECISIONS,
         _COMMANDS,

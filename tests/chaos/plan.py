@@ -18,6 +18,7 @@ from schemas.partitions import partition_for
 from schemas.pods import Container, Pod
 from schemas.usage import NodeUsage
 from tests.chaos import services
+from tests.chaos.hostile import Hostile, foreign_ticks, hostile
 from tests.chaos.services import Action, Way, Wish
 
 NODES_PER_CLUSTER = 6
@@ -54,12 +55,11 @@ reservationSeconds: {RESERVATION_S}
 maxBackoffSeconds: 2
 """
 _SIZES = (("500m", "1Gi"), ("1", "2Gi"), ("2", "4Gi"))
-#: Input topics that get a record which cannot be read now and then.
-_SPOILT = ("node-state", "node-metrics", "pod-lifecycle", "scheduling-requests", "command-outcomes")
 
-Ending = Literal["kill -9", "kill -9 twice", "SIGTERM", "stall", "broker"]
+Ending = Literal["kill -9", "kill -9 twice", "SIGTERM", "stall", "broker", "disk full"]
 """kill -9 twice: the second one while the worker starts again. stall: a worker stands still until others
-have its partitions, and then goes on as if it had them."""
+have its partitions, and then goes on as if it had them. disk full: a broker can write no more, gives up, and
+comes back to a disk that has room."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class Scenario:
     workers: int
     endings: tuple[Ending, ...]
     """What happens, in an order that the seed draws."""
+    calm_s: float = 0.0
+    """So much longer the load goes on before each ending: pods must be evicted although outages are long."""
     standby_replicas: int = 0
     """How many workers keep a copy of a partition's rows beside its owner."""
 
@@ -80,6 +82,7 @@ SCENARIOS = (
     Scenario("two-workers", 1, 2, ("kill -9", "kill -9", "kill -9", "SIGTERM")),
     Scenario("stalled-worker", 1, 2, ("stall", "stall", "kill -9")),
     Scenario("three-brokers", 3, 1, ("broker", "broker", "kill -9")),
+    Scenario("full-disk", 1, 1, ("disk full", "disk full"), calm_s=10.0),
     Scenario("standbys", 1, 2, ("kill -9", "stall", "SIGTERM"), standby_replicas=1),
 )
 
@@ -128,8 +131,8 @@ class Step:
 
     requests: tuple[tuple[str, Pod], ...] = ()
     """Cluster and pod."""
-    spoilt: tuple[tuple[str, str, bytes, int | None], ...] = ()
-    """Topic, cluster, value and partition (none: where it belongs) of records to be refused."""
+    spoilt: tuple[Hostile, ...] = ()
+    """Records to be refused."""
     samples: tuple[Sampled, ...] = ()
     """What nodes of sampled clusters used."""
     wish: Wish | None = None
@@ -164,12 +167,13 @@ class Plan:
         faults = []
         for index in random.permutation(len(self.scenario.endings)):
             ending = self.scenario.endings[index]
-            targets = self.scenario.brokers if ending == "broker" else self.scenario.workers
+            of_broker = ending in ("broker", "disk full")
+            targets = self.scenario.brokers if of_broker else self.scenario.workers
             faults.append(
                 Fault(
                     ending,
                     target=int(random.integers(targets)),
-                    after_s=float(random.uniform(0.5, 3.0)),
+                    after_s=self.scenario.calm_s + float(random.uniform(0.5, 3.0)),
                     into_batch_s=float(random.uniform(0.0, 0.003)),
                     again_after_s=float(random.uniform(1.0, 8.0)),
                     away_s=float(random.uniform(0.0, 2.0)),
@@ -295,13 +299,12 @@ class Plan:
     def _some_cluster(self, random: np.random.Generator) -> str:
         return self.clusters[int(random.integers(len(self.clusters)))]
 
-    def _spoilt(self, random: np.random.Generator) -> Iterator[tuple[str, str, bytes, int | None]]:
-        topic = _SPOILT[int(random.integers(len(_SPOILT)))]
+    def _spoilt(self, random: np.random.Generator) -> Iterator[Hostile]:
         cluster = self._some_cluster(random)
-        yield topic, cluster, b'{"cluster": ' + random.bytes(4).hex().encode(), None
-        elsewhere = (partition_for(cluster.encode(), self.partitions) + 1) % self.partitions
         state = self.node(cluster, 0).model_dump_json().encode()
-        yield "node-state", cluster, state, elsewhere
+        yield from hostile(random, cluster, state, self.partitions)
+        if random.random() < 0.3:
+            yield from foreign_ticks(random, self.partitions)
 
 
 def _clusters(partitions: int) -> list[str]:

@@ -1,6 +1,7 @@
 """One chaos run: real brokers, real workers, load, endings at the plan's points, and the verdict."""
 
 import asyncio
+import resource
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -28,6 +29,8 @@ _AIM_S = 2.0
 _ON_ITS_WAY_S = 0.5
 #: How long a worker stands still: its session of 6 s is over then.
 _STALL_S = 9.0
+#: A broker whose disk is full gives up within this; otherwise it is killed.
+_GIVES_UP_S = 30.0
 
 Say = Callable[[str], None]
 
@@ -76,7 +79,8 @@ class _Member:
         self.worker = Worker(kafka, directory, program, standby_replicas=replicas)
         self.may_give_up = False
         """It may find that it has lost what it held, and end with an error: it stood still, or another one
-        stood still while it took partitions over, goes on with that and shuts this one out."""
+        stood still while it took partitions over, goes on with that and shuts this one out. So may one whose
+        only broker ends in the middle of a fetch, by which its consumer breaks now and then."""
 
     def start(self) -> None:
         """Start the worker; what the mark of an earlier one says is over."""
@@ -166,14 +170,19 @@ class _Session:
 
     async def _end(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> None:
         """End somebody, wait until decisions come from every partition, and let it come back."""
-        if self._plan.scenario.workers > 1 and fault.ending != "broker":
+        of_broker = fault.ending in ("broker", "disk full")
+        if self._plan.scenario.workers > 1 and not of_broker:
             fault = replace(fault, target=await self._busy(fault.target))
-        members = self._members if fault.ending == "broker" else [self._members[fault.target]]
+        members = self._members if of_broker else [self._members[fault.target]]
         await self._aim(fault, members)
         began_s = time.monotonic()
         match fault.ending:
             case "broker":
                 self._server.kill_broker(fault.target + 1)
+            case "disk full":
+                _fill_disk(self._server.pid(fault.target + 1))
+                for member in self._members:
+                    member.may_give_up = True
             case "kill -9" | "kill -9 twice":
                 members[0].worker.kill()
             case "SIGTERM":
@@ -198,6 +207,14 @@ class _Session:
             # The others must do without it.
             back_s = await self._decides_everywhere(tasks)
             await asyncio.to_thread(self._server.start_broker, fault.target + 1)
+            return back_s
+        if fault.ending == "disk full":
+            await self._gave_up(fault.target + 1)
+            await asyncio.sleep(fault.away_s)
+            await asyncio.to_thread(self._server.start_broker, fault.target + 1)
+            back_s = await self._decides_everywhere(tasks)
+            for each in self._members:
+                each.may_give_up = False
             return back_s
         member = self._members[fault.target]
         worker = member.worker
@@ -228,6 +245,16 @@ class _Session:
             )
             member.start()
         return await self._decides_everywhere(tasks)
+
+    async def _gave_up(self, broker: int) -> None:
+        """Wait until a broker that cannot write has ended; kill it if it goes on."""
+        deadline_s = time.monotonic() + _GIVES_UP_S
+        while self._server.pid(broker) is not None:
+            if time.monotonic() > deadline_s:
+                self._say(f"broker {broker} goes on without writing; it is killed")
+                self._server.kill_broker(broker)
+                return
+            await asyncio.sleep(0.1)
 
     async def _busy(self, otherwise: int) -> int:
         """A worker that has something to do, this one first: one that came back may own nothing yet."""
@@ -297,3 +324,13 @@ class _Session:
         for task in tasks:
             if task.done():
                 task.result()
+
+
+def _fill_disk(pid: int | None) -> None:
+    """From now on the process can write to no file: each write fails, as on a disk without room.
+
+    A disk of its own would have to be mounted, which few machines allow that run tests.
+    """
+    assert pid is not None, "the broker does not run"
+    _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))

@@ -160,7 +160,8 @@ class LoadAwareFilter(Filter):
             other = _Limits(_room(most, used), self._reasons[profile.aggregation is not None])
         if most_prod is None:
             return other, other
-        return _Limits(_room(most_prod, load.expected_prod()), self._reasons[False]), other
+        prod = _Limits(_room(most_prod, load.expected_prod()), self._reasons[False])
+        return (_both(prod, other) if self.args.check_both else prod), other
 
 
 class LoadAwareScore(Score):
@@ -305,6 +306,20 @@ def _room(most: Vector, used: Vector) -> Vector:
             for limit, amount in zip(most, used, strict=True)
         ]
     )
+
+
+def _both(one: _Limits, other: _Limits) -> _Limits:
+    """What fits under both; the reason of each resource is that of the tighter one."""
+    if one.reasons is None or other.reasons is None:
+        return one if one.reasons is None else other
+    tighter = [
+        (a, why) if a <= b else (b, why_not)
+        for a, b, why, why_not in zip(
+            one.headroom, other.headroom, one.reasons, other.reasons, strict=True
+        )
+    ]
+    headroom, reasons = zip(*tighter, strict=True)
+    return _Limits(tuple(headroom), tuple(reasons))
 
 
 def left_percent(capacity: int, used: int) -> int:

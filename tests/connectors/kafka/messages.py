@@ -270,6 +270,15 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "node n1 draining: 1 pod left, 2 protected; not evicted: web/front-1 (owned by a DaemonSet)",
     ),
     (
+        "migration-status",
+        DrainStatus(
+            cluster="blue", node="n1", phase="Drained", pods_left=1, pods_protected=0, dry_run=True,
+            request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
+        ),
+        NOW_MS,
+        "dry run: node n1 drained: 1 pod left, 0 protected",
+    ),
+    (
         "migration-requests",
         MigrationRequest(
             request_id="request-1", cluster="blue", action="drain", node="n1", reason="new disk",

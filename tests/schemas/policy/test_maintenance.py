@@ -10,6 +10,7 @@ MONDAY_MS = 1_794_787_200_000
 HOUR_MS = 3_600_000
 
 POLICY = """
+rebalance: {nodePools: [{name: web, nodeSelector: {matchLabels: {pool: web}}}]}
 maintenance:
   windows: [{days: [mon], from: "10:00", to: "20:00"}]
   pools: [{name: web, windows: [{from: "12:00", to: "14:00"}]}]
@@ -62,3 +63,17 @@ def test_every_gate_says_what_it_lifts() -> None:
     assert set(GATES) == set(EVICTION_GATES)
     policy = read_policy(f"migration: {{skipEvictionGates: [{', '.join(EVICTION_GATES)}]}}")
     assert policy.migration.skip_eviction_gates == EVICTION_GATES
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+def test_windows_of_a_pool_that_the_policy_has_not_are_refused(compat: str) -> None:
+    document = f"compat: {compat}\n{POLICY.replace('{name: web, windows', '{name: wbe, windows')}"
+    with pytest.raises(PolicyError) as error:
+        read_policy(document)
+    assert "maintenance.pools[0].name: found 'wbe'; the pools are " in str(error.value)
+    assert "'web'" in str(error.value)
+
+
+def test_a_policy_that_is_in_force_already_keeps_windows_of_pools_that_it_has_not() -> None:
+    document = POLICY.replace("{name: web, windows", "{name: wbe, windows")
+    assert read_policy(document, in_force=True).maintenance.pools[0].name == "wbe"

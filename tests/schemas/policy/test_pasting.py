@@ -310,3 +310,32 @@ def test_a_broken_profile_is_told_and_nothing_else_breaks(broken: str) -> None:
         found = lines(f"{kind}profiles: {broken}")
         assert len(found) == 1
         assert "found 5" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ("kind: LoadAwareSchedulingArgs\ncheckBoth: true\n", "checkBoth"),
+        (
+            """
+kind: KubeSchedulerConfiguration
+profiles:
+  - pluginConfig: [{name: LoadAwareScheduling, args: {checkBoth: false}}]
+""",
+            "profiles[0].pluginConfig[0].args.checkBoth",
+        ),
+    ],
+)
+def test_arguments_that_only_loadstream_has_are_refused_in_pasted_documents(
+    document: str, path: str
+) -> None:
+    with pytest.raises(PolicyError) as error:
+        read_policy(document)
+    assert f"{path}: loadstream's own; give it as loadAware.checkBoth" in str(error.value)
+
+
+def test_an_argument_of_our_own_changes_no_digest_of_a_policy_that_does_not_give_it() -> None:
+    given = read_policy("loadAware: {checkBoth: false}")
+    assert given.digest == read_policy("").digest
+    assert "checkBoth" not in str(given.document())
+    assert read_policy("loadAware: {checkBoth: true}").digest != given.digest

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from schemas.codec import decode_as, encode
 from schemas.percentiles import NodePercentilesRow
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
-from streams.aggregate.node import NodeState
 from streams.aggregate.stage import AggregateStage
 from streams.records import DamagedTable, OutputRecord
 from tests.streams.aggregate.builders import (
@@ -24,6 +23,7 @@ from tests.streams.aggregate.builders import (
     stage,
     store,
 )
+from tests.streams.aggregate.content import content
 from tests.streams.aggregate.histories import batches, histories
 
 #: Limits that short histories reach.
@@ -36,37 +36,6 @@ TIGHT = AggregateLimits(
 )
 SWEEP = AggregateLimits().sweep_records
 POLICIES = Collecting(QUICK, {"slow": CollectPolicy(60_000, 90_000, (120_000,))})
-
-
-def node_content(node: NodeState) -> Any:
-    """What counts of a node, whatever numbers and columns it is kept under."""
-    newest_ms = node.newest_ms
-    assert newest_ms is not None
-    start = node.samples.index(newest_ms - POLICIES.horizon_ms)
-    names = {number: member for member, number in node.pods.members.items()}
-
-    def amounts(figures: list[int]) -> dict[str, int]:
-        pairs = zip(node.samples.resources, figures, strict=True)
-        return {resource: figure for resource, figure in pairs if figure >= 0}
-
-    samples = [
-        (time_ms, node.samples.digest_at(time_ms), amounts(line[0::2]), amounts(line[1::2]))
-        for time_ms, line in zip(
-            node.samples.times[start:].tolist(), node.samples.figures(start).tolist(), strict=True
-        )
-    ]
-    pods = [
-        (time_ms, [(names[line[0]], amounts(line[1:])) for line in matrix.tolist()])
-        for time_ms, _, matrix in node.pods.since(newest_ms - POLICIES.average_horizon_ms)
-    ]
-    return node.since_offset, node.anchor_ms, samples, pods
-
-
-def content(of: AggregateStage) -> Any:
-    """The state as far as it decides what comes next."""
-    state = of.state
-    nodes = {name: node_content(node) for name, node in state.nodes.items()}
-    return state.position, state.since_sweep, state.clock.heard_ms, nodes
 
 
 def emitted(result: Any) -> list[OutputRecord]:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,8 @@ from schemas.partitions import partition_for
 from schemas.refusals import Category
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
+from streams.aggregate.node import NodeState
+from streams.aggregate.reading import Reading
 from streams.aggregate.stage import AggregateStage
 from streams.records import InputRecord, OutputRecord
 from tests.streams.aggregate.builders import (
@@ -23,6 +27,7 @@ from tests.streams.aggregate.builders import (
     read,
     sample,
     stage,
+    store,
 )
 from tests.streams.aggregate.histories import batches, histories
 from tests.streams.aggregate.oracle import NaiveNode
@@ -391,3 +396,28 @@ def test_no_bytes_stop_the_stage_and_none_disappear(
 def test_the_partition_of_a_key_is_that_of_its_node() -> None:
     assert partition_for(f"c/{node_in(3, 4)}".encode(), 4) == 3
     assert read(sample(T0)).node == "n0"
+
+
+def test_a_defect_touches_the_node_of_the_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in memory of the node may be half of what it should be: it begins anew, also after a restart."""
+    taken = NodeState.take
+
+    def failing(self: NodeState, reading: Reading, *rest: Any) -> Any:
+        figures = taken(self, reading, *rest)
+        if self.name == "bad" and reading.sampled_at_ms == T0 + 10 * SECOND:
+            raise ArithmeticError("half applied")
+        return figures
+
+    monkeypatch.setattr(NodeState, "take", failing)
+    log, subject, table = Log(), stage(), dict[str, bytes]()
+    samples = [
+        sample(T0 + at * SECOND, node=name) for at in range(0, 50, 10) for name in ("bad", "good")
+    ]
+    result = subject.apply(log.add(*samples))
+    store(table, result.rows)
+    assert [letter(each).category for each in result.dead_letters] == ["internal"]
+    assert [each.node for each in metrics(result.outputs)] == ["good"]
+    more = log.add(*(sample(T0 + at * SECOND, node="bad") for at in (50, 60)))
+    reported = subject.apply(more).outputs
+    assert [each.updated_at_ms for each in metrics(reported)] == [T0 + 50 * SECOND]
+    assert stage(table).apply(more).outputs == reported

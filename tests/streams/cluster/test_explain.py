@@ -3,7 +3,17 @@ import pytest
 from schemas.decisions import AsOf, ReasonCount
 from schemas.nodes import Taint
 from streams.cluster.explain import REASONS_MAX, Cause, Refusals
-from tests.streams.cluster.builders import container, node, pod, request, tick
+from streams.cluster.figures import figures_of
+from tests.streams.cluster.builders import (
+    aggregated,
+    container,
+    metric,
+    node,
+    pod,
+    policy_record,
+    request,
+    tick,
+)
 from tests.streams.cluster.run import Run, only
 
 
@@ -77,3 +87,39 @@ def test_the_same_inputs_are_explained_in_the_same_bytes() -> None:
         limits = container({"cpu": "1"}, {"memory": "1Gi"})
         run.say(tick(), node("b"), node("a"), request(pod(containers=(limits,))), request("p2"))
     assert runs[0].outputs == runs[1].outputs
+
+
+_BY_P95 = """
+loadAware:
+  aggregated: {usageThresholds: {cpu: 50}, usageAggregationType: p95, usageAggregatedDuration: 15m}
+"""
+
+
+def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() -> None:
+    run = Run()
+    short = aggregated(300, p95={"cpu": 100})
+    long = aggregated(900, p95={"cpu": 100})
+    run.say(tick(), policy_record(_BY_P95), node("a"), node("b"), node("c"))
+    run.say(metric("a", aggregated=(short,)), metric("b", aggregated=(short, long)))
+    made = only(run.say(request()))
+    assert made.judged_by_estimates == {"p95 over 15m": 1}
+    assert made.message == "p95 over 15m is not recorded on 1 node, judged by estimates"
+    assert figures_of(run.state).nodes_by_estimates == 1
+    huge = pod("huge", cpu="9999")
+    assert only(run.say(request(huge))).message.endswith(
+        " (p95 over 15m is not recorded on 1 node, judged by estimates)"
+    )
+    run.restart()
+    assert only(run.say(request(pod("c")))).judged_by_estimates == {"p95 over 15m": 1}
+    run.say(metric("a", aggregated=(long,)))
+    made = only(run.say(request(pod("d"))))
+    assert (made.judged_by_estimates, made.message) == (None, "")
+    run.say(metric("a", aggregated=(short,)), tick(600))
+    assert figures_of(run.state).nodes_by_estimates == 0
+
+
+def test_without_the_load_aware_plugins_nothing_is_judged_by_estimates() -> None:
+    plugins = "plugins: {filter: [NodeResourcesFit], score: []}"
+    run = Run()
+    run.say(tick(), policy_record(_BY_P95 + plugins), node("a"), metric("a"))
+    assert only(run.say(request())).judged_by_estimates is None

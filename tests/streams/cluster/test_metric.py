@@ -1,8 +1,9 @@
 import pytest
 
-from schemas.metrics import NodeMetric
+from schemas.base import AMOUNT_MAX
+from schemas.metrics import HostApplicationMetric, NodeMetric
 from streams.cluster.estimate import Estimator, Vector
-from streams.cluster.metric import MetricVectors
+from streams.cluster.metric import MetricVectors, beyond_any_machine
 from tests.streams.cluster.builders import aggregated, load_args, metric, pod_metric
 
 
@@ -67,3 +68,30 @@ def test_pods_are_known_by_their_last_usage_and_as_prod_if_any_entry_says_so() -
         ("default", "a"): ((2, 0), True),
         ("default", "b"): ((0, 5), False),
     }
+
+
+@pytest.mark.parametrize(
+    ("where", "fields"),
+    [
+        ("usage", {"usage": {"cpu": 1, "memory": AMOUNT_MAX + 1}}),
+        ("system_usage", {"system_usage": {"cpu": 2**63 - 1}}),
+        ("aggregated p95", {"aggregated": (aggregated(300, p95={"cpu": AMOUNT_MAX + 1}),)}),
+        ("usage of a pod", {"pods": (pod_metric("a", cpu=1), pod_metric("b", memory=2**62))}),
+        (
+            "usage of a host application",
+            {"host_applications": (HostApplicationMetric(name="h", usage={"cpu": 2**60}),)},
+        ),
+    ],
+)
+def test_an_amount_that_no_machine_has_is_named(where: str, fields: dict[str, object]) -> None:
+    refusal = beyond_any_machine(metric(**fields))  # type: ignore[arg-type]
+    assert refusal is not None
+    assert refusal.category == "limit"
+    assert refusal.reason.startswith(f"{where}, ")
+    assert str(AMOUNT_MAX) in refusal.reason
+
+
+def test_the_largest_amount_is_taken() -> None:
+    assert (
+        beyond_any_machine(metric(cpu=AMOUNT_MAX, pods=(pod_metric("a", cpu=AMOUNT_MAX),))) is None
+    )

@@ -6,7 +6,7 @@ from streams.cluster.inventory import Inventory
 from streams.cluster.kind import kind_of
 from streams.cluster.node import Held
 from streams.cluster.owners import Owners, controller
-from tests.streams.cluster.builders import CLUSTER, node, node_gone, pod, policy
+from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy
 from tests.streams.migration.moving import replica
 
 
@@ -16,11 +16,22 @@ def test_owners_count_pods_that_are_not_ready() -> None:
     owners.add(replica("b", ready=False))
     assert (len(owners.pods("web")), list(owners.unready("web"))) == (2, ["b"])
     owners.add(replica("b"))
-    owners.drop(replica("a"))
+    owners.drop("a")
     assert (list(owners.pods("web")), len(owners.unready("web"))) == (["b"], 0)
     owners.add(replica("c", owners=()))
-    owners.drop(replica("b"))
+    owners.drop("b")
     assert not owners.pods("web")
+
+
+def test_a_pod_that_changes_its_controller_counts_for_the_new_one_only() -> None:
+    inventory = Inventory(policy())
+    inventory.observe(lifecycle("running", replica("a", "web", ready=False), "node-1"))
+    inventory.observe(lifecycle("changed", replica("a", "db", ready=False), "node-1"))
+    assert not inventory.owners.pods("web")
+    assert not inventory.owners.unready("web")
+    assert list(inventory.owners.unready("db")) == ["a"]
+    inventory.observe(lifecycle("changed", replica("a", owners=()), "node-1"))
+    assert not inventory.owners.pods("db")
 
 
 def test_only_a_reference_that_controls_is_the_controller() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from schemas.codec import decode
 from schemas.evictions import EvictionCommand
 from schemas.metrics import PodMetric
+from schemas.migrations import MigrationStatus
 from schemas.outcomes import CommandOutcome
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster.rebalancer import AHEAD_MS
@@ -275,3 +276,26 @@ def test_a_node_that_cannot_be_packed_ahead_of_a_round_is_left_to_the_round() ->
     assert run.stage.prepare() is False
     report(run, 13)
     assert run.stage.prepare(), "the round is over"
+
+
+def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> None:
+    run = cluster(document=POLICY + "  evictQPS: 0.01\n")
+    for second in range(1, 25):
+        run.say(tick(second))
+    assert len(said(run, "eviction-commands")) == 1
+    assert len(run.state.migrations.desk.book) == 2
+    for name, known in run.state.inventory.nodes.items():
+        share = tuple(
+            PodMetric(namespace="default", name=held.pod.name, usage={"cpu": 100, "memory": 0})
+            for held in known.held.values()
+        )
+        run.say(
+            metric(name, cpu=900, seconds=25, pods=share, system_usage={"cpu": 600, "memory": 0})
+        )
+    for second in range(25, 40):
+        run.say(tick(second))
+    read: list[Any] = [decode("migration-status", value) for value in run.outputs]
+    (ended,) = [
+        each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
+    ]
+    assert ended.message == "node hot-0 is hot no more: cpu 9.00 %, not above 60.00 %"

@@ -50,6 +50,13 @@ def test_a_metric_from_the_future_is_refused(seconds: float, refused: bool) -> N
     assert ("node-1" in world.state.inventory.nodes) is not refused
 
 
+def test_a_metric_beyond_any_machine_changes_nothing() -> None:
+    world = World()
+    world.say(metric(cpu=5))
+    assert world.say(metric(cpu=2**63 - 1)).category == "limit"
+    assert world.state.inventory.nodes["node-1"].load.metric == metric(cpu=5)
+
+
 def test_the_policy_says_how_far_ahead_a_metric_may_be() -> None:
     world = World()
     world.say(tick())

@@ -384,8 +384,8 @@ _ROUNDS = (
     Fault(
         "the mean is worked out in another order",
         "streams.rebalance.koordinatorpools",
-        "return share * 100.0",
-        "return np.divide(100.0 * used, capacity, out=share, where=capacity > 0)",
+        "for each in (share * 100.0).tolist()]",
+        "for each in np.divide(100.0 * used, capacity, out=share, where=capacity > 0).tolist()]",
     ),
     Fault(
         "a pod whose metric names other resources only is not measured",

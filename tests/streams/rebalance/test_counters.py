@@ -141,6 +141,19 @@ def test_another_policy_for_rebalancing_begins_to_count_anew() -> None:
     assert made.round() != []
 
 
+def test_a_counter_dropped_right_before_another_policy_leaves_no_row() -> None:
+    """Both may be in one batch, whose rows are written once."""
+    made = world(document(2))
+    rounds(made, [True])
+    assert list(made.rows) == [("hotspot_counters", "hot")]
+    made.system["hot"] = {"cpu": 45 * PERCENT, "memory": 0}
+    made.unwritten_round()
+    changed = made.policy.rebalance.model_copy(update={"node_fit": False})
+    made.balancer.set_policy(made.policy.model_copy(update={"rebalance": changed}))
+    made.write()
+    assert made.rows == {}
+
+
 @given(
     hot=st.lists(st.booleans(), max_size=40),
     abnormalities=st.integers(1, 4),

@@ -2,7 +2,9 @@
 
 import pytest
 
+from schemas.base import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
+from streams.cluster.moving import MEAN_PERCENT_MAX
 from tests.streams.rebalance.world import PERCENT, World, targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
@@ -86,6 +88,29 @@ def test_the_bounds_hold(load: int, high: int) -> None:
     assert _recent([load] * 5).pool.thresholds.high == {"cpu": high}
 
 
+def test_a_usage_beyond_all_capacity_leaves_a_row_that_can_be_written() -> None:
+    """The smallest node there is, and the most that a metric may say: thousandths of a percent are many."""
+    world = World(_RECENT)
+    world.node("a", cpu="1m")
+    world.system["a"] = {"cpu": AMOUNT_MAX, "memory": 0}
+    for _ in range(3):
+        world.round()
+    (means,) = world.inventory.history.means.values()
+    assert means == {"cpu": (MEAN_PERCENT_MAX * 1000,) * 3}
+    assert world.pool.thresholds.high == {"cpu": 80}
+
+
+def test_usage_of_many_pods_ends_before_it_leaves_64_bits() -> None:
+    world = World(_RECENT)
+    world.node("a")
+    for number in range(9):
+        world.pod(f"pod-{number}", "a", usage={"cpu": 2**60, "memory": 2**62})
+    world.round()
+    columns = world.balancer.columns
+    assert columns.usage.min() >= 0
+    assert columns.prod_usage.max() == columns.usage.max() == 9 * AMOUNT_MAX
+
+
 def test_the_recent_past_survives_a_restart_and_stays_bounded() -> None:
     steady, restarted = _recent([10, 30, 10, 30, 25]), _recent([10, 30, 10, 30, 25])
     restarted.restart()
@@ -114,6 +139,53 @@ def test_a_round_over_unmeasured_nodes_is_no_part_of_the_past() -> None:
     world.now_ms += HOUR_MS
     world.round()
     assert world.inventory.history.means["__default_node_pool__"]["cpu"] == (30_000,)
+
+
+@pytest.mark.parametrize("paused", ["round", "policy"])
+def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
+    world = _recent([10, 30])
+    if paused == "policy":
+        stopped = read_policy(_RECENT.replace("rebalance:", "rebalance:\n  paused: true"))
+        world.balancer.set_policy(stopped)
+        world.round()
+    else:
+        world.round(paused=True)
+    assert world.outcome.paused
+    assert world.outcome.pools == []
+    assert world.inventory.history.means["__default_node_pool__"]["cpu"][-1] == 30_000
+    assert len(world.inventory.history.means["__default_node_pool__"]["cpu"]) == 3
+
+
+def test_all_sources_of_thresholds_that_move_at_once_are_told() -> None:
+    windows = "      windows: [{lowThresholds: {cpu: 10}}]\n"
+    policy = read_policy(_RECENT + windows)
+    world = _recent([10, 30, 10, 30])
+    world.balancer.set_policy(policy)
+    world.round()
+    thresholds = world.pool.thresholds
+    assert (thresholds.low, thresholds.high) == ({"cpu": 10}, {"cpu": 40})
+    assert thresholds.source.startswith(
+        "window every day 00:00 to 24:00 +00:00; else recent past: cpu: mean 20.0%"
+    )
+
+
+def test_by_deviation_a_round_says_which_percentages_were_in_force() -> None:
+    for compat in ("loadstream", "koordinator"):
+        world = World(
+            f"""
+compat: {compat}
+rebalance:
+  useDeviationThresholds: true
+  highThresholds: {{cpu: 15}}
+  lowThresholds: {{cpu: 10}}
+"""
+        )
+        world.node("a", system=60)
+        world.node("b", system=20)
+        world.round()
+        thresholds = world.pool.thresholds
+        assert (thresholds.low["cpu"], thresholds.high["cpu"]) == (30, 55)
+        assert "mean of the pool's nodes: cpu 40.0% -10 +15" in thresholds.source
 
 
 @pytest.mark.parametrize(

@@ -113,11 +113,16 @@ class World:
 
     def round(self, **asked: Any) -> list[str]:
         """An interval passes and a round is made; answers "pod node->target" of what leaves."""
+        left = self.unwritten_round(**asked)
+        self.write()
+        return left
+
+    def unwritten_round(self, **asked: Any) -> list[str]:
+        """A round whose batch is not over: its rows are not written yet."""
         self.now_ms += INTERVAL_MS
         self.inventory.advance(self.now_ms)
         self.measure()
         self.outcome = self.balancer.round(self.inventory, self.now_ms, **asked)
-        self.write()
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
 
     def rounds(self, count: int) -> list[bool]:

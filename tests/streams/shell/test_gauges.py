@@ -90,3 +90,9 @@ def test_labels_are_bounded_and_no_node_is_forgotten(told: list[tuple[int, int |
     kept = [each.newest_metric_age_ms for each in shown if each.newest_metric_age_ms is not None]
     assert max(ages, default=None) == max(kept, default=None)
     assert bounded(reversed(clusters)) == shown
+
+
+def test_clusters_that_are_set_apart_are_told_by_partition() -> None:
+    registry = _shown(Look(figures={("cluster", 2): Figures(1, 0, (), set_apart=3)}))
+    labels = {"stage": "cluster", "partition": "2"}
+    assert registry.get_sample_value("loadstream_clusters_set_apart", labels) == 3

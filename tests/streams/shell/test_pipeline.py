@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 import pytest
 
-from streams.records import StageResult
+from streams.packing import Changes
+from streams.records import RowChange, StageResult
 from streams.shell.batches import Batch
 from streams.shell.durability import Applied, PartitionRows
 from streams.shell.pipeline import AHEAD_MAX, Pipeline, UnderWay
@@ -32,6 +33,9 @@ class _Slow:
 
     async def flush(self, *, force: bool = False) -> None:
         return None
+
+    def unwritten(self, partition: int) -> Sequence[Changes]:
+        return ()
 
     def close(self, partition: int) -> None:
         return None
@@ -85,3 +89,20 @@ async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
             await pipeline.hand_over(_batch(number))
     assert pipeline.busy_since_s is None
     await pipeline.settle()
+
+
+@pytest.mark.timeout(30)
+async def test_rows_under_way_are_those_of_batches_that_are_not_durable() -> None:
+    slow = _Slow()
+    pipeline = Pipeline(slow, lambda it, seconds: None)
+    committing = asyncio.create_task(pipeline.commit_all())
+    rows = [RowChange("nodes", "0/c/n", value) for value in (b"1", b"2")]
+    for row in rows:
+        result = StageResult(rows=(row,))
+        it = UnderWay([Applied(0, (), result), Applied(1, (), result)], Batch(), time.monotonic())
+        await pipeline.hand_over(it)
+    assert list(pipeline.rows_under_way(0)) == rows
+    slow.allowed.set()
+    await pipeline.settle()
+    assert list(pipeline.rows_under_way(0)) == []
+    committing.cancel()

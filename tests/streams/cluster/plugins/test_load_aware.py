@@ -167,6 +167,23 @@ def test_prod_pods_are_judged_by_prod_thresholds_alone() -> None:
     assert refused(crowded, pod(cpu="1")) == CPU
 
 
+def test_prod_pods_may_have_to_pass_the_thresholds_of_the_whole_node_too() -> None:
+    args: dict[str, Any] = {"prodUsageThresholds": {"cpu": 50, "memory": 50}, "checkBoth": True}
+    busy = world(None, metric(cpu=9999), **args)
+    assert refused(busy, pod(cpu="1")) == CPU
+    crowded = world(None, metric(cpu=0), pod("other", cpu="6"), **args)
+    assert refused(crowded, pod(cpu="1")) == CPU
+    assert refused(world(None, metric(cpu=0), **args), pod(cpu="1")) is None
+    by = {"usageThresholds": {"cpu": 70}, "usageAggregationType": "p95"}
+    statistic = metric(cpu=0, aggregated=(aggregated(300, p95={"cpu": 7050}),))
+    assert refused(world(said=statistic, aggregated=by, **args), pod()) == AGGREGATED
+    assert refused(busy, pod(cpu="1"), seconds=9999) == "node(s) nodeMetric expired"
+    assert (
+        refused(world(said=metric(cpu=9999), prodUsageThresholds={"cpu": 0}, checkBoth=True), pod())
+        == CPU
+    )
+
+
 def test_prod_thresholds_that_are_all_zero_leave_prod_pods_to_the_others() -> None:
     assert refused(world(said=metric(cpu=9999), prodUsageThresholds={"cpu": 0}), pod()) == CPU
 
@@ -264,7 +281,9 @@ def test_a_pod_expected_to_use_less_than_nothing_scores_no_more_than_100() -> No
         annotations={"scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu":-9000}'}
     )
     assert scored(world(said=metric()), lifting) == 100
-    assert scored(world(None, metric(cpu=5000), lifting)) == 100
+    # One that is there already takes nothing away from what is measured.
+    held = world(None, metric(cpu=5000), lifting, resourceWeights={"cpu": 1})
+    assert scored(held) == 50
 
 
 def test_the_score_goes_by_its_own_statistic() -> None:

@@ -1,0 +1,125 @@
+"""Clusters that made loadstream itself fail, and those that are set apart because of it.
+
+A record whose application fails is refused and changes nothing. Where that happens again and again, or the
+cluster cannot be put together from its rows any more, the cluster is set apart: its rows stay as they are, its
+records go to `dead-letters`, and the others go on. It comes back with a policy record, also with the one that
+holds already, or with another version of loadstream. All of this is in rows, so a restart changes nothing.
+"""
+
+from collections.abc import Iterator
+
+from schemas.base import Message
+from schemas.policies import PolicyRecord
+from schemas.refusals import REASON_CHARS_MAX, Refusal
+from schemas.rows import FailedClusterRow
+from streams.cluster.clock_reset import moved_ms
+from streams.cluster.explain import Cause
+from streams.cluster.rounds import no_round
+
+TABLE = "failed_clusters"
+#: A cluster that fails so often within so much of the log's time is set apart: putting it together again
+#: takes seconds where it is large, and the other clusters of the partition wait meanwhile.
+FAILURES_MAX = 3
+FAILURES_MS = 600_000
+
+
+class Failures:
+    """The failures of a partition's clusters."""
+
+    def __init__(self, version: str) -> None:
+        """`version` is that of loadstream: another one may have mended the cause."""
+        self._version = version
+        self.rows: dict[str, FailedClusterRow] = {}
+        """By cluster."""
+        self._changed: dict[str, None] = {}
+
+    def restore(self, row: FailedClusterRow) -> None:
+        """Take over a row; a cluster that another version had set apart comes back."""
+        self.rows[row.cluster] = row
+        if row.set_apart and row.version != self._version:
+            self.come_back(row.cluster)
+
+    def apart(self, cluster: str) -> FailedClusterRow | None:
+        """The row of a cluster that is set apart; None: it is not."""
+        row = self.rows.get(cluster)
+        return row if row is not None and row.set_apart else None
+
+    def all_apart(self) -> list[str]:
+        """The clusters that are set apart."""
+        return sorted(row.cluster for row in self.rows.values() if row.set_apart)
+
+    def note(self, cluster: str, reason: str, now_ms: int) -> bool:
+        """A cluster has failed; whether that was once too often."""
+        row = self.rows.get(cluster) or FailedClusterRow(cluster=cluster)
+        recent = tuple(each for each in row.failed_at_ms if now_ms - each < FAILURES_MS)
+        times = (*recent, now_ms)[-FAILURES_MAX:]
+        self._put(row.model_copy(update={"failed_at_ms": times, "reason": _cut(reason)}))
+        return len(times) >= FAILURES_MAX
+
+    def set_apart(self, cluster: str, reason: str, now_ms: int) -> None:
+        """From now on the cluster's records are not applied."""
+        row = self.rows.get(cluster) or FailedClusterRow(cluster=cluster)
+        update = {"set_apart": True, "set_apart_at_ms": now_ms, "reason": _cut(reason)}
+        self._put(row.model_copy(update={**update, "version": self._version}))
+
+    def miss(self, cluster: str, topic: str) -> Refusal:
+        """A record came for a cluster that is set apart; answers why it is not applied."""
+        row = self.rows[cluster]
+        missed = {**row.missed, topic: row.missed.get(topic, 0) + 1}
+        self._put(row.model_copy(update={"missed": dict(sorted(missed.items()))}))
+        return Refusal("apart", apart_text(row))
+
+    def come_back(self, cluster: str) -> FailedClusterRow:
+        """The cluster is tried again; answers with what was kept of it."""
+        self._changed[cluster] = None
+        return self.rows.pop(cluster)
+
+    def set_back(self, was_ms: int, now_ms: int) -> None:
+        """The time is set back; see `clock_reset`."""
+        for row in list(self.rows.values()):
+            times = tuple(moved_ms(each, was_ms, now_ms) for each in row.failed_at_ms)
+            self._put(row.model_copy(update={"failed_at_ms": times}))
+
+    def tidy(self, now_ms: int) -> None:
+        """Forget failures that are long ago."""
+        for row in list(self.rows.values()):
+            if not row.set_apart and now_ms - row.failed_at_ms[-1] >= FAILURES_MS:
+                self.come_back(row.cluster)
+
+    def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
+        """Cluster and row of what has changed since the last call."""
+        for cluster in self._changed:
+            yield cluster, self.rows.get(cluster)
+        self._changed.clear()
+
+    def _put(self, row: FailedClusterRow) -> None:
+        self.rows[row.cluster] = row
+        self._changed[row.cluster] = None
+
+
+def apart_text(row: FailedClusterRow) -> str:
+    """Why a cluster is set apart, and how it comes back."""
+    return (
+        f"cluster {row.cluster} is set apart after a defect of loadstream: {row.reason}. It comes back with "
+        f"`loadstream policy resume {row.cluster}` or another policy, or with another version of loadstream"
+    )
+
+
+def set_apart_record(row: FailedClusterRow, cause: Cause) -> Message:
+    """What is said when a cluster is set apart, where `why-not` looks."""
+    return no_round(cause, apart_text(row), dry_run=True)
+
+
+def back_record(row: FailedClusterRow, cause: Cause, record: PolicyRecord) -> Message:
+    """What is said when a cluster comes back, with what it has missed."""
+    missed = ", ".join(f"{count} of {topic}" for topic, count in row.missed.items()) or "none"
+    text = (
+        f"the cluster is back with the policy of {record.applied_at_ms} after it was set apart at "
+        f"{row.set_apart_at_ms}; records that it missed, which are in dead-letters: {missed}. Full lists of "
+        "nodes and pods make up for states; requests have to be sent again"
+    )
+    return no_round(cause, text, dry_run=True)
+
+
+def _cut(reason: str) -> str:
+    return reason[: REASON_CHARS_MAX // 2]

@@ -1,0 +1,13 @@
+"""The version of loadstream that runs, as it was installed."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def _installed() -> str:
+    try:
+        return version("loadstream")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+VERSION = _installed()

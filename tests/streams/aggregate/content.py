@@ -1,0 +1,38 @@
+"""What counts of an aggregate stage's state, whatever numbers and columns it is kept under."""
+
+from typing import Any
+
+from streams.aggregate.collect import Collecting
+from streams.aggregate.node import NodeState
+from streams.aggregate.stage import AggregateStage
+
+
+def node_content(node: NodeState, collecting: Collecting) -> Any:
+    """One node's windows and names."""
+    newest_ms = node.newest_ms
+    assert newest_ms is not None
+    start = node.samples.index(newest_ms - collecting.horizon_ms)
+    names = {number: member for member, number in node.pods.members.items()}
+
+    def amounts(figures: list[int]) -> dict[str, int]:
+        pairs = zip(node.samples.resources, figures, strict=True)
+        return {resource: figure for resource, figure in pairs if figure >= 0}
+
+    samples = [
+        (time_ms, node.samples.digest_at(time_ms), amounts(line[0::2]), amounts(line[1::2]))
+        for time_ms, line in zip(
+            node.samples.times[start:].tolist(), node.samples.figures(start).tolist(), strict=True
+        )
+    ]
+    pods = [
+        (time_ms, [(names[line[0]], amounts(line[1:])) for line in matrix.tolist()])
+        for time_ms, _, matrix in node.pods.since(newest_ms - collecting.average_horizon_ms)
+    ]
+    return node.since_offset, node.anchor_ms, samples, pods
+
+
+def content(of: AggregateStage) -> Any:
+    """The state as far as it decides what comes next."""
+    state = of.state
+    nodes = {name: node_content(node, state.collecting) for name, node in state.nodes.items()}
+    return state.position, state.since_sweep, state.clock.heard_ms, nodes

@@ -1,0 +1,303 @@
+"""A defect of loadstream touches one cluster, and the record that shows it.
+
+The defects are put in on purpose: whatever names a poisoned pod raises, in applying it, in what is said of it,
+or in writing its row.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schemas.codec import decode, decode_as, encode
+from schemas.deadletters import DeadLetter
+from schemas.rounds import RebalanceRound
+from schemas.rows import FailedClusterRow
+from streams.cluster import clusters, tables
+from streams.cluster import stage as stage_module
+from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
+from streams.cluster.figures import figures_of
+from streams.cluster.inventory import Inventory
+from streams.cluster.podrows import PodRows
+from streams.cluster.stage import ClusterStage
+from streams.cluster.state import ClusterState
+from streams.records import InputRecord
+from tests.streams.cluster.builders import (
+    CLUSTER,
+    lifecycle,
+    metric,
+    node,
+    pod,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.history import History
+from tests.streams.cluster.run import Log
+from tests.streams.cluster.twins import Side, Twins, equal
+
+POISON = "poison"
+Patch = pytest.MonkeyPatch
+
+
+def half_applied(patch: Patch) -> None:
+    """It raises when half of the state is changed."""
+    hold = Inventory.hold
+
+    def failing(self: Inventory, name: str, held: Any, *, first_seen: bool) -> None:
+        hold(self, name, held, first_seen=first_seen)
+        if held.pod.labels.get(POISON):
+            raise ArithmeticError("half applied")
+
+    patch.setattr(Inventory, "hold", failing)
+
+
+def unwritable(patch: Patch) -> None:
+    """Its row cannot be written."""
+    written = PodRows.encode
+
+    def failing(self: PodRows, held: Any, counted: Any) -> bytes:
+        if held.pod.labels.get(POISON):
+            raise OverflowError("too large for a row")
+        return written(self, held, counted)
+
+    patch.setattr(PodRows, "encode", failing)
+
+
+def unspeakable(patch: Patch) -> None:
+    """What is said of it cannot be encoded."""
+
+    def failing(message: Any) -> bytes:
+        if getattr(getattr(message, "pod", None), "uid", "") == POISON:
+            raise TypeError("not to be encoded")
+        return encode(message)
+
+    patch.setattr(clusters, "encode", failing)
+
+
+def slow_time(patch: Patch) -> None:
+    """Every tick fails."""
+
+    ticked = ClusterState._tick
+
+    def failing(self: ClusterState, message: Any, position: Any) -> Any:
+        if self.cluster == CLUSTER:
+            raise ZeroDivisionError("no time")
+        return ticked(self, message, position)
+
+    patch.setattr(ClusterState, "_tick", failing)
+
+
+def poisoned() -> list[Any]:
+    return [request(pod(POISON, labels={POISON: "yes"}))]
+
+
+def letters(side: Side) -> list[tuple[str, str]]:
+    """Topic and category of the dead letters."""
+    read = [decode_as(DeadLetter, each.value) for each in side.dead_letters]
+    return [(each.topic, each.category) for each in read if isinstance(each, DeadLetter)]
+
+
+def failed_row(side: Side) -> FailedClusterRow | None:
+    value = side.rows.get(("failed_clusters", f"0/{CLUSTER}"))
+    return None if value is None else FailedClusterRow.model_validate_json(value)
+
+
+class Told:
+    """A stage that is told messages, each as one batch."""
+
+    def __init__(self) -> None:
+        self.log, self.side = Log(), Side()
+        self.said: list[Any] = []
+        """What came of the newest batch."""
+
+    def say(self, *messages: Any) -> list[Any]:
+        result = self.side.apply([self.log.message(each) for each in messages])
+        self.said = [decode(each.topic, each.value) for each in result.outputs]
+        return self.said
+
+
+@pytest.mark.parametrize("defect", [half_applied, unwritable, unspeakable])
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a batch"])
+def test_a_record_that_makes_a_cluster_fail_is_refused_and_changes_nothing(
+    monkeypatch: Patch, defect: Callable[[Patch], None], alone: bool
+) -> None:
+    defect(monkeypatch)
+    sides = []
+    for passed_over in (False, True):
+        told = Told()
+        told.say(tick(), node("a"), metric("a"))
+        messages = [request("p"), *poisoned(), request("q"), lifecycle("running", pod("r"), "a")]
+        records = [told.log.message(each) for each in messages]
+        if passed_over:
+            del records[1]
+        for batch in [[each] for each in records] if alone else [records]:
+            told.side.apply(batch)
+        sides.append(told.side)
+    hurt, unhurt = sides
+    assert letters(hurt) == [("scheduling-requests", "internal")]
+    assert letters(unhurt) == []
+    row = failed_row(hurt)
+    assert row is not None
+    assert (len(row.failed_at_ms), row.set_apart) == (1, False)
+    held = [each.stage.clusters[CLUSTER].inventory.where for each in sides]
+    assert held[0] == held[1] == dict.fromkeys("pqr", "a")
+    del hurt.rows["failed_clusters", f"0/{CLUSTER}"]
+    assert hurt.rows == unhurt.rows
+    equal(hurt.outputs, unhurt.outputs, "output")
+
+
+def test_a_record_that_makes_reading_fail_is_refused(monkeypatch: Patch) -> None:
+    def failing(topic: str, value: bytes | None) -> Any:
+        if topic == "node-state":
+            raise RecursionError("a defect")
+        return decode(topic, value)
+
+    monkeypatch.setattr(stage_module, "decode", failing)
+    told = Told()
+    told.say(tick(), node("a"), request("p"))
+    assert letters(told.side) == [("node-state", "internal")]
+    assert len(told.side.stage.clusters[CLUSTER].placement.pending) == 1
+
+
+def test_other_clusters_do_not_notice(monkeypatch: Patch) -> None:
+    unwritable(monkeypatch)
+    told = Told()
+    other = [each.model_copy(update={"cluster": "other"}) for each in (node("a"), request("p"))]
+    told.say(tick(), node("a"), *other, *poisoned())
+    assert told.side.stage.clusters["other"].inventory.where == {"p": "a"}
+    assert ("reserved_pods", "0/other/a") in told.side.rows
+
+
+def test_a_failure_that_is_long_ago_is_forgotten(monkeypatch: Patch) -> None:
+    half_applied(monkeypatch)
+    told = Told()
+    told.say(tick(), node("a"), *poisoned())
+    told.say(tick(FAILURES_MS / 1000 - 1))
+    assert failed_row(told.side) is not None
+    told.say(tick(FAILURES_MS / 1000))
+    assert failed_row(told.side) is None
+
+
+@pytest.fixture
+def apart(monkeypatch: Patch) -> Told:
+    """A cluster that has failed once too often."""
+    unwritable(monkeypatch)
+    told = Told()
+    told.say(tick(), node("a"), request("p"))
+    for _ in range(FAILURES_MAX):
+        told.say(*poisoned())
+    return told
+
+
+def test_a_cluster_that_fails_again_and_again_is_set_apart(apart: Told) -> None:
+    side = apart.side
+    assert CLUSTER not in side.stage.clusters
+    assert side.stage.figures().set_apart == 1
+    row = failed_row(side)
+    assert row is not None
+    assert row.set_apart
+    assert "too large for a row" in row.reason
+    (round_,) = [each for each in apart.said if isinstance(each, RebalanceRound)]
+    assert f"`loadstream policy resume {CLUSTER}`" in round_.gate
+    assert ("reserved_pods", "0/test/a") in side.rows
+
+
+def test_records_of_a_cluster_set_apart_are_kept_whole_and_counted(apart: Told) -> None:
+    apart.say(request("q"), metric("a"))
+    apart.side.restore()
+    apart.say(request("q"), tick(1))
+    assert letters(apart.side)[FAILURES_MAX:] == [
+        ("scheduling-requests", "apart"),
+        ("node-metrics", "apart"),
+        ("scheduling-requests", "apart"),
+    ]
+    row = failed_row(apart.side)
+    assert row is not None
+    assert row.missed == {"node-metrics": 1, "scheduling-requests": 2}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_it_comes_back_with_a_policy_record_from_its_rows(apart: Told, restart: bool) -> None:
+    apart.say(tick(1), request("q"))
+    if restart:
+        apart.side.restore()
+    said = apart.say(policy_record("reservationSeconds: 9"), request("r"))
+    assert apart.side.stage.clusters[CLUSTER].inventory.where == {"p": "a", "r": "a"}
+    assert failed_row(apart.side) is None
+    (round_,) = [each for each in said if isinstance(each, RebalanceRound)]
+    assert "missed, which are in dead-letters: 1 of scheduling-requests" in round_.gate
+
+
+def test_another_version_tries_it_again(apart: Told) -> None:
+    rows = [(table, key, value) for (table, key), value in apart.side.rows.items()]
+    stage = ClusterStage.restored(0, 1, rows, version="9.9.9")
+    assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}
+    changed = stage.apply([apart.log.message(tick(1))]).rows
+    assert ("failed_clusters", "0/test", None) in [(r.table, r.key, r.value) for r in changed]
+
+
+def test_ticks_that_fail_set_a_cluster_apart_and_time_goes_on(monkeypatch: Patch) -> None:
+    slow_time(monkeypatch)
+    told = Told()
+    other = node("a").model_copy(update={"cluster": "other"})
+    told.say(tick(), node("a"), other)
+    for second in range(1, FAILURES_MAX + 2):
+        told.say(tick(second))
+    assert list(told.side.stage.clusters) == ["other"]
+    assert letters(told.side) == [("clock", "internal")] * FAILURES_MAX
+
+
+def test_a_cluster_that_cannot_be_restored_is_set_apart_at_the_start(monkeypatch: Patch) -> None:
+    told = Told()
+    other = node("a").model_copy(update={"cluster": "other"})
+    told.say(tick(), node("a"), other)
+
+    def failing(state: ClusterState, row: Any) -> None:
+        if state.cluster == CLUSTER:
+            raise KeyError("a defect")
+
+    monkeypatch.setattr(tables, "_restore_node", failing)
+    told.side.restore()
+    assert list(told.side.stage.clusters) == ["other"]
+    told.say(tick(1), node("b"))
+    assert letters(told.side) == [("node-state", "apart")]
+    assert failed_row(told.side) is not None
+
+
+def test_figures_that_cannot_be_told_are_left_out(monkeypatch: Patch) -> None:
+    told = Told()
+    told.say(tick(), node("a"), node("a").model_copy(update={"cluster": "other"}))
+
+    def failing(state: ClusterState) -> Any:
+        if state.cluster == CLUSTER:
+            raise ValueError("a defect")
+        return figures_of(state)
+
+    monkeypatch.setattr(stage_module, "figures_of", failing)
+    assert [each.cluster for each in told.side.stage.figures().clusters] == ["other"]
+
+
+@pytest.mark.parametrize("defect", [half_applied, unspeakable])
+@pytest.mark.parametrize("seed", range(6))
+def test_outcome_of_defects_depends_neither_on_batches_nor_on_restarts(
+    monkeypatch: Patch, defect: Callable[[Patch], None], seed: int
+) -> None:
+    defect(monkeypatch)
+    draw, history, twins = random.Random(seed), History(seed), Twins(seed)
+    records: list[InputRecord] = history.begin()
+    for number in range(60):
+        while len(records) < draw.choice((1, 3, 9)):
+            records += history.more()
+        if not number % 4:
+            records += [history.log.message(each) for each in poisoned()]
+        if not number % 11:
+            records += [history.log.message(policy_record())]
+        history.hear(list(twins.apply(records).outputs))
+        records = []
+        if draw.random() < 0.3:
+            twins.meet()
+    twins.meet()
+    assert {category for _, category in letters(twins.steady)} & {"internal", "apart"}
+    equal(twins.steady.outputs, twins.restored.outputs, "output")

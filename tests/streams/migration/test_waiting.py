@@ -1,0 +1,197 @@
+"""What a migration that waits says, and what ends its waiting."""
+
+import pytest
+
+from streams.migration.limiters import QPS_SPREAD_MS
+from tests.streams.cluster.builders import lifecycle, node, policy_record
+from tests.streams.migration.moving import (
+    Moving,
+    ask,
+    budget,
+    cluster,
+    evicted,
+    policy_text,
+    replica,
+)
+
+PODS = [replica(f"p{number:02}", owner=f"owner-{number}") for number in range(25)]
+A, B = replica("a", owner="one"), replica("b", owner="two")
+
+
+def told(moving: Moving, uid: str) -> list[tuple[str, str]]:
+    """Phase and message of each report on a pod's migration."""
+    return [(each.phase, each.message) for each in moving.reports if each.pod.uid == uid]
+
+
+# --- evictQPS -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tick_s", "ticks"), [(1, 1), (0.5, 2), (0.1, 10)])
+def test_so_many_evictions_a_second_are_as_many_however_often_the_clock_ticks(
+    tick_s: float, ticks: int
+) -> None:
+    limited = policy_text(evictQPS=10, evictBurst=1, defaultJobMode="EvictDirectly")
+    moving = cluster(limited, *((pod, "node-1") for pod in PODS))
+    for pod in PODS:
+        assert moving.propose(pod.uid) is None
+    counts = []
+    for _ in range(3):
+        for _ in range(ticks):
+            moving.later(tick_s)
+        counts.append(len(moving.commands))
+    assert counts == [10, 20, 25]
+
+
+def test_after_an_outage_a_second_is_made_up_for() -> None:
+    limited = policy_text(evictQPS=10, evictBurst=1, defaultJobMode="EvictDirectly")
+    moving = cluster(limited, *((pod, "node-1") for pod in PODS))
+    for pod in PODS:
+        moving.propose(pod.uid)
+    moving.later(100)
+    assert len(moving.commands) == 10 * QPS_SPREAD_MS // 1_000
+
+
+# --- what is said -------------------------------------------------------------------------------
+
+
+def test_a_migration_says_why_it_waits_when_it_begins_to_and_when_that_changes() -> None:
+    direct = policy_text(maxMigratingPerNode=1, defaultJobMode="EvictDirectly")
+    moving = cluster(direct, (A, "node-1"), (B, "node-1"))
+    moving.say(ask("migrate", pod=A))
+    moving.later()
+    moving.say(ask("migrate", pod=B))
+    moving.later()
+    moving.later()
+    limit = "1 migrations are under way from node node-1; maxMigratingPerNode is 1"
+    assert told(moving, "b") == [("Pending", "waiting for arbitration"), ("Pending", limit)]
+    moving.say(budget(0, app="two"))
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    moving.later()
+    moving.later()
+    (*_, (phase, message)) = told(moving, "b")
+    assert (phase, message) == (
+        "Pending",
+        "disruption budget default/web allows 0 (3 of 3 pods healthy, 2 wanted), of which commands have "
+        "taken 0",
+    )
+    assert len(told(moving, "b")) == 3
+
+
+def test_a_rate_that_holds_a_command_back_is_told_with_the_time_that_is_left() -> None:
+    slow = policy_text(evictQPS=0.5, evictBurst=1, defaultJobMode="EvictDirectly")
+    moving = cluster(slow, (A, "node-1"), (B, "node-1"))
+    moving.propose("a")
+    moving.propose("b")
+    moving.later()
+    (waiting,) = {"a", "b"} - {each.pod.uid for each in moving.commands}
+    assert told(moving, waiting)[-1] == ("Running", "evictQPS 0.5 allows the next command in 2s")
+
+
+# --- nodes that have cooled ---------------------------------------------------------------------
+
+
+def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves() -> None:
+    moving = cluster(policy_text(evictQPS=0.5, evictBurst=1), (A, "node-1"), (B, "node-1"))
+    moving.propose("a")
+    moving.propose("b")
+    moving.later()
+    (commanded,) = (each.pod.uid for each in moving.commands)
+    migrations = moving.state.migrations
+    migrations.cooled(lambda name, phase: f"{name} is hot no more", moving.cause())
+    moving.keep(migrations.take())
+    assert moving.last == ("Aborted", "NodeCooled")
+    assert moving.reports[-1].message == "node-1 is hot no more"
+    assert moving.reports[-1].pod.uid != commanded
+    assert [each.pod.uid for each in migrations.desk.book] == [commanded]
+
+
+def test_what_a_user_asked_for_goes_on_when_the_node_is_cool() -> None:
+    moving = cluster(policy_text(), (A, "node-1"))
+    moving.say(ask("migrate", pod=A))
+    moving.state.migrations.cooled(lambda name, phase: "cool", moving.cause())
+    assert moving.row("a").phase == "Pending"
+
+
+# --- windows ------------------------------------------------------------------------------------
+
+_WINDOWS = """
+rebalance: {{nodePools: [{{name: {pool}, nodeSelector: {{matchLabels: {{pool: web}}}}}}]}}
+maintenance: {{pools: [{{name: {pool}, windows: [{{days: [{day}]}}]}}]}}
+"""
+
+
+def test_a_pool_with_another_name_lets_no_waiting_migration_slip_through_a_window() -> None:
+    slow = {"evictQPS": 0.5, "evictBurst": 1, "defaultJobMode": "EvictDirectly"}
+    # The tests' log begins on a Thursday.
+    moving = cluster(policy_text(_WINDOWS.format(pool="web", day="thu"), **slow))
+    moving.say(node("node-1", labels={"pool": "web"}))
+    moving.say(lifecycle("seen", A, "node-1"), lifecycle("seen", B, "node-1"))
+    moving.say(ask("migrate", pod=A), ask("migrate", pod=B))
+    moving.later()
+    assert len(moving.commands) == 1
+    moving.say(policy_record(policy_text(_WINDOWS.format(pool="www", day="fri"), **slow)))
+    for _ in range(4):
+        moving.later()
+    assert len(moving.commands) == 1
+    assert moving.reports[-1].message.startswith(
+        "outside of the maintenance windows of pool www (fri"
+    )
+
+
+# --- the switches of LowNodeLoad ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("switch", ["paused", "dryRun"])
+def test_switches_of_rounds_do_not_touch_what_a_user_asks_for(switch: str) -> None:
+    moving = cluster(policy_text(f"rebalance: {{{switch}: true}}"), (A, "node-1"), (B, "node-2"))
+    moving.say(ask("migrate", pod=A), ask("drain", node="node-2"))
+    moving.later()
+    assert sorted(each.pod.uid for each in moving.commands) == ["a", "b"]
+    assert not any(each.dry_run for each in moving.commands)
+
+
+def test_a_round_is_dry_by_its_own_switch() -> None:
+    moving = cluster(policy_text("rebalance: {dryRun: true}"), (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    assert [each.dry_run for each in moving.commands] == [True]
+
+
+# --- drains that only observe -------------------------------------------------------------------
+
+_OBSERVE = policy_text("mode: observe", defaultJobMode="EvictDirectly")
+
+
+def test_a_drain_under_observe_says_once_what_it_would_do_and_is_over() -> None:
+    moving = cluster(_OBSERVE, (A, "node-1"), (B, "node-1"))
+    moving.say(ask("drain", node="node-1"))
+    for _ in range(200):
+        moving.later()
+    assert sorted(each.pod.uid for each in moving.commands) == ["a", "b"]
+    assert all(each.dry_run for each in moving.commands)
+    assert [(each.phase, each.pods_left, each.dry_run) for each in moving.drains] == [
+        ("Draining", 2, True),
+        ("Drained", 2, True),
+    ]
+    assert not moving.state.inventory.nodes["node-1"].cordoned
+    assert not list(moving.state.migrations.drains)
+
+
+def test_a_drain_that_began_dry_stays_dry() -> None:
+    moving = cluster(_OBSERVE, (A, "node-1"))
+    moving.say(ask("drain", node="node-1"))
+    moving.say(policy_record(policy_text(defaultJobMode="EvictDirectly")))
+    moving.later()
+    assert [each.dry_run for each in moving.commands] == [True]
+
+
+def test_a_drain_that_was_begun_waits_while_the_cluster_observes() -> None:
+    moving = cluster(policy_text(defaultJobMode="EvictDirectly"), (A, "node-1"))
+    moving.say(ask("drain", node="node-1"), policy_record(_OBSERVE))
+    for _ in range(100):
+        moving.later()
+    assert moving.commands == []
+    assert moving.state.inventory.nodes["node-1"].cordoned
+    moving.say(policy_record(policy_text(defaultJobMode="EvictDirectly")))
+    moving.later()
+    assert [each.dry_run for each in moving.commands] == [False]
