@@ -33,12 +33,17 @@ def encode(message: BaseModel) -> bytes:
 
 def decode(topic: str, value: bytes | None) -> Any | Refusal:
     """The message that a record of `topic` carries, or why it has none; of a framed one its head."""
+    return _decoded(*message_of(topic, value), VALUE_BYTES_MAX)
+
+
+def message_of(topic: str, value: bytes | None) -> tuple[Any, bytes | None]:
+    """The class, or union of classes, that a record of `topic` is read as, and its JSON."""
     of_topic = TOPIC_BY_NAME[topic]
     if of_topic.framed is not None and value is not None:
         head = value[:PIECE_HEAD_BYTES_MAX].partition(b"\n")[0]
         if _version(head) == of_topic.framed.model_fields["schema_version"].default:
-            return _decoded(of_topic.framed, head, VALUE_BYTES_MAX)
-    return _decoded(of_topic.plain, value, VALUE_BYTES_MAX)
+            return of_topic.framed, head
+    return of_topic.plain, value
 
 
 def decode_as(

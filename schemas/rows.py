@@ -5,11 +5,11 @@ cluster reads thousands of rows and not hundreds of thousands. Keys begin with t
 worker that owns several partitions holds the rows of all of them in one store.
 """
 
-from functools import cache
-from typing import Annotated, Any, Literal
+from copy import copy
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import orjson
-from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
+from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
 
 from schemas.base import (
     ClusterName,
@@ -46,25 +46,24 @@ class NodeRow(Message):
     """The full list that named it last."""
 
 
-@cache
-def _field_of_pod(name: str) -> TypeAdapter[Any]:
-    field = Pod.model_fields.get(name)
-    if field is None:
-        raise ValueError(f"a pod has no field {name!r}")
-    annotated: Any = Annotated[field.annotation, Field(), *field.metadata]
-    return TypeAdapter(annotated)
+def _optional(field: FieldInfo) -> FieldInfo:
+    """The same field, which may be left out."""
+    optional = copy(field)
+    optional.default, optional.default_factory = None, None
+    return optional
 
 
-def _fields_of_pod(found: dict[str, Any]) -> dict[str, Any]:
-    """The fields read as a pod's are."""
-    return {
-        name: None if value is None else _field_of_pod(name).validate_json(orjson.dumps(value))
-        for name, value in found.items()
-    }
+if TYPE_CHECKING:
 
-
-#: Some fields of a pod by name; null: the field is not there.
-PodFields = Annotated[dict[str, JsonValue], AfterValidator(_fields_of_pod)]
+    class PodFields(Part):
+        """Some fields of a pod."""
+else:
+    PodFields = create_model(
+        "PodFields",
+        __base__=Part,
+        __doc__="Some fields of a pod.",
+        **{name: (field.annotation, _optional(field)) for name, field in Pod.model_fields.items()},
+    )
 
 
 class HeldPod(Part):
@@ -75,8 +74,12 @@ class HeldPod(Part):
     counted: Pod | None = None
     """The state by which it counts for estimation, as earlier versions wrote it where it differs."""
     counted_fields: PodFields | None = None
-    """Fields of `pod` in the state by which it counts for estimation, where that differs: later changes are
-    overlooked. Null: the field was not there. None differ where there is neither this nor `counted`."""
+    """Fields of `pod` as they were in the state by which it counts for estimation, where that differs: later
+    changes are overlooked."""
+    counted_without: Annotated[
+        tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=64, fail_fast=True)
+    ] = ()
+    """Fields of `pod` that were not there in that state."""
     counted_at_ms: StateMs | None = None
     """When it began to count in that state; none: it does not count for estimation."""
     assigned_at_ms: StateMs

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
+from schemas.codec import message_of
 from schemas.contract import JsonSchema, json_schema
-from schemas.topics import TOPIC_BY_NAME
 
 #: Most unknown fields of one record that are named.
 UNKNOWN_MAX = 20
@@ -34,7 +34,7 @@ class UnknownField:
 
 def unknown_fields(topic: str, value: bytes) -> list[UnknownField]:
     """Each unknown field of a record that could be read, once."""
-    schema = json_schema(TOPIC_BY_NAME[topic].message)
+    schema = json_schema(message_of(topic, value)[0])
     try:
         record = orjson.loads(value)
     except orjson.JSONDecodeError:

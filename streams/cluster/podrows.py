@@ -48,7 +48,8 @@ class PodRows:
         if counted is not None:
             values["counted_at_ms"] = counted.cached_at_ms
             if not _same(counted.pod, held.pod):
-                values["counted_fields"] = self._difference(counted.pod, held.pod)
+                fields, without = self._difference(counted.pod, held.pod)
+                values |= {"counted_fields": fields, "counted_without": without}
         if held.decision_id is not None:
             values["decision_id"] = held.decision_id
         if held.expires_at_ms is not None:
@@ -61,14 +62,14 @@ class PodRows:
         text = orjson.dumps(values, default=_other, option=orjson.OPT_SORT_KEYS)
         return bytes(memoryview(text))
 
-    def _difference(self, counted: Pod, newest: Pod) -> dict[str, Any]:
-        """Fields of the pod as it counts that are not those of its newest state."""
+    def _difference(self, counted: Pod, newest: Pod) -> tuple[dict[str, Any], list[str]]:
+        """Fields of the pod as it counts that are not those of its newest state, and names of those it has not."""
         whole = self._pod(counted)
-        return {
-            name: whole.get(name)
-            for name in Pod.model_fields
-            if getattr(counted, name) != getattr(newest, name)
-        }
+        differing = [
+            name for name in Pod.model_fields if getattr(counted, name) != getattr(newest, name)
+        ]
+        fields = {name: whole[name] for name in differing if name in whole}
+        return fields, [name for name in differing if name not in whole]
 
     def _pod(self, pod: Pod) -> dict[str, Any]:
         values = {name: value for name, value in pod.__dict__.items() if value is not None}
@@ -94,7 +95,10 @@ def counted_pod(item: HeldPod, pod: Pod) -> Pod:
     """The state by which a held pod counts for estimation; `pod` is its newest one, as it is kept."""
     if item.counted_fields is None:
         return item.counted or pod
-    return pod.model_copy(update=item.counted_fields)
+    fields = {
+        name: value for name, value in item.counted_fields.__dict__.items() if value is not None
+    }
+    return pod.model_copy(update={**dict.fromkeys(item.counted_without), **fields})
 
 
 def _fragment(part: tuple[BaseModel, ...]) -> orjson.Fragment:

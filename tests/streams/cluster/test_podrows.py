@@ -24,7 +24,6 @@ def plain(held: Held, counted: AssignedPod | None) -> bytes:
     """The item put together as a message, from nothing but the state."""
     item = HeldPod(
         pod=held.pod,
-        counted_fields=_difference(counted.pod, held.pod) if counted else None,
         counted_at_ms=counted.cached_at_ms if counted else None,
         assigned_at_ms=held.assigned_at_ms,
         decision_id=held.decision_id,
@@ -35,14 +34,21 @@ def plain(held: Held, counted: AssignedPod | None) -> bytes:
         list_id=held.list_id,
         place=held.place,
     )
-    return encode(item)
+    # As JSON, as a reader of the row finds it.
+    whole = orjson.loads(encode(item))
+    del whole["counted_without"]
+    difference = _difference(counted.pod, held.pod) if counted else {}
+    return orjson.dumps({**whole, **difference}, option=orjson.OPT_SORT_KEYS)
 
 
-def _difference(counted: Pod, newest: Pod) -> dict[str, Any] | None:
+def _difference(counted: Pod, newest: Pod) -> dict[str, Any]:
     old, new = orjson.loads(encode(counted)), orjson.loads(encode(newest))
+    if old == new:
+        return {}
     return {
-        name: old.get(name) for name in {**old, **new} if old.get(name) != new.get(name)
-    } or None
+        "counted_fields": {name: old[name] for name in old if old[name] != new.get(name)},
+        "counted_without": [name for name in Pod.model_fields if name in new and name not in old],
+    }
 
 
 def change(inventory: Inventory, what: str, node: str, uid: str, moment: int) -> None:
