@@ -26,6 +26,7 @@ from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
+from streams.cluster.limits import beyond_limits
 from streams.cluster.load import terminated
 from streams.cluster.placement import Placement
 from streams.cluster.plugins.registry import KNOWN
@@ -153,10 +154,13 @@ class ClusterState:
         pod = lifecycle.pod
         if pod.uid not in self.inventory.where and len(self.inventory.where) >= PODS_MAX:
             return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
+        over = lifecycle.event in ("deleted", "finished") or terminated(pod)
+        beyond = None if over else beyond_limits(pod)
+        if beyond is not None:
+            return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")
         cause = self._cause(position)
         arrives = self._arrives(pod)
         self.migrations.lifecycle(lifecycle, cause)
-        over = lifecycle.event in ("deleted", "finished") or terminated(pod)
         if lifecycle.event == "deleted":
             decisions = self.placement.gone(pod.uid, cause, "the pod was deleted")
         elif over:
