@@ -174,6 +174,7 @@ class ClusterState:
         self.inventory.observe(lifecycle)
         if over:
             self.memory.pod_gone(pod.uid)
+            self.migrations.forget(pod.uid)
         elif pod.node is not None:
             if arrives:
                 self.memory.arrived(pod, pod.node, self.inventory.now_ms)
@@ -217,6 +218,7 @@ class ClusterState:
             self.migrations.gone(uid, cause)
             self.inventory.release(uid)
             self.memory.pod_gone(uid)
+            self.migrations.forget(uid)
         return decisions
 
     def _policy(self, record: PolicyRecord) -> Answer:

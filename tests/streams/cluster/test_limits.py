@@ -17,10 +17,10 @@ from tests.streams.cluster.run import cluster, only
 
 def term(*keys: str, values: tuple[str, ...] = ()) -> NodeSelectorTerm:
     """Labels that a node must have."""
-    operator = "In" if values else "Exists"
     return NodeSelectorTerm(
         match_expressions=tuple(
-            NodeRequirement(key=key, operator=operator, values=values) for key in keys
+            NodeRequirement(key=key, operator="In" if values else "Exists", values=values)
+            for key in keys
         )
     )
 
