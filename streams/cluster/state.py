@@ -222,10 +222,14 @@ class ClusterState:
         return decisions
 
     def _policy(self, record: PolicyRecord) -> Answer:
-        try:
-            policy = read_policy(record.document, KNOWN)
-        except PolicyError as error:
-            return Refusal("invalid", f"the policy was not applied: {error}")
+        policy = self.policy
+        known = self.policy_record
+        # Pausing repeats the document, which may be one that was accepted under wider limits.
+        if known is None or known.document != record.document:
+            try:
+                policy = read_policy(record.document, KNOWN)
+            except PolicyError as error:
+                return Refusal("invalid", f"the policy was not applied: {error}")
         self.policy_record = record
         self.set_policy(policy)
         return []

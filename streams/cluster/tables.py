@@ -82,7 +82,7 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     row: ClusterRow = next(read("clusters"))
     state.policy_record = row.policy
     if row.policy is not None:
-        state.set_policy(read_policy(row.policy.document, KNOWN))
+        state.set_policy(read_policy(row.policy.document, KNOWN, accepted=True))
     for node_row in read("nodes"):
         _restore_node(state, node_row)
     for pods_row in read("reserved_pods"):
