@@ -130,6 +130,9 @@ class ClusterRow(Message):
         default_factory=dict
     )
     """Full lists that have begun and not ended: topic to list id, and records applied before it."""
+    ending: tuple[ListId, Count] | None = None
+    """A full list of pods that has ended, and records applied before it began, while not all pods that it
+    lacks are removed yet; none: there is none."""
     groups: Annotated[tuple[WaitingGroup, ...], Field(fail_fast=True)] = ()
     """Kinds of pods that wait."""
     last_round_at_ms: EpochMs | None = None

@@ -43,6 +43,13 @@ _TRANSLATED: dict[PriorityClass, dict[str, str]] = {
 _KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
 #: Bytes of a demand, and of each resource and port in it.
 _DEMAND_BYTES, _ITEM_BYTES = 1_000, 250
+#: Arguments on which estimates depend.
+_COUNTED_BY = (
+    "estimated_scaling_factors",
+    "allow_customize_estimation",
+    "estimated_seconds_after_pod_scheduled",
+    "estimated_seconds_after_initialized",
+)
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -61,6 +68,13 @@ class Estimator:
             _KNOWN_BYTES_MAX, _KNOWN_MAX
         )
         """Estimates by the identity of the demand, which is kept with them: pods of a kind have one in common."""
+
+    def counts_like(self, other: "Estimator") -> bool:
+        """Both estimate every pod alike, over the same resources: thresholds may differ."""
+        mine, theirs = self.args, other.args
+        return self.resources == other.resources and all(
+            getattr(mine, field) == getattr(theirs, field) for field in _COUNTED_BY
+        )
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Amounts as a vector; a resource that is not named counts 0."""

@@ -43,6 +43,8 @@ class Inventory:
         """How many records have been applied."""
         self.lists: dict[str, tuple[str, int]] = {}
         """Full lists that have begun: kind of list to its id and the sequence at its begin."""
+        self.ending: tuple[str, int] | None = None
+        """Id and begin of a full list of pods that has ended while not all that it lacks is removed yet."""
         self.changed_nodes: dict[str, None] = {}
         """Rows of table `nodes` to write."""
         self.changed_pods: dict[tuple[str, str], None] = {}
@@ -55,13 +57,26 @@ class Inventory:
         """The log's time; 0 before its first tick."""
         self.history = UsageHistory()
         """Mean usage in the newest rounds, for thresholds that follow it."""
+        self._judged_by: tuple[object, ...] = ()
+        """What of the policy the columns depend on."""
         self.set_policy(policy)
 
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge everything anew by another policy."""
+        """Judge by another policy: everything anew, unless it says of nodes and pods what the last one did."""
+        judged_by = (
+            policy.load_aware,
+            policy.plugins,
+            policy.resource_limits,
+            policy.moving_thresholds,
+        )
         self.policy = policy
+        if judged_by != self._judged_by:
+            self._judged_by = judged_by
+            self._judge_anew(policy)
+
+    def _judge_anew(self, policy: Policy) -> None:
         self.estimator = Estimator(policy.load_aware)
         in_force = filter_in_force(policy, self.history, self.now_ms)
         self.estimator.thresholds = in_force.thresholds
@@ -292,9 +307,9 @@ class Inventory:
                 self.release(pod.uid)
             before = None if found is None else found[1]
             self._hold_bound(pod, pod.node, before, lifecycle)
-        elif found is not None and lifecycle.list_id is not None:
+        elif found is not None and (list_id := self.named_by(lifecycle)) is not None:
             node, held = found
-            node.held[pod.uid] = replace(held, list_id=lifecycle.list_id)
+            node.held[pod.uid] = replace(held, list_id=list_id)
             self.changed_pods[node.name, pod.uid] = None
 
     def _hold_bound(
@@ -308,7 +323,7 @@ class Inventory:
             decision_id=None if before is None else before.decision_id,
             requested_at_ms=None if before is None else before.requested_at_ms,
             sequence=self.sequence if before is None else before.sequence,
-            list_id=lifecycle.list_id or (None if before is None else before.list_id),
+            list_id=self.named_by(lifecycle) or (None if before is None else before.list_id),
             place=self.next_place(),
         )
         self.hold(name, held, first_seen=lifecycle.event == "seen")
@@ -318,6 +333,15 @@ class Inventory:
     def begin_list(self, what: str, begin: ListBegin) -> None:
         """A full list of nodes or pods begins; one that has not ended is abandoned."""
         self.lists[what] = (begin.list_id, self.sequence)
+        if what == "pod-lifecycle":
+            # What the list before lacks and this one has is there; what both lack goes with this one.
+            self.ending = None
+
+    def named_by(self, lifecycle: PodLifecycle) -> str | None:
+        """The full list that names a pod with this record; after a list's end whoever is heard of is there."""
+        if lifecycle.list_id is None and self.ending is not None:
+            return self.ending[0]
+        return lifecycle.list_id
 
     def end_list(self, what: str, end: ListEnd) -> tuple[str, int] | None:
         """Id and begin of the list that has ended; None: it is not the one that began."""

@@ -10,6 +10,7 @@ goes, or the reservation's time is over unconfirmed.
 
 import heapq
 from collections.abc import Callable
+from itertools import islice
 
 from schemas.base import EPOCH_MS_MAX
 from schemas.decisions import PlacementDecision
@@ -139,15 +140,14 @@ class Placement:
             waiting.list_id = list_id
             self.changed_requests[uid] = None
 
-    def unlisted(self, list_id: str, begin: int, cause: Cause) -> list[PlacementDecision]:
-        """Requests that came before a full list began, and whose pods it lacks, are withdrawn."""
-        gone = [
+    def unlisted(self, list_id: str, begin: int, count: int) -> list[str]:
+        """Pods whose requests came before a full list began, and which it lacks; at most so many."""
+        gone = (
             waiting.request.pod.uid
             for waiting in self.pending
             if waiting.list_id != list_id and waiting.applied < begin
-        ]
-        why = "the pod is not there any more"
-        return [decision for uid in gone for decision in self.gone(uid, cause, why)]
+        )
+        return list(islice(gone, count))
 
     def tick(self, cause: Cause) -> list[PlacementDecision]:
         """Time has passed: reservations end, what waits is tried again."""

@@ -6,6 +6,7 @@ alone. A record that cannot be applied is answered with a `Refusal` and changes 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from schemas.clock import ClockTick
@@ -39,6 +40,10 @@ from streams.moves.memory import MoveMemory
 NODES_MAX = 50_000
 #: Most pods held in one cluster.
 PODS_MAX = 1_000_000
+#: Pods that the end of a full list, and each tick after it, removes at most: a tenth of a second.
+UNLISTED_PER_RECORD_MAX = 5_000
+#: A pod that waits counts as so many of them: its requester gets a decision.
+UNLISTED_REQUEST = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +174,9 @@ class ClusterState:
             decisions = self.placement.bound(pod.uid, pod.node, cause)
         else:
             decisions = []
-            if lifecycle.list_id is not None:
-                self.placement.listed(pod.uid, lifecycle.list_id)
+            list_id = self.inventory.named_by(lifecycle)
+            if list_id is not None:
+                self.placement.listed(pod.uid, list_id)
         self.inventory.observe(lifecycle)
         if over:
             self.memory.pod_gone(pod.uid)
@@ -209,16 +215,29 @@ class ClusterState:
                 if node is None or node.state is None:
                     self.memory.moves.node_gone(name)
             return []
-        decisions: list[PlacementDecision] = []
-        cause = self._cause(position)
-        decisions += self.placement.unlisted(list_id, begin, cause)
+        self.inventory.ending = ended
         self.migrations.end_list(list_id, begin)
-        for uid in list(self.inventory.unlisted_pods(list_id, begin)):
+        return self._remove_unlisted(self._cause(position))
+
+    def _remove_unlisted(self, cause: Cause) -> list[PlacementDecision]:
+        """Remove pods that the full list lacks which ended last, so many at a time."""
+        if self.inventory.ending is None:
+            return []
+        list_id, begin = self.inventory.ending
+        left = UNLISTED_PER_RECORD_MAX
+        decisions: list[PlacementDecision] = []
+        for uid in self.placement.unlisted(list_id, begin, left // UNLISTED_REQUEST):
+            decisions += self.placement.gone(uid, cause, "the pod is not there any more")
+            left -= UNLISTED_REQUEST
+        for uid in list(islice(self.inventory.unlisted_pods(list_id, begin), max(0, left))):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             self.migrations.gone(uid, cause)
             self.inventory.release(uid)
             self.memory.pod_gone(uid)
             self.migrations.forget(uid)
+            left -= 1
+        if left > 0:
+            self.inventory.ending = None
         return decisions
 
     def _policy(self, record: PolicyRecord) -> Answer:
@@ -237,12 +256,13 @@ class ClusterState:
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         self.advance(tick.now_ms)
         cause = self._cause(position)
+        gone = self._remove_unlisted(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
         decisions = self.placement.tick(cause)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause)
-        return [*decisions, *rounds, *outcomes]
+        return [*gone, *decisions, *rounds, *outcomes]
 
     # --- state ----------------------------------------------------------------------------------
 
