@@ -11,12 +11,13 @@ from collections.abc import Iterator
 
 from schemas.pods import Container, Pod
 
-#: Labels that a pod may ask about, in its node selector and its required node affinity: as many as have columns.
-LABELS_PER_POD_MAX = 128
+#: Labels that a pod may ask about, in its node selector and its required node affinity: half of those that have
+#: columns, so that two such pods in turn do not build them anew.
+LABELS_PER_POD_MAX = 64
 #: Expressions of its required node affinity, in all terms: each is looked at on all nodes.
-EXPRESSIONS_PER_POD_MAX = 1_024
+EXPRESSIONS_PER_POD_MAX = 512
 #: Values of those expressions.
-VALUES_PER_POD_MAX = 8_192
+VALUES_PER_POD_MAX = 4_096
 #: Resources that it may name, in all containers: as many as one list may name.
 RESOURCES_PER_POD_MAX = 64
 #: Requests and limits of all its containers: 64 containers that name every resource twice.
