@@ -2,6 +2,7 @@
 
 import gc
 import os
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from time import process_time_ns
 from typing import Any
@@ -111,6 +112,8 @@ def in_a_copy(measure: Callable[[], float]) -> float:
         try:
             os.write(writing, repr(measure()).encode())
             failed = False
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(failed)
     os.close(writing)
