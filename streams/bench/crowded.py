@@ -47,6 +47,9 @@ class Crowded:
                 *(self.seen(each) for each in of_node),
             )
         self.apply(self.request(pod("first")))
+        for _ in range(6):
+            # The first round, and what is packed for the next ones.
+            self.apply(self.tick_record(1))
 
     # --- records ----------------------------------------------------------------------------------
 

@@ -183,7 +183,7 @@ def _node_added(world: Crowded) -> float:
 
 def _outcome(world: Crowded) -> float:
     outcome = CommandOutcome(
-        command_id="none",
+        command_id="e-never-sent",
         cluster=CLUSTER,
         command="evict",
         pod=PodRef(namespace="default", name="0-0", uid="0-0"),

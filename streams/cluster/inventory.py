@@ -69,7 +69,7 @@ class Inventory:
             policy.load_aware,
             policy.plugins,
             policy.resource_limits,
-            policy.moving_thresholds,
+            policy.moving_thresholds.filter,
         )
         self.policy = policy
         if judged_by != self._judged_by:

@@ -8,8 +8,6 @@ once, so two requests never see the same room; the room is given back when the b
 goes, or the reservation's time is over unconfirmed.
 """
 
-import heapq
-from collections.abc import Callable
 from itertools import islice
 
 from schemas.base import EPOCH_MS_MAX
@@ -28,6 +26,7 @@ from streams.cluster.kind import kind_of, shared
 from streams.cluster.node import Held, Node
 from streams.cluster.pending import (
     REPORTS_PER_ATTEMPT_MAX,
+    DueGroups,
     Group,
     PendingRequests,
     Waiting,
@@ -42,11 +41,6 @@ from streams.moves.history import Moves
 #: Shares of a tick's effort that are left when it is the turn of what comes next: after reservations that
 #: end, after requests from before the first tick.
 _EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
-
-#: Groups to try, each with its first request; the least order comes first.
-Queue = list[tuple[tuple[int, ...], Waiting, Group]]
-#: Order of a group's next request after one was placed, by the order of that one.
-Again = Callable[[tuple[int, ...], Waiting], tuple[int, ...]]
 
 
 class Placement:
@@ -210,31 +204,15 @@ class Placement:
         Where a tick does not do for all, half of it is for kinds that are due longest, so that no number of
         pods of a high priority keeps the others from ever being looked at.
         """
-        backoff_max_ms = self.policy.max_backoff_seconds * 1000
-        version = self.inventory.ready().version
-        queue: Queue = [
-            (waiting.rank, waiting, group)
-            for waiting, group in self.pending.due(cause.now_ms, version, backoff_max_ms)
-        ]
-        heapq.heapify(queue)
-        half = effort.left // 2
-        decisions = self._try(queue, effort, half, cause, lambda _, following: following.rank)
-        queue = [
-            ((0, group.retry_at_ms, *waiting.rank), waiting, group) for _, waiting, group in queue
-        ]
-        heapq.heapify(queue)
-        return decisions + self._try(
-            queue, effort, 0, cause, lambda order, following: (order[0] + 1, *order[1:2], *following.rank)
-        )  # fmt: skip
-
-    def _try(
-        self, queue: Queue, effort: Effort, leave: int, cause: Cause, again: Again
-    ) -> list[PlacementDecision]:
-        """Try the first of each group in the order of the queue; what is left of it was not tried."""
         placer = self.inventory.ready()
+        backoff_max_ms = self.policy.max_backoff_seconds * 1000
+        queue = DueGroups(self.pending, cause.now_ms, placer.version, backoff_max_ms)
+        half = effort.left // 2
         decisions: list[PlacementDecision] = []
-        while queue and effort.left > leave:
-            order, waiting, group = heapq.heappop(queue)
+        while queue and effort.left > 0:
+            if effort.left <= half:
+                queue.longest_due_first()
+            waiting, group = queue.take()
             effort.look(group.kind)
             kept = self.kept.claim(waiting.request.pod, cause)
             ranking = placer.rank(group.kind)
@@ -248,9 +226,7 @@ class Placement:
             decisions.append(self._place(waiting, row, ranking, placer, cause))
             # There is room, if too little for all: the next look is soon.
             group.failures = 0
-            following = self.pending.next_of(group)
-            if following is not None:
-                heapq.heappush(queue, (again(order, following), following, group))
+            queue.put_back(group)
         return decisions
 
     def _place(
