@@ -279,7 +279,11 @@ def _rounds(world: Crowded) -> Iterator[InputRecord]:
         world.apply(
             *(world.record("node-metrics", _fresh(world, number)) for number in range(0, NODES, 20))
         )
-        yield world.tick_record(60)
+        yield world.tick_record(50)
+        # As the worker does beside its batches.
+        while world.stage.prepare():
+            pass
+        yield world.tick_record(10)
 
 
 def _fresh(world: Crowded, number: int) -> object:
@@ -325,7 +329,7 @@ def _drain(world: Crowded) -> float:
         world.record(
             "migration-requests",
             MigrationRequest(
-                request_id=f"d-{number}",
+                request_id=f"drain-{number:05}",
                 cluster=CLUSTER,
                 action="drain",
                 node=name(number),
@@ -346,9 +350,10 @@ def _list_end_pods(world: Crowded) -> float:
 
 
 def _list_end_nodes(world: Crowded) -> float:
-    """A full list names no node."""
+    """A full list names no node: all go, over some ticks."""
     world.apply(world.record("node-state", ListBegin(cluster=CLUSTER, list_id="1")))
-    return world.timed_ms([world.record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))])
+    end = world.record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))
+    return world.timed_ms([end, *(world.tick_record(1) for _ in range(3))])
 
 
 # --- the other stage --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ back in `release`, wherever the pod came from.
 import heapq
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
@@ -43,8 +44,8 @@ class Inventory:
         """How many records have been applied."""
         self.lists: dict[str, tuple[str, int]] = {}
         """Full lists that have begun: kind of list to its id and the sequence at its begin."""
-        self.ending: tuple[str, int] | None = None
-        """Id and begin of a full list of pods that has ended while not all that it lacks is removed yet."""
+        self.endings: dict[str, tuple[str, int]] = {}
+        """Full lists that have ended while not all that they lack is removed yet: as `lists`."""
         self.changed_nodes: dict[str, None] = {}
         """Rows of table `nodes` to write."""
         self.changed_pods: dict[tuple[str, str], None] = {}
@@ -143,7 +144,7 @@ class Inventory:
     def apply_node(self, state: NodeState) -> None:
         """Kubernetes says something of a node."""
         node = self.node(state.node)
-        node.list_id = state.list_id or node.list_id
+        node.list_id = self.named_by("node-state", state.list_id) or node.list_id
         self.changed_nodes[state.node] = None
         if state.event == "removed":
             self._remove(node)
@@ -307,7 +308,10 @@ class Inventory:
                 self.release(pod.uid)
             before = None if found is None else found[1]
             self._hold_bound(pod, pod.node, before, lifecycle)
-        elif found is not None and (list_id := self.named_by(lifecycle)) is not None:
+        elif (
+            found is not None
+            and (list_id := self.named_by("pod-lifecycle", lifecycle.list_id)) is not None
+        ):
             node, held = found
             node.held[pod.uid] = replace(held, list_id=list_id)
             self.changed_pods[node.name, pod.uid] = None
@@ -323,7 +327,8 @@ class Inventory:
             decision_id=None if before is None else before.decision_id,
             requested_at_ms=None if before is None else before.requested_at_ms,
             sequence=self.sequence if before is None else before.sequence,
-            list_id=self.named_by(lifecycle) or (None if before is None else before.list_id),
+            list_id=self.named_by("pod-lifecycle", lifecycle.list_id)
+            or (None if before is None else before.list_id),
             place=self.next_place(),
         )
         self.hold(name, held, first_seen=lifecycle.event == "seen")
@@ -333,15 +338,14 @@ class Inventory:
     def begin_list(self, what: str, begin: ListBegin) -> None:
         """A full list of nodes or pods begins; one that has not ended is abandoned."""
         self.lists[what] = (begin.list_id, self.sequence)
-        if what == "pod-lifecycle":
-            # What the list before lacks and this one has is there; what both lack goes with this one.
-            self.ending = None
+        # What the list before lacks and this one has is there; what both lack goes with this one.
+        self.endings.pop(what, None)
 
-    def named_by(self, lifecycle: PodLifecycle) -> str | None:
-        """The full list that names a pod with this record; after a list's end whoever is heard of is there."""
-        if lifecycle.list_id is None and self.ending is not None:
-            return self.ending[0]
-        return lifecycle.list_id
+    def named_by(self, what: str, list_id: str | None) -> str | None:
+        """The full list that a record of a node or a pod names; what is heard of after a list's end is there."""
+        if list_id is None and what in self.endings:
+            return self.endings[what][0]
+        return list_id
 
     def end_list(self, what: str, end: ListEnd) -> tuple[str, int] | None:
         """Id and begin of the list that has ended; None: it is not the one that began."""
@@ -350,12 +354,18 @@ class Inventory:
             return None
         return self.lists.pop(what)
 
-    def remove_unlisted_nodes(self, list_id: str) -> None:
-        """Nodes that the full list lacks are gone."""
-        for node in list(self.nodes.values()):
-            if node.state is not None and node.list_id != list_id:
-                self.changed_nodes[node.name] = None
-                self._remove(node)
+    def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
+        """Nodes that the full list lacks are gone, at most so many at a time; answers whether all are."""
+        unlisted = (
+            node
+            for node in map(self.nodes.__getitem__, sorted(self.nodes))
+            if node.state is not None and node.list_id != list_id
+        )
+        removed = list(islice(unlisted, most))
+        for node in removed:
+            self.changed_nodes[node.name] = None
+            self._remove(node)
+        return len(removed) < most
 
     def unlisted_pods(self, list_id: str, begin: int) -> Iterator[str]:
         """uids of pods held since before the list began that it lacks, in a stable order."""

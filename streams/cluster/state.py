@@ -42,6 +42,8 @@ NODES_MAX = 50_000
 PODS_MAX = 1_000_000
 #: Pods that the end of a full list, and each tick after it, removes at most: a tenth of a second.
 UNLISTED_PER_RECORD_MAX = 5_000
+#: The same of nodes, whose rows are larger.
+UNLISTED_NODES_PER_RECORD_MAX = 1_000
 #: A pod that waits counts as so many of them: its requester gets a decision.
 UNLISTED_REQUEST = 5
 
@@ -174,7 +176,7 @@ class ClusterState:
             decisions = self.placement.bound(pod.uid, pod.node, cause)
         else:
             decisions = []
-            list_id = self.inventory.named_by(lifecycle)
+            list_id = self.inventory.named_by("pod-lifecycle", lifecycle.list_id)
             if list_id is not None:
                 self.placement.listed(pod.uid, list_id)
         self.inventory.observe(lifecycle)
@@ -208,22 +210,31 @@ class ClusterState:
         if ended is None:
             return []
         list_id, begin = ended
+        self.inventory.endings[position.topic] = ended
         if position.topic == "node-state":
-            self.inventory.remove_unlisted_nodes(list_id)
-            for name in list(self.memory.moves.cooling.nodes):
-                node = self.inventory.nodes.get(name)
-                if node is None or node.state is None:
-                    self.memory.moves.node_gone(name)
+            self._remove_unlisted_nodes()
             return []
-        self.inventory.ending = ended
         self.migrations.end_list(list_id, begin)
-        return self._remove_unlisted(self._cause(position))
+        return self._remove_unlisted_pods(self._cause(position))
 
-    def _remove_unlisted(self, cause: Cause) -> list[PlacementDecision]:
-        """Remove pods that the full list lacks which ended last, so many at a time."""
-        if self.inventory.ending is None:
+    def _remove_unlisted_nodes(self) -> None:
+        """Remove nodes that the full list lacks which ended last, so many at a time."""
+        ending = self.inventory.endings.get("node-state")
+        if ending is None:
+            return
+        if self.inventory.remove_unlisted_nodes(ending[0], UNLISTED_NODES_PER_RECORD_MAX):
+            del self.inventory.endings["node-state"]
+        for name in list(self.memory.moves.cooling.nodes):
+            node = self.inventory.nodes.get(name)
+            if node is None or node.state is None:
+                self.memory.moves.node_gone(name)
+
+    def _remove_unlisted_pods(self, cause: Cause) -> list[PlacementDecision]:
+        """The same of pods."""
+        ending = self.inventory.endings.get("pod-lifecycle")
+        if ending is None:
             return []
-        list_id, begin = self.inventory.ending
+        list_id, begin = ending
         left = UNLISTED_PER_RECORD_MAX
         decisions: list[PlacementDecision] = []
         for uid in self.placement.unlisted(list_id, begin, left // UNLISTED_REQUEST):
@@ -237,7 +248,7 @@ class ClusterState:
             self.migrations.forget(uid)
             left -= 1
         if left > 0:
-            self.inventory.ending = None
+            del self.inventory.endings["pod-lifecycle"]
         return decisions
 
     def _policy(self, record: PolicyRecord) -> Answer:
@@ -256,7 +267,8 @@ class ClusterState:
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         self.advance(tick.now_ms)
         cause = self._cause(position)
-        gone = self._remove_unlisted(cause)
+        self._remove_unlisted_nodes()
+        gone = self._remove_unlisted_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
         decisions = self.placement.tick(cause)

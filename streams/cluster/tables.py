@@ -90,7 +90,7 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     inventory = state.inventory
     inventory.sequence = row.applied
     inventory.lists = dict(row.lists)
-    inventory.ending = row.ending
+    inventory.endings = dict(row.endings)
     if now_ms is not None:
         state.advance(now_ms)
     # Before the requests: what they are known to have been tried against is a version of the nodes.
@@ -150,7 +150,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         applied=state.inventory.sequence,
         requests_seen=pending.sequence,
         lists=dict(state.inventory.lists),
-        ending=state.inventory.ending,
+        endings=dict(state.inventory.endings),
         last_round_at_ms=state.rebalancer.last_round_ms,
         groups=tuple(
             WaitingGroup(

@@ -94,7 +94,7 @@ def test_what_a_list_lacks_is_removed_over_several_ticks_and_what_is_heard_of_me
         run.restart()
     run.say(tick(2), tick(3))
     assert sorted(run.state.inventory.where) == ["p3", "p6"]
-    assert run.state.inventory.ending is None
+    assert run.state.inventory.endings == {}
 
 
 def test_a_list_that_begins_takes_the_place_of_one_whose_end_is_not_carried_out_yet(
@@ -110,3 +110,19 @@ def test_a_list_that_begins_takes_the_place_of_one_whose_end_is_not_carried_out_
     run.say(ListEnd(cluster="test", list_id="2"), topic="pod-lifecycle")
     run.say(tick(3))
     assert sorted(run.state.inventory.where) == ["p2"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_nodes_that_a_list_lacks_are_removed_over_several_ticks(
+    monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    monkeypatch.setattr(state_module, "UNLISTED_NODES_PER_RECORD_MAX", 2)
+    run = cluster(*(node(f"n{number}") for number in range(6)))
+    run.full_list("node-state", "1", node("n1"))
+    assert [each.name for each in run.state.inventory.ready().nodes] == ["n1", "n3", "n4", "n5"]
+    if restarts:
+        run.restart()
+    run.say(node("n5"))
+    run.say(tick(1), tick(2))
+    assert [each.name for each in run.state.inventory.ready().nodes] == ["n1", "n5"]
+    assert run.state.inventory.endings == {}
