@@ -242,13 +242,13 @@ def _waiting_kinds(world: Crowded) -> float:
     """All are due at once, and something has changed."""
     _let_wait(world, _KINDS)
     _change(world)
-    return world.timed_ms(world.tick_record(seconds) for seconds in (90, 1, 1))
+    return world.timed_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
 
 
 def _policy_waiting_kinds(world: Crowded) -> float:
     _let_wait(world, _KINDS)
     policy = world.policy("loadAware: {usageThresholds: {cpu: 61, memory: 95}}")
-    return world.timed_ms([policy, world.tick_record(90), world.tick_record(1)])
+    return world.timed_ms([policy, world.tick_record(5), world.tick_record(1)])
 
 
 def _waiting_placed(world: Crowded) -> float:
@@ -258,14 +258,15 @@ def _waiting_placed(world: Crowded) -> float:
         roomy = node(number).model_copy(update={"allocatable": {"cpu": "400", "memory": "1Ti", "pods": "110"}})  # fmt: skip
         world.apply(world.record("node-state", roomy))
     world.apply(world.request(pod("settles")))
-    return world.timed_ms(world.tick_record(seconds) for seconds in (90, 1, 1))
+    return world.timed_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
 
 
 def _expiries(world: Crowded) -> float:
     """Many reservations end at once."""
+    world.apply(world.policy("reservationSeconds: 10"))
     for begin in range(0, _KINDS, 500):
         world.apply(*(world.request(pod(f"r-{begin + index}")) for index in range(500)))
-    return world.timed_ms(world.tick_record(seconds) for seconds in (400, 1, 1))
+    return world.timed_ms(world.tick_record(seconds) for seconds in (12, 1, 1))
 
 
 # --- rounds, drains and lists ---------------------------------------------------------------------------

@@ -99,9 +99,9 @@ def test_a_pod_on_a_node_beyond_a_limit_is_a_dead_letter_and_may_still_go() -> N
 def _count(patch: pytest.MonkeyPatch, of: type, name: str, calls: Counter[str]) -> None:
     method = getattr(of, name)
 
-    def counting(*arguments: Any) -> Any:
+    def counting(*arguments: Any, **named: Any) -> Any:
         calls[name] += 1
-        return method(*arguments)
+        return method(*arguments, **named)
 
     patch.setattr(of, name, counting)
 
@@ -122,8 +122,8 @@ def test_labels_and_resources_that_no_node_has_are_not_looked_for_node_by_node(
     assert (calls["holds"], calls["__init__"]) == (10, 0)
     made = only(run.say(request(resources(limits.RESOURCES_PER_POD_MAX))))
     assert made.message == "50 nodes: Insufficient r0"
-    # The number of pods, and nothing for the 64 resources.
-    assert calls["_build"] == 1
+    # Pods, cpu and memory, which nodes have; nothing for the 64 that they have not.
+    assert calls["_build"] == 3
 
 
 def test_why_all_nodes_are_refused_is_worked_out_without_asking_node_by_node(
