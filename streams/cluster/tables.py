@@ -110,7 +110,7 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     state.row_digest = _digest(encode(row))
     state.policy_record = row.policy
     if row.policy is not None:
-        state.set_policy(read_policy(row.policy.document, KNOWN, in_force=True))
+        state.set_policy(read_policy(row.policy.document, KNOWN, accepted=True))
     for node_row in read("nodes"):
         _restore_node(state, node_row)
     for pods_row in read("reserved_pods"):
@@ -118,6 +118,7 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     inventory = state.inventory
     inventory.sequence = row.applied
     inventory.lists = dict(row.lists)
+    inventory.endings = dict(row.endings)
     if now_ms is not None:
         state.advance(now_ms)
     # Before the requests: what they are known to have been tried against is a version of the nodes.
@@ -181,6 +182,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         applied=state.inventory.sequence,
         requests_seen=pending.sequence,
         lists=dict(state.inventory.lists),
+        endings=dict(state.inventory.endings),
         last_round_at_ms=state.rebalancer.last_round_ms,
         groups=tuple(
             WaitingGroup(

@@ -21,6 +21,7 @@ from schemas.partitions import partition_for
 from schemas.pods import Pod, PodLifecycle
 from schemas.policies import DOCUMENT_BYTES_MAX, PolicyRecord
 from schemas.policy import effective_yaml, read_policy
+from schemas.policy.yamltext import TEXT_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import TOPIC_BY_NAME
 from tests.conftest import RunningBroker, eventually
@@ -145,7 +146,7 @@ def test_check_prints_every_error_with_file_line_and_path(tmp_path: Path) -> Non
     ("content", "message"),
     [
         (b"a: \xff", "which is not UTF-8"),
-        (b"#" * (DOCUMENT_BYTES_MAX + 5), f"more than {DOCUMENT_BYTES_MAX} bytes"),
+        (b"#" * (DOCUMENT_BYTES_MAX + 5), f"more than {TEXT_BYTES_MAX} bytes"),
     ],
 )
 def test_check_refuses_files_that_are_no_text(tmp_path: Path, content: bytes, message: str) -> None:
