@@ -12,7 +12,7 @@ RUNS ?= 4
 WORKERS ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check fix golden bench chaos lock schemas clean
+.PHONY: help demo test test-quick check fix golden bench figures chaos lock schemas clean
 
 help: ## List the words.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -57,6 +57,10 @@ bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
 	done; \
 	[ -n "$$found" ] || { echo "no benchmark $(ONLY); \`python -m streams.bench --list\` and" \
 	  "\`python -m connectors.bench --list\` name them" >&2; exit 2; }
+
+figures: $(STAMP) ## Measure everything, and write the figures into README and docs; FROM=FILE: of what was measured before.
+	@$(if $(FROM),cp $(FROM),$(MAKE) --no-print-directory bench >) docs/figures.jsonl
+	@$(BIN)/python -m connectors.bench.publish
 
 chaos: $(STAMP) ## Kill workers and brokers of a real Kafka under load, and judge what is left. SEED=n RUNS=k
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --runs $(RUNS) $(if $(SCENARIO),--scenario $(SCENARIO))
