@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from connectors import wall_clock
@@ -25,6 +25,7 @@ from schemas.policy.yamltext import TEXT_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import TOPIC_BY_NAME
 from tests.conftest import RunningBroker, eventually
+from tests.connectors.kafka.messages import journal_batch
 
 DOCUMENT = "# for the night\nloadAware:\n  usageThresholds: {cpu: 70}\n"
 
@@ -64,13 +65,12 @@ def make_seen(settings: KafkaSettings) -> None:
     assert producer.flush(60) == 0
 
 
-def applied_up_to(settings: KafkaSettings, offset: int, group: str = "loadstream") -> None:
+def applied_up_to(settings: KafkaSettings, offset: int) -> None:
     """A worker has applied the policies of cluster east below an offset."""
-    options = {**settings.librdkafka_options(), "group.id": group, "log_level": 0}
-    worker = Consumer(options)
     home = partition_for(b"east", settings.partitions)
-    worker.commit(offsets=[TopicPartition("policies", home, offset)], asynchronous=False)
-    worker.close()
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    producer.produce("journal", journal_batch(home, {"policies": offset - 1}), partition=home)
+    assert producer.flush(60) == 0
 
 
 def bury(settings: KafkaSettings, offset: int, reason: str) -> None:
@@ -250,13 +250,12 @@ def test_history_says_what_was_applied_and_what_was_refused(
     assert states == ["applied", "refused: the policy was not applied", "not applied yet"]
 
 
-@pytest.mark.parametrize("group", ["loadstream", "loadstream-cluster"])
 def test_apply_waits_until_a_worker_has_applied_the_policy(
-    policies: KafkaSettings, tmp_path: Path, group: str
+    policies: KafkaSettings, tmp_path: Path
 ) -> None:
     def work() -> None:
         assert eventually(lambda: len(records(policies, "east")) == 1)
-        applied_up_to(policies, 1, group)
+        applied_up_to(policies, 1)
 
     worker = threading.Thread(target=work)
     worker.start()
