@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 
 from schemas import contract
 from schemas.base import NAME_PATTERN
-from schemas.codec import VALUE_BYTES_MAX
 from schemas.examples import EXAMPLES
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.partitions import KEY_BYTES_MAX
 from schemas.topics import PARTITIONS_DEFAULT, TOPIC_BY_NAME, TOPICS, KeyKind, Topic, key_of
 
@@ -28,7 +28,8 @@ _STORY = f"""
 loadstream keeps the real load of Kubernetes clusters even. Everything it hears and says is a record of
 one of these Kafka topics.
 
-**Values** are JSON objects in UTF-8, of at most {VALUE_BYTES_MAX} bytes. Numbers are integers of at most
+**Values** are JSON objects in UTF-8, of at most {VALUE_BYTES_MAX} bytes; only in `journal` such an object may be the head
+of other bytes. Numbers are integers of at most
 64 bits, written without fraction and exponent. Fields that a reader does not know are ignored; an absent
 optional field and null are the same; an unknown `schema_version` is refused. Times are milliseconds since
 1970-01-01 UTC. What is not there is unknown, never zero.
@@ -144,6 +145,7 @@ def _messages() -> dict[str, Any]:
                 "name": cls.__name__,
                 "title": cls.__name__,
                 "description": cleandoc(cls.__doc__ or ""),
+                **({"contentType": "application/octet-stream"} if cls is topic.framed else {}),
                 "payload": _ref("components/schemas", cls.__name__),
                 "bindings": {
                     "kafka": {

@@ -12,7 +12,7 @@ worker busy for many seconds with the complaints about it.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -137,24 +137,27 @@ class Part(BaseModel):
     )
 
 
-class _Version:
-    """The integer 1 and nothing that merely equals it: a plain Literal takes true and 1.0 as well."""
+class Version:
+    """One integer and nothing that merely equals it: a plain Literal takes true and 1.0 as well."""
 
-    @staticmethod
-    def __get_pydantic_core_schema__(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.int_schema(strict=True, ge=1, le=1)
+    def __init__(self, number: int) -> None:
+        self._number = number
 
-    @staticmethod
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.int_schema(strict=True, ge=self._number, le=self._number)
+
     def __get_pydantic_json_schema__(
-        schema: CoreSchema, handler: GetJsonSchemaHandler
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {"type": "integer", "const": 1}
+        return {"type": "integer", "const": self._number}
 
 
 class Message(Part):
     """A record of a topic or a row of a table."""
 
-    schema_version: Annotated[Literal[1], _Version] = 1
+    schema_version: Annotated[int, Version(1)] = 1
     """Version of the message; a reader refuses one that it does not know."""
 
     def payload(self) -> dict[str, Any]:

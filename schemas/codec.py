@@ -16,13 +16,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from schemas import contract
 from schemas.complaints import complaints
+from schemas.limits import PIECE_HEAD_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import TOPIC_BY_NAME
 
 M = TypeVar("M", bound=BaseModel)
-
-#: Longest record value that is read; Kafka's own default limit is 1 MiB.
-VALUE_BYTES_MAX = 4 * 1024 * 1024
 
 
 def encode(message: BaseModel) -> bytes:
@@ -34,13 +32,23 @@ def encode(message: BaseModel) -> bytes:
 
 
 def decode(topic: str, value: bytes | None) -> Any | Refusal:
-    """The message that a record of `topic` carries, or why it has none."""
-    return _decoded(TOPIC_BY_NAME[topic].message, value)
+    """The message that a record of `topic` carries, or why it has none; of a framed one its head."""
+    of_topic = TOPIC_BY_NAME[topic]
+    if of_topic.framed is not None and value is not None:
+        head = value[:PIECE_HEAD_BYTES_MAX].partition(b"\n")[0]
+        if _version(head) == of_topic.framed.model_fields["schema_version"].default:
+            return _decoded(of_topic.framed, head, VALUE_BYTES_MAX)
+    return _decoded(of_topic.plain, value, VALUE_BYTES_MAX)
 
 
-def decode_as(message_class: type[M], value: bytes | None) -> M | Refusal:
-    """A message or row of a known class, or why the value is none."""
-    return _decoded(message_class, value)
+def decode_as(
+    message_class: type[M], value: bytes | None, bytes_max: int | None = VALUE_BYTES_MAX
+) -> M | Refusal:
+    """A message or row of a known class, or why the value is none; `bytes_max` none: of any length.
+
+    What a worker has written itself is of any length: rows, and journals of before there was a limit.
+    """
+    return _decoded(message_class, value, bytes_max)
 
 
 def adapter(topic: str) -> TypeAdapter[Any]:
@@ -48,12 +56,21 @@ def adapter(topic: str) -> TypeAdapter[Any]:
     return contract.adapter(TOPIC_BY_NAME[topic].message)
 
 
-def _decoded(message: Any, value: bytes | None) -> Any | Refusal:
+def _version(head: bytes) -> Any:
+    """The version that a line of JSON names; none: it is no object or names none."""
+    try:
+        found = orjson.loads(head)
+    except orjson.JSONDecodeError:
+        return None
+    return found.get("schema_version") if isinstance(found, dict) else None
+
+
+def _decoded(message: Any, value: bytes | None, bytes_max: int | None) -> Any | Refusal:
     if value is None:
         return Refusal("unreadable", "the record has no value; allowed is a JSON object")
-    if len(value) > VALUE_BYTES_MAX:
+    if bytes_max is not None and len(value) > bytes_max:
         return Refusal(
-            "limit", f"the record has {len(value)} bytes; allowed are at most {VALUE_BYTES_MAX}"
+            "limit", f"the record has {len(value)} bytes; allowed are at most {bytes_max}"
         )
     try:
         return _validated(message, value)

@@ -17,7 +17,6 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.announcement import announced, announcement_file
-from schemas.codec import VALUE_BYTES_MAX
 from schemas.complaints import allowed, found
 from schemas.topics import PARTITIONS_DEFAULT
 
@@ -28,10 +27,6 @@ APP_ID = "loadstream"
 
 #: What the cluster ids of librdkafka's mock clusters begin with: the embedded broker is one.
 EMBEDDED_CLUSTER_ID_PREFIX = "mockCluster"
-
-#: Largest batch of records that a topic takes and a producer sends: room for a value of the largest
-#: size that is read, and as much again for what goes with it.
-BATCH_BYTES_MAX = 2 * VALUE_BYTES_MAX
 
 #: What OpenSSL answers where a key is another certificate's.
 _KEY_OF_ANOTHER = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")

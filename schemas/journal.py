@@ -1,14 +1,24 @@
 """`journal`: what was applied to a partition's state, in which order, and what it changed.
 
-One record a batch: the runs of input offsets in the order applied, the rows that changed, the outputs,
-the writer's epoch. Folding the recorded inputs in the recorded order gives the same state and outputs.
+One batch: the runs of input offsets in the order applied, the rows that changed, the outputs, the
+writer's epoch. Folding the recorded inputs in the recorded order gives the same state and outputs.
+
+Two versions stand in the topic. A record that is one JSON object is a `JournalRecord`: an opening, or a batch
+that an earlier version has written. Otherwise it is a line of JSON, a `JournalPart`, and after the line break
+the content, which is cut into as many parts as it takes, anywhere:
+
+    content   the `BatchIndex` as a line of JSON, a line break, then the bytes of all rows and outputs that it
+              names, in its order and with nothing in between
+    record    the `JournalPart` as a line of JSON, a line break, then the content or a part of it
+
+Values are kept as the bytes that they are, neither quoted nor escaped, and no batch is too large.
 """
 
 from typing import Annotated
 
 from pydantic import Field
 
-from schemas.base import INT64_MAX, Count, EpochMs, Message, Part, StateMs
+from schemas.base import INT64_MAX, Count, EpochMs, Message, Part, StateMs, Version
 
 
 class InputRun(Part):
@@ -56,7 +66,7 @@ class Output(Part):
 
 
 class JournalRecord(Message):
-    """One applied batch (key: partition)."""
+    """One applied batch, or the beginning of an epoch (key: partition)."""
 
     partition: Count
     """Partition whose state it is; also the partition of this record."""
@@ -77,3 +87,39 @@ class JournalRecord(Message):
     """The rows that changed."""
     outputs: Annotated[tuple[Output, ...], Field(fail_fast=True)] = ()
     """What the batch emits, in this order."""
+
+
+class JournalPart(Message):
+    """Head of one applied batch, or of a part of one (key: partition); its content stands after the line."""
+
+    schema_version: Annotated[int, Version(2)] = 2
+    """Version of the record; a reader refuses one that it does not know."""
+    partition: Count
+    """Partition whose state it is; also the partition of this record."""
+    epoch: Count
+    """Epoch of the writer, as of a `JournalRecord`."""
+    sequence: Count
+    """Number of the batch, without gaps."""
+    part: Count = 0
+    """Which of `parts` this is, from 0."""
+    parts: Annotated[int, Field(ge=1, le=INT64_MAX)] = 1
+    """How many records the content is cut into; a batch holds only when complete."""
+    applied: Count = 0
+    """How many input records the batch has applied."""
+    rows: Count = 0
+    """How many rows it has changed."""
+    outputs: Count = 0
+    """How many records it emits."""
+
+
+class BatchIndex(Part):
+    """What a batch of version 2 holds, in the order in which the bytes follow."""
+
+    inputs: Annotated[tuple[InputRun, ...], Field(fail_fast=True)] = ()
+    """What was applied, in the order applied."""
+    rows: Annotated[tuple[tuple[str, str, Count | None], ...], Field(fail_fast=True)] = ()
+    """The rows that changed: table, key, length in bytes; no length: the row is gone."""
+    outputs: Annotated[
+        tuple[tuple[str, str, StateMs | None, Count], ...], Field(fail_fast=True)
+    ] = ()
+    """What it emits: topic, key, timestamp that the record is written with, length in bytes."""

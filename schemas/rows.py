@@ -5,9 +5,11 @@ cluster reads thousands of rows and not hundreds of thousands. Keys begin with t
 worker that owns several partitions holds the rows of all of them in one store.
 """
 
-from typing import Annotated, Literal
+from functools import cache
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+import orjson
+from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from schemas.base import (
     ClusterName,
@@ -44,13 +46,37 @@ class NodeRow(Message):
     """The full list that named it last."""
 
 
+@cache
+def _field_of_pod(name: str) -> TypeAdapter[Any]:
+    field = Pod.model_fields.get(name)
+    if field is None:
+        raise ValueError(f"a pod has no field {name!r}")
+    annotated: Any = Annotated[field.annotation, Field(), *field.metadata]
+    return TypeAdapter(annotated)
+
+
+def _fields_of_pod(found: dict[str, Any]) -> dict[str, Any]:
+    """The fields read as a pod's are."""
+    return {
+        name: None if value is None else _field_of_pod(name).validate_json(orjson.dumps(value))
+        for name, value in found.items()
+    }
+
+
+#: Some fields of a pod by name; null: the field is not there.
+PodFields = Annotated[dict[str, JsonValue], AfterValidator(_fields_of_pod)]
+
+
 class HeldPod(Part):
     """A pod that takes room on a node: bound there, or reserved and not yet confirmed."""
 
     pod: Pod
     """The newest state heard of it."""
     counted: Pod | None = None
-    """The state by which it counts for estimation, where that differs: later changes are overlooked."""
+    """The state by which it counts for estimation, as earlier versions wrote it where it differs."""
+    counted_fields: PodFields | None = None
+    """Fields of `pod` in the state by which it counts for estimation, where that differs: later changes are
+    overlooked. Null: the field was not there. None differ where there is neither this nor `counted`."""
     counted_at_ms: StateMs | None = None
     """When it began to count in that state; none: it does not count for estimation."""
     assigned_at_ms: StateMs
@@ -104,7 +130,7 @@ class PendingRequestRow(Message):
 
 
 class WaitingGroup(Part):
-    """What is known of the chances of one kind of waiting pods."""
+    """What is known of the chances of one kind of waiting pods, as earlier versions wrote it."""
 
     kind: Annotated[str, Field(max_length=64)]
     """Digest of the kind."""
@@ -116,12 +142,37 @@ class WaitingGroup(Part):
     """Nothing has changed since the last failure."""
 
 
+class WaitingGroupRow(Message):
+    """Table `waiting_groups`: what is known of the chances of one kind of waiting pods.
+
+    A kind of which nothing is known has no row.
+    """
+
+    cluster: ClusterName
+    kind: Annotated[str, Field(max_length=64)]
+    """Digest of the kind."""
+    failures: Count = 0
+    """Failed attempts in a row."""
+    retry_at_ms: StateMs = 0
+    """Not tried again before."""
+    unchanged: bool = False
+    """Nothing has changed since the last failure."""
+
+
+class ClusterPolicyRow(Message):
+    """Table `cluster_policies`: the policy in force in a cluster; none: defaults."""
+
+    cluster: ClusterName
+    policy: PolicyRecord
+    """The policy as it came."""
+
+
 class ClusterRow(Message):
     """Table `clusters`: what belongs to the cluster as a whole."""
 
     cluster: ClusterName
     policy: PolicyRecord | None = None
-    """The policy in force; none: defaults."""
+    """The policy in force, where an earlier version has written the row; else it is in `cluster_policies`."""
     applied: Count = 0
     """How many records have been applied; ticks of the clock only where something came of them."""
     requests_seen: Count = 0
@@ -135,9 +186,12 @@ class ClusterRow(Message):
     )
     """Full lists that have ended while not all that they lack is removed yet, in the same form."""
     groups: Annotated[tuple[WaitingGroup, ...], Field(fail_fast=True)] = ()
-    """Kinds of pods that wait."""
+    """Kinds of pods that wait, where an earlier version has written the row; else in `waiting_groups`."""
     last_round_at_ms: EpochMs | None = None
     """Time of the last round of rebalancing; none: there was none."""
+    rows: Counts | None = None
+    """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that are not
+    named have none. None: an earlier version has written the row."""
 
 
 class FailedClusterRow(Message):
@@ -169,6 +223,8 @@ class PartitionRow(Message):
     """Offset applied last of each input topic."""
     topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] | None = None
     """Ids of the topics that the offsets are of; one that is not named is unknown. None: all are."""
+    clusters: Count | None = None
+    """How many clusters have rows; none: an earlier version has written the row."""
 
 
 class JournalPositionRow(Message):

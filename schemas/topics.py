@@ -5,6 +5,7 @@ its key does not hash is refused, because two writers would otherwise hold one c
 """
 
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Literal, get_args
 
 from schemas.base import Message
@@ -13,7 +14,7 @@ from schemas.clock import ClockTick
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
-from schemas.journal import JournalRecord
+from schemas.journal import JournalPart, JournalRecord
 from schemas.metrics import NodeMetric
 from schemas.migrations import (
     DisruptionBudgetRow,
@@ -40,6 +41,7 @@ from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.rows import (
+    ClusterPolicyRow,
     ClusterRow,
     FailedClusterRow,
     HotspotCounterRow,
@@ -49,6 +51,7 @@ from schemas.rows import (
     PendingRequestRow,
     ReservedPodsRow,
     UsageHistoryRow,
+    WaitingGroupRow,
 )
 from schemas.usage import NodeUsage
 from schemas.workloads import PodLifecycleRecord
@@ -80,11 +83,21 @@ class Topic:
     compaction_lag_ms: int = 0
     """Least age at which a compacted record may go."""
 
+    framed: type[Message] | None = None
+    """The class of records that are a line of JSON, their head, with other bytes after it; none: there are none."""
+
+    @property
+    def plain(self) -> Any:
+        """What records carry that are one JSON value."""
+        return self.message if self.framed is None else self.classes[0]
+
     @property
     def classes(self) -> tuple[type[Message], ...]:
         """The message classes: one, or those of the union."""
         if isinstance(self.message, type):
             return (self.message,)
+        if isinstance(self.message, UnionType):
+            return get_args(self.message)
         return get_args(get_args(self.message)[0])
 
 
@@ -99,7 +112,10 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic("node-metrics", NodeMetric, "cluster", "Averages and percentiles of a node.", "cluster", "aggregate"),
     Topic("clock", ClockTick, "partition", "The time, once a second.", "cluster", "cluster"),
-    Topic("journal", JournalRecord, "partition", "What was applied, in which order, and what it changed.", "none", "cluster"),
+    Topic(
+        "journal", JournalRecord | JournalPart, "partition", "What was applied, in which order, and what it changed.", "none", "cluster",
+        framed=JournalPart,
+    ),
     Topic(
         "checkpoints", CheckpointPiece, "partition", "Rows of a partition at a place of the journal, where a replay may begin.", "none", "cluster",
         # Longer than the journal: what it still has must have something to begin at.
@@ -137,11 +153,15 @@ TABLES: tuple[Table, ...] = (
     Table("node_percentiles", NodePercentilesRow, "Windows of usage samples per node."),
     Table("partitions", PartitionRow, "Positions and time of a partition of the cluster stage."),
     Table("journal_positions", JournalPositionRow, "How far the rows reflect the journal."),
-    Table("clusters", ClusterRow, "Policy of a cluster, and lists that are under way."),
+    Table(
+        "clusters", ClusterRow, "What belongs to a cluster as a whole, and how many rows it has."
+    ),
+    Table("cluster_policies", ClusterPolicyRow, "The policy in force in a cluster."),
     Table("failed_clusters", FailedClusterRow, "Clusters that failed lately or are set apart."),
     Table("nodes", NodeRow, "Nodes and their newest metrics."),
     Table("reserved_pods", ReservedPodsRow, "Pods that take room, per node."),
     Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),
+    Table("waiting_groups", WaitingGroupRow, "What is known of kinds of pods that wait."),
     Table("hotspot_counters", HotspotCounterRow, "For how many rounds nodes have been hot."),
     Table("usage_history", UsageHistoryRow, "Mean usage of the newest rounds, filled thresholds."),
     Table("migrations", MigrationRow, "Pods on their way from node to node."),

@@ -21,6 +21,7 @@ from schemas.codec import decode_as
 from schemas.journal import JournalRecord
 from schemas.refusals import Refusal
 from streams.journal import Place
+from streams.journal_records import read_record
 
 TOPIC = "checkpoints"
 
@@ -253,10 +254,11 @@ def is_place(place: Place, value: bytes | None) -> bool:
     Otherwise the checkpoint is of another journal than this one: the topic was deleted and made again. Of an
     opening record the epoch alone can be told; the number of the batch after it tells the rest.
     """
-    record = decode_as(JournalRecord, value)
-    if isinstance(record, Refusal):
+    found = read_record(value)
+    if isinstance(found, Refusal):
         return False
-    if record.opens:
+    record = found[0]
+    if isinstance(record, JournalRecord) and record.opens:
         return place.epoch == place.offset
     ended = record.part == record.parts - 1
     return ended and (record.epoch, record.sequence) == (place.epoch, place.sequence)

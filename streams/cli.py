@@ -1,4 +1,4 @@
-"""Commands of the streams: `loadstream worker`, `loadstream replay`.
+"""Commands of the streams: `loadstream worker`, `loadstream replay`, `loadstream mend`.
 
 One of the few places where streams and connectors meet: a worker looks at its topics before it starts,
 since Faust would quietly read nothing from a topic that is not there; a replay reads whole topics.
@@ -14,6 +14,7 @@ import typer
 from connectors.known_plugins import know_plugins
 from connectors.terminal import echo
 from schemas.printable import json_text
+from streams.shell.mend_command import mend
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(worker)
     app.command()(replay)
+    app.command()(mend)
     know_plugins(_known_plugins)
 
 

@@ -2,10 +2,22 @@
 
 from schemas.codec import encode
 from schemas.deadletters import dead_letter, in_parts
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.refusals import Refusal
 from streams.records import InputRecord, OutputRecord
 
 DEAD_LETTERS_TOPIC = "dead-letters"
+
+
+def too_long(output: OutputRecord) -> Refusal | None:
+    """Why an output cannot be published: nobody reads one of its length; None: it can."""
+    if len(output.value) <= VALUE_BYTES_MAX:
+        return None
+    return Refusal(
+        "limit",
+        f"it was applied, and what it causes cannot be published: a record of {len(output.value)} bytes to "
+        f"{output.topic}; allowed are at most {VALUE_BYTES_MAX}",
+    )
 
 
 def buried(record: InputRecord, refusal: Refusal) -> list[OutputRecord]:

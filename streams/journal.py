@@ -3,23 +3,41 @@
 A batch becomes one record, or several where it would be too large for one; it holds only when all of them
 are there. Writers follow each other: a record that *opens* begins the epoch that has its offset for a
 number, and batches of other epochs after it are of a writer that has lost the partition, so they do not
-count. Pure: bytes in, bytes out.
+count.
+
+A record that does not say that it is of this journal is foreign: somebody has produced it by mistake. It is
+passed over. Nothing of ours can hide behind that: batches are numbered without gaps, so a batch that is
+missing is an error, and so is a record that says it is ours and cannot be read. Pure: bytes in, bytes out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import orjson
 
-from schemas.codec import decode_as, encode
+from schemas.codec import encode
 from schemas.journal import JournalRecord
+from schemas.limits import PIECE_BYTES_MAX
 from schemas.refusals import Refusal
-from streams.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.journal_records import Batch, Record, read_record, says_ours, whole
+from streams.records import InputRecord, OutputRecord, StageResult
 
 TOPIC = "journal"
+#: Table that says up to where in the journal all other tables reflect it.
+PLACES = "journal_positions"
 
-#: Bytes of rows and outputs in one record; a batch with more is continued in further records.
-PART_BYTES = 700_000
+#: Bytes of content in one record; a batch with more is continued in further records.
+PART_BYTES = PIECE_BYTES_MAX
+
+#: Most offsets of foreign records that an error names.
+_NAMED_MAX = 5
+
+#: What an operator can do where a journal cannot be followed.
+REMEDY = (
+    "Where it cannot be brought back, `loadstream mend` shows what can be kept of the partition without it "
+    "and what is lost, and lets workers start again"
+)
 
 
 class JournalDamaged(RuntimeError):
@@ -36,6 +54,15 @@ class Place:
     """Number of the last whole batch."""
     offset: int = -1
     """Offset of the last record that was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A record that is not of the journal."""
+
+    offset: int
+    refusal: Refusal
+    """Why it was passed over."""
 
 
 @dataclass(slots=True)
@@ -56,26 +83,38 @@ def opening(partition: int) -> bytes:
 def batch(
     partition: int, place: Place, applied: Sequence[InputRecord], result: StageResult
 ) -> list[bytes]:
-    """The records of the batch that follows `place`."""
+    """The records of the batch that follows `place`, of version 2."""
+    outputs = (*result.outputs, *result.dead_letters)
+    index = {
+        "inputs": runs(applied),
+        "rows": [
+            (row.table, row.key, None if row.value is None else len(row.value))
+            for row in result.rows
+        ],
+        "outputs": [(each.topic, each.key, each.timestamp_ms, len(each.value)) for each in outputs],
+    }
+    content = b"".join(
+        (
+            orjson.dumps(index, option=orjson.OPT_APPEND_NEWLINE),
+            *(row.value for row in result.rows if row.value is not None),
+            *(each.value for each in outputs),
+        )
+    )
+    parts = max(1, -(-len(content) // PART_BYTES))
     head = {
-        "schema_version": 1,
+        "schema_version": 2,
         "partition": partition,
         "epoch": place.epoch,
         "sequence": place.sequence + 1,
+        "parts": parts,
+        "applied": len(applied),
+        "rows": len(result.rows),
+        "outputs": len(outputs),
     }
-    parts = list(_parts(result)) or [([], [])]
     return [
-        orjson.dumps(
-            {
-                **head,
-                "part": number,
-                "parts": len(parts),
-                "inputs": runs(applied) if number == 0 else [],
-                "rows": rows,
-                "outputs": outputs,
-            }
-        )
-        for number, (rows, outputs) in enumerate(parts)
+        orjson.dumps({**head, "part": part}, option=orjson.OPT_APPEND_NEWLINE)
+        + content[part * PART_BYTES : (part + 1) * PART_BYTES]
+        for part in range(parts)
     ]
 
 
@@ -105,12 +144,16 @@ def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
 class Reader:
     """Follows a partition's journal record by record."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, partition: int | None = None) -> None:
+        """`partition` is whose journal it is; none: whichever one its records name."""
         self.place = place
         """How far the journal is known."""
-        self._parts: list[JournalRecord] = []
+        self._foreign: list[Foreign] = []
+        self._passed_over: deque[int] = deque(maxlen=_NAMED_MAX)
+        self._partition = partition
+        self._parts: list[Record] = []
 
-    def take(self, offset: int, value: bytes | None) -> JournalRecord | None:
+    def take(self, offset: int, value: bytes | None) -> Batch | None:
         """Read the record that follows; answers with the batch that it completes, if it counts.
 
         A batch is whole: what was continued in further records is in one again.
@@ -118,51 +161,87 @@ class Reader:
         Raises:
             JournalDamaged: the record cannot be read, or what should be before it is gone.
         """
-        record = decode_as(JournalRecord, value)
-        if isinstance(record, Refusal):
-            raise JournalDamaged(f"journal offset {offset} cannot be read: {record.reason}")
         if offset != self.place.offset + 1:
             raise JournalDamaged(
                 f"journal offsets {self.place.offset + 1} to {offset - 1} are gone; retention may be "
-                "shorter than a worker was away"
+                f"shorter than a worker was away. {REMEDY}"
             )
+        found = self._read(offset, value)
         self.place = replace(self.place, offset=offset)
-        if record.opens:
+        if found is None:
+            return None
+        record, content = found
+        if isinstance(record, JournalRecord) and record.opens:
             self._parts = []
             self.place = replace(self.place, epoch=offset)
         elif record.epoch == self.place.epoch:
-            self._parts.append(record)
+            self._parts.append((record, content))
             if record.part == record.parts - 1:
                 parts, self._parts = self._parts, []
                 return self._whole(parts)
         elif record.epoch > self.place.epoch:
             raise JournalDamaged(
                 f"journal offset {offset} is of epoch {record.epoch}, of which no opening was read; "
-                f"the newest that was is {self.place.epoch}"
+                f"the newest that was is {self.place.epoch}. {REMEDY}"
             )
         return None
 
-    def _whole(self, parts: list[JournalRecord]) -> JournalRecord:
-        sequence, offset = parts[0].sequence, self.place.offset
-        if [part.part for part in parts] != list(range(parts[0].parts)):
+    def take_foreign(self) -> list[Foreign]:
+        """Records that were passed over since the last call."""
+        foreign, self._foreign = self._foreign, []
+        return foreign
+
+    def _read(self, offset: int, value: bytes | None) -> Record | None:
+        """A record of this journal; None: it is foreign."""
+        found = read_record(value)
+        if isinstance(found, Refusal):
+            if says_ours(value):
+                raise JournalDamaged(
+                    f"journal offset {offset} cannot be read: {found.reason}. Where a newer version has "
+                    f"written it, start that one. {REMEDY}"
+                )
+            why = f"this is no record of the journal: {found.reason}"
+            self._pass_over(offset, Refusal(found.category, why))
+            return None
+        named = found[0].partition
+        if self._partition is not None and named != self._partition:
+            why = (
+                f"partition is {named}; allowed is {self._partition}, in which the record was found"
+            )
+            self._pass_over(offset, Refusal("misplaced", why))
+            return None
+        return found
+
+    def _pass_over(self, offset: int, refusal: Refusal) -> None:
+        self._foreign.append(Foreign(offset, refusal))
+        self._passed_over.append(offset)
+
+    def _whole(self, parts: list[Record]) -> Batch:
+        first, offset = parts[0][0], self.place.offset
+        sequence = first.sequence
+        if [part.part for part, _ in parts] != list(range(first.parts)):
             raise JournalDamaged(
                 f"journal offset {offset} ends batch {sequence}, of which parts are missing"
+                f"{self._named()}. {REMEDY}"
             )
         if sequence != self.place.sequence + 1:
             raise JournalDamaged(
                 f"journal offset {offset} holds batch {sequence}; expected "
-                f"{self.place.sequence + 1}: batches between them are missing"
+                f"{self.place.sequence + 1}: batches between them are missing{self._named()}. {REMEDY}"
             )
         self.place = replace(self.place, sequence=sequence)
-        if len(parts) == 1:
-            return parts[0]
-        return parts[0].model_copy(
-            update={
-                "parts": 1,
-                "rows": tuple(row for part in parts for row in part.rows),
-                "outputs": tuple(output for part in parts for output in part.outputs),
-            }
-        )
+        try:
+            return whole(parts)
+        except ValueError as error:
+            raise JournalDamaged(
+                f"journal offset {offset} ends batch {sequence}, whose content cannot be read: {error}. "
+                f"{REMEDY}"
+            ) from error
+
+    def _named(self) -> str:
+        """What was passed over, in which something of ours may be."""
+        offsets = ", ".join(map(str, self._passed_over))
+        return f"; passed over as foreign were the records at {offsets}" if offsets else ""
 
 
 def follow(place: Place, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
@@ -182,59 +261,12 @@ def go_on(reader: Reader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
     """Read on with a reader, which a stretch that comes in pieces needs; as `follow` otherwise."""
     tail = Tail(reader.place)
     for offset, value in entries:
-        whole = reader.take(offset, value)
-        if whole is not None:
-            for row in rows_of(whole):
+        batch = reader.take(offset, value)
+        if batch is not None:
+            for row in batch.rows:
                 # The newest come last: a row may be there whole and in single items.
                 tail.rows.pop((row.table, row.key), None)
                 tail.rows[row.table, row.key] = row.value
-            tail.outputs += outputs_of(whole)
+            tail.outputs += batch.outputs
     tail.place = reader.place
     return tail
-
-
-def rows_of(batch: JournalRecord) -> list[RowChange]:
-    """The rows that a batch changed."""
-    return [
-        RowChange(row.table, row.key, None if row.value is None else row.value.encode())
-        for row in batch.rows
-    ]
-
-
-def outputs_of(batch: JournalRecord) -> list[OutputRecord]:
-    """The records that a batch emits, dead letters last."""
-    return [
-        OutputRecord(each.topic, each.key, each.value.encode(), each.timestamp_ms)
-        for each in batch.outputs
-    ]
-
-
-def _parts(
-    result: StageResult,
-) -> Iterator[tuple[list[dict[str, object]], list[dict[str, object]]]]:
-    rows: list[dict[str, object]] = []
-    outputs: list[dict[str, object]] = []
-    size = 0
-    for row in result.rows:
-        length = len(row.value or b"") + len(row.key)
-        if size and size + length > PART_BYTES:
-            yield rows, outputs
-            rows, outputs, size = [], [], 0
-        value = None if row.value is None else row.value.decode()
-        rows.append({"table": row.table, "key": row.key, "value": value})
-        size += length
-    for output in (*result.outputs, *result.dead_letters):
-        if size and size + len(output.value) > PART_BYTES:
-            yield rows, outputs
-            rows, outputs, size = [], [], 0
-        outputs.append(
-            {
-                "topic": output.topic,
-                "key": output.key,
-                "value": output.value.decode(),
-                "timestamp_ms": output.timestamp_ms,
-            }
-        )
-        size += len(output.value)
-    if rows or outputs:
-        yield rows, outputs

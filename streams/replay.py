@@ -21,12 +21,12 @@ from typing import Protocol
 import orjson
 
 from schemas.base import INT64_MAX
-from schemas.journal import JournalRecord
 from schemas.topics import CLUSTER_INPUTS
 from streams import journal
 from streams.checkpoint import Checkpoint
 from streams.cluster.stage import ClusterStage
 from streams.culprit import Effect, Mismatch, effect, find_culprit, mismatches
+from streams.journal_records import Batch
 from streams.packing import put, unpacked
 from streams.records import DamagedTable, InputRecord, RowChange
 
@@ -81,6 +81,8 @@ class Summary:
     inputs: int = 0
     outputs: int = 0
     rows: int = 0
+    foreign: int = 0
+    """Records in the journal that are not of it; they were passed over."""
     folded_batches: int = 0
     """Batches that were applied, compared or not."""
     first_batch: int = 0
@@ -130,7 +132,7 @@ class Replay:
         Raises:
             NotReplayable: rows of the checkpoint cannot be read.
         """
-        self._partition = partition
+        self.partition = partition
         self._partitions = partitions
         self._window = window or Window()
         self._stage = ClusterStage(partition, partitions, self._recall)
@@ -151,7 +153,7 @@ class Replay:
         place = checkpoint.place
         try:
             stage = ClusterStage.restored(
-                self._partition, self._partitions, checkpoint.rows, self._recall
+                self.partition, self._partitions, checkpoint.rows, self._recall
             )
             rows = unpacked(checkpoint.rows)
         except DamagedTable as damaged:
@@ -179,14 +181,14 @@ class Replay:
         return [(table, key, value) for (table, key), value in stored.items()]
 
     def _recall(self, cluster: str) -> list[tuple[str, str, bytes]]:
-        return self._stored(f"{self._partition}/{cluster}")
+        return self._stored(f"{self.partition}/{cluster}")
 
     @property
     def following(self) -> Mapping[str, int]:
         """Least offset of each input topic that has not been applied; 0 where none is named."""
         return self._following
 
-    def take(self, batch: JournalRecord, offset: int, inputs: Inputs) -> Difference | None:
+    def take(self, batch: Batch, offset: int, inputs: Inputs) -> Difference | None:
         """Fold the batch that follows; `offset` is that of the journal record which ends it.
 
         Raises:
@@ -204,7 +206,7 @@ class Replay:
             self.ended = True
             return None
         if self._within(now_ms):
-            recorded = Effect.of(journal.outputs_of(batch), journal.rows_of(batch))
+            recorded = Effect.of(batch.outputs, batch.rows)
             found = mismatches(self._only(recorded), self._only(result))
             if found:
                 return self._difference(batch, offset, applied, found)
@@ -218,7 +220,7 @@ class Replay:
 
     # --- inputs ---------------------------------------------------------------------------------
 
-    def _applied(self, batch: JournalRecord, inputs: Inputs) -> Iterator[InputRecord]:
+    def _applied(self, batch: Batch, inputs: Inputs) -> Iterator[InputRecord]:
         """What the batch applied, in its order; every record of a topic comes exactly once."""
         for run in batch.inputs:
             topic, expected = run.topic, run.first_offset
@@ -249,7 +251,7 @@ class Replay:
             self._following[topic] = expected
 
     def _gone(
-        self, batch: JournalRecord, topic: str, first: int, there: InputRecord | None
+        self, batch: Batch, topic: str, first: int, there: InputRecord | None
     ) -> NotReplayable:
         """What is missing, up to the record that is there again."""
         if there is None:
@@ -259,7 +261,7 @@ class Replay:
         else:
             gone = f"the offsets {first} to {there.offset - 1} are gone"
         return NotReplayable(
-            f"topic {topic}, partition {self._partition}: {gone}, and batch {batch.sequence} has "
+            f"topic {topic}, partition {self.partition}: {gone}, and batch {batch.sequence} has "
             f"applied {first}. {HISTORY_HINT}"
         )
 
@@ -277,7 +279,7 @@ class Replay:
         cluster = self._window.cluster
         if cluster is None:
             return whole
-        own = f"{self._partition}/{cluster}"
+        own = f"{self.partition}/{cluster}"
         return Effect(
             [output for output in whole.outputs if output.key == cluster],
             [],
@@ -304,14 +306,14 @@ class Replay:
 
     def _difference(
         self,
-        batch: JournalRecord,
+        batch: Batch,
         offset: int,
         applied: Sequence[InputRecord],
         found: list[Mismatch],
     ) -> Difference:
         """Apply the batch again, input by input, to a stage as it was before."""
         before = ClusterStage.restored(
-            self._partition, self._partitions, self._stored(), self._recall
+            self.partition, self._partitions, self._stored(), self._recall
         )
         return Difference(
             batch.sequence,
@@ -337,7 +339,9 @@ def follow(
         JournalDamaged: the journal cannot be read, or does not go on right there.
         NotReplayable: an input that was applied is not there any more.
     """
-    for batch, offset in _batches(entries, fold.place):
+    reader = journal.Reader(fold.place, fold.partition)
+    for batch, offset in _batches(entries, reader):
+        fold.summary.foreign += len(reader.take_foreign())
         difference = fold.take(batch, offset, inputs)
         if difference is not None:
             return difference
@@ -347,9 +351,8 @@ def follow(
 
 
 def _batches(
-    entries: Iterable[tuple[int, bytes | None]], place: journal.Place
-) -> Iterator[tuple[JournalRecord, int]]:
-    reader = journal.Reader(place)
+    entries: Iterable[tuple[int, bytes | None]], reader: journal.Reader
+) -> Iterator[tuple[Batch, int]]:
     for offset, value in entries:
         batch = reader.take(offset, value)
         if batch is not None:

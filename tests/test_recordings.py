@@ -25,10 +25,10 @@ from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import TABLES, ClusterStage
+from streams.journal import PLACES
 from streams.records import InputRecord
 from streams.shell.durability import JournalFirst, RowWriter
 from streams.shell.fence import FencedPublisher
-from streams.shell.opening import PLACES
 from tests.conftest import RunningBroker
 from tests.recordings.narrowing import narrowings
 

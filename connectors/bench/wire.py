@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Self
 from connectors.bench.figures import Unproven
 from connectors.kafka.records import place
 from schemas.codec import encode
-from schemas.connection import BATCH_BYTES_MAX, KafkaSettings
+from schemas.connection import KafkaSettings
+from schemas.limits import BATCH_BYTES_MAX
 from schemas.topics import TOPIC_BY_NAME
 
 #: Longest time without any answer of the worker.

@@ -11,7 +11,8 @@ from typing import Any, Literal
 from connectors.kafka.embedded import EMBEDDED_PARTITIONS
 from connectors.kafka.records import place
 from schemas.codec import decode, encode
-from schemas.connection import BATCH_BYTES_MAX, KafkaSettings
+from schemas.connection import KafkaSettings
+from schemas.limits import BATCH_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import TOPIC_BY_NAME
 

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Literal
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
 from connectors.kafka.records import Place, place
-from schemas.codec import VALUE_BYTES_MAX, decode
-from schemas.connection import BATCH_BYTES_MAX
+from schemas.codec import decode
+from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import Topic
 from schemas.unknown_fields import UnknownField, unknown_fields

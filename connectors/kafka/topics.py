@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.connection import APP_ID, BATCH_BYTES_MAX, KafkaSettings
+from schemas.connection import APP_ID, KafkaSettings
+from schemas.limits import BATCH_BYTES_MAX
 from schemas.topics import TABLES, TOPICS
 
 #: A changelog is compacted segment by segment and never in its newest one. Kafka's default of 1 GiB

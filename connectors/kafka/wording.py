@@ -16,7 +16,7 @@ from schemas.clock import ClockTick
 from schemas.deadletters import DeadLetter
 from schemas.decisions import NodeScore, PlacementDecision
 from schemas.evictions import EvictionCommand
-from schemas.journal import JournalRecord
+from schemas.journal import JournalPart, JournalRecord
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
@@ -152,6 +152,16 @@ def _(message: JournalRecord) -> str:
         f"partition {message.partition} epoch {message.epoch} batch {message.sequence}{part}: applied "
         f"{runs or 'no inputs'}; {_count(len(message.rows), 'row')} changed, "
         f"{_count(len(message.outputs), 'output')}"
+    )
+
+
+@_sentence.register
+def _(message: JournalPart) -> str:
+    part = f" part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
+    return (
+        f"partition {message.partition} epoch {message.epoch} batch {message.sequence}{part}: applied "
+        f"{_count(message.applied, 'input')}; {_count(message.rows, 'row')} changed, "
+        f"{_count(message.outputs, 'output')}"
     )
 
 

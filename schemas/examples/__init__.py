@@ -25,7 +25,7 @@ from schemas.examples.story import (
     REPORT,
     WEB,
 )
-from schemas.journal import InputRun, JournalRecord, Output, RowChange
+from schemas.journal import InputRun, JournalPart, JournalRecord, Output, RowChange
 from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
 from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
@@ -188,6 +188,7 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
                 Output(topic="placement-decisions", key=CLUSTER, value=encode(_DECISION).decode()),
             ),
         ),
+        JournalPart(partition=2, epoch=4, sequence=18_231, applied=1, rows=1, outputs=1),
     ),
     "checkpoints": (
         CheckpointPiece(

@@ -82,7 +82,7 @@ def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -
 def _read(rows: Mapping[str, bytes]) -> _Rows:
     read = _Rows()
     for name, value in sorted(rows.items()):
-        row = decode_as(NodePercentilesRow, value)
+        row = decode_as(NodePercentilesRow, value, bytes_max=None)
         if isinstance(row, Refusal):
             raise DamagedTable(TABLE, name, row.reason)
         kind, _, rest = name.partition("/")[2].partition("/")

@@ -21,7 +21,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import DurationMs, EpochMs, ObjectName
-from schemas.codec import VALUE_BYTES_MAX
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.usage import PODS_PER_SAMPLE_MAX
 from streams.aggregate.node import NodeState
 from streams.aggregate.percentile import UNKNOWN, Figures

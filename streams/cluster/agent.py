@@ -11,11 +11,11 @@ from typing import Any
 from schemas.connection import KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
 from streams.cluster.stage import TABLES, ClusterStage
+from streams.journal import PLACES
 from streams.shell.batches import BatchLimits
 from streams.shell.checkpointer import Checkpointer
 from streams.shell.durability import JournalFirst, RowWriter
 from streams.shell.fence import FencedPublisher
-from streams.shell.opening import PLACES
 from streams.shell.runner import Rows, StageRunner
 from streams.shell.tables import RowTable
 from streams.shell.telemetry import Telemetry

@@ -23,6 +23,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from schemas.codec import encode
+from schemas.rows import HeldPod
 from streams.packing import PACKED, packed_row
 from streams.records import RowChange
 
@@ -61,6 +62,16 @@ def moved_ms(at_ms: int, was_ms: int, now_ms: int) -> int:
     return min(at_ms, now_ms + max(0, at_ms - was_ms))
 
 
+def _moved_fields(fields: dict[str, Any], was_ms: int, now_ms: int) -> dict[str, Any]:
+    """Some fields of a message, by name."""
+    return {
+        name: moved_ms(field, was_ms, now_ms)
+        if name.endswith("_ms") and isinstance(field, int)
+        else _moved(field, was_ms, now_ms)
+        for name, field in fields.items()
+    }
+
+
 def _moved(value: Any, was_ms: int, now_ms: int) -> Any:
     """A message, or what one holds, with all its times moved."""
     if isinstance(value, BaseModel):
@@ -69,6 +80,8 @@ def _moved(value: Any, was_ms: int, now_ms: int) -> Any:
             before = getattr(value, name)
             if name.endswith("_ms") and isinstance(before, int):
                 after: Any = moved_ms(before, was_ms, now_ms)
+            elif isinstance(value, HeldPod) and name == "counted_fields" and before is not None:
+                after = _moved_fields(before, was_ms, now_ms)
             else:
                 after = _moved(before, was_ms, now_ms)
             if after is not before:

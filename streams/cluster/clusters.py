@@ -10,7 +10,6 @@ batch has replaced it.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from schemas.clock import ClockTick
@@ -25,8 +24,8 @@ from streams.cluster.clock_reset import set_back
 from streams.cluster.explain import Cause
 from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
 from streams.cluster.state import ClusterState, Position
-from streams.cluster.stored import Parts, Row, by_cluster, rows_of
-from streams.cluster.tables import ROWS, all_rows, changed_rows, last_rows, restore
+from streams.cluster.stored import Parts, Row, by_cluster, restored
+from streams.cluster.tables import ROWS, all_rows, changed_rows, last_rows
 from streams.packing import put
 from streams.records import DamagedTable, OutputRecord, RowChange
 
@@ -130,8 +129,7 @@ class Clusters:
         stored: dict[tuple[str, str], bytes] = {}
         put(stored, after)
         rows = ((table, key, value) for (table, key), value in stored.items())
-        read = partial(rows_of, cluster, by_cluster(rows)[cluster])
-        state = self.states[cluster] = restore(cluster, now_ms, read)
+        state = self.states[cluster] = restored(cluster, now_ms, by_cluster(rows)[cluster])
         return state
 
     def _forget(self, state: ClusterState) -> None:
@@ -246,8 +244,7 @@ class Clusters:
         try:
             parts = by_cluster(self._recall(cluster)).get(cluster)
             if parts is not None and parts["clusters"]:
-                read = partial(rows_of, cluster, parts)
-                self.states[cluster] = restore(cluster, self.now_ms, read)
+                self.states[cluster] = restored(cluster, self.now_ms, parts)
         except Exception as error:
             logger.exception("cluster %s cannot be put together from its rows", cluster)
             text = f"it cannot be put together from its rows: {type(error).__name__}: {error}"
@@ -338,8 +335,7 @@ class Clusters:
             named = ", ".join(sorted(table for table, found in parts.items() if found))
             raise DamagedTable("clusters", cluster, f"missing, while {named} have rows of it")
         try:
-            read = partial(rows_of, cluster, parts)
-            self.states[cluster] = restore(cluster, self.now_ms, read)
+            self.states[cluster] = restored(cluster, self.now_ms, parts)
         except DamagedTable:
             raise
         except Exception as error:

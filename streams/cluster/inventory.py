@@ -52,6 +52,8 @@ class Inventory:
         """Rows of table `nodes` to write."""
         self.changed_pods: dict[tuple[str, str], None] = {}
         """Items of table `reserved_pods` to write: node and uid of pods."""
+        self.held_pods = 0
+        """How many pods take room, one that does on two nodes counted twice."""
         self._last_place = 0
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing looked at them last."""
@@ -296,7 +298,7 @@ class Inventory:
         if not held.place:
             held = replace(held, place=self.next_place())
         node = self.node(name)
-        node.hold(held)
+        self._take_room(node, held)
         self.where[uid] = name
         self.owners.add(held.pod)
         if first_seen:
@@ -306,6 +308,10 @@ class Inventory:
         self.changed_pods[name, uid] = None
         self._touch(node, Change.PODS)
 
+    def _take_room(self, node: Node, held: Held) -> None:
+        self.held_pods += held.pod.uid not in node.held
+        node.hold(held)
+
     def next_place(self) -> int:
         """A place that is greater than all before; the same if the state was put together from its rows."""
         self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
@@ -314,7 +320,7 @@ class Inventory:
     def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
         """Take room for a pod as a table row has it, counted by the state that the row names."""
         node = self.node(name)
-        node.hold(held)
+        self._take_room(node, held)
         self.where[held.pod.uid] = name
         self.owners.add(held.pod)
         if counted_at_ms is not None:
@@ -328,6 +334,7 @@ class Inventory:
         held = None if node is None else node.release(uid)
         if node is None or held is None:
             return None
+        self.held_pods -= 1
         if self.where[uid] == node.name:
             del self.where[uid]
             self.owners.drop(uid)

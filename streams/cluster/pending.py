@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from schemas.policy import Policy
 from schemas.requests import SchedulingRequest
+from schemas.rows import WaitingGroup, WaitingGroupRow
 from streams.cluster.kind import Kind
 
 #: How many pods of a group are told about each failed attempt; all are told about their first.
@@ -80,6 +81,11 @@ class PendingRequests:
         self._excluded: dict[str, None] = {}
         """Requests that wait alone because of their owner, by pod uid."""
         self.sequence = 0
+        self._changed_groups: dict[bytes, None] = {}
+        self._settled: dict[bytes, None] = {}
+        """Groups whose rows say that nothing has changed since they failed."""
+        self._settled_version: int | None = None
+        """The placer's version when that was so of all of them."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -149,6 +155,7 @@ class PendingRequests:
                 group.uids.pop(uid, None)
                 if not group.uids:
                     del self._groups[waiting.kind.key]
+                    self._changed_groups[waiting.kind.key] = None
         return waiting
 
     def excluded(self, count: int) -> list[Waiting]:
@@ -162,6 +169,54 @@ class PendingRequests:
                 count, waiting, key=lambda each: (each.not_before_ms, each.sequence)
             )
         return sorted(waiting, key=lambda each: each.sequence)
+
+    def group_changed(self, group: Group) -> None:
+        """What is known of a group's chances is something else now."""
+        self._changed_groups[group.kind.key] = None
+
+    def open_groups(self) -> None:
+        """What is known of all groups' chances does not hold any more."""
+        self._settled_version = None
+        for group in self._groups.values():
+            group.version = -1
+
+    def restore_group(self, row: WaitingGroupRow | WaitingGroup, version: int) -> None:
+        """Take over what a row says of a group that waits; `version` is the placer's now."""
+        group = self._groups.get(bytes.fromhex(row.kind))
+        if group is None:
+            return
+        group.failures, group.retry_at_ms = row.failures, row.retry_at_ms
+        group.version = version if row.unchanged else -1
+        if row.unchanged:
+            self._settled[group.kind.key] = None
+            self._settled_version = version
+        if isinstance(row, WaitingGroup):
+            self.group_changed(group)  # it has no row of its own yet
+
+    def changed_groups(self, version: int | None) -> Iterator[tuple[bytes, Group | None, bool]]:
+        """Digest, group if it is still there, and whether nothing has changed since it failed.
+
+        Of the groups of which one of these is something else than at the last call. A change of nodes
+        concerns all that have failed before; each is named once for it, however many changes follow.
+
+        Args:
+            version: the placer's; None: its nodes are about to change.
+        """
+        changed, self._changed_groups = self._changed_groups, {}
+        if self._settled_version != version or version is None:
+            self._settled_version = version
+            for key in self._settled:
+                group = self._groups.get(key)
+                if group is not None and group.version != version:
+                    changed[key] = None
+        for key in changed:
+            group = self._groups.get(key)
+            unchanged = group is not None and group.version == version
+            if unchanged:
+                self._settled[key] = None
+            else:
+                self._settled.pop(key, None)
+            yield key, group, unchanged
 
     def groups(self) -> Iterator[Group]:
         """All groups, in the order of their kinds' digests."""

@@ -66,8 +66,7 @@ class Placement:
     def set_policy(self, policy: Policy) -> None:
         """Decide by another policy: what it says about those that wait is open."""
         self.policy = policy
-        for group in self.pending.groups():
-            group.version = -1
+        self.pending.open_groups()
 
     def request(
         self, request: SchedulingRequest, cause: Cause
@@ -226,6 +225,7 @@ class Placement:
             decisions.append(self._place(waiting, row, ranking, placer, cause))
             # There is room, if too little for all: the next look is soon.
             group.failures = 0
+            self.pending.group_changed(group)
             queue.put_back(group)
         return decisions
 
@@ -301,6 +301,7 @@ class Placement:
         group.failures += 1
         group.retry_at_ms = cause.now_ms + backoff_ms(self.policy, group.failures)
         group.version = placer.version
+        self.pending.group_changed(group)
 
     def _group_failed(
         self, group: Group, placer: Placer, ranking: Ranking, cause: Cause

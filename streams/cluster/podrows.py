@@ -2,7 +2,8 @@
 
 A decision adds one pod to a node, and its item is written with each decision. It is what `encode` says of a
 `HeldPod`, but put together from a pod's own fields: containers and other large parts, which all pods of
-a kind have in common, are encoded once a kind.
+a kind have in common, are encoded once a kind. Of the state by which it counts for estimation only what
+differs is kept.
 """
 
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic import BaseModel
 
 from schemas.codec import encode
 from schemas.pods import Pod
+from schemas.rows import HeldPod
 from streams.cluster.load import AssignedPod
 from streams.cluster.node import Held
 from streams.sized_cache import SizedCache
@@ -48,7 +50,7 @@ class PodRows:
         if counted is not None:
             values["counted_at_ms"] = counted.cached_at_ms
             if not _same(counted.pod, held.pod):
-                values["counted"] = self._pod(counted.pod)
+                values["counted_fields"] = self._difference(counted.pod, held.pod)
         if held.decision_id is not None:
             values["decision_id"] = held.decision_id
         if held.expires_at_ms is not None:
@@ -60,6 +62,15 @@ class PodRows:
         # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
         text = orjson.dumps(values, default=_other, option=orjson.OPT_SORT_KEYS)
         return bytes(memoryview(text))
+
+    def _difference(self, counted: Pod, newest: Pod) -> dict[str, Any]:
+        """Fields of the pod as it counts that are not those of its newest state."""
+        whole = self._pod(counted)
+        return {
+            name: whole.get(name)
+            for name in Pod.model_fields
+            if getattr(counted, name) != getattr(newest, name)
+        }
 
     def _pod(self, pod: Pod) -> dict[str, Any]:
         values = {name: value for name, value in pod.__dict__.items() if value is not None}
@@ -82,6 +93,13 @@ class PodRows:
 
 def _text(part: tuple[BaseModel, ...]) -> bytes:
     return b"[" + b",".join(map(encode, part)) + b"]"
+
+
+def counted_pod(item: HeldPod, pod: Pod) -> Pod:
+    """The state by which a held pod counts for estimation; `pod` is its newest one, as it is kept."""
+    if item.counted_fields is None:
+        return item.counted or pod
+    return pod.model_copy(update=item.counted_fields)
 
 
 def _other(part: Any) -> orjson.Fragment:

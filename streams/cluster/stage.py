@@ -26,9 +26,9 @@ from streams.cluster.figures import count_said, figures_of, policy_words
 from streams.cluster.state import ClusterState
 from streams.cluster.stored import Row, by_cluster, read_row
 from streams.cluster.tables import ROWS
-from streams.deadletters import buried
+from streams.deadletters import buried, too_long
 from streams.observation import ClusterFigures, Counts, Figures
-from streams.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 from streams.version import VERSION
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,12 @@ class ClusterStage:
             self._count(each)
             if each.refusal is not None:
                 dead.extend(buried(each.record, each.refusal))
-            outputs.extend(spoken.output for spoken in each.spoken())
+            for spoken in each.spoken():
+                unread = too_long(spoken.output)
+                if unread is None:
+                    outputs.append(spoken.output)
+                else:
+                    dead.extend(buried(each.record, unread))
         return StageResult(tuple(outputs), rows, tuple(dead))
 
     # --- records ----------------------------------------------------------------------------------
@@ -232,6 +237,7 @@ class ClusterStage:
             now_ms=self.now_ms,
             offsets=dict(self.positions),
             topic_ids=dict(self.topic_ids) or None,
+            clusters=len(self.clusters),
         )
         yield RowChange("partitions", str(self.partition), encode(place))
 
@@ -250,20 +256,37 @@ class ClusterStage:
             DamagedTable: a row cannot be read; it names the row.
         """
         stage = cls(partition, partitions, recall, version)
+        place: PartitionRow | None = None
         own: list[Row] = []
         for table, key, value in rows:
             if table == "partitions":
-                whole = read_row(PartitionRow, table, key, value)
-                stage.now_ms = whole.now_ms
-                stage._clusters.positions = dict(whole.offsets)
-                stage.topic_ids = dict(whole.topic_ids or {})
+                place = read_row(PartitionRow, table, key, value)
+                stage.now_ms = place.now_ms
+                stage._clusters.positions = dict(place.offsets)
+                stage.topic_ids = dict(place.topic_ids or {})
             elif table == failures.TABLE:
                 stage._clusters.failures.restore(read_row(FailedClusterRow, table, key, value))
             else:
                 own.append((table, key, value))
-        of_cluster = by_cluster(own)
+        of_cluster, found = by_cluster(own), 0
         for cluster in sorted(of_cluster):
             if stage._clusters.failures.apart(cluster) is None:
+                found += 1
                 stage._clusters.take(cluster, of_cluster[cluster])
+        _check_partition(partition, place, found)
         stage.counts.clusters.update(dict.fromkeys(stage.clusters))
         return stage
+
+
+def _check_partition(partition: int, row: PartitionRow | None, clusters: int) -> None:
+    """A partition's own row is there, and as many clusters as it counts; more, where some have come back."""
+    if row is None and clusters:
+        raise DamagedTable(
+            "partitions", str(partition), f"missing, while {clusters} clusters have rows"
+        )
+    if row is not None and clusters < (row.clusters or 0):
+        raise DamagedTable(
+            "clusters",
+            f"of partition {partition}",
+            f"{clusters} rows are there; the row in table partitions counts {row.clusters}",
+        )

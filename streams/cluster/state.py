@@ -34,6 +34,7 @@ from streams.cluster.placement import Placement
 from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
+from streams.cluster.row_counts import RowCounts
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 
@@ -79,6 +80,8 @@ class ClusterState:
         self.cluster = cluster
         self.policy = Policy()
         self.policy_record: PolicyRecord | None = None
+        self.policy_changed = False
+        """The row of table `cluster_policies` is to be written."""
         self.now_ms: int | None = None
         self.inventory = Inventory(self.policy)
         self.memory = MoveMemory(cluster, self.policy)
@@ -89,6 +92,7 @@ class ClusterState:
             cluster, self.policy, self.inventory, self.memory, self.migrations
         )
         self.pod_rows = PodRows()
+        self.row_counts = RowCounts()
         self.row_digest = b""
         """Of the cluster's own row as it was written last; empty: it was not."""
         self._judge_paused()
@@ -281,6 +285,7 @@ class ClusterState:
             except PolicyError as error:
                 return Refusal("invalid", f"the policy was not applied: {error}")
         self.policy_record = record
+        self.policy_changed = True
         self.set_policy(policy)
         return []
 

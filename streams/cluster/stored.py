@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from streams.cluster.tables import ROWS
+from streams.cluster.state import ClusterState
+from streams.cluster.tables import ROWS, restore
 from streams.records import DamagedTable
 
 #: Table, key and value.
@@ -30,6 +32,16 @@ def rows_of(cluster: str, parts: Parts, table: str) -> Iterator[Any]:
                 table, key, f"is of cluster {row.cluster}, which its key does not say"
             )
         yield row
+
+
+def restored(cluster: str, now_ms: int | None, parts: Parts) -> ClusterState:
+    """A cluster as its rows have it.
+
+    Raises:
+        DamagedTable: a row cannot be read or is missing.
+    """
+    keys = {table: [key for key, _ in found] for table, found in parts.items()}
+    return restore(cluster, now_ms, partial(rows_of, cluster, parts), keys)
 
 
 def _cluster_of(table: str, key: str) -> str:

@@ -5,7 +5,7 @@ that is put together from its rows goes on exactly as the one that they were mad
 records give the same decisions, byte for byte.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -13,6 +13,7 @@ from schemas.base import Message
 from schemas.codec import encode
 from schemas.policy import read_policy
 from schemas.rows import (
+    ClusterPolicyRow,
     ClusterRow,
     HotspotCounterRow,
     NodeRow,
@@ -20,11 +21,14 @@ from schemas.rows import (
     ReservedPodsRow,
     UsageHistoryRow,
     WaitingGroup,
+    WaitingGroupRow,
 )
 from streams.cluster.kind import kind_of, shared
 from streams.cluster.node import Held, Node
-from streams.cluster.pending import Waiting
+from streams.cluster.pending import Group, Waiting
 from streams.cluster.plugins.registry import KNOWN
+from streams.cluster.podrows import counted_pod
+from streams.cluster.row_counts import COUNTED, check_counts
 from streams.cluster.state import ClusterState
 from streams.migration import migrations
 from streams.moves import memory
@@ -34,9 +38,11 @@ from streams.records import RowChange
 #: Tables of a cluster and the classes of their rows, in the order in which rows are written.
 ROWS: dict[str, type[Message]] = {
     "clusters": ClusterRow,
+    "cluster_policies": ClusterPolicyRow,
     "nodes": NodeRow,
     "reserved_pods": ReservedPodsRow,
     "pending_requests": PendingRequestRow,
+    "waiting_groups": WaitingGroupRow,
     **memory.ROWS,
     **migrations.ROWS,
     "hotspot_counters": HotspotCounterRow,
@@ -45,7 +51,26 @@ ROWS: dict[str, type[Message]] = {
 
 
 def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
-    """Rows that have changed since the last call; keys begin with `prefix`."""
+    """Rows that have changed since the last call; keys begin with `prefix`.
+
+    The cluster's own row counts the others, so it comes last.
+    """
+    for change in _changed_rows(state, prefix):
+        if change.table not in COUNTED:
+            state.row_counts.note(change.table, change.key, there=change.value is not None)
+        yield change
+    yield from _own_row(state, prefix)
+
+
+def _own_row(state: ClusterState, prefix: str) -> Iterator[RowChange]:
+    own = encode(_cluster_row(state))
+    digest = _digest(own)
+    if digest != state.row_digest:
+        state.row_digest = digest
+        yield RowChange("clusters", prefix, own)
+
+
+def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     inventory, placement = state.inventory, state.placement
     for name in inventory.changed_nodes:
         row = _node_row(state.cluster, inventory.nodes.get(name))
@@ -65,17 +90,20 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     placement.changed_requests.clear()
+    version = None if inventory.layout_stale else inventory.placer.version
+    for digest, group, unchanged in placement.pending.changed_groups(version):
+        kept_group = _group_row(state.cluster, group, unchanged)
+        yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", _value(kept_group))
+    if state.policy_changed and state.policy_record is not None:
+        policy = ClusterPolicyRow(cluster=state.cluster, policy=state.policy_record)
+        yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
+    state.policy_changed = False
     for table, key, kept in state.memory.changed_rows():
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
     for table, key, kept in state.migrations.changed_rows():
         yield RowChange(table, f"{prefix}/{key}" if key else prefix, _value(kept))
     for table, key, kept in state.rebalancer.changed_rows():
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
-    own = encode(_cluster_row(state))
-    digest = _digest(own)
-    if digest != state.row_digest:
-        state.row_digest = digest
-        yield RowChange("clusters", prefix, own)
 
 
 def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
@@ -87,7 +115,7 @@ def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
 
 
 def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
-    """All rows, and deletions since the last call of `changed_rows`."""
+    """All rows that there are; call `changed_rows` before, where something has changed."""
     inventory, placement = state.inventory, state.placement
     inventory.changed_nodes.update(dict.fromkeys(inventory.nodes))
     inventory.changed_pods.update(
@@ -96,21 +124,41 @@ def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     placement.changed_requests.update(
         dict.fromkeys(each.request.pod.uid for each in placement.pending)
     )
+    for group in placement.pending.groups():
+        placement.pending.group_changed(group)
+    state.policy_changed = state.policy_record is not None
     state.memory.touch()
     state.migrations.touch()
     state.rebalancer.touch()
+    for change in _changed_rows(state, prefix):
+        # What was never written is no row: it would be counted, and not be there.
+        if change.table in COUNTED or state.row_counts.has(change.table, change.key):
+            yield change
     state.row_digest = b""
-    yield from changed_rows(state, prefix)
+    yield from _own_row(state, prefix)
 
 
-def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any]]) -> ClusterState:
-    """Put a cluster's state together; `read` gives the rows that it has in a table."""
+def restore(
+    cluster: str,
+    now_ms: int | None,
+    read: Callable[[str], Iterator[Any]],
+    keys: Mapping[str, Iterable[str]],
+) -> ClusterState:
+    """Put a cluster's state together.
+
+    Args:
+        cluster: its name.
+        now_ms: the log's time; none: before its clock ticked first.
+        read: gives the rows that it has in a table.
+        keys: theirs, by table.
+
+    Raises:
+        DamagedTable: a table has other rows than the cluster's row counts.
+    """
     state = ClusterState(cluster)
     row: ClusterRow = next(read("clusters"))
     state.row_digest = _digest(encode(row))
-    state.policy_record = row.policy
-    if row.policy is not None:
-        state.set_policy(read_policy(row.policy.document, KNOWN, accepted=True))
+    _restore_policy(state, row, read("cluster_policies"))
     for node_row in read("nodes"):
         _restore_node(state, node_row)
     for pods_row in read("reserved_pods"):
@@ -125,11 +173,15 @@ def restore(cluster: str, now_ms: int | None, read: Callable[[str], Iterator[Any
     for table in migrations.ROWS:
         state.migrations.restore(table, read(table))
     state.rebalancer.restore(read, row.last_round_at_ms)
-    _restore_requests(state, row, read("pending_requests"))
+    _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     state.memory.restore(read)
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     state.placement.changed_requests.clear()
+    for table in keys.keys() - {"clusters", *COUNTED}:
+        for key in keys[table]:
+            state.row_counts.note(table, key, there=True)
+    check_counts(cluster, row.rows, _row_counts(state))
     return state
 
 
@@ -173,30 +225,46 @@ def _request_row(cluster: str, waiting: Waiting) -> PendingRequestRow:
     )
 
 
-def _cluster_row(state: ClusterState) -> ClusterRow:
-    version = state.inventory.placer.version
-    pending = state.placement.pending
-    return ClusterRow(
-        cluster=state.cluster,
-        policy=state.policy_record,
-        applied=state.inventory.sequence,
-        requests_seen=pending.sequence,
-        lists=dict(state.inventory.lists),
-        endings=dict(state.inventory.endings),
-        last_round_at_ms=state.rebalancer.last_round_ms,
-        groups=tuple(
-            WaitingGroup(
-                kind=group.kind.key.hex(),
-                failures=group.failures,
-                retry_at_ms=group.retry_at_ms,
-                unchanged=group.version == version and not state.inventory.layout_stale,
-            )
-            for group in pending.groups()
-        ),
+def _group_row(cluster: str, group: Group | None, unchanged: bool) -> WaitingGroupRow | None:
+    if group is None or not (group.failures or group.retry_at_ms or unchanged):
+        return None
+    return WaitingGroupRow(
+        cluster=cluster,
+        kind=group.kind.key.hex(),
+        failures=group.failures,
+        retry_at_ms=group.retry_at_ms,
+        unchanged=unchanged,
     )
 
 
+def _cluster_row(state: ClusterState) -> ClusterRow:
+    return ClusterRow(
+        cluster=state.cluster,
+        applied=state.inventory.sequence,
+        requests_seen=state.placement.pending.sequence,
+        lists=dict(state.inventory.lists),
+        endings=dict(state.inventory.endings),
+        last_round_at_ms=state.rebalancer.last_round_ms,
+        rows=_row_counts(state),
+    )
+
+
+def _row_counts(state: ClusterState) -> dict[str, int]:
+    pods, requests = state.inventory.held_pods, len(state.placement.pending)
+    return state.row_counts.counts({"reserved_pods": pods, "pending_requests": requests})
+
+
 # --- from rows ----------------------------------------------------------------------------------
+
+
+def _restore_policy(
+    state: ClusterState, row: ClusterRow, policies: Iterator[ClusterPolicyRow]
+) -> None:
+    own = next(policies, None)
+    state.policy_record = row.policy if own is None else own.policy
+    state.policy_changed = own is None and row.policy is not None  # it has no row of its own yet
+    if state.policy_record is not None:
+        state.set_policy(read_policy(state.policy_record.document, KNOWN, accepted=True))
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:
@@ -226,12 +294,15 @@ def _restore_pods(state: ClusterState, row: ReservedPodsRow) -> None:
             list_id=item.list_id,
             place=item.place,
         )
-        state.inventory.restore_held(row.node, held, item.counted or pod, item.counted_at_ms)
+        state.inventory.restore_held(row.node, held, counted_pod(item, pod), item.counted_at_ms)
         state.placement.reservations.expect_end(held)
 
 
 def _restore_requests(
-    state: ClusterState, row: ClusterRow, requests: Iterable[PendingRequestRow]
+    state: ClusterState,
+    row: ClusterRow,
+    requests: Iterable[PendingRequestRow],
+    groups: Iterable[WaitingGroupRow],
 ) -> None:
     pending = state.placement.pending
     for item in sorted(requests, key=lambda request: request.sequence):
@@ -250,11 +321,7 @@ def _restore_requests(
         else:
             pending.keep(waiting)
     pending.sequence = row.requests_seen
-    known = {group.kind: group for group in row.groups}
+    known: list[WaitingGroup | WaitingGroupRow] = [*row.groups, *groups]
     version = state.inventory.ready().version if known else 0
-    for group in pending.groups():
-        saved = known.get(group.kind.key.hex())
-        if saved is not None:
-            group.failures = saved.failures
-            group.retry_at_ms = saved.retry_at_ms
-            group.version = version if saved.unchanged else -1
+    for group in known:
+        pending.restore_group(group, version)

@@ -10,8 +10,9 @@ none. That one cannot be written is told and stops nothing else.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Literal
 
@@ -20,6 +21,7 @@ from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
 from streams.checkpoint import PIECE_BYTES, TOPIC, Cutter, Row
 from streams.journal import Place
+from streams.long_rows import is_chunk, joined
 from streams.shell.publisher import Publisher
 
 logger = logging.getLogger(__name__)
@@ -137,7 +139,7 @@ class Checkpointer:
         """Whether it is whole."""
         cutter = Cutter(task.partition, task.place, task.now_ms, self._piece_bytes)
         for table, (keys, values) in task.references.items():
-            rows = _rows_of(task.partition, table, zip(keys, values, strict=True))
+            rows = _rows_of(task.partition, table, keys, values)
             for _ in range(0, len(keys), ROWS_PER_TURN):
                 for piece in cutter.take(islice(rows, ROWS_PER_TURN)):
                     if task.stopped:
@@ -154,12 +156,20 @@ class Checkpointer:
         return None if now_ms is None else now_ms // self._interval_ms
 
 
-def _rows_of(partition: int, table: str, found: Iterable[tuple[bytes, bytes]]) -> Iterator[Row]:
-    """The partition's own rows."""
+def _rows_of(
+    partition: int, table: str, keys: Sequence[bytes], values: Sequence[bytes]
+) -> Iterator[Row]:
+    """The partition's own rows, long ones joined."""
     own, prefix = str(partition).encode(), f"{partition}/".encode()
-    return (
-        (table, key.decode(), value) for key, value in found if key == own or key.startswith(prefix)
-    )
+
+    @cache
+    def chunks() -> dict[bytes, bytes]:
+        return {key: value for key, value in zip(keys, values, strict=True) if is_chunk(key)}
+
+    for key, value in zip(keys, values, strict=True):
+        if (key == own or key.startswith(prefix)) and not is_chunk(key):
+            name = key.decode()
+            yield table, name, joined(table, name, value, lambda chunk: chunks().get(chunk))
 
 
 def _now_ms(row: bytes | None) -> int | None:

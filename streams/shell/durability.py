@@ -18,10 +18,12 @@ from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.rows import JournalPositionRow
 from streams import journal
+from streams.journal import PLACES
 from streams.packing import Changes
-from streams.records import InputRecord, RowChange, StageResult
+from streams.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.shell.checkpointer import CLOCKS, Checkpointer, References
-from streams.shell.opening import PLACES, UNWRITTEN_S, Opening
+from streams.shell.journal_tail import passed_over
+from streams.shell.opening import UNWRITTEN_S, Opening
 from streams.shell.pace import Pace
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_pieces
@@ -122,8 +124,9 @@ class RowWriter:
     async def _write(self, table: RowTable, partition: int, changes: Collection[RowChange]) -> None:
         own = [change for change in changes if change.table == table.name]
         if own:
-            await self._publisher.write_rows(table.changelog, partition, own)
-            table.store(own)
+            records = table.records(own)
+            await self._publisher.write_rows(table.changelog, partition, records)
+            table.store(records)
 
 
 class JournalFirst:
@@ -174,17 +177,16 @@ class JournalFirst:
             raise journal.JournalDamaged(
                 f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
                 f"reflect it up to {known.offset}: it was deleted and made again, or the broker has lost "
-                f"its end. Stop all workers and delete it and the changelog topics of all tables, which "
-                f"starts them empty"
+                f"its end. {journal.REMEDY}"
             )
         changes = Changes()
-        reader = journal.Reader(known)
+        reader = journal.Reader(known, partition)
         # Piece by piece: after a long time without written rows the tail is of any length.
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
         ):
             tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
-            await self._publisher.publish(tail.outputs)
+            await self._publisher.publish((*tail.outputs, *passed_over(reader, partition, entries)))
             for (table, key), value in tail.rows.items():
                 changes.add(table, key, value)
         redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
@@ -290,12 +292,14 @@ class JournalFirst:
                 f"again, which goes on from its tables"
             )
         # Somebody else has written in between: a successor, or a predecessor that does not know yet.
-        reader = journal.Reader(place)
+        reader = journal.Reader(place, partition)
+        dead: list[OutputRecord] = []
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, place.offset + 1, offset + 1
         ):
             for entry in entries:
                 reader.take(entry.offset, entry.value)
+            dead += passed_over(reader, partition, entries)
         now = reader.place
         if now.epoch != place.epoch:
             self.close(partition)
@@ -304,6 +308,7 @@ class JournalFirst:
                 f"this one ({place.epoch}) held it for its own: it was not heard of for longer than "
                 "the session time-out. What it has decided since counts for nothing; start it again"
             )
+        await self._publisher.publish(dead)
         # Not before: rows may be written meanwhile, and must not be by a worker that has lost office.
         self._in_office_at_s[partition] = began_s
         return now

@@ -14,12 +14,11 @@ from schemas.codec import decode_as, encode
 from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
 from streams import journal
+from streams.journal import PLACES
 from streams.records import DamagedTable, RowChange
 
 logger = logging.getLogger(__name__)
 
-#: Table that says up to where in the journal all other tables reflect it.
-PLACES = "journal_positions"
 #: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash. A node's row
 #: holds all its pods, so it is written once for many of their changes.
 UNWRITTEN_S = 5.0

@@ -12,7 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from schemas.connection import BATCH_BYTES_MAX, KafkaSettings
+from schemas.connection import KafkaSettings
+from schemas.limits import BATCH_BYTES_MAX
 from schemas.partitions import partition_for
 from streams.records import OutputRecord, RowChange
 

@@ -5,7 +5,8 @@ without it, and its own writes cost a message each. So keys and values are plain
 then has nothing to decode; the stage reads the rows and refuses what it cannot read. Changes are written
 to the changelog by `Publisher.write_rows` and, once acknowledged, to the local copy by `store`.
 
-A row's key begins with its partition and a slash, so rows of a lost partition can be told and dropped.
+A row's key begins with its partition and a slash, so rows of a lost partition can be told and dropped. A
+row too long for one record is several here and in the changelog (`long_rows`), and one to everybody else.
 """
 
 import time
@@ -16,6 +17,7 @@ import faust
 from faust.types import TP
 
 from schemas.connection import APP_ID
+from streams.long_rows import is_chunk, joined, named, records, row_of
 from streams.records import DamagedTable, RowChange
 
 #: Most rows that are read from a changelog before they are taken in.
@@ -81,6 +83,8 @@ class RowTable:
             recovery_buffer_size=READ_ROWS_MAX,
         )
         self._table = app.tables.add(table)
+        self._chunks: dict[str, list[str]] = {}
+        """Keys of the chunks that are there, by row."""
 
     @property
     def changelog(self) -> str:
@@ -92,18 +96,27 @@ class RowTable:
         return int(self._table.read_to.get(TP(self.changelog, partition), -1))
 
     def rows(self, partitions: Collection[int]) -> dict[int, dict[str, bytes]]:
-        """The rows of these partitions by their keys; raises DamagedTable at a key without one."""
+        """The rows of these partitions by their keys.
+
+        Raises:
+            DamagedTable: a key names no partition, or of a long row a part is missing.
+        """
         found: dict[int, dict[str, bytes]] = {partition: {} for partition in partitions}
-        for raw, value in self._table.data.items():
+        self._chunks = {}
+        data = self._table.data
+        for raw, value in data.items():
             partition, key = self._place(raw)
-            if partition in found:
-                found[partition][key] = value
+            if is_chunk(raw):
+                self._chunks.setdefault(row_of(raw), []).append(key)
+            elif partition in found:
+                found[partition][key] = joined(self.name, key, value, data.get)
         return found
 
     def row(self, key: str) -> bytes | None:
         """A row by its key; None: there is none."""
-        value: bytes | None = self._table.data.get(key.encode())
-        return value
+        data = self._table.data
+        value: bytes | None = data.get(key.encode())
+        return None if value is None else joined(self.name, key, value, data.get)
 
     def below(self, prefix: str) -> dict[str, bytes]:
         """Rows of a key and of all keys below it."""
@@ -112,18 +125,51 @@ class RowTable:
         return {raw.decode(): value for raw, value in data if raw == key or raw.startswith(below)}
 
     def references(self) -> tuple[list[bytes], list[bytes]]:
-        """Keys and values of all rows as they are now, not copied; two lists are made in far less time than pairs."""
+        """Keys and values of all records as they are now, not copied; those of long rows in parts.
+
+        Two lists are made in far less time than pairs.
+        """
         return list(self._table.data.keys()), list(self._table.data.values())
 
+    def records(self, changes: Iterable[RowChange]) -> list[RowChange]:
+        """The records that write these rows, in the order in which they must be written."""
+        return [
+            record
+            for change in changes
+            for record in records(change, self._chunks.get(change.key, ()))
+        ]
+
+    def leftovers(self, partition: int) -> list[RowChange]:
+        """Removals of the partition's chunks that belong to no row: writing had ended too early."""
+        data = self._table.data
+        return [
+            RowChange(self.name, chunk, None)
+            for key, chunks in self._chunks.items()
+            if key.partition("/")[0] == str(partition)
+            for chunk in set(chunks).difference(named(key, data.get(key.encode())))
+        ]
+
     def store(self, changes: Iterable[RowChange]) -> None:
-        """Take acknowledged changes into the local copy."""
+        """Take acknowledged records into the local copy."""
         data = self._table.data
         for change in changes:
+            raw = change.key.encode()
+            if is_chunk(raw):
+                self._note_chunk(row_of(raw), change)
             if change.value is None:
-                data.pop(change.key.encode(), None)
+                data.pop(raw, None)
             else:
                 # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
-                data[change.key.encode()] = bytes(memoryview(change.value))
+                data[raw] = bytes(memoryview(change.value))
+
+    def _note_chunk(self, row: str, change: RowChange) -> None:
+        chunks = self._chunks.setdefault(row, [])
+        if change.value is not None and change.key not in chunks:
+            chunks.append(change.key)
+        elif change.value is None and change.key in chunks:
+            chunks.remove(change.key)
+            if not chunks:
+                del self._chunks[row]
 
     def keep_only(self, partitions: Collection[int]) -> None:
         """Drop the rows of all other partitions: somebody else writes them now."""

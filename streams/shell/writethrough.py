@@ -40,16 +40,10 @@ class WriteThrough:
         entries = await read_range(
             self._settings, changelog, partition, recovered + 1, claimed[changelog]
         )
-        changes = [self._change(entry) for entry in entries]
-        self._table.store(changes)
-        opened = {name: dict(of_table) for name, of_table in rows.items()}
-        of_table = opened.setdefault(self._table.name, {})
-        for change in changes:
-            if change.value is None:
-                of_table.pop(change.key, None)
-            else:
-                of_table[change.key] = change.value
-        return opened
+        self._table.store([self._change(entry) for entry in entries])
+        found = self._table.rows([partition])[partition]
+        await self._put(partition, self._table.leftovers(partition))
+        return {**rows, self._table.name: found}
 
     async def commit(self, batches: Sequence[Applied]) -> None:
         """Publish outputs, then write rows.
@@ -76,10 +70,12 @@ class WriteThrough:
         self._publisher.release(partition)
 
     async def _write(self, batch: Applied) -> None:
-        rows = batch.result.rows
-        if rows:
-            await self._publisher.write_rows(self._table.changelog, batch.partition, rows)
-            self._table.store(rows)
+        await self._put(batch.partition, self._table.records(batch.result.rows))
+
+    async def _put(self, partition: int, records: Sequence[RowChange]) -> None:
+        if records:
+            await self._publisher.write_rows(self._table.changelog, partition, records)
+            self._table.store(records)
 
     def _change(self, entry: Entry) -> RowChange:
         try:

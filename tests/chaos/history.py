@@ -12,8 +12,8 @@ from streams import checkpoint, journal
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES
+from streams.journal import PLACES
 from streams.records import InputRecord
-from streams.shell.opening import PLACES
 
 #: What the cluster stage says to others, in the order of its journal.
 SAID = tuple(

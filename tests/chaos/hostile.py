@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schemas.codec import VALUE_BYTES_MAX
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.partitions import partition_for
 from schemas.topics import CLUSTER_INPUTS
 

@@ -24,9 +24,9 @@ from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
 from streams import journal, replay
 from streams.cluster.stage import TABLES, ClusterStage
+from streams.journal import PLACES
 from streams.packing import put
 from streams.records import InputRecord, OutputRecord, RowChange
-from streams.shell.opening import PLACES
 from streams.verdict import Verdict as Replayed
 from streams.verdict import as_lines
 from tests.chaos import evictions, windows

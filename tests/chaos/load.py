@@ -16,8 +16,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from pydantic import BaseModel
 
 from schemas.codec import decode_as, encode
-from schemas.connection import BATCH_BYTES_MAX, KafkaSettings
+from schemas.connection import KafkaSettings
 from schemas.decisions import PlacementDecision
+from schemas.limits import BATCH_BYTES_MAX
 from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
 from schemas.pods import Pod, PodLifecycle

@@ -20,9 +20,9 @@ from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
+from streams.journal import PLACES
 from streams.packing import put
 from streams.records import InputRecord
-from streams.shell.opening import PLACES
 from streams.shell.ticker import tick
 from tests.chaos import windows
 from tests.chaos.history import History, changelog

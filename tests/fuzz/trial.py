@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from schemas.codec import VALUE_BYTES_MAX, decode, encode
+from schemas.codec import decode, encode
 from schemas.deadletters import DeadLetter, joined, source_record
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import key_of
 from streams.observation import Counts

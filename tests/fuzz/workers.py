@@ -9,8 +9,7 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol
 
-from schemas.codec import VALUE_BYTES_MAX
-from schemas.connection import BATCH_BYTES_MAX
+from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from streams import journal
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore

@@ -33,9 +33,9 @@ from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
+from streams.journal import PLACES
 from streams.packing import put
 from streams.records import InputRecord, OutputRecord, RowChange
-from streams.shell.opening import PLACES
 
 DIRECTORY = Path(__file__).parent
 #: One partition holds everything.

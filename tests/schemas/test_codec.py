@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 from schemas import contract
 from schemas.clock import ClockTick
-from schemas.codec import VALUE_BYTES_MAX, adapter, decode, decode_as, encode
+from schemas.codec import adapter, decode, decode_as, encode
 from schemas.complaints import COMPLAINTS_MAX
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.lists import ListBegin
 from schemas.refusals import Refusal, from_the_future
 from schemas.topics import TOPIC_BY_NAME

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from schemas.refusals import Refusal
 from streams import journal
 from streams.checkpoint import Checkpoint, Cutter
 from streams.cluster.stage import ClusterStage
+from streams.journal_records import read_record, whole
 from streams.packing import put
 from streams.records import InputRecord, StageResult
 from streams.replay import Difference, Replay, Window, follow
@@ -95,6 +98,33 @@ class Journaled:
         entries = list(enumerate(self.journal if values is None else values))
         inputs = Topics(self.topics if topics is None else topics, fold.following)
         return follow(entries[fold.place.offset + 1 :], inputs, fold), fold
+
+
+def as_record(value: bytes) -> dict[str, Any]:
+    """A batch of one journal record as version 1 writes it, to be altered; `orjson.dumps` makes it readable again."""
+    read = read_record(value)
+    assert not isinstance(read, Refusal)
+    batch = whole([read])
+    return {
+        "schema_version": 1,
+        "partition": read[0].partition,
+        "epoch": batch.epoch,
+        "sequence": batch.sequence,
+        "inputs": [run.model_dump(exclude_none=True) for run in batch.inputs],
+        "rows": [
+            {"table": row.table, "key": row.key, "value": row.value and row.value.decode()}
+            for row in batch.rows
+        ],
+        "outputs": [
+            {
+                "topic": each.topic,
+                "key": each.key,
+                "value": each.value.decode(),
+                "timestamp_ms": each.timestamp_ms,
+            }
+            for each in batch.outputs
+        ],
+    }
 
 
 def altered(records: Iterable[InputRecord], which: InputRecord, value: bytes) -> list[InputRecord]:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import VALUE_BYTES_MAX, encode
+from schemas.codec import encode
 from schemas.journal import JournalRecord
+from schemas.limits import VALUE_BYTES_MAX
 from streams.checkpoint import (
     OPEN_MAX,
     PIECE_BYTES,

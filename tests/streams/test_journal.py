@@ -1,11 +1,17 @@
 """The journal: what is written is what a successor reads."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.codec import encode
+from schemas.journal import JournalRecord
+from schemas.journal import RowChange as SavedRow
+from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
+from schemas.nodes import NodeState
 from streams import journal
 from streams.journal import JournalDamaged, Place
 from streams.records import InputRecord, OutputRecord, RowChange, StageResult
@@ -149,9 +155,117 @@ def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> N
         journal.follow(Place(offset=1), log.after(Place(offset=1)))
 
 
-def test_a_record_that_cannot_be_read_names_its_offset() -> None:
-    with pytest.raises(JournalDamaged, match="journal offset 7"):
-        journal.follow(Place(), [(7, b"{")])
+_FOREIGN = st.one_of(
+    st.none(),
+    st.binary(max_size=60),
+    st.sampled_from(
+        [
+            b"not json",
+            b"[]",
+            b'{"partition":0}',
+            b"{}\nand more",
+            b"\n",
+            encode(NodeState(cluster="c", node="n", event="removed")),
+        ]
+    ),
+)
+
+
+@given(
+    st.lists(_results, min_size=1, max_size=4),
+    st.lists(_FOREIGN, min_size=1, max_size=4),
+    st.data(),
+)
+def test_foreign_records_are_passed_over_wherever_they_stand(
+    results: list[StageResult], foreign: list[bytes | None], data: st.DataObject
+) -> None:
+    mixed: list[bytes | None] = [journal.opening(0)]
+    before = data.draw(st.booleans())  # an opening has its offset for an epoch
+    place = Place(int(before), -1)
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(journal, "PART_BYTES", 60)
+        for result in results:
+            mixed += journal.batch(0, place, (), result)
+            place = replace(place, sequence=place.sequence + 1)
+    for value in foreign:
+        mixed.insert(data.draw(st.integers(1, len(mixed))), value)
+    if before:
+        mixed.insert(0, foreign[0])
+    reader = journal.Reader(Place(), partition=0)
+    tail = journal.go_on(reader, enumerate(mixed))
+    assert tail.outputs == [output for result in results for output in result.outputs]
+    assert tail.place.sequence == len(results) - 1
+    assert len(reader.take_foreign()) == len(foreign) + before
+    assert reader.take_foreign() == []
+
+
+def test_a_record_of_another_partition_is_foreign() -> None:
+    reader = journal.Reader(Place(), partition=0)
+    assert reader.take(0, journal.opening(1)) is None
+    (foreign,) = reader.take_foreign()
+    assert (foreign.offset, foreign.refusal.category) == (0, "misplaced")
+    assert reader.place == Place(-1, -1, 0)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"schema_version":3,"partition":0,"epoch":0,"sequence":0,"parts":1}\ncontent',
+        b'{"schema_version":9,"partition":0,"epoch":0,"sequence":0}',
+        b'{"schema_version":2,"partition":0,"epoch":0,"sequence":-1}\n{}\n',
+    ],
+)
+def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(value: bytes) -> None:
+    reader = journal.Reader(Place(), partition=0)
+    reader.take(0, journal.opening(0))
+    with pytest.raises(JournalDamaged, match=r"journal offset 1 cannot be read.*start that one"):
+        reader.take(1, value)
+
+
+def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_record() -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    for number in range(3):
+        writer.write(StageResult(rows=(RowChange("nodes", str(number), b"1"),)))
+    log.values[2] = b"garbage"
+    with pytest.raises(
+        JournalDamaged, match=r"batches between them are missing; passed over .* at 2"
+    ):
+        journal.follow(Place(), log.after(Place()))
+
+
+def test_content_that_is_not_what_its_index_says_is_damaged() -> None:
+    log = Log()
+    Writer(log, Place()).write(StageResult(rows=(RowChange("nodes", "a", b"123"),)))
+    with pytest.raises(JournalDamaged, match="it has 2 bytes of values; its index names 3"):
+        journal.follow(Place(), [(0, log.values[0]), (1, log.values[1][:-1])])
+
+
+@given(st.integers(1, 300), st.integers(0, 5))
+def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) -> None:
+    """Whatever is inside: a value that JSON would write at twice its length takes its own length."""
+    changes = tuple(RowChange("nodes", f"0/c/{n}", b'"' * size) for n in range(rows))
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(journal, "PART_BYTES", 40)
+        values = journal.batch(0, Place(0, -1, 0), (), StageResult(rows=changes))
+    assert all(len(value) <= 40 + 200 for value in values)
+    assert sum(len(value) for value in values) <= len(values) * 200 + rows * (size + 40) + 60
+    entries = [(0, journal.opening(0)), *enumerate(values, start=1)]
+    assert journal.follow(Place(), entries).rows == {
+        (row.table, row.key): row.value for row in changes
+    }
+
+
+def test_a_batch_of_before_that_was_longer_than_an_input_may_be_is_read() -> None:
+    record = JournalRecord(
+        partition=0, epoch=0, sequence=0,
+        rows=(SavedRow(table="nodes", key="a", value='"' * (VALUE_BYTES_MAX // 2)),),
+    )  # fmt: skip
+    value = encode(record)
+    assert VALUE_BYTES_MAX < len(value) <= BATCH_BYTES_MAX
+    (row,) = journal.follow(Place(), [(0, journal.opening(0)), (1, value)]).rows.values()
+    assert row is not None
+    assert len(row) == VALUE_BYTES_MAX // 2
 
 
 def test_runs_keep_the_order_in_which_records_were_applied() -> None:

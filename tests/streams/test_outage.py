@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from schemas.codec import decode_as
 from schemas.decisions import PlacementDecision
-from schemas.journal import JournalRecord
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Container, Pod, PodLifecycle
 from schemas.policies import PolicyRecord
+from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from streams.journal import TOPIC as JOURNAL
+from streams.journal_records import Batch, read_record, whole
 from tests.conftest import RunningBroker
 from tests.streams.worker import Client, Worker, client
 
@@ -88,15 +88,17 @@ async def test_reservations_that_were_confirmed_in_an_outage_do_not_end_after_it
             assert _first_of_clock(kafka) > _last_of_lifecycle(kafka, len(events))
 
 
-def _journal(kafka: Client) -> list[JournalRecord]:
+def _journal(kafka: Client) -> list[Batch]:
     values = [value for topic, _, value in kafka.received if topic == JOURNAL]
-    records = [decode_as(JournalRecord, value) for value in values]
+    records = [read_record(value) for value in values]
     return [
-        each for each in records if isinstance(each, JournalRecord) and each.partition == _PARTITION
+        whole([each])
+        for each in records
+        if not isinstance(each, Refusal) and each[0].partition == _PARTITION
     ]
 
 
-def _ticks(kafka: Client) -> list[JournalRecord]:
+def _ticks(kafka: Client) -> list[Batch]:
     """Batches with ticks."""
     return [each for each in _journal(kafka) if any(run.topic == "clock" for run in each.inputs)]
 

@@ -10,7 +10,7 @@ from schemas.codec import encode
 from schemas.deadletters import DeadLetter
 from schemas.decisions import AsOf, NodeScore, PlacementDecision, ReasonCount, ScoreTerm
 from schemas.evictions import EvictionCommand
-from schemas.journal import InputRun, JournalRecord, Output, RowChange
+from schemas.journal import InputRun, JournalPart, JournalRecord, Output, RowChange
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import AggregatedUsage, NodeMetric
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus, ProtectedPod
@@ -156,6 +156,12 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         ),
         None,
         "partition 2 epoch 1 batch 9 part 1 of 2: applied clock 3 to 5; 1 row changed, 2 outputs",
+    ),
+    (
+        "journal",
+        JournalPart(partition=2, epoch=1, sequence=9, parts=2, applied=3, rows=1, outputs=2),
+        None,
+        "partition 2 epoch 1 batch 9 part 1 of 2: applied 3 inputs; 1 row changed, 2 outputs",
     ),
     (
         "checkpoints",

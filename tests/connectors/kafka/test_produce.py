@@ -14,8 +14,9 @@ from connectors.kafka import produce
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.embedded import EmbeddedBroker
 from connectors.kafka.produce import Rejection, produce_lines, read_lines
-from schemas.codec import VALUE_BYTES_MAX, encode
+from schemas.codec import encode
 from schemas.connection import KafkaSettings
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.partitions import partition_for
 from schemas.topics import TOPIC_BY_NAME
 from tests.conftest import RunningBroker, delete_topic

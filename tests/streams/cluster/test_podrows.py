@@ -1,3 +1,6 @@
+from typing import Any
+
+import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +24,7 @@ def plain(held: Held, counted: AssignedPod | None) -> bytes:
     """The item put together as a message, from nothing but the state."""
     item = HeldPod(
         pod=held.pod,
-        counted=counted.pod if counted and counted.pod != held.pod else None,
+        counted_fields=_difference(counted.pod, held.pod) if counted else None,
         counted_at_ms=counted.cached_at_ms if counted else None,
         assigned_at_ms=held.assigned_at_ms,
         decision_id=held.decision_id,
@@ -33,6 +36,13 @@ def plain(held: Held, counted: AssignedPod | None) -> bytes:
         place=held.place,
     )
     return encode(item)
+
+
+def _difference(counted: Pod, newest: Pod) -> dict[str, Any] | None:
+    old, new = orjson.loads(encode(counted)), orjson.loads(encode(newest))
+    return {
+        name: old.get(name) for name in {**old, **new} if old.get(name) != new.get(name)
+    } or None
 
 
 def change(inventory: Inventory, what: str, node: str, uid: str, moment: int) -> None:

@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from schemas.clock import ClockTick
-from schemas.codec import encode
+from schemas.codec import decode_as, encode
+from schemas.deadletters import DeadLetter
 from schemas.lists import ListBegin
 from schemas.partitions import partition_for
 from schemas.rows import ClusterRow, NodeRow
 from schemas.topics import CLUSTER_INPUTS, TOPIC_BY_NAME
+from streams import deadletters
 from streams.cluster import stage as stage_module
 from streams.cluster.stage import ClusterStage
 from streams.records import DamagedTable, InputRecord
@@ -26,7 +28,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run, cluster, only
+from tests.streams.cluster.run import Log, Run, cluster, only
 
 
 def test_a_request_is_answered_with_a_node() -> None:
@@ -289,3 +291,19 @@ def test_a_policy_that_was_accepted_under_wider_limits_stays_in_force_and_may_be
     run.say(policy_record(document, paused=True))
     assert run.state.placement.paused
     assert len(run.dead_letters) == 1
+
+
+def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadletters, "VALUE_BYTES_MAX", 300)
+    log, stage = Log(), ClusterStage(0, 1)
+    records = [log.message(each) for each in (tick(), node("a"), request("p"))]
+    result = stage.apply(records)
+    assert result.outputs == ()
+    (letter,) = result.dead_letters
+    read = decode_as(DeadLetter, letter.value)
+    assert isinstance(read, DeadLetter)
+    assert (read.topic, read.offset, read.category) == ("scheduling-requests", 0, "limit")
+    assert "to placement-decisions; allowed are at most 300" in read.reason
+    assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}, "it was applied"

@@ -2,10 +2,23 @@
 
 from typing import Any
 
+import orjson
+import pytest
+
 from schemas.codec import decode_as
-from schemas.rows import ClusterRow, NodeRow, PendingRequestRow, ReservedPodsRow
+from schemas.rows import (
+    ClusterPolicyRow,
+    ClusterRow,
+    NodeRow,
+    PendingRequestRow,
+    ReservedPodsRow,
+    WaitingGroupRow,
+)
 from schemas.topics import TABLES
 from streams.cluster.stage import TABLES as STAGE_TABLES
+from streams.cluster.stage import ClusterStage
+from streams.packing import put
+from streams.records import DamagedTable
 from tests.streams.cluster.builders import (
     at,
     lifecycle,
@@ -70,12 +83,11 @@ def test_a_pod_keeps_the_state_by_which_it_counts_beside_its_newest_one() -> Non
     )
     (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
     assert held.pod.labels == relabelled.labels
-    assert held.counted is not None
-    assert held.counted.labels == {}
+    assert (held.counted, held.counted_fields) == (None, {"labels": {}}), "nothing is kept twice"
     assert held.counted_at_ms == at(0)
     run.say(lifecycle("changed", pod("p", initialized_at_ms=at(9)), "a"))
     (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
-    assert (held.counted, held.counted_at_ms) == (None, at(9))
+    assert (held.counted_fields, held.counted_at_ms) == (None, at(9))
 
 
 def test_a_pod_that_does_not_count_for_estimation_says_so() -> None:
@@ -109,11 +121,96 @@ def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
         tick(), policy_record("reservationSeconds: 9"), request("p"), request(pod("q", cpu="3"))
     )
     found = row(run, "clusters", "0/test", ClusterRow)
-    assert found.policy.document == "reservationSeconds: 9"
+    assert (found.policy, found.groups) == (None, ())
+    policy = row(run, "cluster_policies", "0/test/policy", ClusterPolicyRow).policy
+    assert policy.document == "reservationSeconds: 9"
     assert (found.applied, found.requests_seen) == (3, 2)
-    assert [(each.failures, each.unchanged) for each in found.groups] == [(1, True), (1, True)]
+    assert [(each.failures, each.unchanged) for each in _groups(run)] == [(1, True), (1, True)]
     run.say(node("a", cpu="0"))
-    assert [each.unchanged for each in row(run, "clusters", "0/test", ClusterRow).groups] == [False] * 2  # fmt: skip
+    assert [each.unchanged for each in _groups(run)] == [False] * 2
+
+
+def _groups(run: Run) -> list[WaitingGroupRow]:
+    return [
+        row(run, "waiting_groups", key, WaitingGroupRow) for key in names(run, "waiting_groups")
+    ]
+
+
+def _many_kinds(count: int) -> list[Any]:
+    return [request(pod(f"p{number}", cpu=f"{1_000 + number}m")) for number in range(count)]
+
+
+def test_of_kinds_that_wait_only_those_are_written_of_which_something_has_changed() -> None:
+    run = Run()
+    run.say(tick(), *_many_kinds(300))
+    assert len(names(run, "waiting_groups")) == 300
+    rows = run.stage.apply([run.log.message(request(pod("late", cpu="7")))]).rows
+    (changed,) = [each for each in rows if each.table == "waiting_groups"]
+    assert changed.value is not None
+    (cluster,) = [each for each in rows if each.table == "clusters"]
+    assert len(cluster.value or b"") < 400, "it does not grow with the kinds that wait"
+
+
+def test_a_kind_that_waits_no_more_has_no_row() -> None:
+    run = Run()
+    run.say(tick(), *_many_kinds(2))
+    run.say(lifecycle("deleted", pod("p0")))
+    assert len(names(run, "waiting_groups")) == 1
+
+
+def test_groups_and_policy_of_an_earlier_version_go_on_and_get_rows_of_their_own() -> None:
+    run = Run()
+    run.say(tick(), policy_record("reservationSeconds: 9"), *_many_kinds(3))
+    earlier = dict(run.rows)
+    groups = [
+        orjson.loads(earlier.pop(("waiting_groups", key))) for key in names(run, "waiting_groups")
+    ]
+    policy = orjson.loads(earlier.pop(("cluster_policies", "0/test/policy")))["policy"]
+    cluster = orjson.loads(earlier["clusters", "0/test"])
+    del cluster["rows"]
+    earlier["clusters", "0/test"] = orjson.dumps({**cluster, "groups": groups, "policy": policy})
+    stage = ClusterStage.restored(
+        0, 1, [(table, key, value) for (table, key), value in earlier.items()]
+    )
+    step = [run.log.message(metric("somewhere"))]
+    put(earlier, stage.apply(step).rows)
+    put(run.rows, run.stage.apply(step).rows)
+    assert earlier == run.rows
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "nodes",
+        "reserved_pods",
+        "pending_requests",
+        "waiting_groups",
+        "cluster_policies",
+        "clusters",
+        "partitions",
+    ],
+)
+def test_a_row_that_somebody_has_deleted_is_noticed(table: str) -> None:
+    run = Run()
+    run.say(
+        tick(), policy_record("reservationSeconds: 9"), node("a"), request("p"),
+        lifecycle("running", pod("q"), "a"), request(pod("r", cpu="99")), node("b"),
+    )  # fmt: skip
+    ClusterStage.restored(0, 1, [(*place, value) for place, value in run.rows.items()])
+    gone = names(run, table)[0]
+    left = [(*place, value) for place, value in run.rows.items() if place != (table, gone)]
+    with pytest.raises(DamagedTable, match="mend the row"):
+        ClusterStage.restored(0, 1, left)
+
+
+def test_a_cluster_of_which_every_row_was_deleted_is_noticed() -> None:
+    run = Run()
+    run.say(tick(), node("a"))
+    left = [(*place, value) for place, value in run.rows.items() if place[0] == "partitions"]
+    with pytest.raises(
+        DamagedTable, match="0 rows are there; the row in table partitions counts 1"
+    ):
+        ClusterStage.restored(0, 1, left)
 
 
 def test_a_failed_binding_keeps_its_back_off_in_the_row() -> None:
@@ -160,3 +257,32 @@ def test_requests_are_withdrawn_in_the_order_of_arrival_after_a_restart_too() ->
             run.restart()
         made = run.full_list("pod-lifecycle", "1")
         assert [each.pod.uid for each in made] == ["a", "b"]
+
+
+def test_the_state_by_which_a_pod_counts_is_read_as_earlier_versions_wrote_it() -> None:
+    run = Run()
+    relabelled = pod("p", labels={"koordinator.sh/priority-class": "koord-batch"})
+    run.say(
+        tick(), lifecycle("bound", pod("p"), "a"), tick(9), lifecycle("changed", relabelled, "a")
+    )
+    key = ("reserved_pods", "0/test/a")
+    packed = orjson.loads(run.rows[key])
+    newest = packed["pods"][0]["pod"]
+    packed["pods"][0]["counted"] = {**newest, **packed["pods"][0].pop("counted_fields")}
+    earlier = {**run.rows, key: orjson.dumps(packed)}
+    for rows in (run.rows, earlier):
+        run.restart([(*place, value) for place, value in rows.items()])
+        node = run.state.inventory.nodes["a"]
+        assert node.load.assigned["p"].pod.labels == {}
+        assert node.held["p"].pod.labels == relabelled.labels
+
+
+def test_counted_fields_that_are_none_of_a_pods_are_damage() -> None:
+    run = Run()
+    run.say(tick(), lifecycle("bound", pod("p"), "a"))
+    key = ("reserved_pods", "0/test/a")
+    for fields in ({"colour": "red"}, {"priority": "high"}):
+        packed = orjson.loads(run.rows[key])
+        packed["pods"][0]["counted_fields"] = fields
+        with pytest.raises(DamagedTable, match="row 0/test/a"):
+            run.restart([*run.stored(), (*key, orjson.dumps(packed))])

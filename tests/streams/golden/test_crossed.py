@@ -84,7 +84,10 @@ class TwoWays(loadaware.World):
     def _restored(self) -> ClusterState:
         changes = list(tables.changed_rows(self.state, f"0/{objects.CLUSTER}"))
         put(self._rows, changes)
-        return tables.restore(objects.CLUSTER, self.state.now_ms, self._read)
+        keys: dict[str, list[str]] = {}
+        for table, key in self._rows:
+            keys.setdefault(table, []).append(key)
+        return tables.restore(objects.CLUSTER, self.state.now_ms, self._read, keys)
 
     def _read(self, table: str) -> Iterator[Message]:
         for (of_table, _), value in self._rows.items():

@@ -12,12 +12,12 @@ from schemas.connection import KafkaSettings
 from schemas.rows import PartitionRow
 from streams.broker import broker_urls
 from streams.checkpoint import PIECE_BYTES, TOPIC, Assembler, Checkpoint, Finder, Found, read_piece
+from streams.journal import PLACES
 from streams.records import InputRecord, RowChange, StageResult
 from streams.shell import checkpointer as module
 from streams.shell.checkpointer import CLOCKS, Checkpointer
 from streams.shell.durability import Applied, JournalFirst, LostOffice, RowWriter
 from streams.shell.fence import FencedPublisher
-from streams.shell.opening import PLACES
 from streams.shell.reader import read_range
 from streams.shell.tables import RowTable
 from streams.shell.transport import WorkerApp

@@ -11,12 +11,11 @@ from connectors.kafka.embedded import EmbeddedBroker
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
 from streams.broker import broker_urls
-from streams.journal import JournalDamaged
+from streams.journal import PLACES, JournalDamaged
 from streams.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.shell import durability, pace
 from streams.shell.durability import Applied, JournalFirst, LostOffice, RowWriter
 from streams.shell.fence import FencedPublisher
-from streams.shell.opening import PLACES
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_range
 from streams.shell.tables import RowTable

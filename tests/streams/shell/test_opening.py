@@ -4,9 +4,9 @@ import pytest
 
 from schemas.codec import encode
 from schemas.rows import JournalPositionRow
-from streams.journal import Place
+from streams.journal import PLACES, Place
 from streams.records import DamagedTable
-from streams.shell.opening import PLACES, Opening
+from streams.shell.opening import Opening
 
 _IDS = {"journal": "J1", "loadstream-nodes-changelog": "N1"}
 

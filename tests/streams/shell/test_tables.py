@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from faust.types import TP
 
+from streams import long_rows
 from streams.records import DamagedTable, RowChange
 from streams.shell.tables import RowTable
 from streams.shell.transport import WorkerApp
@@ -106,3 +107,38 @@ async def test_a_row_that_is_read_is_a_sign_of_life(table: RowTable) -> None:
     event = Event(Message(TP(table.changelog, 0), 0, b"0/c/n", b"{}"))
     await table._table.on_changelog_event(event)
     assert app.row_read_at_s > before_s
+
+
+def _put(table: RowTable, *rows: tuple[str, bytes | None]) -> list[RowChange]:
+    made = table.records(RowChange("nodes", key, value) for key, value in rows)
+    table.store(made)
+    return made
+
+
+def test_a_long_row_is_one_row_to_everybody_else(
+    table: RowTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
+    long = b"{" + bytes(30)
+    made = _put(table, ("0/c/a", long), ("0/c/b", b"{}"))
+    assert len(made) == 6
+    assert table.rows([0])[0] == {"0/c/a": long, "0/c/b": b"{}"}
+    assert table.row("0/c/a") == long
+    made = _put(table, ("0/c/a", b"{2}"))
+    assert [record.value for record in made] == [b"{2}", None, None, None, None]
+    assert len(table.references()[0]) == 2
+
+
+def test_chunks_that_a_former_owner_left_are_removed_with_the_next_write(
+    table: RowTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
+    made = table.records([RowChange("nodes", "0/c/a", b"{" + bytes(30))])
+    torn = [(number, each.key, each.value) for number, each in enumerate(made[:3])]
+    _read(table, 0, *torn, (3, "0/c/b", b"{}"))
+    assert table.rows([0])[0] == {"0/c/b": b"{}"}
+    assert {each.key for each in table.leftovers(0)} == {key for _, key, _ in torn}
+    assert table.leftovers(1) == []
+    _put(table, ("0/c/a", b"{}"))
+    assert table.leftovers(0) == []
+    assert sorted(table.references()[0]) == [b"0/c/a", b"0/c/b"]

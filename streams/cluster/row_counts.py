@@ -1,0 +1,59 @@
+"""How many rows each table has of a cluster, so that a row that is gone is noticed.
+
+The cluster's own row names the counts, and is written with every batch. Whoever puts a state together holds
+what it has found against them: a row that somebody has deleted, or that a broker has lost, would otherwise be a
+hole that nobody sees, a node whose pods take no room. Keys are kept of tables with few rows; of the others the state
+counts itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from streams.records import DamagedTable
+
+#: Tables whose rows the state counts: one a pod that takes room, one a request that waits.
+COUNTED = ("reserved_pods", "pending_requests")
+
+
+class RowCounts:
+    """Keys of the rows of one cluster."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, set[str]] = defaultdict(set)
+
+    def note(self, table: str, key: str, *, there: bool) -> None:
+        """A row is written, or removed."""
+        if there:
+            self._keys[table].add(key)
+        else:
+            self._keys[table].discard(key)
+
+    def has(self, table: str, key: str) -> bool:
+        """Whether a row of a table not in `COUNTED` is there."""
+        return key in self._keys[table]
+
+    def counts(self, counted: Mapping[str, int]) -> dict[str, int]:
+        """Rows by table, those of tables of `COUNTED` given; tables without rows are left out."""
+        found = {table: len(keys) for table, keys in self._keys.items()} | dict(counted)
+        return {table: count for table, count in sorted(found.items()) if count}
+
+
+def check_counts(
+    cluster: str, expected: Mapping[str, int] | None, found: Mapping[str, int]
+) -> None:
+    """Hold what was found against what the cluster's row says; none: it was written before there were counts.
+
+    Raises:
+        DamagedTable: a table has other rows than it should have.
+    """
+    if expected is None:
+        return
+    for table in sorted({*expected, *found}):
+        wanted, there = expected.get(table, 0), found.get(table, 0)
+        if wanted != there:
+            what = "pods" if table == "reserved_pods" else "rows"
+            raise DamagedTable(
+                table,
+                f"of {cluster}",
+                f"{there} {what} are there; the row in table clusters counts {wanted}",
+            )

@@ -1,0 +1,94 @@
+"""Records of any size that Kubernetes allows go through, and a worker that was killed starts again over them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from schemas.codec import encode
+from schemas.deadletters import DeadLetter, source_record
+from schemas.limits import BATCH_BYTES_MAX
+from schemas.pods import Container, Pod, PodLifecycle
+from schemas.requests import SchedulingRequest
+from streams.journal import TOPIC as JOURNAL
+from tests.conftest import RunningBroker
+from tests.streams.replaying import HOME, nodes, replay, request
+from tests.streams.worker import POSITIONS, Worker, client
+
+pytestmark = pytest.mark.timeout(400)
+
+_PODS = 34
+#: What Kubernetes allows for all annotations of an object is 256 KiB; a quote doubles where JSON stands in JSON.
+_ANNOTATION = '"' * 125_000
+
+
+def _running(number: int) -> PodLifecycle:
+    pod = Pod(
+        namespace="default",
+        name=f"large{number}",
+        uid=f"large{number}",
+        node="n0",
+        annotations={"note": _ANNOTATION},
+        containers=(Container(requests={"cpu": "1m", "memory": "1Mi"}),),
+    )
+    return PodLifecycle(cluster="c", event="running", pod=pod)
+
+
+def _large_request() -> SchedulingRequest:
+    small = request(1_000)
+    annotations = {f"a{number}": "x" * 230_000 for number in range(10)}
+    return small.model_copy(
+        update={"pod": small.pod.model_copy(update={"annotations": annotations})}
+    )
+
+
+def _produce(broker: RunningBroker, topic: str, value: bytes, key: bytes = b"by mistake") -> None:
+    options = {**broker.settings.librdkafka_options(), "message.max.bytes": BATCH_BYTES_MAX}
+    producer = Producer({**options, "log_level": 0})
+    producer.produce(topic, value, key=key, partition=HOME)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.kafka
+async def test_a_worker_that_was_killed_starts_again_over_large_rows_and_foreign_records(
+    clean_kafka: RunningBroker, tmp_path: Path
+) -> None:
+    """On a real Kafka: the embedded broker keeps no more than 5 MiB of a partition."""
+    broker = clean_kafka
+    with Worker(broker.settings, tmp_path) as worker:
+        topics = ("placement-decisions", "dead-letters", POSITIONS)
+        async with client(broker.settings, worker, *topics) as kafka:
+            await kafka.send("node-state", nodes())
+            for number in range(_PODS):
+                await kafka.send("pod-lifecycle", [_running(number)])
+            large = encode(_large_request())
+            await asyncio.to_thread(_produce, broker, "scheduling-requests", large, b"c")
+            await kafka.until(lambda: kafka.applied("pod-lifecycle") == _PODS - 1)
+            await kafka.until(lambda: kafka.applied("scheduling-requests") == 0)
+            await asyncio.to_thread(_produce, broker, JOURNAL, b"not ours")
+            await kafka.send("scheduling-requests", [request(1)])
+            await kafka.until(lambda: len(kafka.of("placement-decisions")) >= 2)
+            worker.kill()
+            await asyncio.to_thread(_produce, broker, JOURNAL, b'{"partition":7}')
+            worker.start()
+            await kafka.send("scheduling-requests", [request(2)])
+            await kafka.until(
+                lambda: "u2" in {each.pod.uid for each in kafka.of("placement-decisions")}
+            )
+            placed = {
+                each.pod.uid for each in kafka.of("placement-decisions") if each.outcome == "placed"
+            }
+            assert {"u1000", "u1", "u2"} <= placed
+            letters = [each for each in kafka.of("dead-letters") if isinstance(each, DeadLetter)]
+            assert {each.topic for each in letters} == {JOURNAL}
+            values = {source_record(each)[1] for each in letters}
+            assert values == {b"not ours", b'{"partition":7}'}
+        assert worker.stop() == 0
+    done = await asyncio.to_thread(replay, broker, "--cluster", "c")
+    assert done.exit_code == 0, done.output
+
+
+def test_the_records_of_this_test_are_allowed_and_large() -> None:
+    assert _PODS * len(encode(_running(0))) > 8 * 1024 * 1024
+    assert 2_300_000 < len(encode(_large_request())) < 2_400_000
