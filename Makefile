@@ -14,16 +14,17 @@ RECORDS ?= 2000
 WORKERS ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check fix golden bench chaos fuzz-records schemas clean
+.PHONY: help demo test test-quick check fix golden bench figures chaos fuzz-records lock schemas clean
 
 help: ## List the words.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-$(STAMP): pyproject.toml
+# The locks name versions and hashes and no index: whichever is configured serves them.
+$(STAMP): pyproject.toml locks/dev.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (about a minute, once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
 demo: $(STAMP) ## Place pods by real load on the embedded broker, in about a minute; ARGS='--trace DIR' for real traces.
@@ -59,11 +60,23 @@ bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
 	[ -n "$$found" ] || { echo "no benchmark $(ONLY); \`python -m streams.bench --list\` and" \
 	  "\`python -m connectors.bench --list\` name them" >&2; exit 2; }
 
+figures: $(STAMP) ## Measure everything, and write the figures into README and docs; FROM=FILE: of what was measured before.
+	@$(if $(FROM),cp $(FROM),$(MAKE) --no-print-directory bench >) docs/figures.jsonl
+	@$(BIN)/python -m connectors.bench.publish
+
 chaos: $(STAMP) ## Kill workers and brokers of a real Kafka under load, and judge what is left. SEED=n RUNS=k
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --runs $(RUNS) $(if $(SCENARIO),--scenario $(SCENARIO))
 
 fuzz-records: $(STAMP) ## Long random histories of all inputs against both stages. SEEDS=a-b RECORDS=n STAGE=cluster
 	@$(BIN)/python -m tests.fuzz --seeds $(SEEDS) --records $(RECORDS) $(if $(STAGE),--stage $(STAGE))
+
+LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-annotate --custom-compile-command "make lock" --upgrade
+
+lock: ## Choose versions anew and lock them; needs uv.
+	@$(LOCK) -o locks/run.txt pyproject.toml
+	@$(LOCK) -c locks/run.txt -o locks/dev.txt --group dev pyproject.toml
+	@$(LOCK) -c locks/dev.txt -o locks/build.txt --group build
 
 schemas: $(STAMP) ## Write the published schemas anew.
 	@$(BIN)/loadstream schemas export

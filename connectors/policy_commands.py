@@ -326,7 +326,7 @@ def _summary(document: str) -> str:
     from schemas.policy import PolicyError, read_policy
 
     try:
-        policy = read_policy(document, known_plugins())
+        policy = read_policy(document, known_plugins(), accepted=True)
     except PolicyError as error:
         return f"{'invalid':16}  {len(error.problems)} errors: not applied"
     return f"{policy.digest}  {policy.mode}"

@@ -184,6 +184,10 @@ class ClusterRow(Message):
         default_factory=dict
     )
     """Full lists that have begun and not ended: topic to list id, and records applied before it."""
+    endings: Annotated[dict[str, tuple[ListId, Count]], Field(fail_fast=True)] = Field(
+        default_factory=dict
+    )
+    """Full lists that have ended while not all that they lack is removed yet, in the same form."""
     groups: Annotated[tuple[WaitingGroup, ...], Field(fail_fast=True)] = ()
     """Kinds of pods that wait, where an earlier version has written the row; else in `waiting_groups`."""
     last_round_at_ms: EpochMs | None = None

@@ -171,8 +171,9 @@ def _code_of_cluster(connection: "Connection", cluster: str) -> int:
     """2 where nothing names the cluster: that its decisions are equal says nothing."""
     from connectors.kafka.presence import seek_cluster
 
-    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
-    if unseen is None:
+    sought = seek_cluster(connection, cluster)
+    unseen = sought.warning(f"Cluster {cluster}")
+    if unseen is None or not sought.whole:
         return 0
     echo(f"error: nothing was compared. {unseen}", err=True)
     return 2

@@ -1,10 +1,12 @@
 """The command line as a whole."""
 
+import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from connectors.cli import app
 
@@ -65,6 +67,73 @@ def test_help_names_every_command_of_the_readme() -> None:
         "migrations",
     ):
         assert command in done.stdout
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    for option in ("--version", "-V"):
+        assert run(option).output == f"loadstream {version('loadstream')}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["topics"], ["tail"], ["policy", "apply"], ["worker"]])
+def test_the_short_option_for_help_is_understood_everywhere(arguments: list[str]) -> None:
+    done = run(*arguments, "-h")
+    assert (done.exit_code, "Usage:" in done.output) == (0, True)
+
+
+def test_shells_can_complete_commands_and_topics() -> None:
+    code = "import sys; sys.argv[0] = 'loadstream'; from connectors.cli import main; main()"
+    script = [sys.executable, "-c", code]
+    typed = {"COMP_WORDS": "loadstream tail node-u", "COMP_CWORD": "2"}
+    done = subprocess.run(  # noqa: S603 - our own code
+        script, capture_output=True, text=True, check=False,
+        env={**os.environ, "_LOADSTREAM_COMPLETE": "complete_bash", **typed},
+    )  # fmt: skip
+    assert done.stdout.split() == ["node-usage"]
+    assert "--show-completion" in run("--help").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["demo", "--seconds", "500"], "found 500; expected a whole number of seconds, 10 to 80"),
+        (["demo", "--nodes", "x"], "found x; expected a whole number of nodes, 3 to 1000"),
+        (["simulate", "--period", "nan"], "found nan; expected a number of seconds, 1 to 600"),
+        (["tail", "clock", "--last", "0"], "found 0; expected a whole number of records, 1 to"),
+        (["migrate", "blue", "a/b", "--ttl", "2d"], "found 2d; expected at most 1d"),
+        (["migrations", "blue", "--back", "5"], "expected a length of time such as 10m, 1h or 2d"),
+        (["drain", "a/b", "n"], 'found "a/b"; expected a string of 1 to 253 characters without'),
+        (["migrate", "b", "a/b", "--mode", "x"], 'expected one of "ReservationFirst"'),
+    ],
+)
+def test_a_usage_error_says_what_was_found_what_is_expected_and_of_which_unit(
+    arguments: list[str], said: str
+) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2
+    text = " ".join(done.output.replace("│", " ").split())
+    assert said in text
+    assert "Input should" not in text
+
+
+def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOADSTREAM_WORKER_TICK_INTERVAL_S", "0")
+    monkeypatch.setenv("LOADSTREAM_WORKER_STAGES", "both")
+    monkeypatch.setenv("LOADSTREAM_LOG_LEVEL", "loud")
+    done = run("worker")
+    assert done.exit_code == 2
+    assert done.output.splitlines() == [
+        'loadstream worker: LOADSTREAM_WORKER_STAGES: found "both"; allowed is one of "all", '
+        '"aggregate", "cluster"',
+        'LOADSTREAM_WORKER_TICK_INTERVAL_S: found "0"; allowed is a number above 0, at most 60 '
+        "(seconds)",
+        'LOADSTREAM_LOG_LEVEL: found "loud"; allowed is one of "debug", "info", "warn", "error"',
+    ]
 
 
 @pytest.mark.parametrize(

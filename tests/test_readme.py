@@ -19,6 +19,7 @@ def _block(heading: str) -> str:
     return match[1]
 
 
+@pytest.mark.broker
 @pytest.mark.timeout(900)
 def test_what_the_readme_tells_to_paste_ends_in_a_decision_and_an_eviction(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")

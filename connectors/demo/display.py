@@ -106,7 +106,7 @@ def line_of(session: Session, status: Status) -> str:
         else "cpu unknown"
     )
     waiting = sum(1 for _ in observed.of_outcome("waiting", "expired"))
-    hot = observed.hot_nodes
+    hot = sorted(session.relief.hot)
     names = f" ({', '.join(hot[:3])}{' ...' if len(hot) > 3 else ''})" if hot else ""
     held = "; the clock waits for the worker" if status.phase == "held" else ""
     rate = f"; {status.samples_per_s:.0f} samples/s" if status.samples_per_s else ""

@@ -28,7 +28,7 @@ class ObservedNode:
     """Average amounts."""
     p95: Mapping[str, int] = field(default_factory=dict)
     """Amounts over the longest window that there is."""
-    hot: bool = False
+    full: bool = False
     """Above a threshold of the policy, so that no pod is put there."""
 
     @property
@@ -98,7 +98,7 @@ class Observed:
         node.p95 = {}
         for aggregate in sorted(metric.aggregated, key=lambda each: each.duration_ms):
             node.p95 = {**node.p95, **aggregate.usage.get("p95", {})}
-        node.hot = any(self._above(node, resource) for resource in ("cpu", "memory"))
+        node.full = any(self._above(node, resource) for resource in ("cpu", "memory"))
 
     def decision(self, decision: PlacementDecision, real_s: float) -> None:
         """The worker has decided."""
@@ -125,9 +125,9 @@ class Observed:
         return len(self._asked_s)
 
     @property
-    def hot_nodes(self) -> list[str]:
-        """Names of the nodes that are hot now."""
-        return [name for name, node in self.nodes.items() if node.hot]
+    def full_nodes(self) -> list[str]:
+        """Names of the nodes that take no pod now, for the load that they have."""
+        return [name for name, node in self.nodes.items() if node.full]
 
     @property
     def unknown_nodes(self) -> list[str]:

@@ -53,6 +53,8 @@ class HotSpell:
 class Relief:
     """Rounds, commands and what became of them."""
 
+    left_out: str | None = None
+    """A node whose load no eviction can move: it is called hot by rounds and never relieved."""
     rounds: int = 0
     newest: RebalanceRound | None = None
     spells: list[HotSpell] = field(default_factory=list)
@@ -75,7 +77,8 @@ class Relief:
         named: dict[str, HotNode] = {}
         for pool in message.pools:
             for hot in pool.hot:
-                named.setdefault(hot.node, hot)
+                if hot.node != self.left_out:
+                    named.setdefault(hot.node, hot)
         at_ms = message.decided_at_ms
         for node, hot in named.items():
             spell = self.hot.get(node)

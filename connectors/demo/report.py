@@ -38,7 +38,8 @@ def _summary(figures: Figures) -> Table:
     table.add_column(style="dim")
     latency = f"{figures.latency_p50_ms:.0f} ms" if figures.latency_p50_ms is not None else "-"
     p99 = (
-        f"from request to decision, through Kafka; p99 {figures.latency_p99_ms:.0f} ms"
+        f"of real time, p99 {figures.latency_p99_ms:.0f} ms: request written to decision read; "
+        "the embedded broker's waits and this machine's load are in it"
         if figures.latency_p99_ms is not None
         else ""
     )
@@ -56,9 +57,9 @@ def _summary(figures: Figures) -> Table:
             f"{figures.samples_per_s:.0f} a second; {figures.metrics} node metrics came of them",
         ),
         (
-            "too hot for pods",
-            f"{len(figures.hot_nodes)}",
-            f"at the end: {_names(figures.hot_nodes) or 'none'}",
+            "full at the end",
+            f"{len(figures.full_nodes)}",
+            f"their load lets no pod in: {_names(figures.full_nodes) or 'none'}",
         ),
         ("dead letters", f"{figures.dead_letters}", ""),
     ):

@@ -73,7 +73,10 @@ class Session:
         self.scenario = scenario
         self.now_ms = scenario.begin_ms
         self.observed = Observed(scenario.machines, scenario.policy)
-        self.relief = Relief()
+        # What this very machine uses is real, and no eviction of the demo takes it away.
+        number = scenario.live
+        left_out = None if number is None else scenario.machines[number].name
+        self.relief = Relief(left_out)
         self.kubelets = Kubelets(scenario.machines)
         self.owners = Owners(CLUSTER, _BUDGETED)
         self.evictor = Evictor(CLUSTER, self.kubelets, self.owners, send)

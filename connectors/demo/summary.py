@@ -58,8 +58,8 @@ class Figures:
     latency_p99_ms: float | None
     samples: int
     metrics: int
-    hot_nodes: tuple[str, ...]
-    """Nodes that are hot at the end."""
+    full_nodes: tuple[str, ...]
+    """Nodes that take no pod at the end, for the load that they have."""
     dead_letters: int
     cpu: Spread
     memory: Spread
@@ -104,7 +104,7 @@ def figures_of(session: Session, compared: UsageGrid, staying: UsageGrid, real_s
         latency_p99_ms=p99,
         samples=session.samples,
         metrics=observed.metrics,
-        hot_nodes=tuple(observed.hot_nodes),
+        full_nodes=tuple(observed.full_nodes),
         dead_letters=len(observed.dead_letters),
         cpu=spread(ours.cpu, limits[0]),
         memory=spread(ours.memory, limits[1]),

@@ -104,8 +104,8 @@ def _head(session: Session, status: Status, width: int) -> RenderableType:
         _count(len(session.placed_at_ms), "placed", "green"),
         _count(waiting, "waiting", "yellow" if waiting else ""),
         _count(sum(1 for _ in observed.of_outcome("refused")), "refused", ""),
-        _count(len(observed.hot_nodes), "hot", "red" if observed.hot_nodes else ""),
-        (f"decided in {_latency(session)}  ", ""),
+        _count(len(session.relief.hot), "hot", "red" if session.relief.hot else ""),
+        (f"request to decision {_latency(session)}  ", ""),
         (f"{status.samples_per_s:.0f} samples/s  ", ""),
         _count(len(session.evictor.evictions), "evicted", "cyan"),
         _count(
@@ -161,16 +161,17 @@ def _cells(session: Session, node: ObservedNode, threshold: float) -> list[Rende
     requested = session.kubelets.requested(name)
     cores = requested.get("cpu", 0) + requested.get("kubernetes.io/batch-cpu", 0)
     pods = session.kubelets.live_pods(name)
+    hot = name in session.relief.hot
     style = _style(node, threshold)
     return [
-        Text(printable(name), "bold red" if node.hot else ""),
+        Text(printable(name), "bold red" if hot else ""),
         usage_bar(node.cpu, node.cpu_p95, style),
         Text(_percent(node.cpu), style),
         Text(_percent(node.cpu_p95), style),
         _percent(node.memory),
         Text(_percent(cores / node.machine.millicores), "dim"),
         Text(str(pods), "dim"),
-        Text("hot", "bold red") if node.hot else Text("   "),
+        Text("hot", "bold red") if hot else Text("full", "red") if node.full else Text("   "),
     ]
 
 
@@ -178,7 +179,7 @@ def _style(node: ObservedNode, threshold: float) -> str:
     share = node.cpu_p95 if node.cpu_p95 is not None else node.cpu
     if share is None:
         return "dim"
-    return "red" if node.hot else "yellow" if share > _WARM * threshold else "green"
+    return "red" if node.full else "yellow" if share > _WARM * threshold else "green"
 
 
 def usage_bar(share: float | None, p95: float | None, style: str, cells: int = _BAR_CELLS) -> Text:

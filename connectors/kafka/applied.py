@@ -1,19 +1,20 @@
-"""Whether a worker has applied a record: how far its group has committed, and what it has refused.
+"""Whether a worker has applied a record: how far its journal has come, and what it has refused.
 
-A worker commits an offset when what the record came to is durable in the journal. So a record below the
-committed offset was applied, unless `dead-letters` holds it.
+Every batch of the journal carries the row of its partition with the offset applied last of each input topic.
+So a record up to that offset was applied, unless `dead-letters` holds it. Committed offsets of the consumer
+group would not do: what a worker reads ahead, as policies when it takes a partition over, it never commits.
 """
 
-from connectors.kafka.admin import find_topics
+import orjson
+
 from connectors.kafka.arrivals import Arrivals
 from connectors.kafka.backwards import Looked, Past
-from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
+from connectors.kafka.client import Connection
 from schemas.codec import decode
-from schemas.connection import APP_ID
 from schemas.deadletters import DeadLetter
 
-#: The consumer groups of workers with both stages, and of those of the cluster stage alone.
-GROUPS = (APP_ID, f"{APP_ID}-cluster")
+#: Records of a partition's journal that are looked at for its row; a large batch takes several.
+BATCHES_MAX = 64
 #: Records of `dead-letters` that are looked at for refusals, newest first.
 LETTERS_MAX = 5_000
 
@@ -35,12 +36,12 @@ class Applied:
         past = Past(connection, "dead-letters", topic, LETTERS_MAX)
         for letter in past.newest(Looked(), any_cluster=True):
             self._note(letter)
-        self._next = self._committed()
+        self._next = self._followed()
 
     def look(self) -> None:
         """Look again. Raises BrokerUnavailable."""
-        # Positions first: what is refused is buried before its offset is committed.
-        self._next = self._committed()
+        # Positions first: what is refused is buried with the batch.
+        self._next = self._followed()
         for record in self._letters.take():
             self._note(decode("dead-letters", record.value))
 
@@ -54,28 +55,13 @@ class Applied:
         if isinstance(letter, DeadLetter) and letter.topic == self._topic:
             self._refused[letter.partition, letter.offset] = letter.reason
 
-    def _committed(self) -> dict[int, int]:
-        """The offset that follows what was committed last, by partition."""
-        from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-        connection, failures = self._connection, Failures()
-        timeout_s = connection.settings.connect_timeout_s
-        count = find_topics(connection, [self._topic])[self._topic].partitions
-        wanted = [TopicPartition(self._topic, number) for number in range(count)]
+    def _followed(self) -> dict[int, int]:
+        """The offset that follows what was applied last, by partition."""
         following: dict[int, int] = {}
-        for group in GROUPS:
-            options = {"group.id": group, "enable.auto.commit": False}
-            consumer = Consumer(client_options(connection.settings, failures, **options))
-            try:
-                answers = consumer.committed(wanted, timeout=timeout_s)
-            except KafkaException as error:
-                raise BrokerUnavailable(
-                    f"{self._topic}: the offsets of group {group} were not told within "
-                    f"{timeout_s:.0f} s: {error.args[0].str()}"
-                ) from None
-            finally:
-                consumer.close()
-            for each in answers:
-                # A negative offset stands for "nothing was committed".
-                following[each.partition] = max(following.get(each.partition, 0), each.offset)
+        newest = Past(self._connection, "journal", None, BATCHES_MAX).newest(Looked())
+        for batch in newest:
+            for row in batch.rows if batch.partition not in following else ():
+                if row.table == "partitions" and row.value is not None:
+                    offsets = orjson.loads(row.value)["offsets"]
+                    following[batch.partition] = offsets.get(self._topic, -1) + 1
         return following

@@ -95,7 +95,7 @@ class Policy(PolicyPart):
     @model_validator(mode="after")
     def _check_names(self, info: ValidationInfo) -> Self:
         """Names of the policy's own are known in it; one that is in force already stays so."""
-        if not (info.context or {}).get("in_force"):
+        if not (info.context or {}).get("accepted"):
             pools = [pool.name for pool in self.rebalance.pools(self.compat)]
             refuse(type(self).__name__, self.maintenance.unknown(pools), None)
         return self

@@ -14,6 +14,7 @@ goes before all of these.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Annotated
 
 from pydantic import Field
@@ -134,6 +135,14 @@ class MovingThresholds(PolicyPart):
 
 
 _READS = ("movingThresholds", "loadAware", "rebalance", "compat")
+_THRESHOLD_FIELDS = (
+    "high_thresholds",
+    "low_thresholds",
+    "prod_high_thresholds",
+    "prod_low_thresholds",
+)
+#: Most pools that a problem names.
+_NAMED_MAX = 20
 
 
 def moving_conflicts(
@@ -150,16 +159,35 @@ def moving_conflicts(
         yield Conflict(("movingThresholds", "hotspots"), message, _READS)
         return
     pools = rebalance.pools(compat)
-    names = [pool.name for pool in pools]
+    names = dict.fromkeys(pool.name for pool in pools)
+    moved = _moved_by_entry(moving, pools)
     for index, entry in enumerate(moving.hotspots):
         at = ("movingThresholds", "hotspots", index)
         if entry.pool and entry.pool not in names:
-            allowed = ", ".join(map(repr, names))
-            message = f"found {entry.pool!r}; the pools are {allowed}"
+            allowed = ", ".join(map(repr, islice(names, _NAMED_MAX)))
+            further = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+            message = f"found {entry.pool!r}; the pools are {allowed}{further}"
             yield Conflict((*at, "pool"), message, _READS)
-        for pool in pools:
-            if moving.of_pool(pool.name) is entry:
-                yield from _pool_conflicts(entry, pool, at)
+        for pool in moved[index]:
+            yield from _pool_conflicts(entry, pool, at)
+
+
+def _moved_by_entry(moving: MovingThresholds, pools: Iterable[NodePool]) -> list[list[NodePool]]:
+    """The pools whose thresholds each entry moves; of those with the same thresholds the first."""
+    first: dict[str, int] = {}
+    for index, entry in enumerate(moving.hotspots):
+        first.setdefault(entry.pool, index)
+    moved: list[list[NodePool]] = [[] for _ in moving.hotspots]
+    seen: set[tuple[object, ...]] = set()
+    for pool in pools:
+        index = first.get(pool.name, first.get("", -1))
+        # A pool has the very maps that it inherits.
+        maps = (id(getattr(pool, field)) for field in _THRESHOLD_FIELDS)
+        judged = (index, pool.use_deviation_thresholds, *maps)
+        if index >= 0 and judged not in seen:
+            seen.add(judged)
+            moved[index].append(pool)
+    return moved
 
 
 def _filter_conflicts(
@@ -185,7 +213,7 @@ def _filter_conflicts(
 def _pool_conflicts(
     entry: MovingHotspots, pool: NodePool, at: tuple[str | int, ...]
 ) -> Iterator[Conflict]:
-    fields = ("high_thresholds", "low_thresholds", "prod_high_thresholds", "prod_low_thresholds")
+    fields = _THRESHOLD_FIELDS
     configured = {field: getattr(pool, field) or {} for field in fields}
     for index, window in enumerate(entry.windows):
         here = (*at, "windows", index)

@@ -1,5 +1,7 @@
 """Text to policy: the documents of the text are put together, and the whole is validated once."""
 
+from collections.abc import Iterator
+
 from schemas.policy.assembly import Assembly
 from schemas.policy.document import Policy
 from schemas.policy.errors import FURTHER, PolicyError, Problem
@@ -9,17 +11,23 @@ from schemas.policy.validation import validated
 from schemas.policy.wording import describe
 from schemas.policy.yamltext import YamlDocument, read_documents
 
+#: Most pools of nodes: each selector is compared with the labels of each node.
+NODE_POOLS_MAX = 64
+
 
 def read_policy(
-    text: str | bytes, known_plugins: KnownPlugins = BUILT_IN, *, in_force: bool = False
+    text: str | bytes, known_plugins: KnownPlugins = BUILT_IN, *, accepted: bool = False
 ) -> Policy:
     """The policy that a text describes; empty text is the default policy.
 
-    `known_plugins` are the names that may be enabled. A policy that is in force already was accepted by the version
-    before, which did not check the names of pools. Raises `PolicyError` with every problem at once,
-    in the order of the lines, and nothing else.
+    Raises `PolicyError` with every problem at once, in the order of the lines, and nothing else.
+
+    Args:
+        text: the document.
+        known_plugins: the names that may be enabled.
+        accepted: it is in force already, so checks that came later (of its size, of pool names) do not hold for it.
     """
-    documents, problems = read_documents(text)
+    documents, problems = read_documents(text, accepted=accepted)
     assembly = Assembly()
     _assemble(assembly, documents, known_plugins)
     problems += assembly.problems
@@ -32,12 +40,14 @@ def read_policy(
             context={
                 "known_plugins": known_plugins,
                 "not_applied": assembly.not_applied,
-                "in_force": in_force,
+                "accepted": accepted,
             },
             place=assembly.place,
         )
     except PolicyError as error:
         problems += error.problems
+    if policy is not None and not accepted:
+        problems += _beyond_limits(policy, assembly)
     if policy is None or problems:
         raise PolicyError(_in_order(problems))
     return policy
@@ -60,6 +70,14 @@ def _assemble(assembly: Assembly, documents: list[YamlDocument], known: KnownPlu
         else:
             own = document.line
             assembly.take(document)
+
+
+def _beyond_limits(policy: Policy, assembly: Assembly) -> Iterator[Problem]:
+    """Lists that are longer than a cluster's rounds can look through at every node."""
+    path, line = assembly.place(("rebalance", "nodePools"))
+    found = len(policy.rebalance.node_pools)
+    if found > NODE_POOLS_MAX:
+        yield Problem(path, f"found {found} pools; allowed are at most {NODE_POOLS_MAX}", line)
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:

@@ -32,8 +32,12 @@ from schemas.policy.wording import describe
 
 #: Deepest nesting of maps and lists.
 DEPTH_MAX = 32
-#: Most values in a text, aliases counted as what they stand for.
-VALUES_MAX = 20_000
+#: Longest text that a new policy may have: reading takes about a millisecond a kilobyte.
+TEXT_BYTES_MAX = 131_072
+#: Most values in it, aliases counted as what they stand for: reading takes about 20 microseconds each.
+VALUES_MAX = 6_000
+#: The same for policies that are in force already: what was accepted once stays readable.
+ACCEPTED_BYTES_MAX, ACCEPTED_VALUES_MAX = DOCUMENT_BYTES_MAX, 20_000
 #: Most documents in a text.
 DOCUMENTS_MAX = 16
 
@@ -101,10 +105,10 @@ class _Stop(Exception):
 class _Reader:
     """Puts the events of one text together."""
 
-    def __init__(self) -> None:
+    def __init__(self, values_max: int) -> None:
         self.documents: list[YamlDocument] = []
         self.problems: list[Problem] = []
-        self._values = 0
+        self._values, self._values_max = 0, values_max
         self._start()
 
     def _start(self) -> None:
@@ -142,8 +146,8 @@ class _Reader:
 
     def _count(self, values: int, line: int) -> None:
         self._values += values
-        if self._values > VALUES_MAX:
-            self._stop(line, f"found more than {VALUES_MAX} values; allowed are so many")
+        if self._values > self._values_max:
+            self._stop(line, f"found more than {self._values_max} values; allowed are so many")
 
     def _scalar(self, event: ScalarEvent, line: int) -> None:
         self._count(1, line)
@@ -224,14 +228,16 @@ class _Reader:
             top.key, top.awaits_key, top.drops = None, True, False
 
 
-def read_documents(text: str | bytes) -> tuple[list[YamlDocument], list[Problem]]:
-    """The documents of a text, and what is wrong with it as YAML.
+def read_documents(
+    text: str | bytes, *, accepted: bool = False
+) -> tuple[list[YamlDocument], list[Problem]]:
+    """The documents of a text, and what is wrong with it as YAML; `accepted` ones are in force already.
 
     Problems that reading can get over, such as a duplicate key, leave the documents usable for finding
     further ones. Raises `PolicyError` where it cannot go on; its last problem says why.
     """
-    text = _decoded(text)
-    reader = _Reader()
+    text = _decoded(text, ACCEPTED_BYTES_MAX if accepted else TEXT_BYTES_MAX)
+    reader = _Reader(ACCEPTED_VALUES_MAX if accepted else VALUES_MAX)
     try:
         for event in _events(text):
             reader.take(event)
@@ -257,10 +263,10 @@ def _events(text: str) -> Iterator[Event]:
         yield event
 
 
-def _decoded(text: str | bytes) -> str:
+def _decoded(text: str | bytes, bytes_max: int) -> str:
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
-    if size > DOCUMENT_BYTES_MAX:
-        message = f"found more than {DOCUMENT_BYTES_MAX} bytes; allowed are so many"
+    if size > bytes_max:
+        message = f"found more than {bytes_max} bytes; allowed are so many"
         raise PolicyError([Problem("", message)])
     if isinstance(text, str):
         return text

@@ -2,14 +2,14 @@
 
 import sys
 
-from streams.bench import placement, rebalance
+from streams.bench import placement, rebalance, worst
 from streams.bench.figures import select
 
 
 def main() -> int:
     """Run all benchmarks, or the one named; `--list` names them."""
     only = sys.argv[1] if len(sys.argv) > 1 else None
-    benchmarks = {**placement.benchmarks(), **rebalance.benchmarks()}
+    benchmarks = {**placement.benchmarks(), **rebalance.benchmarks(), **worst.benchmarks()}
     if only == "--list":
         print("\n".join(benchmarks))
         return 0

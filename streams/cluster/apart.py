@@ -8,6 +8,7 @@ another one has room. That they still wait is told at the steps of their back-of
 from schemas.decisions import PlacementDecision
 from schemas.policy import Policy
 from streams.cluster import explain
+from streams.cluster.effort import EFFORT_PER_KIND, Effort
 from streams.cluster.exclusions import Excluded, Exclusions
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
@@ -51,10 +52,11 @@ class Apart:
             retry_after_ms=alone_ms,
         )
 
-    def look(self, policy: Policy, cause: Cause) -> list[PlacementDecision]:
-        """Let pods join their groups that need not wait alone any more."""
+    def look(self, policy: Policy, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+        """Let pods join their groups that need not wait alone any more, at half of what effort is left."""
         decisions: list[PlacementDecision] = []
-        for waiting in self._pending.excluded():
+        for waiting in self._pending.excluded(effort.left // (2 * EFFORT_PER_KIND)):
+            effort.look(waiting.kind)
             ranking = self._inventory.ready().rank(waiting.kind)
             excluded = self.exclusions.of(waiting.request.pod, cause.now_ms)
             if excluded is None or ranking.best() is None or excluded.best(ranking) is not None:

@@ -17,6 +17,7 @@ from streams.cluster.gojson import as_integers, decode
 from streams.cluster.kind import Kind
 from streams.cluster.priority import PriorityClass
 from streams.cluster.thresholds import policy_thresholds
+from streams.sized_cache import SizedCache
 
 #: Amounts over the resources of a policy, in ascending order of their names.
 Vector = tuple[int, ...]
@@ -38,8 +39,17 @@ _TRANSLATED: dict[PriorityClass, dict[str, str]] = {
     "mid": {"cpu": "kubernetes.io/mid-cpu", "memory": "kubernetes.io/mid-memory"},
     "free": {},
 }
-#: Most estimates that are kept; the one that came first is dropped first.
-_KNOWN_MAX = 4_096
+#: Estimates that are kept, and bytes of the demands that are kept with them.
+_KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
+#: Bytes of a demand, and of each resource and port in it.
+_DEMAND_BYTES, _ITEM_BYTES = 1_000, 250
+#: Arguments on which estimates depend.
+_COUNTED_BY = (
+    "estimated_scaling_factors",
+    "allow_customize_estimation",
+    "estimated_seconds_after_pod_scheduled",
+    "estimated_seconds_after_initialized",
+)
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -54,8 +64,17 @@ class Estimator:
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
         self._last: tuple[bytes, Vector] = (b"", ())
-        self._known: dict[tuple[int, PriorityClass], tuple[PodDemand, Vector]] = {}
+        self._known = SizedCache[tuple[int, PriorityClass], tuple[PodDemand, Vector]](
+            _KNOWN_BYTES_MAX, _KNOWN_MAX
+        )
         """Estimates by the identity of the demand, which is kept with them: pods of a kind have one in common."""
+
+    def counts_like(self, other: "Estimator") -> bool:
+        """Both estimate every pod alike, over the same resources: thresholds may differ."""
+        mine, theirs = self.args, other.args
+        return self.resources == other.resources and all(
+            getattr(mine, field) == getattr(theirs, field) for field in _COUNTED_BY
+        )
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Amounts as a vector; a resource that is not named counts 0."""
@@ -68,9 +87,9 @@ class Estimator:
         known = self._known.get((id(demand), of_class))
         if known is None:
             known = demand, self._estimated(self._factors, demand, of_class)
-            if len(self._known) >= _KNOWN_MAX:
-                del self._known[next(iter(self._known))]
-            self._known[id(demand), of_class] = known
+            items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
+            size = _DEMAND_BYTES + items * _ITEM_BYTES
+            self._known.put((id(demand), of_class), known, size)
         return known[1]
 
     def _estimated(

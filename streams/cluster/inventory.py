@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
@@ -45,6 +46,8 @@ class Inventory:
         self._number_due = False
         self.lists: dict[str, tuple[str, int]] = {}
         """Full lists that have begun: kind of list to its id and the sequence at its begin."""
+        self.endings: dict[str, tuple[str, int]] = {}
+        """Full lists that have ended while not all that they lack is removed yet: as `lists`."""
         self.changed_nodes: dict[str, None] = {}
         """Rows of table `nodes` to write."""
         self.changed_pods: dict[tuple[str, str], None] = {}
@@ -59,6 +62,8 @@ class Inventory:
         """The log's time; 0 before its first tick."""
         self.history = UsageHistory()
         """Mean usage in the newest rounds, for thresholds that follow it."""
+        self._judged_by: tuple[object, ...] = ()
+        """What of the policy the columns depend on."""
         self.set_policy(policy)
 
     # --- numbers --------------------------------------------------------------------------------
@@ -92,8 +97,19 @@ class Inventory:
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge everything anew by another policy."""
+        """Judge by another policy: everything anew, unless it says of nodes and pods what the last one did."""
+        judged_by = (
+            policy.load_aware,
+            policy.plugins,
+            policy.resource_limits,
+            policy.moving_thresholds.filter,
+        )
         self.policy = policy
+        if judged_by != self._judged_by:
+            self._judged_by = judged_by
+            self._judge_anew(policy)
+
+    def _judge_anew(self, policy: Policy) -> None:
         self.estimator = Estimator(policy.load_aware)
         in_force = filter_in_force(policy, self.history, self.now_ms)
         self.estimator.thresholds = in_force.thresholds
@@ -166,7 +182,7 @@ class Inventory:
     def apply_node(self, state: NodeState) -> None:
         """Kubernetes says something of a node."""
         node = self.node(state.node)
-        node.list_id = state.list_id or node.list_id
+        node.list_id = self.named_by("node-state", state.list_id) or node.list_id
         self.changed_nodes[state.node] = None
         if state.event == "removed":
             self._remove(node)
@@ -205,7 +221,7 @@ class Inventory:
     @property
     def empty(self) -> bool:
         """Nothing is known but metrics that are not fresh, of nodes that Kubernetes has not named."""
-        return not (self.where or self.lists or self.cordoned) and all(
+        return not (self.where or self.lists or self.endings or self.cordoned) and all(
             node.state is None and node.load.expired(self.now_ms) for node in self.nodes.values()
         )
 
@@ -357,9 +373,12 @@ class Inventory:
                 self.release(pod.uid)
             before = None if found is None else found[1]
             self._hold_bound(pod, pod.node, before, lifecycle)
-        elif found is not None and lifecycle.list_id is not None:
+        elif (
+            found is not None
+            and (list_id := self.named_by("pod-lifecycle", lifecycle.list_id)) is not None
+        ):
             node, held = found
-            node.held[pod.uid] = replace(held, list_id=lifecycle.list_id)
+            node.held[pod.uid] = replace(held, list_id=list_id)
             self.changed_pods[node.name, pod.uid] = None
 
     def _hold_bound(
@@ -373,7 +392,8 @@ class Inventory:
             decision_id=None if before is None else before.decision_id,
             requested_at_ms=None if before is None else before.requested_at_ms,
             sequence=self.sequence if before is None else before.sequence,
-            list_id=lifecycle.list_id or (None if before is None else before.list_id),
+            list_id=self.named_by("pod-lifecycle", lifecycle.list_id)
+            or (None if before is None else before.list_id),
             place=self.next_place(),
         )
         self.hold(name, held, first_seen=lifecycle.event == "seen")
@@ -383,6 +403,14 @@ class Inventory:
     def begin_list(self, what: str, begin: ListBegin) -> None:
         """A full list of nodes or pods begins; one that has not ended is abandoned."""
         self.lists[what] = (begin.list_id, self.sequence)
+        # What the list before lacks and this one has is there; what both lack goes with this one.
+        self.endings.pop(what, None)
+
+    def named_by(self, what: str, list_id: str | None) -> str | None:
+        """The full list that a record of a node or a pod names; what is heard of after a list's end is there."""
+        if list_id is None and what in self.endings:
+            return self.endings[what][0]
+        return list_id
 
     def end_list(self, what: str, end: ListEnd) -> tuple[str, int] | None:
         """Id and begin of the list that has ended; None: it is not the one that began."""
@@ -391,12 +419,18 @@ class Inventory:
             return None
         return self.lists.pop(what)
 
-    def remove_unlisted_nodes(self, list_id: str) -> None:
-        """Nodes that the full list lacks are gone."""
-        for node in list(self.nodes.values()):
-            if node.state is not None and node.list_id != list_id:
-                self.changed_nodes[node.name] = None
-                self._remove(node)
+    def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
+        """Nodes that the full list lacks are gone, at most so many at a time; answers whether all are."""
+        unlisted = (
+            node
+            for node in map(self.nodes.__getitem__, sorted(self.nodes))
+            if node.state is not None and node.list_id != list_id
+        )
+        removed = list(islice(unlisted, most))
+        for node in removed:
+            self.changed_nodes[node.name] = None
+            self._remove(node)
+        return len(removed) < most
 
     def unlisted_pods(self, list_id: str, begin: int) -> Iterator[str]:
         """uids of pods held since before the list began that it lacks, in a stable order."""

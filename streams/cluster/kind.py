@@ -13,6 +13,7 @@ import orjson
 from schemas.pods import Pod
 from streams.cluster.demand import PodDemand, pod_demand
 from streams.cluster.priority import CLASS_LABELS, PriorityClass, priority_class
+from streams.sized_cache import SizedCache
 
 #: Fields of a pod on which filters and scores depend.
 _FIELDS = {
@@ -45,11 +46,13 @@ class Kind:
     key: bytes
     """Digest of everything below; equal keys mean interchangeable pods."""
     pod: Pod
-    """One pod of the kind, for the plugins to read requirements from."""
+    """What pods of the kind have in common, for the plugins to read requirements from."""
     demand: PodDemand
     priority_class: PriorityClass
     daemon: bool
     """Owned by a DaemonSet."""
+    size: int = 0
+    """Bytes that it takes, about."""
 
     @cached_property
     def prod(self) -> bool:
@@ -60,11 +63,9 @@ class Kind:
 #: What a pod says that its kind depends on, word for word.
 _Asked = tuple[object, ...]
 #: Kinds that need not be worked out again. Two texts may mean one kind; one text never means two.
-_KNOWN: dict[_Asked, Kind] = {}
-#: Most kinds that are kept; the one that came first is dropped first.
-_KNOWN_MAX = 1_024
-#: A pod that says more than that is not kept.
-_ASKED_BYTES_MAX = 4_096
+_KNOWN: SizedCache[_Asked, Kind] = SizedCache(bytes_max=32 * 1024 * 1024, entries_max=1_024)
+#: A pod takes so many times the bytes of its text.
+_BYTES_PER_CHARACTER = 12
 
 
 def kind_of(pod: Pod) -> Kind:
@@ -86,29 +87,42 @@ def kind_of(pod: Pod) -> Kind:
     kind = _KNOWN.get(asked)
     if kind is None:
         kind = _made(pod, daemon)
-        if len(spec) <= _ASKED_BYTES_MAX:
-            if len(_KNOWN) >= _KNOWN_MAX:
-                del _KNOWN[next(iter(_KNOWN))]
-            _KNOWN[asked] = kind
+        _KNOWN.put(asked, kind, kind.size)
     return kind
 
 
 def _made(pod: Pod, daemon: bool) -> Kind:
     demand = pod_demand(pod)
     of_class = priority_class(pod, demand)
-    described = pod.model_dump(mode="json", include=_FIELDS, exclude_defaults=True)
-    described["annotations"] = {
-        key: value for key, value in pod.annotations.items() if key.startswith(_ANNOTATION_PREFIX)
-    }
+    common = _common(pod)
+    described = common.model_dump(mode="json", include=_FIELDS, exclude_defaults=True)
+    described["annotations"] = common.annotations
     described["class"] = of_class
     described["daemon"] = daemon
     text = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
     return Kind(
         key=blake2b(text, digest_size=16).digest(),
-        pod=pod,
+        pod=common,
         demand=demand,
         priority_class=of_class,
         daemon=daemon,
+        size=_BYTES_PER_CHARACTER * len(text),
+    )
+
+
+def _common(pod: Pod) -> Pod:
+    """The pod without what is its own: a kind outlives the pods that it was made from."""
+    return pod.model_copy(
+        update={
+            "labels": {key: pod.labels[key] for key in CLASS_LABELS if key in pod.labels},
+            "annotations": {
+                key: value
+                for key, value in pod.annotations.items()
+                if key.startswith(_ANNOTATION_PREFIX)
+            },
+            "owners": (),
+            "volume_claims": None,
+        }
     )
 
 

@@ -148,9 +148,12 @@ class NodeLoad:
         return expires_at_ms is None or now_ms >= expires_at_ms
 
     def rebuild(self, estimator: Estimator, state: NodeState | None) -> None:
-        """Count everything anew under another policy."""
+        """Judge by another policy; pods are counted anew only where it estimates them otherwise."""
+        alike = estimator.counts_like(self.estimator)
         self.estimator = estimator
         self.describe(state)
+        if alike:
+            return
         self.vectors = None if self.metric is None else MetricVectors(self.metric, estimator)
         self.assigned = {
             uid: self._assigned(old.pod, old.demand, old.cached_at_ms)

@@ -76,6 +76,8 @@ class PendingRequests:
         """Time, sequence and uid of pods with a back-off of their own."""
         self.unseen: dict[str, None] = {}
         """Requests about which nothing was decided yet, by pod uid."""
+        self._unseen_order: list[tuple[int, str]] = []
+        """Sequence and uid of those; entries of requests that have gone are skipped."""
         self._excluded: dict[str, None] = {}
         """Requests that wait alone because of their owner, by pod uid."""
         self.sequence = 0
@@ -113,14 +115,17 @@ class PendingRequests:
         uid = waiting.request.pod.uid
         self._waiting[uid] = waiting
         self.unseen[uid] = None
+        heapq.heappush(self._unseen_order, (waiting.sequence, uid))
 
     def take_unseen(self, count: int) -> list[SchedulingRequest]:
         """Requests that were only kept so far, in the order of arrival; they do not wait any more."""
-        kept = (self._waiting[uid] for uid in self.unseen)
-        first = heapq.nsmallest(count, kept, key=lambda waiting: waiting.sequence)
-        for waiting in first:
-            self.remove(waiting.request.pod.uid)
-        return [waiting.request for waiting in first]
+        taken: list[SchedulingRequest] = []
+        while self._unseen_order and len(taken) < count:
+            sequence, uid = heapq.heappop(self._unseen_order)
+            if uid in self.unseen and self._waiting[uid].sequence == sequence:
+                taken.append(self._waiting[uid].request)
+                self.remove(uid)
+        return taken
 
     def add(self, waiting: Waiting, now_ms: int) -> None:
         """Let a request wait."""
@@ -153,9 +158,16 @@ class PendingRequests:
                     self._changed_groups[waiting.kind.key] = None
         return waiting
 
-    def excluded(self) -> list[Waiting]:
-        """Requests that wait alone because of their owner, in the order of arrival."""
+    def excluded(self, count: int) -> list[Waiting]:
+        """Requests that wait alone because of their owner, in the order of arrival.
+
+        Of more than so many those whose own back-off is over first.
+        """
         waiting = [self._waiting[uid] for uid in self._excluded]
+        if len(waiting) > count:
+            waiting = heapq.nsmallest(
+                count, waiting, key=lambda each: (each.not_before_ms, each.sequence)
+            )
         return sorted(waiting, key=lambda each: each.sequence)
 
     def group_changed(self, group: Group) -> None:
@@ -218,10 +230,8 @@ class PendingRequests:
             if waiting is not None and waiting.not_before_ms == due_ms:
                 self.add(waiting, now_ms)
 
-    def due(
-        self, now_ms: int, version: int, backoff_max_ms: int
-    ) -> list[tuple[tuple[int, int], Waiting, Group]]:
-        """Groups to try now, each with its first request and that one's rank, ascending by rank.
+    def due(self, now_ms: int, version: int, backoff_max_ms: int) -> list[tuple[Waiting, Group]]:
+        """Groups to try now, each with its first request, in no order that matters.
 
         Args:
             now_ms: the log's time.
@@ -238,8 +248,7 @@ class PendingRequests:
                 or now_ms >= group.retry_at_ms + backoff_max_ms
             )
         ]
-        firsts = [(waiting, group) for group in ready if (waiting := self.next_of(group))]
-        return sorted((waiting.rank, waiting, group) for waiting, group in firsts)
+        return [(waiting, group) for group in ready if (waiting := self.next_of(group))]
 
     def next_of(self, group: Group) -> Waiting | None:
         """The request of a group that is to be placed first; None: nobody waits in it any more."""
@@ -255,6 +264,53 @@ class PendingRequests:
         """The first requests of a group, in order."""
         live = [self._waiting[uid] for uid in group.uids]
         return heapq.nsmallest(count, live, key=lambda waiting: waiting.rank)
+
+
+class DueGroups:
+    """Groups that are to be tried now: the one with the first request in priority and arrival first."""
+
+    def __init__(
+        self, pending: PendingRequests, now_ms: int, version: int, backoff_max_ms: int
+    ) -> None:
+        """Find them; the arguments are those of `PendingRequests.due`."""
+        self._pending = pending
+        self._queue: list[tuple[tuple[int, ...], Waiting, Group]] = [
+            (waiting.rank, waiting, group)
+            for waiting, group in pending.due(now_ms, version, backoff_max_ms)
+        ]
+        heapq.heapify(self._queue)
+        self._round: int | None = None
+        """Of those that are due longest: how often all before have had their turn. None: by rank."""
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def longest_due_first(self) -> None:
+        """Go on with the group that has been due longest, one request of each in turn."""
+        if self._round is None:
+            self._round = 0
+            self._queue = [
+                ((0, group.retry_at_ms, *waiting.rank), waiting, group)
+                for _, waiting, group in self._queue
+            ]
+            heapq.heapify(self._queue)
+
+    def take(self) -> tuple[Waiting, Group]:
+        """The next group, and its first request."""
+        order, waiting, group = heapq.heappop(self._queue)
+        if self._round is not None:
+            self._round = order[0]
+        return waiting, group
+
+    def put_back(self, group: Group) -> None:
+        """A request of the group that was taken last has been placed; the group may have another one."""
+        waiting = self._pending.next_of(group)
+        if waiting is None:
+            return
+        order: tuple[int, ...] = waiting.rank
+        if self._round is not None:
+            order = (self._round + 1, group.retry_at_ms, *order)
+        heapq.heappush(self._queue, (order, waiting, group))
 
 
 def backoff_ms(policy: Policy, failures: int) -> int:

@@ -2,12 +2,13 @@
 
 A request is tried when it arrives, unless pods of its kind wait already; then it shares their verdict.
 One that comes before the first tick of the clock is kept until then, because a decision has a time.
-What cannot be placed waits (see `pending`) and is tried at clock ticks. A decision takes its room at
+What cannot be placed waits (see `pending`) and is tried at clock ticks, as many as one tick may
+(see `effort`). A decision takes its room at
 once, so two requests never see the same room; the room is given back when the binding fails, the pod
 goes, or the reservation's time is over unconfirmed.
 """
 
-import heapq
+from itertools import islice
 
 from schemas.base import EPOCH_MS_MAX
 from schemas.decisions import PlacementDecision
@@ -18,12 +19,14 @@ from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from streams.cluster import explain
 from streams.cluster.apart import Apart
+from streams.cluster.effort import Effort
 from streams.cluster.explain import Cause, Refusals
 from streams.cluster.inventory import Inventory
 from streams.cluster.kind import kind_of, shared
 from streams.cluster.node import Held, Node
 from streams.cluster.pending import (
     REPORTS_PER_ATTEMPT_MAX,
+    DueGroups,
     Group,
     PendingRequests,
     Waiting,
@@ -35,8 +38,9 @@ from streams.cluster.reservations import KeptRooms, NoRooms, Reservations, prefe
 from streams.cluster.unplaceable import unplaceable
 from streams.moves.history import Moves
 
-#: Most waiting pods placed at one tick: bounds the work and the output of one record.
-PLACEMENTS_PER_TICK_MAX = 2_000
+#: Shares of a tick's effort that are left when it is the turn of what comes next: after reservations that
+#: end, after requests from before the first tick.
+_EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
 
 
 class Placement:
@@ -82,7 +86,9 @@ class Placement:
         kind = kind_of(request.pod)
         self.pending.keep(self.pending.arrive(request, kind, self.inventory.sequence))
         self.changed_requests[uid] = None
-        return []
+        # Two for one, so that a backlog shrinks whatever arrives.
+        judged = [self._judge_kept(Effort(), cause) for _ in range(2 * self.begun)]
+        return [decision for decisions in judged for decision in decisions]
 
     def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[PlacementDecision]:
         """Something came of a binding."""
@@ -127,32 +133,37 @@ class Placement:
             waiting.list_id = list_id
             self.changed_requests[uid] = None
 
-    def unlisted(self, list_id: str, begin: int, cause: Cause) -> list[PlacementDecision]:
-        """Requests that came before a full list began, and whose pods it lacks, are withdrawn."""
-        gone = [
+    def unlisted(self, list_id: str, begin: int, count: int) -> list[str]:
+        """Pods whose requests came before a full list began, and which it lacks; at most so many."""
+        gone = (
             waiting.request.pod.uid
             for waiting in self.pending
             if waiting.list_id != list_id and waiting.applied < begin
-        ]
-        why = "the pod is not there any more"
-        return [decision for uid in gone for decision in self.gone(uid, cause, why)]
+        )
+        return list(islice(gone, count))
 
     def tick(self, cause: Cause) -> list[PlacementDecision]:
         """Time has passed: reservations end, what waits is tried again."""
-        decisions = [
-            self._expire(node, held, cause) for node, held in self.reservations.over(cause.now_ms)
-        ]
-        for request in self.pending.take_unseen(PLACEMENTS_PER_TICK_MAX):
-            self.changed_requests[request.pod.uid] = None
-            decisions += self._judge(request, cause)
+        effort = Effort()
+        decisions = self._expire_all(effort, cause)
+        while effort.more_than(_UNSEEN_LEAVE) and self.pending.unseen:
+            decisions += self._judge_kept(effort, cause)
         self.pending.release_delayed(cause.now_ms)
         if self.paused:
             return decisions
-        decisions += self.apart.look(self.policy, cause)
-        left = PLACEMENTS_PER_TICK_MAX - sum(each.outcome == "placed" for each in decisions)
-        return decisions + self._retry(left, cause)
+        decisions += self.apart.look(self.policy, effort, cause)
+        return decisions + self._retry(effort, cause)
 
     # --- attempts -------------------------------------------------------------------------------
+
+    def _judge_kept(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+        """Decide about the first of the requests that were only kept so far."""
+        decisions: list[PlacementDecision] = []
+        for request in self.pending.take_unseen(1):
+            effort.look(kind_of(request.pod))
+            self.changed_requests[request.pod.uid] = None
+            decisions += self._judge(request, cause)
+        return decisions
 
     def _judge(self, request: SchedulingRequest, cause: Cause) -> list[PlacementDecision]:
         """Decide about a request for the first time."""
@@ -186,29 +197,36 @@ class Placement:
         self._failed(group, placer, cause)
         return [self._report(waiting, group, self._refusals(placer, ranking), cause)]
 
-    def _retry(self, most: int, cause: Cause) -> list[PlacementDecision]:
-        """Place pods that wait, the first of all kinds first, until no node takes any of them."""
+    def _retry(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+        """Try pods that wait, the first of all kinds first, until no node takes any of them.
+
+        Where a tick does not do for all, half of it is for kinds that are due longest, so that no number of
+        pods of a high priority keeps the others from ever being looked at.
+        """
         placer = self.inventory.ready()
         backoff_max_ms = self.policy.max_backoff_seconds * 1000
-        queue = self.pending.due(cause.now_ms, placer.version, backoff_max_ms)
+        queue = DueGroups(self.pending, cause.now_ms, placer.version, backoff_max_ms)
+        half = effort.left // 2
         decisions: list[PlacementDecision] = []
-        while queue and most:
-            waiting, group = heapq.heappop(queue)[1:]
+        while queue and effort.left > 0:
+            if effort.left <= half:
+                queue.longest_due_first()
+            waiting, group = queue.take()
+            effort.look(group.kind)
             kept = self.kept.claim(waiting.request.pod, cause)
             ranking = placer.rank(group.kind)
             row = preferred(ranking, self.inventory.nodes.get(kept or ""))
             if row is None:
-                decisions += self._group_failed(group, placer, ranking, cause)
+                told = self._group_failed(group, placer, ranking, cause)
+                effort.decide(len(told) - 1)
+                decisions += told
                 continue
             self._forget(waiting.request.pod.uid)
             decisions.append(self._place(waiting, row, ranking, placer, cause))
-            most -= 1
             # There is room, if too little for all: the next look is soon.
             group.failures = 0
             self.pending.group_changed(group)
-            following = self.pending.next_of(group)
-            if following is not None:
-                heapq.heappush(queue, (following.rank, following, group))
+            queue.put_back(group)
         return decisions
 
     def _place(
@@ -322,6 +340,16 @@ class Placement:
                 cause, pod, None, attempt=waiting.attempt, retry_after_ms=alone_ms, note=why
             )
         ]
+
+    def _expire_all(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+        """Reservations whose time is over, the earliest first; what is left over keeps its room a little longer."""
+        decisions = []
+        for node, held in self.reservations.over(cause.now_ms):
+            effort.decide(2)
+            decisions.append(self._expire(node, held, cause))
+            if not effort.more_than(_EXPIRIES_LEAVE):
+                break
+        return decisions
 
     def _expire(self, node: Node, held: Held, cause: Cause) -> PlacementDecision:
         self.inventory.release(held.pod.uid)

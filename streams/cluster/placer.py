@@ -16,9 +16,14 @@ from streams.cluster.kind import Kind
 from streams.cluster.node import Node
 from streams.cluster.plugins.base import Change, Filter, IntArray, Plugin, Score
 from streams.cluster.ranking import Ranking
+from streams.sized_cache import SizedCache
 
-#: Rankings kept; the one asked longest ago is dropped first. One takes about 20 bytes a node.
+#: Rankings kept; the one asked longest ago is dropped first.
 KINDS_MAX = 512
+#: Bytes of the rankings kept: 512 of common kinds over 10,000 nodes.
+RANKINGS_BYTES_MAX = 128 * 1024 * 1024
+#: Bytes of a ranking for each node: totals, raw scores, who refuses it.
+_BYTES_PER_NODE = 24
 #: Rows remembered; a ranking further behind is computed anew.
 LOG_ROWS_MAX = 65_536
 
@@ -49,7 +54,7 @@ class Placer:
         self.log: list[tuple[int, int]] = []
         """Rows and what about them changed, in the order of the changes, from `log_start` on."""
         self.log_start = 0
-        self._rankings: dict[bytes, Ranking] = {}
+        self._rankings = SizedCache[bytes, Ranking](RANKINGS_BYTES_MAX, KINDS_MAX)
 
     @property
     def size(self) -> int:
@@ -90,11 +95,10 @@ class Placer:
 
     def rank(self, kind: Kind) -> Ranking:
         """The ranking of a kind of pod, up to date."""
-        ranking = self._rankings.pop(kind.key, None)
+        ranking = self._rankings.renew(kind.key)
         if ranking is None:
             ranking = Ranking(self, kind)
-            if len(self._rankings) >= KINDS_MAX:
-                del self._rankings[next(iter(self._rankings))]
-        self._rankings[kind.key] = ranking
+            # What the plugins have prepared takes about as much as the kind.
+            self._rankings.put(kind.key, ranking, _BYTES_PER_NODE * self.size + 2 * kind.size)
         ranking.sync()
         return ranking

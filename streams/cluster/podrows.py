@@ -16,20 +16,22 @@ from schemas.pods import Pod
 from schemas.rows import HeldPod
 from streams.cluster.load import AssignedPod
 from streams.cluster.node import Held
+from streams.sized_cache import SizedCache
 
 #: Fields of a pod that hold messages of their own and are the same for all pods of a kind.
 _LARGE = ("containers", "init_containers", "required_node_affinity", "tolerations")
-#: Encoded parts that are kept; the one that came first is dropped first.
-KEPT_MAX = 8_192
+#: Encoded parts that are kept, and bytes of them; the one that came first is dropped first.
+KEPT_MAX, KEPT_BYTES_MAX = 8_192, 32 * 1024 * 1024
+#: A part and its text take so many times the bytes of the text.
+_BYTES_PER_CHARACTER = 10
 
 
 class PodRows:
     """Encodes held pods; what is kept in between changes nothing in what comes out."""
 
     def __init__(self, kept_max: int = KEPT_MAX) -> None:
-        self._kept: dict[int, tuple[Any, orjson.Fragment]] = {}
+        self._kept = SizedCache[int, tuple[Any, orjson.Fragment]](KEPT_BYTES_MAX, kept_max)
         """By identity of the part, which is kept too, so that no other takes its place."""
-        self._kept_max = kept_max
 
     def encode(self, held: Held, counted: AssignedPod | None) -> bytes:
         """A held pod, as `encode` of a `HeldPod` gives it.
@@ -77,18 +79,21 @@ class PodRows:
             if values.get(name):
                 values[name] = self._part(values[name])
         if pod.owners:
-            values["owners"] = _fragment(pod.owners)
+            values["owners"] = orjson.Fragment(_text(pod.owners))
         return values
 
     def _part(self, part: tuple[BaseModel, ...]) -> orjson.Fragment:
         known = self._kept.get(id(part))
         if known is not None:
             return known[1]
-        fragment = _fragment(part)
-        if len(self._kept) >= self._kept_max:
-            del self._kept[next(iter(self._kept))]
-        self._kept[id(part)] = part, fragment
+        text = _text(part)
+        fragment = orjson.Fragment(text)
+        self._kept.put(id(part), (part, fragment), _BYTES_PER_CHARACTER * len(text))
         return fragment
+
+
+def _text(part: tuple[BaseModel, ...]) -> bytes:
+    return b"[" + b",".join(map(encode, part)) + b"]"
 
 
 def counted_pod(item: HeldPod, pod: Pod) -> Pod:
@@ -99,10 +104,6 @@ def counted_pod(item: HeldPod, pod: Pod) -> Pod:
         name: value for name, value in item.counted_fields.__dict__.items() if value is not None
     }
     return pod.model_copy(update={**dict.fromkeys(item.counted_without), **fields})
-
-
-def _fragment(part: tuple[BaseModel, ...]) -> orjson.Fragment:
-    return orjson.Fragment(b"[" + b",".join(map(encode, part)) + b"]")
 
 
 def _other(part: Any) -> orjson.Fragment:

@@ -86,7 +86,7 @@ class Ranking:
         self._masks: list[NDArray[np.bool_] | None] | None = masks
         self._refusals: bytearray | None = None
         self._tally: Counter[str] | None = None
-        self._reasons: list[str | None] = []
+        self._reasons: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
         self._raw: list[FloatArray | None] = []
         self._bounds: list[tuple[float, float]] = []
         self.totals = self._total(passes, left)
@@ -291,19 +291,22 @@ class Ranking:
         """Why nodes are refused: how many nodes for each reason. Cheap when asked again."""
         if self._tally is None:
             refusals = self._refusals if self._refusals is not None else self._index_refusals()
-            self._reasons = [
-                self._filters[number - 1][0].reason(self._filters[number - 1][1], row)
-                if number
-                else None
-                for row, number in enumerate(refusals)
-            ]
-            self._tally = Counter(reason for reason in self._reasons if reason is not None)
+            of_rows = np.frombuffer(refusals, dtype=np.uint8)
+            self._reasons = np.full(of_rows.size, None, dtype=np.object_)
+            self._tally = Counter()
+            for number, (plugin, prepared) in enumerate(self._filters, start=1):
+                if not self.refused_by[number - 1]:
+                    continue
+                refused = np.flatnonzero(of_rows == number)
+                for reason, rows in plugin.reasons(prepared, refused):
+                    self._reasons[rows] = reason
+                    self._tally[reason] += rows.size
         return self._tally
 
     def _retally(self, row: int, reason: str | None) -> None:
         tally = self._tally
         assert tally is not None  # noqa: S101 - the caller looked
-        before = self._reasons[row]
+        before = self._reasons.item(row)
         if before == reason:
             return
         if before is not None:

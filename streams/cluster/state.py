@@ -6,6 +6,7 @@ alone. A record that cannot be applied is answered with a `Refusal` and changes 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from schemas.clock import ClockTick
@@ -26,6 +27,7 @@ from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
+from streams.cluster.limits import beyond_limits
 from streams.cluster.load import terminated
 from streams.cluster.metric import beyond_any_machine
 from streams.cluster.placement import Placement
@@ -40,6 +42,12 @@ from streams.moves.memory import MoveMemory
 NODES_MAX = 50_000
 #: Most pods held in one cluster.
 PODS_MAX = 1_000_000
+#: Pods that the end of a full list, and each tick after it, removes at most: a tenth of a second.
+UNLISTED_PER_RECORD_MAX = 5_000
+#: The same of nodes, whose rows are larger.
+UNLISTED_NODES_PER_RECORD_MAX = 1_000
+#: A pod that waits counts as so many of them: its requester gets a decision.
+UNLISTED_REQUEST = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +185,13 @@ class ClusterState:
         pod = lifecycle.pod
         if pod.uid not in self.inventory.where and len(self.inventory.where) >= PODS_MAX:
             return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
+        over = lifecycle.event in ("deleted", "finished") or terminated(pod)
+        beyond = None if over else beyond_limits(pod)
+        if beyond is not None:
+            return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")
         cause = self._cause(position)
         arrives = self._arrives(pod)
         self.migrations.lifecycle(lifecycle, cause)
-        over = lifecycle.event in ("deleted", "finished") or terminated(pod)
         if lifecycle.event == "deleted":
             decisions = self.placement.gone(pod.uid, cause, "the pod was deleted")
         elif over:
@@ -189,11 +200,13 @@ class ClusterState:
             decisions = self.placement.bound(pod.uid, pod.node, cause)
         else:
             decisions = []
-            if lifecycle.list_id is not None:
-                self.placement.listed(pod.uid, lifecycle.list_id)
+            list_id = self.inventory.named_by("pod-lifecycle", lifecycle.list_id)
+            if list_id is not None:
+                self.placement.listed(pod.uid, list_id)
         self.inventory.observe(lifecycle)
         if over:
             self.memory.pod_gone(pod.uid)
+            self.migrations.forget(pod.uid)
         elif pod.node is not None:
             if arrives:
                 self.memory.arrived(pod, pod.node, self.inventory.now_ms)
@@ -221,29 +234,56 @@ class ClusterState:
         if ended is None:
             return []
         list_id, begin = ended
+        self.inventory.endings[position.topic] = ended
         if position.topic == "node-state":
-            self.inventory.remove_unlisted_nodes(list_id)
-            for name in list(self.memory.moves.cooling.nodes):
-                node = self.inventory.nodes.get(name)
-                if node is None or node.state is None:
-                    self.memory.moves.node_gone(name)
+            self._remove_unlisted_nodes()
             return []
-        decisions: list[PlacementDecision] = []
-        cause = self._cause(position)
-        decisions += self.placement.unlisted(list_id, begin, cause)
         self.migrations.end_list(list_id, begin)
-        for uid in list(self.inventory.unlisted_pods(list_id, begin)):
+        return self._remove_unlisted_pods(self._cause(position))
+
+    def _remove_unlisted_nodes(self) -> None:
+        """Remove nodes that the full list lacks which ended last, so many at a time."""
+        ending = self.inventory.endings.get("node-state")
+        if ending is None:
+            return
+        if self.inventory.remove_unlisted_nodes(ending[0], UNLISTED_NODES_PER_RECORD_MAX):
+            del self.inventory.endings["node-state"]
+        for name in list(self.memory.moves.cooling.nodes):
+            node = self.inventory.nodes.get(name)
+            if node is None or node.state is None:
+                self.memory.moves.node_gone(name)
+
+    def _remove_unlisted_pods(self, cause: Cause) -> list[PlacementDecision]:
+        """The same of pods."""
+        ending = self.inventory.endings.get("pod-lifecycle")
+        if ending is None:
+            return []
+        list_id, begin = ending
+        left = UNLISTED_PER_RECORD_MAX
+        decisions: list[PlacementDecision] = []
+        for uid in self.placement.unlisted(list_id, begin, left // UNLISTED_REQUEST):
+            decisions += self.placement.gone(uid, cause, "the pod is not there any more")
+            left -= UNLISTED_REQUEST
+        for uid in list(islice(self.inventory.unlisted_pods(list_id, begin), max(0, left))):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             self.migrations.gone(uid, cause)
             self.inventory.release(uid)
             self.memory.pod_gone(uid)
+            self.migrations.forget(uid)
+            left -= 1
+        if left > 0:
+            del self.inventory.endings["pod-lifecycle"]
         return decisions
 
     def _policy(self, record: PolicyRecord) -> Answer:
-        try:
-            policy = read_policy(record.document, KNOWN)
-        except PolicyError as error:
-            return Refusal("invalid", f"the policy was not applied: {error}")
+        policy = self.policy
+        known = self.policy_record
+        # Pausing repeats the document, which may be one that was accepted under wider limits.
+        if known is None or known.document != record.document:
+            try:
+                policy = read_policy(record.document, KNOWN)
+            except PolicyError as error:
+                return Refusal("invalid", f"the policy was not applied: {error}")
         self.policy_record = record
         self.policy_changed = True
         self.set_policy(policy)
@@ -253,12 +293,14 @@ class ClusterState:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
         self.advance(tick.now_ms)
         cause = self._cause(position)
+        self._remove_unlisted_nodes()
+        gone = self._remove_unlisted_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
         decisions = self.placement.tick(cause)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
-        return [*decisions, *rounds, *outcomes]
+        return [*gone, *decisions, *rounds, *outcomes]
 
     # --- state ----------------------------------------------------------------------------------
 

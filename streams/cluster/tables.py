@@ -166,6 +166,7 @@ def restore(
     inventory = state.inventory
     inventory.sequence = row.applied
     inventory.lists = dict(row.lists)
+    inventory.endings = dict(row.endings)
     if now_ms is not None:
         state.advance(now_ms)
     # Before the requests: what they are known to have been tried against is a version of the nodes.
@@ -242,6 +243,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         applied=state.inventory.sequence,
         requests_seen=state.placement.pending.sequence,
         lists=dict(state.inventory.lists),
+        endings=dict(state.inventory.endings),
         last_round_at_ms=state.rebalancer.last_round_ms,
         rows=_row_counts(state),
     )
@@ -262,7 +264,7 @@ def _restore_policy(
     state.policy_record = row.policy if own is None else own.policy
     state.policy_changed = own is None and row.policy is not None  # it has no row of its own yet
     if state.policy_record is not None:
-        state.set_policy(read_policy(state.policy_record.document, KNOWN, in_force=True))
+        state.set_policy(read_policy(state.policy_record.document, KNOWN, accepted=True))
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:

@@ -1,6 +1,7 @@
 """Pods that are not to be placed, whatever nodes there are."""
 
 from schemas.pods import Pod
+from streams.cluster.limits import beyond_limits
 from streams.cluster.load import terminated
 from streams.cluster.plugins.unsupported import refusal
 
@@ -16,4 +17,4 @@ def unplaceable(pod: Pod) -> str | None:
         return "the pod has finished"
     if pod.deleting_at_ms is not None:
         return "the pod is being deleted"
-    return refusal(pod)
+    return refusal(pod) or beyond_limits(pod)

@@ -6,11 +6,12 @@ come to nothing, or until a status comes that was told after the pod had gone. I
 count the eviction already; then it counts twice, and fewer pods are evicted for a while, never more.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from schemas.migrations import DisruptionBudgetRow
 from schemas.pods import Pod
 from schemas.workloads import DisruptionBudget
+from streams.migration.budget_index import BudgetIndex
 
 #: Most budgets of a cluster that are remembered.
 BUDGETS_MAX = 100_000
@@ -41,6 +42,8 @@ class Budgets:
         self.cluster = cluster
         self._rows: dict[str, dict[str, DisruptionBudgetRow]] = {}
         """By namespace and name."""
+        self._selectors: dict[str, BudgetIndex] = {}
+        """By namespace."""
         self._charged: dict[str, dict[Key, None]] = {}
         """Budgets that a pod is charged to, while it is not gone, by its uid."""
         self._size = 0
@@ -64,6 +67,10 @@ class Budgets:
             return None
         if before is None and self._size >= BUDGETS_MAX:
             return f"budget {budget.name} would be one more than {BUDGETS_MAX} in the cluster"
+        index = self._selectors.get(budget.namespace)
+        why = (index or BudgetIndex()).refuses(budget.selector)
+        if why is not None:
+            return f"budget {budget.namespace}/{budget.name} is not taken in: {why}"
         self._put(
             DisruptionBudgetRow(
                 cluster=self.cluster,
@@ -83,20 +90,31 @@ class Budgets:
             if row.budget.list_id != list_id and row.sequence < begin:
                 self._remove((row.budget.namespace, row.budget.name), row)
 
-    def covering(self, pod: Pod) -> list[DisruptionBudgetRow]:
-        """Budgets that select a pod, by name."""
-        named = self._rows.get(pod.namespace)
-        if not named:
-            return []
-        return [
-            row
-            for _, row in sorted(named.items())
-            if row.budget.selector is not None and row.budget.selector.matches(pod.labels)
-        ]
+    def covering(self, pod: Pod) -> tuple[str, ...]:
+        """Names of the budgets of its namespace that select a pod, in their order."""
+        index = self._selectors.get(pod.namespace)
+        return () if index is None else index.covering(pod.labels)
+
+    def covering_rows(self, pod: Pod) -> list[DisruptionBudgetRow]:
+        """The budgets that select a pod, by name."""
+        names = self.covering(pod)
+        named = self._rows.get(pod.namespace, {})
+        return [named[name] for name in names]
+
+    def exhausted(self, pod: Pod) -> str | None:
+        """Why the budgets that cover a pod allow no eviction of it now; None: they do."""
+        names = self.covering(pod)
+        if len(names) > 1:
+            return (
+                f"{len(names)} disruption budgets cover the pod ({', '.join(names[:3])}), and "
+                "Kubernetes evicts no pod that more than one covers"
+            )
+        row = self._rows[pod.namespace][names[0]] if names else None
+        return describe(row) if row is not None and left(row) <= 0 else None
 
     def charge(self, pod: Pod) -> None:
         """A command takes a pod."""
-        for row in self.covering(pod):
+        for row in self.covering_rows(pod):
             if pod.uid not in row.charged:
                 self._put(row.model_copy(update={"charged": (*row.charged, pod.uid)}))
                 key = (row.budget.namespace, row.budget.name)
@@ -128,15 +146,20 @@ class Budgets:
 
     def _put(self, row: DisruptionBudgetRow) -> None:
         named = self._rows.setdefault(row.budget.namespace, {})
-        self._size += row.budget.name not in named
+        before = named.get(row.budget.name)
+        self._size += before is None
         named[row.budget.name] = row
+        if before is None or before.budget is not row.budget:
+            index = self._selectors.setdefault(row.budget.namespace, BudgetIndex())
+            index.put(row.budget.name, row.budget.selector)
         self.changed[row.budget.namespace, row.budget.name] = None
 
     def _remove(self, key: Key, row: DisruptionBudgetRow) -> None:
         named = self._rows[key[0]]
         del named[key[1]]
+        self._selectors[key[0]].drop(key[1])
         if not named:
-            del self._rows[key[0]]
+            del self._rows[key[0]], self._selectors[key[0]]
         self._size -= 1
         for uid in row.charged:
             budgets = self._charged.get(uid, {})
@@ -144,16 +167,3 @@ class Budgets:
             if not budgets:
                 self._charged.pop(uid, None)
         self.changed[key] = None
-
-
-def exhausted(rows: Sequence[DisruptionBudgetRow]) -> str | None:
-    """Why a pod covered by these budgets may not be evicted now; None: it may."""
-    if len(rows) > 1:
-        names = ", ".join(row.budget.name for row in rows[:3])
-        return (
-            f"{len(rows)} disruption budgets cover the pod ({names}), and Kubernetes evicts no pod "
-            "that more than one covers"
-        )
-    if rows and left(rows[0]) <= 0:
-        return describe(rows[0])
-    return None

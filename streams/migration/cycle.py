@@ -10,6 +10,9 @@ from schemas.policy.descheduling import DeschedulingLimits
 from streams.migration.limits import Gate
 from streams.rebalance.outcome import EndOfNode, EndOfRound
 
+#: Most pods that one round lets leave, whatever the policy says: each is a migration, a command and their rows.
+PODS_PER_ROUND_MAX = 250
+
 
 class Cycle:
     """What has been let through since the round began."""
@@ -27,6 +30,9 @@ class Cycle:
     def gate(self, node: str, namespace: str) -> Gate | None:
         """Which limit one more pod would exceed; None: none."""
         limits = self.limits
+        if self._total >= PODS_PER_ROUND_MAX:
+            text = f"{self._total} pods leave in this round; no round lets more leave"
+            return Gate("PodsPerRoundMax", EndOfRound(text))
         total = limits.max_no_of_pods_to_evict_total
         if total is not None and self._total >= total:
             text = f"{self._total} pods leave in this round; maxNoOfPodsToEvictTotal is {total}"

@@ -20,7 +20,7 @@ from streams.cluster.node import Held, Node
 from streams.cluster.owners import controller
 from streams.cluster.plugins.unsupported import refusal
 from streams.migration.book import Book
-from streams.migration.budgets import Budgets, exhausted, left
+from streams.migration.budgets import Budgets, left
 from streams.migration.candidate import Wish
 from streams.migration.limiters import Limiters
 from streams.migration.limits import Gate, Limits
@@ -120,7 +120,7 @@ class Gates:
             return Gate("PodsWithoutPDB", "no disruption budget covers the pod")
         if "PodsWithPDBBlockingSingleReplicaOwner" in names:
             single = replicas is not None and replicas.count == 1
-            if single and any(left(row) <= 0 for row in self.budgets.covering(pod)):
+            if single and any(left(row) <= 0 for row in self.budgets.covering_rows(pod)):
                 text = f"{replicas}, and a disruption budget allows none to go"
                 return Gate("PodsWithPDBBlockingSingleReplicaOwner", text)
         return None
@@ -172,15 +172,14 @@ class Gates:
         gate = self.limiters.exhausted(pod, replicas, now_ms, ahead=ahead if waiting_too else 0)
         if gate is not None:
             return gate
-        covering = self.budgets.covering(pod)
-        why = exhausted(covering)
-        if why is None and waiting_too and covering:
+        why = self.budgets.exhausted(pod)
+        if why is None and waiting_too and self.budgets.covering(pod):
             why = self._spoken_for(pod)
         return None if why is None else Gate("DisruptionBudget", why)
 
     def _spoken_for(self, pod: Pod) -> str | None:
         """Why what a budget has left will be taken by migrations that wait; None: it will not."""
-        row = self.budgets.covering(pod)[0]
+        (row,) = self.budgets.covering_rows(pod)
         waiting = 0
         for other in self.book.in_namespace(pod.namespace):
             found = self.inventory.held(other.pod.uid)

@@ -162,6 +162,10 @@ class Migrations:
         """A pod is there no more, by a full list."""
         self._following.gone(uid, cause)
 
+    def forget(self, uid: str) -> None:
+        """A pod is not held any more."""
+        self.desk.gates.protections.forget(uid)
+
     def workload(self, state: WorkloadState, sequence: int) -> Refusal | None:
         """What controls pods is there, or gone."""
         why = self.desk.workloads.apply(state, sequence)

@@ -68,6 +68,10 @@ class Protections:
         self._verdicts[pod.uid] = (pod, why)
         return why
 
+    def forget(self, uid: str) -> None:
+        """A pod is gone; its verdict would keep it in memory."""
+        self._verdicts.pop(uid, None)
+
     def judge(self, pod: Pod) -> str | None:
         """The same of a pod that is not held."""
         if pod.node is None:

@@ -58,6 +58,8 @@ class Balancer:
     def __init__(self, cluster: str, policy: Policy) -> None:
         self.cluster = cluster
         self._judged_by: object = None
+        self._packed_by: object = None
+        """What of the policy the columns depend on."""
         self._forgotten: dict[str, None] = {}
         self._unfilled = False
         """Maps that rounds had filled were given up with their policy."""
@@ -81,11 +83,14 @@ class Balancer:
             self.rounds: KoordinatorRounds | LoadstreamRounds = made(policy)
         self._judged_by = judged_by
         self.policy = policy
-        self.columns = Columns(
+        packed_by = (
             self.rounds.universe,
             selectors_of(policy),
             policy.descheduling.node_selector,
         )
+        if packed_by != self._packed_by:
+            self._packed_by = packed_by
+            self.columns = Columns(*packed_by)
 
     def refresh(self, inventory: Inventory, most: int | None = None) -> int:
         """Pack nodes that have changed, at most so many; answers how many are left."""

@@ -22,6 +22,8 @@ _KOORDINATOR_QOS_RANKS = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 #: Most texts of quantities and containers that are remembered.
 _REMEMBERED_MAX = 4_096
+#: Most containers of a pod whose class is remembered.
+_REMEMBERED_CONTAINERS_MAX = 16
 
 #: class, spec.priority, Kubernetes' quality of service, Koordinator's, deletion cost, eviction cost
 Keys = tuple[int, int, int, int, int, int]
@@ -67,7 +69,10 @@ def cost(text: str | None) -> int:
 
 def quality_of_service(pod: Pod) -> str:
     """Kubernetes' class of a pod, computed from its containers as ComputePodQOS does."""
-    return _quality((*map(_asked, pod.containers), *map(_asked, pod.init_containers)))
+    containers = (*map(_asked, pod.containers), *map(_asked, pod.init_containers))
+    # Larger pods are few, and what is remembered of them would take most of the memory.
+    quality = _quality if len(containers) <= _REMEMBERED_CONTAINERS_MAX else _quality.__wrapped__
+    return quality(containers)
 
 
 _Amounts = tuple[tuple[str, str], ...]

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from connectors import wall_clock
@@ -21,9 +21,11 @@ from schemas.partitions import partition_for
 from schemas.pods import Pod, PodLifecycle
 from schemas.policies import DOCUMENT_BYTES_MAX, PolicyRecord
 from schemas.policy import effective_yaml, read_policy
+from schemas.policy.yamltext import TEXT_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import TOPIC_BY_NAME
 from tests.conftest import RunningBroker, eventually
+from tests.connectors.kafka.messages import journal_batch
 
 DOCUMENT = "# for the night\nloadAware:\n  usageThresholds: {cpu: 70}\n"
 
@@ -63,13 +65,12 @@ def make_seen(settings: KafkaSettings) -> None:
     assert producer.flush(60) == 0
 
 
-def applied_up_to(settings: KafkaSettings, offset: int, group: str = "loadstream") -> None:
+def applied_up_to(settings: KafkaSettings, offset: int) -> None:
     """A worker has applied the policies of cluster east below an offset."""
-    options = {**settings.librdkafka_options(), "group.id": group, "log_level": 0}
-    worker = Consumer(options)
     home = partition_for(b"east", settings.partitions)
-    worker.commit(offsets=[TopicPartition("policies", home, offset)], asynchronous=False)
-    worker.close()
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    producer.produce("journal", journal_batch(home, {"policies": offset - 1}), partition=home)
+    assert producer.flush(60) == 0
 
 
 def bury(settings: KafkaSettings, offset: int, reason: str) -> None:
@@ -145,7 +146,7 @@ def test_check_prints_every_error_with_file_line_and_path(tmp_path: Path) -> Non
     ("content", "message"),
     [
         (b"a: \xff", "which is not UTF-8"),
-        (b"#" * (DOCUMENT_BYTES_MAX + 5), f"more than {DOCUMENT_BYTES_MAX} bytes"),
+        (b"#" * (DOCUMENT_BYTES_MAX + 5), f"more than {TEXT_BYTES_MAX} bytes"),
     ],
 )
 def test_check_refuses_files_that_are_no_text(tmp_path: Path, content: bytes, message: str) -> None:
@@ -249,13 +250,12 @@ def test_history_says_what_was_applied_and_what_was_refused(
     assert states == ["applied", "refused: the policy was not applied", "not applied yet"]
 
 
-@pytest.mark.parametrize("group", ["loadstream", "loadstream-cluster"])
 def test_apply_waits_until_a_worker_has_applied_the_policy(
-    policies: KafkaSettings, tmp_path: Path, group: str
+    policies: KafkaSettings, tmp_path: Path
 ) -> None:
     def work() -> None:
         assert eventually(lambda: len(records(policies, "east")) == 1)
-        applied_up_to(policies, 1, group)
+        applied_up_to(policies, 1)
 
     worker = threading.Thread(target=work)
     worker.start()

@@ -103,10 +103,10 @@ def test_an_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_exception_beside_the_rows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def raises(self: ClusterStage, message: Any) -> Any:
+    def raises(self: ClusterStage) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(ClusterStage, "_output", raises)
+    monkeypatch.setattr(ClusterStage, "_rows", raises)
     assert "raised ZeroDivisionError" in kind(found())
 
 
@@ -114,7 +114,7 @@ def test_a_repeated_record_that_counts_again_is_found(monkeypatch: pytest.Monkey
     right = ClusterStage.apply
 
     def forgets(self: ClusterStage, records: Any) -> Any:
-        self.positions = dict.fromkeys(self.positions, -1)
+        self.positions.update(dict.fromkeys(self.positions, -1))
         return right(self, records)
 
     monkeypatch.setattr(ClusterStage, "apply", forgets)

@@ -58,7 +58,7 @@ def test_a_document_is_json_schema(name: str) -> None:
 #: Keywords of JSON Schema, draft 2020-12, that the documents use.
 _OF_JSON_SCHEMA = {
     "$schema", "$id", "$ref", "$defs", "$comment", "title", "description", "default", "examples", "type", "const",
-    "enum", "anyOf", "oneOf", "properties", "required", "additionalProperties", "propertyNames", "items",
+    "enum", "anyOf", "oneOf", "properties", "required", "additionalProperties", "propertyNames", "items", "prefixItems",
     "minProperties", "maxProperties", "minItems", "maxItems", "minLength", "maxLength", "pattern", "minimum",
     "maximum", "exclusiveMinimum", "exclusiveMaximum",
 }  # fmt: skip
@@ -88,7 +88,7 @@ def test_the_documents_name_none_of_our_modules_and_functions() -> None:
     texts = [(PUBLISHED / name).read_text() for name in (*NAMES, ASYNCAPI_FILE)]
     for text in texts:
         assert not re.search(r"`(schemas|streams|connectors)\.", text)
-        assert not re.search(r"`[^`\n]*\(", text)
+        assert not re.search(r"`[\w ]+\(", text.replace("` (", ""))
 
 
 def fields_in(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

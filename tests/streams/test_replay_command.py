@@ -14,6 +14,7 @@ from connectors.cli import app
 from connectors.kafka.client import connect
 from schemas.clock import ClockTick
 from schemas.codec import encode
+from schemas.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.streams.replaying import HOME, NOW_MS, nodes, replay, request
 from tests.streams.worker import Worker, client
@@ -65,6 +66,14 @@ async def test_what_a_killed_worker_has_left_is_equal_until_somebody_doctors_it(
     assert done.exit_code == 0, done.output
     assert done.output.count(": equal: ") == 4, "every partition has a clock of its own"
 
+    unknown = next(
+        name
+        for name in (f"x{number}" for number in range(100))
+        if partition_for(name.encode(), 4) == HOME
+    )
+    done = await asyncio.to_thread(replay, broker, "--cluster", unknown)
+    assert done.exit_code == 2, done.output
+    assert f"nothing was compared. Cluster {unknown} has never been seen" in done.output
     done = await asyncio.to_thread(replay, broker, "--cluster", "c", "--json")
     assert done.exit_code == 0, done.output
     (home,) = json.loads(done.stdout)

@@ -9,11 +9,13 @@ has changed since. Both ways must agree to the bit; a property test holds every 
     concerns(prepared)       filter: False = no node is ever refused to this kind
     mask(prepared)           filter: shape (nodes,), bool, True = passes; None = every node passes
     reason(prepared, row)    filter: why this node is refused, None = passes
+    reasons(prepared, rows)  filter: the same of all rows that `mask` refuses, by reason
     scores(prepared)         score: shape (nodes,), int32 0..100 (float64 if `normalised`)
     score(prepared, row)     score: the same of one row
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -94,6 +96,36 @@ class Filter(Plugin):
     @abstractmethod
     def reason(self, prepared: Any, row: int) -> str | None:
         """Why one node is refused, as in "node(s) cpu usage exceed threshold"; None if it passes."""
+
+    def reasons(self, prepared: Any, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
+        """Why many nodes are refused, at a cost that grows with the reasons rather than the nodes.
+
+        A filter that has more than one reason gives them in arrays where it can; asked one by one,
+        thousands of rows take milliseconds.
+
+        Args:
+            prepared: of the kind.
+            rows: rows that this filter refuses, ascending; shape (refused,).
+
+        Returns:
+            Each reason once, with the rows that it holds for.
+        """
+        by_reason: dict[str, list[int]] = {}
+        for row in rows.tolist():
+            reason = self.reason(prepared, row)
+            assert reason is not None  # noqa: S101 - the mask refuses the row
+            by_reason.setdefault(reason, []).append(row)
+        return [(reason, np.array(of, dtype=np.int64)) for reason, of in by_reason.items()]
+
+
+class OneReason(Filter):
+    """A filter that has one reason for all nodes."""
+
+    the_reason: ClassVar[str]
+
+    def reasons(self, prepared: Any, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
+        """The one reason, for all rows."""
+        return [(self.the_reason, rows)] if rows.size else []
 
 
 class Score(Plugin):

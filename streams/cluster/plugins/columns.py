@@ -7,7 +7,7 @@ labels and resources that pods ask for, and lets go of those that nobody has ask
 a cluster's users write into their pods must not make a worker grow for ever.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -36,7 +36,7 @@ class Interned(Generic[Value]):
         """Rows that have the value, by id."""
         self._free: list[int] = []
         """Ids that no row has."""
-        self._ids: IntArray = np.array([self._id(value) for value in values], dtype=np.int64)
+        self._ids: IntArray = np.array(self._ids_of(values), dtype=np.int64)
         """Shape (nodes,)."""
         self._count()
 
@@ -95,6 +95,12 @@ class Interned(Generic[Value]):
         """
         return self._rows([self._id_of[value] for value in values if value in self._id_of])
 
+    def groups(self, rows: IntArray) -> Iterable[tuple[Value, IntArray]]:
+        """The distinct values of some rows, each with those of them that have it."""
+        ids = self._ids[rows]
+        for number in np.unique(ids).tolist():
+            yield self._values[number], rows[ids == number]
+
     def _rows(self, ids: list[int]) -> BoolArray:
         rows: BoolArray
         if len(ids) == 1:
@@ -107,6 +113,13 @@ class Interned(Generic[Value]):
 
     def _count(self) -> None:
         self._counts = np.bincount(self._ids, minlength=len(self._values)).tolist()
+
+    def _ids_of(self, values: Iterable[Value]) -> list[int]:
+        known, ids = self._id_of, []
+        for value in values:
+            number = known.get(value)
+            ids.append(self._id(value) if number is None else number)
+        return ids
 
     def _id(self, value: Value) -> int:
         known = self._id_of.get(value)
@@ -125,6 +138,38 @@ class Interned(Generic[Value]):
     def _forget(self, old: int) -> None:
         del self._id_of[self._values[old]]
         self._free.append(old)
+
+
+class Census(dict[str, int]):
+    """Names that rows have, such as keys of labels, with how many rows have each.
+
+    What no row has needs no column: the answer is the same for every row.
+    """
+
+    def change(self, before: Collection[str] | None, after: Collection[str]) -> None:
+        """A row has other names than before; None: it is new."""
+        if before is not None and _names(before) == _names(after):
+            return
+        for name in after:
+            self[name] = self.get(name, 0) + 1
+        self._drop(before or ())
+
+    def relayout(self, names: Sequence[Collection[str] | None], source: IntArray) -> None:
+        """Rows move as `Plugin.relayout` says; names are those of the rows before."""
+        gone = np.ones(len(names), dtype=np.bool_)
+        gone[source[source >= 0]] = False
+        for row in np.flatnonzero(gone).tolist():
+            self._drop(names[row] or ())
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            self[name] -= 1
+            if not self[name]:
+                del self[name]
+
+
+def _names(names: Collection[str]) -> Collection[str]:
+    return names.keys() if isinstance(names, dict) else names
 
 
 class OnDemand(dict[str, Column], Generic[Column]):

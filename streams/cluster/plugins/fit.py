@@ -10,14 +10,14 @@ resources by name. kube-scheduler gives all reasons of a node, so its counts add
 nodes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from streams.cluster.kind import Kind
 from streams.cluster.node import Node
 from streams.cluster.plugins.base import BoolArray, Change, Filter, IntArray
-from streams.cluster.plugins.columns import OnDemand
+from streams.cluster.plugins.columns import Census, OnDemand
 
 #: Most resources for which a column is kept.
 COLUMNS_MAX = 64
@@ -27,6 +27,10 @@ Requests = tuple[tuple[str, int], ...]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
+
+
+def _refusal(resource: str) -> str:
+    return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
 
 
 def requests_of(kind: Kind) -> Requests:
@@ -58,9 +62,12 @@ class NodeResourcesFit(Filter):
         """Free amounts of each row; None on a row that is new."""
         self._columns = OnDemand[IntArray](COLUMNS_MAX, self._build)
         """Free amounts of all rows, by resource: shape (nodes,)."""
+        self._named = Census()
+        """Resources that some node names."""
 
     def relayout(self, source: IntArray) -> None:
         """Move rows."""
+        self._named.relayout(self._free, source)
         super().relayout(source)
         known = source >= 0
         for name, column in self._columns.items():
@@ -70,7 +77,9 @@ class NodeResourcesFit(Filter):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Take over what is free."""
-        free = self._free[row] = free_of(node)
+        free = free_of(node)
+        self._named.change(self._free[row], free)
+        self._free[row] = free
         for name, column in self._columns.items():
             try:
                 column[row] = free.get(name, 0)
@@ -83,10 +92,14 @@ class NodeResourcesFit(Filter):
 
     def mask(self, prepared: Requests) -> BoolArray:
         """Which nodes have enough of everything that is requested."""
-        (first, amount), *others = prepared
-        fits: BoolArray = self._columns.ask(first) >= amount
-        for name, amount in others:
-            fits &= self._columns.ask(name) >= amount
+        fits: BoolArray | None = None
+        for name, amount in prepared:
+            column = self._column(name)
+            if column is None:
+                return np.zeros(len(self._free), dtype=np.bool_)
+            enough = column >= amount
+            fits = enough if fits is None else fits & enough
+        assert fits is not None  # noqa: S101 - every pod takes one of `pods`
         return fits
 
     def reason(self, prepared: Requests, row: int) -> str | None:
@@ -94,8 +107,23 @@ class NodeResourcesFit(Filter):
         free: Mapping[str, int] = self._free[row] or {}
         for name, amount in prepared:
             if free.get(name, 0) < amount:
-                return "Too many pods" if name == "pods" else f"Insufficient {name}"
+                return _refusal(name)
         return None
+
+    def reasons(self, prepared: Requests, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
+        """Resource by resource: the nodes that have too little of it, and enough of those before."""
+        for name, amount in prepared:
+            if not rows.size:
+                return
+            column = self._column(name)
+            short = np.ones(rows.size, dtype=np.bool_) if column is None else column[rows] < amount
+            if short.any():
+                yield _refusal(name), rows[short]
+                rows = rows[~short]
+
+    def _column(self, name: str) -> IntArray | None:
+        """Free amounts of a resource that is requested; None: no node names it, so none has any."""
+        return self._columns.ask(name) if name in self._named else None
 
     def _build(self, name: str) -> IntArray:
         amounts = [0 if free is None else free.get(name, 0) for free in self._free]

@@ -9,6 +9,7 @@ Each figure exists twice, for prod pods and for all others, because thresholds a
 Source: koordinator.md A2, A3, A5; features.md 1.3.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -51,6 +52,8 @@ class Prepared:
     """DaemonSet pods pass every load filter."""
 
 
+#: What a node is refused for: its average usage, another statistic of it, or a metric that has expired.
+_USAGE, _AGGREGATED, _STALE = 0, 1, 2
 #: Less than any estimate.
 _NO_ROOM = -UNBOUNDED - 1
 
@@ -59,8 +62,8 @@ class _Limits(NamedTuple):
     """One node's filter figures for one view."""
 
     headroom: Vector
-    reasons: tuple[str, ...] | None
-    """Reason per resource; None: the metric has expired."""
+    why: tuple[int, ...]
+    """What a refusal is about, by resource: `_USAGE`, `_AGGREGATED` or `_STALE`."""
 
 
 class LoadAwareFilter(Filter):
@@ -68,24 +71,31 @@ class LoadAwareFilter(Filter):
 
     name = NAME
     watches = Change.ALL
-    columns = ("_headroom", "_rows")
+    columns = ("_headroom", "_rows", "_why")
 
     def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
         self.args: LoadAwareSchedulingArgs = estimator.args
-        self._reasons = {
-            aggregated: tuple(
-                f"node(s) {resource} {'aggregated ' if aggregated else ''}usage exceed threshold"
-                for resource in estimator.resources
-            )
-            for aggregated in (False, True)
-        }
+        self._reasons = (
+            *(
+                tuple(
+                    f"node(s) {resource} {statistic}usage exceed threshold"
+                    for resource in estimator.resources
+                )
+                for statistic in ("", "aggregated ")
+            ),
+            (EXPIRED,) * len(estimator.resources),
+        )
+        """By what a refusal is about, and by resource."""
         resources = len(estimator.resources)
         self._headroom: IntArray = np.zeros((2, resources, 0), dtype=np.int64)
         """Largest estimate that still fits, shape (views, resources, nodes)."""
+        self._why: NDArray[np.uint8] = np.zeros((2, resources, 0), dtype=np.uint8)
+        """What a refusal is about, shape (views, resources, nodes)."""
+        self._usage, self._aggregated = (_USAGE,) * resources, (_AGGREGATED,) * resources
         self._rows: list[tuple[_Limits, _Limits] | None] = []
-        self._open = _Limits((UNBOUNDED,) * resources, self._reasons[False])
-        self._closed = _Limits((_NO_ROOM,) * resources, None)
+        self._open = _Limits((UNBOUNDED,) * resources, self._usage)
+        self._closed = _Limits((_NO_ROOM,) * resources, (_STALE,) * resources)
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
@@ -95,8 +105,11 @@ class LoadAwareFilter(Filter):
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Work out how much a pod may be expected to use on this node."""
         limits = self._limits(node.load, now_ms)
+        known = self._rows[row]
         self._rows[row] = limits
         prod, other = limits
+        if known is None or known[PROD].why != prod.why or known[OTHER].why != other.why:
+            self._why[PROD, :, row], self._why[OTHER, :, row] = prod.why, other.why
         column = self._headroom
         try:
             for index, amount in enumerate(other.headroom):
@@ -134,11 +147,27 @@ class LoadAwareFilter(Filter):
             return None
         limits = self._rows[row]
         assert limits is not None  # noqa: S101 - every row is refreshed before it is read
-        headroom, reasons = limits[prepared.view]
+        headroom, why = limits[prepared.view]
         for index, amount in enumerate(prepared.estimate):
             if amount > headroom[index]:
-                return EXPIRED if reasons is None else reasons[index]
+                return self._reasons[why[index]][index]
         return None
+
+    def reasons(self, prepared: Prepared, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
+        """Resource by resource: the nodes that would exceed its threshold and none of those before."""
+        stale: list[IntArray] = []
+        for index, amount in enumerate(prepared.estimate):
+            over = self._headroom[prepared.view, index, rows] < amount
+            found, rows = rows[over], rows[~over]
+            abouts = self._why[prepared.view, index, found]
+            for why in (_USAGE, _AGGREGATED):
+                of = found[abouts == why]
+                if of.size:
+                    yield self._reasons[why][index], of
+            stale.append(found[abouts == _STALE])
+        expired = np.concatenate(stale)
+        if expired.size:
+            yield EXPIRED, expired
 
     def _limits(self, load: NodeLoad, now_ms: int) -> tuple[_Limits, _Limits]:
         """Filter figures of one node for prod pods and for others."""
@@ -157,10 +186,11 @@ class LoadAwareFilter(Filter):
         other = self._open
         if most is not None:
             used = load.expected(profile.aggregation, profile.aggregated_ms)
-            other = _Limits(_room(most, used), self._reasons[profile.aggregation is not None])
+            about = self._usage if profile.aggregation is None else self._aggregated
+            other = _Limits(_room(most, used), about)
         if most_prod is None:
             return other, other
-        prod = _Limits(_room(most_prod, load.expected_prod()), self._reasons[False])
+        prod = _Limits(_room(most_prod, load.expected_prod()), self._usage)
         return (_both(prod, other) if self.args.check_both else prod), other
 
 
@@ -310,16 +340,14 @@ def _room(most: Vector, used: Vector) -> Vector:
 
 def _both(one: _Limits, other: _Limits) -> _Limits:
     """What fits under both; the reason of each resource is that of the tighter one."""
-    if one.reasons is None or other.reasons is None:
-        return one if one.reasons is None else other
+    if _STALE in one.why or _STALE in other.why:
+        return one if _STALE in one.why else other
     tighter = [
         (a, why) if a <= b else (b, why_not)
-        for a, b, why, why_not in zip(
-            one.headroom, other.headroom, one.reasons, other.reasons, strict=True
-        )
+        for a, b, why, why_not in zip(one.headroom, other.headroom, one.why, other.why, strict=True)
     ]
-    headroom, reasons = zip(*tighter, strict=True)
-    return _Limits(tuple(headroom), tuple(reasons))
+    headroom, whys = zip(*tighter, strict=True)
+    return _Limits(tuple(headroom), tuple(whys))
 
 
 def left_percent(capacity: int, used: int) -> int:

@@ -18,8 +18,8 @@ import numpy as np
 from schemas.pods import NodeSelectorTerm, Pod
 from streams.cluster.kind import Kind
 from streams.cluster.node import Node
-from streams.cluster.plugins.base import BoolArray, Change, Filter, IntArray
-from streams.cluster.plugins.columns import Interned, OnDemand
+from streams.cluster.plugins.base import BoolArray, Change, IntArray, OneReason
+from streams.cluster.plugins.columns import Census, Interned, OnDemand
 from streams.cluster.plugins.labels import NAME_FIELD, LabelRequirement, equals, on_field, on_label
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -64,10 +64,11 @@ def labels_of(node: Node) -> dict[str, str]:
     return {**labels, NAME_FIELD: node.name}
 
 
-class NodeAffinity(Filter):
+class NodeAffinity(OneReason):
     """Refuses nodes that do not match the pod's node selector and required node affinity."""
 
     name = "NodeAffinity"
+    the_reason = REASON
     watches = Change.STATE
     columns = ("_labels",)
 
@@ -76,9 +77,12 @@ class NodeAffinity(Filter):
         """Labels of each row; None on a row that is new."""
         self._columns = OnDemand[Interned[str | None]](COLUMNS_MAX, self._build)
         """Values of all rows, by label."""
+        self._keys = Census()
+        """Labels that some node has."""
 
     def relayout(self, source: IntArray) -> None:
         """Move rows."""
+        self._keys.relayout(self._labels, source)
         super().relayout(source)
         for column in self._columns.values():
             column.relayout(source)
@@ -88,6 +92,7 @@ class NodeAffinity(Filter):
         labels = labels_of(node)
         if labels == self._labels[row]:
             return
+        self._keys.change(self._labels[row], labels)
         self._labels[row] = labels
         for key, column in self._columns.items():
             column.put(row, labels.get(key))
@@ -120,6 +125,11 @@ class NodeAffinity(Filter):
         """The rows that meet all requirements; None if every row does."""
         meeting: BoolArray | None = None
         for requirement in requirements:
+            if requirement.key not in self._keys:
+                # No node has the label: it is absent everywhere, and no column need be built.
+                if not requirement.holds(None):
+                    return np.zeros(len(self._labels), dtype=np.bool_)
+                continue
             rows = requirement.rows(self._columns.ask(requirement.key))
             if rows is not None:
                 meeting = _both(meeting, rows)

@@ -2,16 +2,17 @@
 
 from streams.cluster.kind import Kind
 from streams.cluster.node import Node
-from streams.cluster.plugins.base import BoolArray, Change, Filter, IntArray
+from streams.cluster.plugins.base import BoolArray, Change, IntArray, OneReason
 from streams.cluster.plugins.columns import Interned
 
 REASON = "node(s) didn't match the requested node name"
 
 
-class NodeName(Filter):
+class NodeName(OneReason):
     """Refuses every node but the one that the pod requires."""
 
     name = "NodeName"
+    the_reason = REASON
     watches = Change.STATE
 
     def __init__(self) -> None:

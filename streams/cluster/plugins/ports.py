@@ -16,7 +16,7 @@ import numpy as np
 
 from streams.cluster.kind import Kind
 from streams.cluster.node import Node
-from streams.cluster.plugins.base import BoolArray, Change, Filter, IntArray
+from streams.cluster.plugins.base import BoolArray, Change, IntArray, OneReason
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
@@ -46,10 +46,11 @@ def marks_against(ports: Iterable[Port]) -> frozenset[Port]:
     return frozenset(marks)
 
 
-class NodePorts(Filter):
+class NodePorts(OneReason):
     """Refuses nodes on which a host port of the pod is taken."""
 
     name = "NodePorts"
+    the_reason = REASON
     watches = Change.PODS | Change.STATE
     columns = ("_ports", "_marks")
 

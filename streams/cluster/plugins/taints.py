@@ -6,6 +6,8 @@ A toleration is compared as `Toleration.ToleratesTaint` of k8s.io/api/core/v1 do
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from schemas.nodes import Taint
 from schemas.pods import Toleration
 from streams.cluster.kind import Kind
@@ -77,6 +79,17 @@ class TaintToleration(Filter):
     def reason(self, prepared: Tolerations, row: int) -> str | None:
         """Names the first taint that is not tolerated; None if all are."""
         taint = untolerated(self._taints.value(row), prepared)
-        if taint is None:
-            return None
-        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+        return None if taint is None else _refusal(taint)
+
+    def reasons(self, prepared: Tolerations, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
+        """One look for each distinct list of taints."""
+        by_reason: dict[str, list[IntArray]] = {}
+        for taints, of in self._taints.groups(rows):
+            taint = untolerated(taints, prepared)
+            if taint is not None:
+                by_reason.setdefault(_refusal(taint), []).append(of)
+        return [(reason, np.concatenate(parts)) for reason, parts in by_reason.items()]
+
+
+def _refusal(taint: Taint) -> str:
+    return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"

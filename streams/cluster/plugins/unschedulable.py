@@ -7,7 +7,7 @@ pods of a DaemonSet do, tolerates the flag as well.
 from schemas.nodes import Taint
 from streams.cluster.kind import Kind
 from streams.cluster.node import Node
-from streams.cluster.plugins.base import BoolArray, Change, Filter, IntArray
+from streams.cluster.plugins.base import BoolArray, Change, IntArray, OneReason
 from streams.cluster.plugins.columns import Interned
 from streams.cluster.plugins.taints import untolerated
 
@@ -15,10 +15,11 @@ REASON = "node(s) were unschedulable"
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-class NodeUnschedulable(Filter):
+class NodeUnschedulable(OneReason):
     """Refuses cordoned nodes to pods that do not tolerate the cordon."""
 
     name = "NodeUnschedulable"
+    the_reason = REASON
     watches = Change.STATE
 
     def __init__(self) -> None:

@@ -56,7 +56,7 @@ def test_usage_is_told_as_shares_of_the_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "told", "hot"),
+    ("policy", "told", "full"),
     [
         (BY_P95, metric(cpu=1000, p95={30: 7049}), False),
         (BY_P95, metric(cpu=1000, p95={30: 7050}), True),
@@ -68,13 +68,13 @@ def test_usage_is_told_as_shares_of_the_machine() -> None:
         ("loadAware: {usageThresholds: {cpu: 0, memory: 95}}", metric(cpu=10_000), False),
     ],
 )
-def test_a_node_is_hot_where_the_policy_would_put_no_pod(
-    policy: str, told: NodeMetric, hot: bool
+def test_a_node_is_full_where_the_policy_would_put_no_pod(
+    policy: str, told: NodeMetric, full: bool
 ) -> None:
     observed = Observed(MACHINES, read_policy(policy))
     observed.metric(told, 0)
-    assert observed.nodes["n1"].hot is hot
-    assert observed.hot_nodes == ["n1"] * hot
+    assert observed.nodes["n1"].full is full
+    assert observed.full_nodes == ["n1"] * full
 
 
 def test_a_metric_without_figures_or_of_a_stranger_changes_nothing() -> None:

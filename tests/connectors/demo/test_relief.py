@@ -77,6 +77,14 @@ def test_a_node_is_hot_from_the_first_round_that_names_it_to_the_first_that_does
     assert relief.happenings[4].text == "n2 has cooled by itself, 20 min hot"
 
 
+def test_a_node_whose_load_no_eviction_moves_is_left_out() -> None:
+    relief = Relief(left_out="n1")
+    relief.round(a_round(0, "n1", "n2"))
+    relief.round(a_round(10, "n1", "n2"))
+    assert list(relief.hot) == ["n2"]
+    assert [spell.node for spell in relief.spells] == ["n2"]
+
+
 def test_a_node_that_is_hot_in_one_round_alone_is_not_told() -> None:
     relief = Relief()
     relief.round(a_round(0, "n1"))

@@ -66,7 +66,7 @@ def test_figures_count_each_pod_once(finished: Session) -> None:
     assert figures.samples_per_s == pytest.approx(figures.samples / 10)
     assert figures.latency_p50_ms == pytest.approx(10.0)
     assert sum(count for _, count in figures.refused_reasons) == figures.refused
-    assert set(figures.hot_nodes) == set(finished.observed.hot_nodes)
+    assert set(figures.full_nodes) == set(finished.observed.full_nodes)
 
 
 def test_by_real_load_the_nodes_are_used_more_evenly_than_by_requests_alone() -> None:

@@ -52,7 +52,7 @@ def test_the_view_tells_nodes_decisions_and_counts(finished: Session) -> None:
     assert f"{finished.requests} requests" in text
     assert f"{len(finished.placed_at_ms)} placed" in text
     assert "day 1, 04:00" in text
-    assert "hot" in text
+    assert f"{len(finished.relief.hot)} hot" in text
     newest = finished.observed.latest[-1]
     assert newest.pod.name in text
 

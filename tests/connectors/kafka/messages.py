@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from schemas.checkpoints import CheckpointEnd, CheckpointPiece, CheckpointRow
 from schemas.clock import ClockTick
+from schemas.codec import encode
 from schemas.deadletters import DeadLetter
 from schemas.decisions import AsOf, NodeScore, PlacementDecision, ReasonCount, ScoreTerm
 from schemas.evictions import EvictionCommand
@@ -20,6 +21,7 @@ from schemas.pods import Container, Pod, PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
+from schemas.rows import PartitionRow
 from schemas.usage import NodeUsage, PodUsage
 from schemas.workloads import DisruptionBudget, WorkloadState
 
@@ -50,6 +52,13 @@ def decision(**more: Any) -> PlacementDecision:
         "decided_at_ms": NOW_MS, "as_of": AS_OF,
     }  # fmt: skip
     return PlacementDecision(**(values | more))
+
+
+def journal_batch(partition: int, offsets: dict[str, int]) -> bytes:
+    """A batch of the journal, after which so much of each input topic was applied."""
+    row = PartitionRow(partition=partition, now_ms=NOW_MS, offsets=offsets)
+    change = RowChange(table="partitions", key=str(partition), value=encode(row).decode())
+    return encode(JournalRecord(partition=partition, epoch=1, sequence=1, rows=(change,)))
 
 
 #: Topic, message, its record's time (None: it tells none), and what `tail` says of it.

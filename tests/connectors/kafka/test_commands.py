@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from connectors.kafka import commands
@@ -29,7 +28,7 @@ from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from schemas.usage import PodUsage
 from tests.conftest import RunningBroker, clear, skipped_where_unavailable
-from tests.connectors.kafka.messages import NOW_MS, decision, usage
+from tests.connectors.kafka.messages import NOW_MS, decision, journal_batch, usage
 
 TOPICS = len(expected_names())
 
@@ -175,10 +174,8 @@ def test_tail_shows_the_dead_letters_of_a_cluster(embedded: RunningBroker) -> No
 def test_tail_says_of_a_policy_whether_it_was_applied(embedded: RunningBroker) -> None:
     record = PolicyRecord(cluster="blue", document="mode: observe", applied_at_ms=NOW_MS)
     _run("produce", "policies", stdin=_lines(record, record))
-    worker = Consumer({**embedded.settings.librdkafka_options(), "group.id": "loadstream"})
     home = partition_for(b"blue", embedded.settings.partitions)
-    worker.commit(offsets=[TopicPartition("policies", home, 1)], asynchronous=False)
-    worker.close()
+    _run("produce", "journal", stdin=journal_batch(home, {"policies": 0}) + b"\n")
     first, second = _run("tail", "policies")[1].splitlines()
     assert first.endswith("blue policy of 1 line; applied")
     assert second.endswith("blue policy of 1 line; not applied yet")

@@ -1,9 +1,20 @@
 """A policy's text is read whole: every problem at once, each with path and line."""
 
+from typing import Any
+
 import pytest
 
-from schemas.policy import BUILT_IN, KnownPlugins, Policy, PolicyError, effective_yaml, read_policy
+from schemas.policy import (
+    BUILT_IN,
+    KnownPlugins,
+    Policy,
+    PolicyError,
+    effective_yaml,
+    moving,
+    read_policy,
+)
 from schemas.policy.errors import PROBLEMS_MAX
+from schemas.policy.reader import NODE_POOLS_MAX
 
 
 def lines(text: str) -> list[str]:
@@ -104,7 +115,7 @@ def test_one_problem_is_one_line(text: str, expected: str) -> None:
 
 
 def test_at_most_a_named_number_of_problems_is_told() -> None:
-    found = lines("\n".join(f"unknown{number}: 1" for number in range(5_000)))
+    found = lines("\n".join(f"unknown{number}: 1" for number in range(2_000)))
     assert len(found) == PROBLEMS_MAX + 1
     assert found[-1] == f"there are further problems; told are {PROBLEMS_MAX}"
 
@@ -179,3 +190,44 @@ def test_text_that_looks_like_something_else_is_printed_in_quotes() -> None:
     ).replace('"", ', "")
     policy = read_policy(text)
     assert read_policy(effective_yaml(policy)) == policy
+
+
+def _pools(count: int, windows: int = 1) -> str:
+    """A policy of so many pools, each with an entry of thresholds that move."""
+    names = [f"p{number}" for number in range(count)]
+    pools = "".join(
+        f"    - {{name: {name}, nodeSelector: {{matchLabels: {{p: {name}}}}}}}\n" for name in names
+    )
+    window = "{from: '00:00', to: '06:00', highThresholds: {cpu: 80}}"
+    entries = "".join(
+        f"    - {{pool: {name}, windows: [{', '.join([window] * windows)}]}}\n" for name in names
+    )
+    return (
+        f"rebalance:\n  highThresholds: {{cpu: 60}}\n  lowThresholds: {{cpu: 40}}\n  nodePools:\n{pools}"
+        f"movingThresholds:\n  hotspots:\n{entries}"
+    )
+
+
+def test_a_policy_has_so_many_pools_and_one_in_force_may_have_more() -> None:
+    assert len(read_policy(_pools(NODE_POOLS_MAX)).rebalance.node_pools) == NODE_POOLS_MAX
+    with pytest.raises(PolicyError, match="found 65 pools; allowed are at most 64"):
+        read_policy(_pools(NODE_POOLS_MAX + 1))
+    assert len(read_policy(_pools(200), accepted=True).rebalance.node_pools) == 200
+
+
+def test_an_entry_is_looked_at_for_its_own_pools_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    conflicts = moving._pool_conflicts
+
+    def counted(entry: Any, pool: Any, at: Any) -> Any:
+        looked.append(pool.name)
+        return conflicts(entry, pool, at)
+
+    monkeypatch.setattr(moving, "_pool_conflicts", counted)
+    monkeypatch.setattr(moving.MovingThresholds, "of_pool", None)
+    read_policy(_pools(40))
+    assert looked == [f"p{number}" for number in range(40)]
+    looked.clear()
+    everywhere = _pools(40).split("  hotspots:")[0] + "  hotspots: [{windows: [{to: '06:00'}]}]\n"
+    read_policy(everywhere)
+    assert looked == ["p0"]

@@ -1,10 +1,15 @@
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
+from schemas.pods import Pod
 from streams.cluster.demand import pod_demand
 from streams.cluster.inventory import Inventory
+from streams.cluster.load import NodeLoad
 from streams.cluster.node import Held
 from tests.streams.cluster.builders import (
     at,
@@ -14,8 +19,10 @@ from tests.streams.cluster.builders import (
     node_gone,
     pod,
     policy,
+    policy_record,
 )
 from tests.streams.cluster.loads import annotated_nodes, metrics
+from tests.streams.cluster.run import cluster
 from tests.streams.cluster.strategies import node_names
 
 
@@ -187,3 +194,26 @@ def test_a_reservation_that_is_confirmed_has_no_end() -> None:
     assert found[1].expires_at_ms is None
     assert found[1].decision_id == "decision-1"
     here.confirm("another")
+
+
+def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = cluster(node("a"), metric("a"))
+    run.say(lifecycle("running", pod("p"), "a"))
+    counted: list[str] = []
+    assign = NodeLoad._assigned
+
+    def counting(load: NodeLoad, of: Pod, *rest: Any) -> Any:
+        counted.append(of.uid)
+        return assign(load, of, *rest)
+
+    monkeypatch.setattr(NodeLoad, "_assigned", counting)
+    placer = run.state.inventory.placer
+    run.say(policy_record("mode: enforce"))
+    assert run.state.inventory.placer is placer
+    run.say(policy_record("loadAware: {usageThresholds: {cpu: 40}}"))
+    assert run.state.inventory.placer is not placer
+    assert counted == []
+    run.say(policy_record("loadAware: {estimatedScalingFactors: {cpu: 40}}"))
+    assert counted == ["p"]

@@ -1,10 +1,22 @@
+import gc
 from typing import Any
 
 import pytest
 
-from schemas.pods import HostPort, NodeSelectorTerm, OwnerReference, Toleration
-from streams.cluster.kind import kind_of, shared
-from tests.streams.cluster.builders import SCALING_FACTORS, at, container, pod
+from schemas.pods import (
+    HostPort,
+    NodeRequirement,
+    NodeSelectorTerm,
+    OwnerReference,
+    Pod,
+    Toleration,
+)
+from streams.cluster import kind as kind_module
+from streams.cluster import placer as placer_module
+from streams.cluster.kind import Kind, kind_of, shared
+from streams.sized_cache import SizedCache
+from tests.streams.cluster.builders import SCALING_FACTORS, at, container, node, pod, request
+from tests.streams.cluster.run import cluster
 
 
 @pytest.mark.parametrize(
@@ -95,3 +107,32 @@ def test_pods_of_one_kind_share_what_they_have_in_common_and_stay_themselves() -
     kept = [shared(each, kind_of(each)) for each in (first, second)]
     assert kept == [first, second]
     assert kept[0].containers is kept[1].containers
+
+
+def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known: SizedCache[Any, Kind] = SizedCache(bytes_max=400_000, entries_max=1_024)
+    monkeypatch.setattr(kind_module, "_KNOWN", known)
+    monkeypatch.setattr(placer_module, "RANKINGS_BYTES_MAX", 600_000)
+    run = cluster(node())
+    for number in range(40):
+        values = tuple(f"{number}-{value}" for value in range(1_000))
+        zone = NodeRequirement(key="zone", operator="In", values=values)
+        large = pod(
+            f"p{number}",
+            annotations={"note": "n" * 50_000, "scheduling.koordinator.sh/x": f"{number}"},
+            required_node_affinity=(NodeSelectorTerm(match_expressions=(zone,)),),
+        )
+        run.say(request(large))
+        run.say(request(large, withdrawn=True))
+    run.log.records.clear()
+    rankings = run.state.inventory.placer._rankings
+    assert 0 < known.bytes <= 400_000
+    assert 0 < rankings.bytes <= 600_000
+    gc.collect()
+    alive = [each for each in gc.get_objects() if isinstance(each, Pod)]
+    # What is left are the common parts of the kinds that are kept, none with its own annotations.
+    assert not [each for each in alive if "note" in each.annotations and each is not large]
+    values_alive = [each for each in gc.get_objects() if isinstance(each, NodeRequirement)]
+    assert len(values_alive) <= len(known) + len(rankings) + 1

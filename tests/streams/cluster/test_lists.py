@@ -1,6 +1,9 @@
 """Full lists of nodes and pods: what they lack is gone."""
 
+import pytest
+
 from schemas.lists import ListBegin, ListEnd
+from streams.cluster import state as state_module
 from tests.streams.cluster.builders import (
     full,
     lifecycle,
@@ -72,3 +75,54 @@ def test_a_list_without_its_own_end_removes_nothing() -> None:
     assert list(run.state.inventory.nodes) == ["a"]
     run.say(ListEnd(cluster="test", list_id="3"), topic="node-state")
     assert list(run.state.inventory.nodes) == []
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_a_list_lacks_is_removed_over_several_ticks_and_what_is_heard_of_meanwhile_stays(
+    monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    monkeypatch.setattr(state_module, "UNLISTED_PER_RECORD_MAX", 2)
+    run = cluster(node("a", cpu="100"))
+    run.say(*(lifecycle("running", pod(f"p{number}"), "a") for number in range(7)))
+    run.full_list("pod-lifecycle", "1", lifecycle("seen", pod("p3"), "a"))
+    assert sorted(run.state.inventory.where) == ["p2", "p3", "p4", "p5", "p6"]
+    if restarts:
+        run.restart()
+    run.say(lifecycle("running", pod("p6"), "a"))
+    run.say(tick(1))
+    if restarts:
+        run.restart()
+    run.say(tick(2), tick(3))
+    assert sorted(run.state.inventory.where) == ["p3", "p6"]
+    assert run.state.inventory.endings == {}
+
+
+def test_a_list_that_begins_takes_the_place_of_one_whose_end_is_not_carried_out_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "UNLISTED_PER_RECORD_MAX", 1)
+    run = cluster(node("a", cpu="100"))
+    run.say(*(lifecycle("running", pod(f"p{number}"), "a") for number in range(3)))
+    run.full_list("pod-lifecycle", "1")
+    run.say(ListBegin(cluster="test", list_id="2"), topic="pod-lifecycle")
+    run.say(tick(1), lifecycle("seen", pod("p2"), "a", list_id="2"), tick(2))
+    assert sorted(run.state.inventory.where) == ["p1", "p2"]
+    run.say(ListEnd(cluster="test", list_id="2"), topic="pod-lifecycle")
+    run.say(tick(3))
+    assert sorted(run.state.inventory.where) == ["p2"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_nodes_that_a_list_lacks_are_removed_over_several_ticks(
+    monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    monkeypatch.setattr(state_module, "UNLISTED_NODES_PER_RECORD_MAX", 2)
+    run = cluster(*(node(f"n{number}") for number in range(6)))
+    run.full_list("node-state", "1", node("n1"))
+    assert [each.name for each in run.state.inventory.ready().nodes] == ["n1", "n3", "n4", "n5"]
+    if restarts:
+        run.restart()
+    run.say(node("n5"))
+    run.say(tick(1), tick(2))
+    assert [each.name for each in run.state.inventory.ready().nodes] == ["n1", "n5"]
+    assert run.state.inventory.endings == {}

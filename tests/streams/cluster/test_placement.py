@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schemas.pods import OwnerReference
-from streams.cluster import placement as placement_module
+from streams.cluster import effort
 from tests.streams.cluster.builders import (
     at,
     full,
@@ -111,29 +111,43 @@ def test_requests_that_come_before_the_first_tick_are_decided_at_it() -> None:
 def test_a_backlog_from_before_the_first_tick_is_taken_up_in_its_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement_module, "PLACEMENTS_PER_TICK_MAX", 2)
+    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 7)
     run = Run()
-    run.say(node(), *(request(name) for name in "abc"), request("a"))
+    run.say(node(), *(request(name) for name in "abcdef"), request("a"))
     assert outcomes(run.say(tick(0))) == [("a", "placed"), ("b", "placed")]
-    assert run.say(request("d")) == []
+    # What comes meanwhile waits its turn, and takes the backlog two further.
+    assert outcomes(run.say(request("g"))) == [("c", "placed"), ("d", "placed")]
     run.restart()
-    assert outcomes(run.say(tick(1))) == [("c", "placed"), ("d", "placed")]
-    assert outcomes(run.say(request("e"))) == [("e", "placed")]
+    assert outcomes(run.say(tick(1))) == [("e", "placed"), ("f", "placed")]
+    assert outcomes(run.say(tick(2))) == [("g", "placed")]
+    assert outcomes(run.say(request("h"))) == [("h", "placed")]
 
 
-def test_a_backlog_and_those_that_wait_share_the_limit_of_a_tick(
+def test_a_backlog_leaves_those_that_wait_half_of_a_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement_module, "PLACEMENTS_PER_TICK_MAX", 2)
+    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 8)
     run = Run()
     run.say(*(request(name) for name in "abcd"))
     assert outcomes(run.say(tick(0))) == [("a", "waiting"), ("b", "waiting")]
     made = run.say(node(), tick(1))
-    assert [each for each in outcomes(made) if each[1] == "placed"] == [
-        ("a", "placed"),
-        ("b", "placed"),
+    assert outcomes(made)[:2] == [("c", "waiting"), ("d", "waiting")]
+    assert outcomes(made)[2:4] == [("a", "placed"), ("b", "placed")]
+
+
+def test_reservations_that_end_at_once_end_over_several_ticks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = cluster(node(), policy_record("reservationSeconds: 5"))
+    run.say(*(request(name) for name in "abc"))
+    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 8)
+    assert [each for each in outcomes(run.say(tick(6))) if each[1] == "expired"] == [
+        ("a", "expired")
     ]
-    assert waiting(run) == ["c", "d"]
+    run.restart()
+    assert [each for each in outcomes(run.say(tick(7))) if each[1] == "expired"] == [
+        ("b", "expired")
+    ]
 
 
 def test_more_requests_than_may_wait_go_to_dead_letters_before_the_first_tick() -> None:

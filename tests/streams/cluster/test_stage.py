@@ -28,7 +28,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Log, Run, only
+from tests.streams.cluster.run import Log, Run, cluster, only
 
 
 def test_a_request_is_answered_with_a_node() -> None:
@@ -270,6 +270,27 @@ def test_batches_change_nothing_in_what_is_said(told: list[Any], sizes: list[int
         number += 1
     assert cut.outputs == whole.outputs
     assert cut.rows == (whole.rows if told else {})
+
+
+def test_a_policy_that_was_accepted_under_wider_limits_stays_in_force_and_may_be_paused() -> None:
+    pools = "".join(
+        f"  - {{name: p{number}, nodeSelector: {{matchLabels: {{p: p{number}}}}}}}\n"
+        for number in range(100)
+    )
+    document = f"mode: enforce\nrebalance:\n  nodePools:\n{pools}"
+    run = cluster(node(), policy_record("mode: enforce"))
+    run.say(policy_record(document))
+    assert run.dead_letters[0].reason.startswith(
+        "the policy was not applied: line 3: rebalance.node"
+    )
+    # As a worker of 0.1.0 has written it.
+    run.state.policy_record = policy_record(document)
+    run.say(tick(1))
+    run.restart()
+    assert len(run.state.policy.rebalance.node_pools) == 100
+    run.say(policy_record(document, paused=True))
+    assert run.state.placement.paused
+    assert len(run.dead_letters) == 1
 
 
 def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams.cluster import placement as placement_module
+from streams.cluster import effort
 from streams.cluster.kind import kind_of
 from streams.cluster.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
 from streams.cluster.plugins.fit import NodeResourcesFit
@@ -146,16 +146,51 @@ def test_a_group_that_finds_room_bit_by_bit_is_looked_at_again_soon() -> None:
 def test_no_more_pods_are_placed_at_one_tick_than_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement_module, "PLACEMENTS_PER_TICK_MAX", 3)
+    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 5)
     run = cluster()
     run.say(*(request(f"a{number}") for number in range(5)))
-    run.say(*(request(pod(f"b{number}", cpu="2")) for number in range(3)))
     run.say(node(cpu="100"))
     placed = [
         [each.pod.uid for each in run.say(tick(second)) if each.outcome == "placed"]
-        for second in (1, 2, 3, 4)
+        for second in (1, 2, 3)
     ]
-    assert placed == [["a0", "a1", "a2"], ["a3", "a4", "b0"], ["b1", "b2"], []]
+    assert placed == [["a0", "a1", "a2"], ["a3", "a4"], []]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_kinds_that_are_due_at_once_take_turns_over_ticks_and_each_has_its_turn(
+    monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 12)
+    run = cluster(node(cpu="1"))
+    for number in range(40):
+        run.say(request(pod(f"p{number:02}", cpu=str(2 + number), priority=number % 3)))
+    run.say(metric(seconds=60))
+    tried: list[list[str]] = []
+    for second in range(60, 70):
+        if restarts:
+            run.restart()
+        tried.append([each.pod.uid for each in run.say(tick(second))])
+    assert {len(each) for each in tried} == {4}
+    assert len({uid for each in tried for uid in each}) == 40
+    assert tried[0][:2] == ["p02", "p05"]
+
+
+def test_pods_of_high_priority_that_never_fit_keep_nobody_from_being_placed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 12)
+    run = cluster(policy_record("maxBackoffSeconds: 1"))
+    for number in range(40):
+        run.say(request(pod(f"high-{number}", cpu=str(20 + number), priority=9)))
+    run.say(request(pod("low", priority=0)))
+    run.say(node())
+    placed_at = next(
+        second
+        for second in range(2, 60)
+        if any(each.outcome == "placed" for each in run.say(metric(seconds=second), tick(second)))
+    )
+    assert placed_at <= 2 + 41 / 2
 
 
 def test_all_are_told_about_their_first_failure_and_some_about_each_later_one() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from schemas.lists import ListBegin, ListEnd
 from schemas.workloads import PodSelector, SelectorRequirement
 from streams.cluster.owners import Owners
-from streams.migration.budgets import Budgets, describe, exhausted, left
+from streams.migration.budgets import Budgets, describe, left
 from streams.migration.workloads import Workloads
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.migration.moving import Moving, budget, cluster, replica, workload
@@ -53,17 +53,17 @@ def test_what_is_charged_to_a_budget_stays_until_a_status_reflects_it() -> None:
     budgets.charge(a)
     budgets.charge(b)
     budgets.charge(b)
-    (row,) = budgets.covering(a)
+    (row,) = budgets.covering_rows(a)
     assert left(row) == 0
-    assert exhausted([row]) == describe(row)
+    assert budgets.exhausted(a) == describe(row)
     budgets.discharge("b", gone=False)
     budgets.discharge("a", gone=True)
-    assert left(budgets.covering(a)[0]) == 1
+    assert left(budgets.covering_rows(a)[0]) == 1
     budgets.apply(budget(1), 2)
-    assert left(budgets.covering(a)[0]) == 1
+    assert left(budgets.covering_rows(a)[0]) == 1
     budgets.charge(b)
     budgets.apply(budget(1), 3)
-    assert left(budgets.covering(a)[0]) == 0
+    assert left(budgets.covering_rows(a)[0]) == 0
 
 
 def test_a_budget_that_is_gone_charges_nothing() -> None:
@@ -72,7 +72,7 @@ def test_a_budget_that_is_gone_charges_nothing() -> None:
     budgets.charge(replica("a"))
     budgets.apply(budget(1, removed=True), 2)
     budgets.discharge("a", gone=True)
-    assert budgets.covering(replica("a")) == []
+    assert budgets.covering_rows(replica("a")) == []
 
 
 def test_a_selector_matches_as_kubernetes_does() -> None:

@@ -1,0 +1,83 @@
+"""The locks: versions and hashes of everything that is installed, and who goes by them."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+LOCKS = ("run", "dev", "build")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def _locked(name: str) -> dict[str, set[str]]:
+    """Versions by package; of some there are several, for other versions of Python."""
+    found: dict[str, set[str]] = {}
+    for line in _text(name).splitlines():
+        if match := re.match(r"([A-Za-z0-9._-]+)==([^ ;]+)", line):
+            found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
+    return found
+
+
+def _text(name: str) -> str:
+    return (ROOT / f"locks/{name}.txt").read_text(encoding="utf-8")
+
+
+def _wanted(name: str) -> list[Requirement]:
+    groups = PROJECT["dependency-groups"]
+    texts = {
+        "run": PROJECT["project"]["dependencies"],
+        "build": groups["build"],
+        "dev": [
+            *PROJECT["project"]["dependencies"], *groups["test"], *groups["lint"], *groups["build"],
+        ],
+    }[name]  # fmt: skip
+    return [Requirement(text) for text in texts]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_names_versions_and_hashes_and_no_address(name: str) -> None:
+    text = _text(name)
+    assert "://" not in text
+    assert not re.search(r"--(extra-)?index-url|--find-links", text)
+    for block in re.split(r"\n(?=[A-Za-z0-9])", text):
+        if "==" in block:
+            assert "--hash=sha256:" in block, block[:80]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_holds_what_the_project_asks_for(name: str) -> None:
+    locked = _locked(name)
+    for wanted in _wanted(name):
+        versions = locked.get(canonicalize_name(wanted.name), set())
+        assert any(wanted.specifier.contains(each) for each in versions), (
+            f"{wanted} is not in locks/{name}.txt; `make lock` locks anew"
+        )
+
+
+def test_what_runs_is_what_was_tested() -> None:
+    dev = _locked("dev")
+    for name in ("run", "build"):
+        for package, versions in _locked(name).items():
+            assert versions <= dev[package], package
+
+
+def test_image_and_checkout_are_installed_by_the_locks_with_their_hashes() -> None:
+    image = (ROOT / "deploy/Dockerfile").read_text(encoding="utf-8")
+    for name in ("run", "build"):
+        assert re.search(rf"--require-hashes -r locks/{name}\.txt", image)
+    assert re.search(r"--no-deps .*/wheels/\*", image)
+    checkout = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "--require-hashes -r locks/dev.txt" in checkout
+    assert "--no-deps --no-build-isolation --editable ." in checkout
+
+
+def test_no_installer_stays_in_the_image() -> None:
+    last = (ROOT / "deploy/Dockerfile").read_text(encoding="utf-8").rpartition("\nFROM ")[2]
+    for path in ("/usr/local/bin/pip*", "site-packages/*", "ensurepip", "/usr/bin/apt*", "dpkg*"):
+        assert path in last, path
+    first = (ROOT / "deploy/Dockerfile").read_text(encoding="utf-8").partition("\nFROM ")[2]
+    assert "--without-pip /opt/loadstream" in first

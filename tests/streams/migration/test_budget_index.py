@@ -1,0 +1,118 @@
+"""Which budgets cover a pod: the same as asking each of them, at a fraction of the questions."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.pods import Pod
+from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement
+from streams.migration.budget_index import (
+    SELECTOR_VALUES_MAX,
+    UNBOUND_SELECTORS_MAX,
+    BudgetIndex,
+)
+from streams.migration.budgets import Budgets
+
+LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))
+
+
+def requirement(key: str, operator: str, *values: str) -> SelectorRequirement:
+    return SelectorRequirement.model_validate(
+        {"key": key, "operator": operator, "values": values}, strict=True
+    )
+
+
+REQUIREMENTS = st.one_of(
+    st.builds(
+        lambda key, operator, values: requirement(key, operator, *values),
+        st.sampled_from("abc"),
+        st.sampled_from(("In", "NotIn")),
+        st.lists(st.sampled_from("xyz"), max_size=3),
+    ),
+    st.builds(requirement, st.sampled_from("abc"), st.sampled_from(("Exists", "DoesNotExist"))),
+)
+SELECTORS = st.builds(
+    lambda labels, expressions: PodSelector(
+        match_labels=labels, match_expressions=tuple(expressions)
+    ),
+    LABELS,
+    st.lists(REQUIREMENTS, max_size=2),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from("pqrst"), SELECTORS | st.none())), st.lists(LABELS))
+def test_it_finds_what_asking_each_selector_finds(
+    history: list[tuple[str, PodSelector | None]], labels: list[dict[str, str]]
+) -> None:
+    index, model = BudgetIndex(), dict[str, PodSelector]()
+    for name, selector in history:
+        model.pop(name, None)
+        if selector is None:
+            index.drop(name)
+        else:
+            index.put(name, selector)
+            model[name] = selector
+        for each in labels:
+            expected = sorted(name for name, one in model.items() if one.matches(each))
+            assert list(index.covering(each)) == expected
+
+
+def test_ten_thousand_budgets_are_not_asked_about_a_pod_that_they_do_not_name() -> None:
+    budgets = Budgets("test")
+    for number in range(10_000):
+        selector = PodSelector(
+            match_labels={"tier": "web"},
+            match_expressions=(requirement("app", "In", f"app-{number}"),),
+        )
+        named = DisruptionBudget(
+            cluster="test", namespace="shop", name=f"b-{number}", selector=selector
+        )
+        assert budgets.apply(named, 1) is None
+    (index,) = budgets._selectors.values()
+    pods = [
+        Pod(namespace="shop", name=f"p{number}", uid=f"p{number}", labels=labels)
+        for number in range(200)
+        for labels in [{"tier": "web", "app": f"app-{number % 100}"}]
+    ]
+    for pod in pods:
+        assert budgets.covering(pod) == (f"b-{pod.labels['app'].removeprefix('app-')}",)
+    # One of them stands where its first label is, the others where their own value is; pods of equal
+    # labels are one question.
+    assert index.asked <= 2 * 100
+
+
+def test_budgets_of_one_selector_are_one_question() -> None:
+    budgets = Budgets("test")
+    everything = PodSelector()
+    for number in range(1_000):
+        named = DisruptionBudget(
+            cluster="test", namespace="shop", name=f"b-{number:03}", selector=everything
+        )
+        budgets.apply(named, 1)
+    pod = Pod(namespace="shop", name="p", uid="p")
+    assert str(budgets.exhausted(pod)).startswith(
+        "1000 disruption budgets cover the pod (b-000, b-001, b-002)"
+    )
+    (index,) = budgets._selectors.values()
+    assert index.asked == 1
+
+
+def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
+    budgets = Budgets("test")
+
+    def applied(name: str, *requirements: SelectorRequirement) -> str | None:
+        selector = PodSelector(match_expressions=requirements)
+        named = DisruptionBudget(cluster="test", namespace="shop", name=name, selector=selector)
+        return budgets.apply(named, 1)
+
+    for number in range(UNBOUND_SELECTORS_MAX):
+        assert applied(f"b-{number}", requirement(f"k{number}", "DoesNotExist")) is None
+    assert applied("again", requirement("k0", "DoesNotExist")) is None
+    assert applied("found", requirement("app", "Exists")) is None
+    assert applied("one-more", requirement("other", "DoesNotExist")) == (
+        "budget shop/one-more is not taken in: its selector requires no label, and 256 selectors of its "
+        "namespace require none already; no more are allowed"
+    )
+    parts = [requirement("app", "In", *(f"v{n}" for n in range(1_000))) for _ in range(3)]
+    assert str(applied("large", *parts)).endswith(
+        f"its selector names 3000 values; allowed are at most {SELECTOR_VALUES_MAX}"
+    )
