@@ -285,6 +285,7 @@ def test_a_policy_that_was_accepted_under_wider_limits_stays_in_force_and_may_be
     )
     # As a worker of 0.1.0 has written it.
     run.state.policy_record = policy_record(document)
+    run.state.policy_changed = True
     run.say(tick(1))
     run.restart()
     assert len(run.state.policy.rebalance.node_pools) == 100
