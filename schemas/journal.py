@@ -14,11 +14,11 @@ the content, which is cut into as many parts as it takes, anywhere:
 Values are kept as the bytes that they are, neither quoted nor escaped, and no batch is too large.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from schemas.base import INT64_MAX, Count, EpochMs, Message, Part, StateMs, Version
+from schemas.base import INT64_MAX, Count, Counts, EpochMs, Message, Part, StateMs, Version
 
 
 class InputRun(Part):
@@ -89,8 +89,15 @@ class JournalRecord(Message):
     """What the batch emits, in this order."""
 
 
+def _names_its_version(schema: dict[str, Any]) -> None:
+    """A record without a version is read as one of version 1."""
+    schema.setdefault("required", []).insert(0, "schema_version")
+
+
 class JournalPart(Message):
     """Head of one applied batch, or of a part of one (key: partition); its content stands after the line."""
+
+    model_config = ConfigDict(json_schema_extra=_names_its_version)
 
     schema_version: Annotated[int, Version(2)] = 2
     """Version of the record; a reader refuses one that it does not know."""
@@ -110,6 +117,8 @@ class JournalPart(Message):
     """How many rows it has changed."""
     outputs: Count = 0
     """How many records it emits."""
+    positions: Counts = Field(default_factory=dict)
+    """Offset applied last of each input topic once the batch is applied."""
 
 
 class BatchIndex(Part):

@@ -21,6 +21,7 @@ from schemas.base import (
     Part,
     ResourceName,
     StateMs,
+    published,
 )
 from schemas.decisions import DecisionId
 from schemas.lists import ListId
@@ -201,7 +202,14 @@ class FailedClusterRow(Message):
     """Table `failed_clusters`: a cluster that made loadstream itself fail lately, or is set apart."""
 
     cluster: ClusterName
-    failed_at_ms: Annotated[tuple[StateMs, ...], Field(max_length=64, fail_fast=True)] = ()
+    failed_at_ms: Annotated[
+        tuple[StateMs, ...],
+        Field(
+            max_length=64,
+            fail_fast=True,
+            json_schema_extra=published(unit="ms since 1970-01-01 UTC"),
+        ),
+    ] = ()
     """The log's times of the newest failures, oldest first; 0: before the first tick of the clock."""
     reason: Annotated[str, Field(max_length=2_000)] = ""
     """What failed last, in a sentence."""

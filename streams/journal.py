@@ -21,7 +21,7 @@ from schemas.journal import JournalRecord
 from schemas.limits import PIECE_BYTES_MAX
 from schemas.refusals import Refusal
 from streams.journal_records import Batch, Record, read_record, says_ours, whole
-from streams.records import InputRecord, OutputRecord, StageResult
+from streams.records import InputRecord, OutputRecord, RowChange, StageResult
 
 TOPIC = "journal"
 #: Table that says up to where in the journal all other tables reflect it.
@@ -110,12 +110,20 @@ def batch(
         "applied": len(applied),
         "rows": len(result.rows),
         "outputs": len(outputs),
+        "positions": _positions(result.rows),
     }
     return [
         orjson.dumps({**head, "part": part}, option=orjson.OPT_APPEND_NEWLINE)
         + content[part * PART_BYTES : (part + 1) * PART_BYTES]
         for part in range(parts)
     ]
+
+
+def _positions(rows: Sequence[RowChange]) -> dict[str, int]:
+    """What the partition's own row says, which comes last; who asks how far a worker has come needs no more."""
+    own = next((row.value for row in reversed(rows) if row.table == "partitions"), None)
+    positions: dict[str, int] = {} if own is None else orjson.loads(own)["offsets"]
+    return positions
 
 
 def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:

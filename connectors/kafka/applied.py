@@ -1,6 +1,6 @@
 """Whether a worker has applied a record: how far its journal has come, and what it has refused.
 
-Every batch of the journal carries the row of its partition with the offset applied last of each input topic.
+Every batch of the journal says which offset of each input topic was applied last.
 So a record up to that offset was applied, unless `dead-letters` holds it. Committed offsets of the consumer
 group would not do: what a worker reads ahead, as policies when it takes a partition over, it never commits.
 """
@@ -12,6 +12,7 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter
+from schemas.journal import JournalPart, JournalRecord
 
 #: Records of a partition's journal that are looked at for its row; a large batch takes several.
 BATCHES_MAX = 64
@@ -60,8 +61,18 @@ class Applied:
         following: dict[int, int] = {}
         newest = Past(self._connection, "journal", None, BATCHES_MAX).newest(Looked())
         for batch in newest:
-            for row in batch.rows if batch.partition not in following else ():
-                if row.table == "partitions" and row.value is not None:
-                    offsets = orjson.loads(row.value)["offsets"]
-                    following[batch.partition] = offsets.get(self._topic, -1) + 1
+            positions = _positions(batch)
+            if positions and batch.partition not in following:
+                following[batch.partition] = positions.get(self._topic, -1) + 1
         return following
+
+
+def _positions(batch: JournalPart | JournalRecord) -> dict[str, int]:
+    """Offset applied last of each input topic; nothing where the record does not say."""
+    if isinstance(batch, JournalPart):
+        return batch.positions
+    for row in batch.rows:
+        if row.table == "partitions" and row.value is not None:
+            positions: dict[str, int] = orjson.loads(row.value)["offsets"]
+            return positions
+    return {}

@@ -110,6 +110,7 @@ class ClusterStage:
                     outputs.append(spoken.output)
                 else:
                     dead.extend(buried(each.record, unread))
+        self._clusters.done.clear()  # a large record must not stay until the next batch
         return StageResult(tuple(outputs), rows, tuple(dead))
 
     # --- records ----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from schemas.policy.selectors import LabelSelector
 from streams.cluster.inventory import Inventory
 from streams.cluster.node import Node
+from streams.cluster.placer import Placer
 from streams.cluster.plugins.base import BoolArray, IntArray
 from streams.cluster.plugins.fit import NodeResourcesFit
 from streams.cluster.plugins.node_affinity import NodeAffinity
@@ -53,7 +54,8 @@ class Columns:
         self.names: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
         """Names of the nodes, shape (nodes,)."""
         self._rows: dict[str, int] = {}
-        self._generation = -1
+        self._layout: tuple[Placer | None, int] = None, -1
+        """The placer whose order of nodes this is, and which of its layouts; another policy has another placer."""
         self.capacity: IntArray
         """Shape (resources, nodes)."""
         self.usage: IntArray
@@ -81,9 +83,10 @@ class Columns:
         """Pack nodes that have changed; at most so many, None: all. Answers how many are left."""
         placer = inventory.ready()
         touched = inventory.touched
-        if placer.generation != self._generation:
+        layout = placer, placer.generation
+        if layout != self._layout:
             self._relayout(placer.nodes, touched)
-            self._generation = placer.generation
+            self._layout = layout
         for name in list(islice(touched, most)):
             row = self._rows.get(name)
             node = inventory.nodes.get(name)

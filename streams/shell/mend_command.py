@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from connectors.terminal import echo
+
 #: Most losses that are listed; the others are counted.
 LISTED_MAX = 50
 
@@ -36,20 +38,20 @@ def mend(
             )
         mended = asyncio.run((put_right if yes else look)(kafka, partition))
     except (SettingsError, OSError, RuntimeError) as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
     rows = (
         f"{len(mended.rows)} rows are kept, {mended.redone} batches of the journal redone over them"
     )
     if not mended.lost:
-        typer.echo(f"partition {partition}: {rows}; nothing is lost")
+        echo(f"partition {partition}: {rows}; nothing is lost")
         return
     for sentence in mended.lost[:LISTED_MAX]:
-        typer.echo(f"lost: {sentence}")
+        echo(f"lost: {sentence}")
     if len(mended.lost) > LISTED_MAX:
-        typer.echo(f"lost: and {len(mended.lost) - LISTED_MAX} more")
+        echo(f"lost: and {len(mended.lost) - LISTED_MAX} more")
     if yes:
-        typer.echo(f"partition {partition} was mended: {rows}. Start the workers")
+        echo(f"partition {partition} was mended: {rows}. Start the workers")
         return
-    typer.echo(f"partition {partition}: {rows}. Nothing was written; --yes does it")
+    echo(f"partition {partition}: {rows}. Nothing was written; --yes does it")
     raise typer.Exit(1)

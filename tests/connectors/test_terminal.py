@@ -78,7 +78,7 @@ def _check(text: str) -> None:
 
 
 def _run(*arguments: str, stdin: bytes | None = None) -> str:
-    result = CliRunner().invoke(app, list(arguments), input=stdin)
+    result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     _check(result.stdout)
     _check(result.stderr)

@@ -113,6 +113,8 @@ def test_the_same_policy_again_lays_nothing_out_anew() -> None:
     world.say(policy_record("", comment="the defaults"))
     assert world.state.inventory.placer is placer
     world.say(policy_record("reservationSeconds: 7"))
+    assert world.state.inventory.placer is placer, "it says nothing else of nodes"
+    world.say(policy_record("loadAware: {nodeMetricExpirationSeconds: 7}"))
     assert world.state.inventory.placer is not placer
 
 

@@ -64,6 +64,7 @@ class TwoWays(loadaware.World):
         super().__init__(policy, scenario)
         record = policy_record(effective_yaml(policy))
         self.state.policy_record = record.model_copy(update={"cluster": objects.CLUSTER})
+        self.state.policy_changed = True
         self._rows: dict[tuple[str, str], bytes] = {}
 
     def evaluate(self) -> Json:

@@ -145,8 +145,8 @@ _FAULTS = (
     Fault(
         "the raw allocatable replaces all of it",
         "streams.cluster.profile",
-        "raw.get(name, allocatable.get(name, 0))",
-        "raw.get(name, 0) if raw else allocatable.get(name, 0)",
+        "{**allocatable, **(raw_allocatable(annotations) or {})}",
+        "raw_allocatable(annotations) or allocatable",
     ),
     Fault(
         "the dominant resource has no weight",
@@ -169,8 +169,8 @@ _FAULTS = (
     Fault(
         "a node's own thresholds are merged with the policy's",
         "streams.cluster.thresholds",
-        "plain=plain or defaults.plain,",
-        "plain={**defaults.plain, **plain},",
+        "plain=given.plain or defaults.plain,",
+        "plain={**defaults.plain, **given.plain},",
     ),
 )  # fmt: skip
 
@@ -275,8 +275,8 @@ _ROUNDS = (
     Fault(
         "the prod room of nodes that are both low is theirs alone",
         "streams.rebalance.koordinatorround",
-        "min(*each) for each in zip(prod, own[position], room, strict=True)",
-        "each[0] for each in zip(prod, own[position], room, strict=True)",
+        "            own + min(share)",
+        "            own",
     ),
     Fault(
         "room may be used up to nothing",
@@ -311,8 +311,8 @@ _ROUNDS = (
     Fault(
         "the raw allocatable is merged",
         "streams.rebalance.figures",
-        '    if universe.compat == "koordinator" and raw:',
-        "    if raw is None:",
+        'raw if universe.compat == "koordinator" else {**allocatable, **raw}',
+        "{**allocatable, **raw}",
     ),
     Fault(
         "the largest pod goes first",
