@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from connectors.cli import app
 from connectors.kafka.client import connect
 from schemas.clock import ClockTick
-from schemas.codec import encode
+from schemas.codec import decode_as, encode
+from schemas.journal import JournalPart
 from schemas.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.streams.replaying import HOME, NOW_MS, nodes, replay, request
@@ -91,13 +92,14 @@ async def test_what_a_killed_worker_has_left_is_equal_until_somebody_doctors_it(
 def _doctor(broker: RunningBroker) -> None:
     """Go on with the journal as a worker would, but for what the next batch comes to."""
     offset, value = _newest(broker, "journal", HOME)
-    batch: dict[str, Any] = orjson.loads(value)
+    head, content = value.split(b"\n", 1)
+    batch = decode_as(JournalPart, head)
+    assert isinstance(batch, JournalPart)
+    assert batch.parts == 1
     at, _ = _newest(broker, "clock", HOME)
     _append(broker, "clock", HOME, encode(ClockTick(partition=HOME, now_ms=NOW_MS * 2)))
-    applied = orjson.loads(_row(batch, "partitions"))["offsets"]["clock"]
-    run = {"topic": "clock", "first_offset": applied + 1, "last_offset": at + 1}
-    batch |= {"sequence": batch["sequence"] + 1, "inputs": [run]}
-    _append(broker, "journal", HOME, orjson.dumps(batch))
+    run = {"first_offset": batch.positions["clock"] + 1, "last_offset": at + 1}
+    _append(broker, "journal", HOME, _forged(batch, 1, content, run))
 
     done = replay(broker, "--partition", str(HOME), "--partition", str((HOME + 1) % 4))
     assert done.exit_code == 1, done.output
@@ -107,17 +109,22 @@ def _doctor(broker: RunningBroker) -> None:
     assert "offsets.clock" in done.output
     assert ": equal: " in done.output
 
-    run |= {"first_offset": at + 2, "last_offset": at + 2}
-    batch |= {"sequence": batch["sequence"] + 1, "inputs": [run]}
-    _append(broker, "journal", (HOME + 1) % 4, orjson.dumps(batch))
+    run = {"first_offset": at + 2, "last_offset": at + 2}
+    # Of this partition, and of an epoch that nobody has begun; one of another partition would be foreign.
+    stray = batch.model_copy(update={"partition": (HOME + 1) % 4, "epoch": 1_000_000})
+    _append(broker, "journal", (HOME + 1) % 4, _forged(stray, 2, content, run))
     done = replay(broker, "--partition", str((HOME + 1) % 4))
     assert done.exit_code == 2, done.output
     assert "CANNOT BE REPLAYED: journal offset" in done.output
 
 
-def _row(batch: dict[str, Any], table: str) -> str:
-    (value,) = (row["value"] for row in batch["rows"] if row["table"] == table)
-    return str(value)
+def _forged(batch: JournalPart, later: int, content: bytes, run: dict[str, int]) -> bytes:
+    """A batch with the content of an earlier one, said to come of other clock records."""
+    index, values = content.split(b"\n", 1)
+    of_batch: dict[str, Any] = orjson.loads(index)
+    of_batch["inputs"] = [{"topic": "clock", **run}]
+    head = batch.model_copy(update={"sequence": batch.sequence + later})
+    return b"\n".join((encode(head), orjson.dumps(of_batch), values))
 
 
 def test_an_empty_journal_is_not_equal(embedded: RunningBroker) -> None:
