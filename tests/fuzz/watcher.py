@@ -166,7 +166,11 @@ class Watcher:
             and not held[1].pod.tolerations
             and cluster.enforces("NodeUnschedulable")
         ):
-            require(decision.node not in drains, "a pod is placed on a node that is being drained")
+            drain = drains.get(decision.node or "")
+            require(
+                drain is None or bool(drain.dry_run),
+                "a pod is placed on a node that is being drained",
+            )
         cluster.booked[uid] = decision.node
         if cluster.enforces("NodeResourcesFit"):
             self._check_room(cluster, decision.node, uid)
