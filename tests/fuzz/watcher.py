@@ -196,8 +196,7 @@ class Watcher:
         uid, policy = command.pod.uid, cluster.policy
         require(command.command_id not in self._ids, "two commands have one id")
         self._ids.add(command.command_id)
-        paused = cluster.paused or policy.rebalance.paused
-        require(not paused, "a command is given while the cluster is paused")
+        require(not cluster.paused, "a command is given while the cluster is paused")
         dry = command.dry_run or policy.mode == "enforce"
         require(dry, "a command is not dry while the cluster observes")
         require(command.expires_at_ms > command.decided_at_ms, "a command has expired already")
@@ -213,8 +212,10 @@ class Watcher:
         """No window that ends now has had more than the bucket gives."""
         args = cluster.policy.migration
         per_second = Fraction(str(args.evict_qps))
+        # What accrues between two ticks, a second of it at most, is not lost for a small burst.
+        burst = max(args.evict_burst, per_second)
         for count, start_ms in enumerate(reversed(cluster.commanded_ms), start=1):
-            allowed = args.evict_burst + per_second * Fraction(self._now_ms - start_ms, 1_000)
+            allowed = burst + per_second * Fraction(self._now_ms - start_ms, 1_000)
             require(count <= allowed, "more commands than evictQPS and evictBurst allow")
 
 
