@@ -213,7 +213,7 @@ class Watcher:
         args = cluster.policy.migration
         per_second = Fraction(str(args.evict_qps))
         # What accrues between two ticks, a second of it at most, is not lost for a small burst.
-        burst = max(args.evict_burst, per_second)
+        burst = max(Fraction(args.evict_burst), per_second)
         for count, start_ms in enumerate(reversed(cluster.commanded_ms), start=1):
             allowed = burst + per_second * Fraction(self._now_ms - start_ms, 1_000)
             require(count <= allowed, "more commands than evictQPS and evictBurst allow")
