@@ -14,7 +14,7 @@ import typer
 from connectors.known_plugins import know_plugins
 from connectors.terminal import echo
 from schemas.printable import json_text
-from streams.shell.mend_command import mend
+from streams.shell.mend_command import mend_command
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(worker)
     app.command()(replay)
-    app.command()(mend)
+    app.command()(mend_command(echo))
     know_plugins(_known_plugins)
 
 

@@ -4,54 +4,66 @@ Exit codes: 0 there is nothing to mend, or it was mended; 1 it would lose what i
 2 no broker answers, or there is no such partition.
 """
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Protocol
 
 import typer
-
-from connectors.terminal import echo
 
 #: Most losses that are listed; the others are counted.
 LISTED_MAX = 50
 
 
-def mend(
-    partition: Annotated[
-        int, typer.Option(min=0, help="The partition that no worker starts from.")
-    ],
-    yes: Annotated[bool, typer.Option("--yes", help="Mend it; what is listed is lost.")] = False,
-) -> None:
-    """Show what can be kept of a damaged partition of the cluster stage; with --yes, keep it and drop the rest.
+class Echo(Protocol):
+    """Prints a line, of which nothing but printable text reaches a terminal."""
 
-    Stop the workers first: one that holds the partition ends otherwise. Nothing is written without --yes.
-    """
-    import asyncio
+    def __call__(self, text: str, *, err: bool = False) -> None:
+        """Print it, to standard error if so asked."""
+        ...
 
-    from schemas.connection import KafkaSettings, SettingsError
-    from streams.shell.mender import look, put_right
 
-    try:
-        kafka = KafkaSettings.from_environment()
-        if partition >= kafka.partitions:
-            raise typer.BadParameter(
-                f"found {partition}; there are the partitions 0 to {kafka.partitions - 1}",
-                param_hint="--partition",
-            )
-        mended = asyncio.run((put_right if yes else look)(kafka, partition))
-    except (SettingsError, OSError, RuntimeError) as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-    rows = (
-        f"{len(mended.rows)} rows are kept, {mended.redone} batches of the journal redone over them"
-    )
-    if not mended.lost:
-        echo(f"partition {partition}: {rows}; nothing is lost")
-        return
-    for sentence in mended.lost[:LISTED_MAX]:
-        echo(f"lost: {sentence}")
-    if len(mended.lost) > LISTED_MAX:
-        echo(f"lost: and {len(mended.lost) - LISTED_MAX} more")
-    if yes:
-        echo(f"partition {partition} was mended: {rows}. Start the workers")
-        return
-    echo(f"partition {partition}: {rows}. Nothing was written; --yes does it")
-    raise typer.Exit(1)
+def mend_command(echo: Echo) -> Callable[[int, bool], None]:
+    """The command, which prints through `echo`."""
+
+    def mend(
+        partition: Annotated[
+            int, typer.Option(min=0, help="The partition that no worker starts from.")
+        ],
+        yes: Annotated[
+            bool, typer.Option("--yes", help="Mend it; what is listed is lost.")
+        ] = False,
+    ) -> None:
+        """Show what can be kept of a damaged partition of the cluster stage; with --yes, keep it and drop the rest.
+
+        Stop the workers first: one that holds the partition ends otherwise. Nothing is written without --yes.
+        """
+        import asyncio
+
+        from schemas.connection import KafkaSettings, SettingsError
+        from streams.shell.mender import look, put_right
+
+        try:
+            kafka = KafkaSettings.from_environment()
+            if partition >= kafka.partitions:
+                raise typer.BadParameter(
+                    f"found {partition}; there are the partitions 0 to {kafka.partitions - 1}",
+                    param_hint="--partition",
+                )
+            mended = asyncio.run((put_right if yes else look)(kafka, partition))
+        except (SettingsError, OSError, RuntimeError) as error:
+            echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+        rows = f"{len(mended.rows)} rows are kept, {mended.redone} batches of the journal redone over them"
+        if not mended.lost:
+            echo(f"partition {partition}: {rows}; nothing is lost")
+            return
+        for sentence in mended.lost[:LISTED_MAX]:
+            echo(f"lost: {sentence}")
+        if len(mended.lost) > LISTED_MAX:
+            echo(f"lost: and {len(mended.lost) - LISTED_MAX} more")
+        if yes:
+            echo(f"partition {partition} was mended: {rows}. Start the workers")
+            return
+        echo(f"partition {partition}: {rows}. Nothing was written; --yes does it")
+        raise typer.Exit(1)
+
+    return mend
