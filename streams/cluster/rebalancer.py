@@ -36,8 +36,10 @@ logger = logging.getLogger(__name__)
 #: Time before a round, in milliseconds, in which figures of changed nodes are packed ahead of it. Earlier they
 #: would be packed again and again; 20,000 nodes take this long at the pace of work beside batches.
 AHEAD_MS = 15_000
-#: Most nodes that are packed at a time, which takes a millisecond.
+#: Most nodes that are packed at a time, which takes less than a millisecond.
 PACKED_AT_ONCE = 10
+#: Most nodes that one tick packs ahead of a round.
+PACKED_PER_TICK_MAX = 500
 
 
 class Rebalancer:
@@ -76,6 +78,7 @@ class Rebalancer:
     def tick(self, cause: Cause) -> list[RebalanceRound]:
         """Time has passed: make a round if one is due."""
         if not self._due(cause.now_ms):
+            self.prepare(PACKED_PER_TICK_MAX)
             return []
         self.last_round_ms = cause.now_ms
         self._unprepared = False
@@ -89,6 +92,10 @@ class Rebalancer:
         begun = {row.pod.uid: row.migration_id for row in self._migrations.desk.book}
         return [round_record(cause, outcome, begun, dry_run=dry_run)]
 
+    def due(self, now_ms: int) -> bool:
+        """Whether a round will be made at a tick of this time."""
+        return self._due(now_ms) and not self.paused
+
     def _due(self, now_ms: int) -> bool:
         """Whether a time for a round has passed since the last one."""
         interval_ms = self.policy.descheduling.descheduling_interval_ms
@@ -99,10 +106,11 @@ class Rebalancer:
             or (now_ms - shift_ms) // interval_ms > (last_ms - shift_ms) // interval_ms
         )
 
-    def prepare(self) -> bool:
+    def prepare(self, most: int = PACKED_AT_ONCE) -> bool:
         """Pack some changed nodes if a round is near; False: none is, or no node has changed.
 
-        A round packs what is left, so this changes nothing but how long that takes.
+        A round packs what is left, so this changes nothing but how long that takes. A worker does it beside its
+        batches; one that is never idle does it at ticks.
         """
         inventory = self._inventory
         if self.paused or inventory.layout_stale or not inventory.touched:
@@ -110,7 +118,7 @@ class Rebalancer:
         if self._unprepared or not self._due(inventory.now_ms + AHEAD_MS):
             return False
         try:
-            self.balancer.refresh(inventory, PACKED_AT_ONCE)
+            self.balancer.refresh(inventory, most)
         except Exception:  # the round meets it again, and there it is answered for
             logger.exception("cluster %s: a changed node cannot be packed", self.balancer.cluster)
             self._unprepared = True

@@ -10,7 +10,6 @@ from schemas.pods import Pod
 from streams.cluster.explain import Cause
 from streams.cluster.node import Held
 from streams.cluster.owners import controller
-from streams.migration.book import moving
 from streams.migration.candidate import Wish
 from streams.migration.desk import Desk
 from streams.migration.limits import Gate
@@ -91,7 +90,7 @@ class Arbitration:
             for index, ((row, _), job) in enumerate(zip(order, jobs, strict=True))
         }
         order.sort(key=lambda item: place[item[0].migration_id])
-        under_way = {job: sum(moving(row) for row in self.desk.book.of_owner(job)) for job in first}
+        under_way = {job: len(self.desk.book.owner_group(job).moving) for job in first}
         order.sort(key=lambda item: -under_way.get(_job(item[1].pod), 0))
         return order
 

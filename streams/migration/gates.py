@@ -8,6 +8,7 @@ The gates in their order, as features.md 1.7 has them, with loadstream's own whe
 A pod with the evict annotation passes the upstream gates among them, as upstream, and no others.
 """
 
+from collections import Counter
 from functools import lru_cache
 
 from schemas.migrations import Mode
@@ -53,6 +54,12 @@ class Gates:
         self.rooms = rooms
         self.protections = Protections(policy)
         self.limits = Limits(policy, book, inventory.owners)
+        self._waiting: dict[str, Counter[str]] = {}
+        """How many migrations wait for each budget, by namespace and the budget's name."""
+        self._waited_at = (-1, -1, -1)
+        """The state at which that was so."""
+        self.asked = 0
+        """How many migrations have been asked for the budgets that they wait for."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -168,7 +175,9 @@ class Gates:
     ) -> Gate | None:
         """Which rate or budget allows no further eviction; None: all do."""
         uid = "" if replicas is None else replicas.owner_uid
-        ahead = sum(row.pod.uid != pod.uid and not row.attempts for row in self.book.of_owner(uid))
+        own = self.book.of_pod(pod.uid)
+        untried = self.book.owner_group(uid).untried
+        ahead = len(untried) - (own is not None and own.migration_id in untried)
         gate = self.limiters.exhausted(pod, replicas, now_ms, ahead=ahead if waiting_too else 0)
         if gate is not None:
             return gate
@@ -180,12 +189,9 @@ class Gates:
     def _spoken_for(self, pod: Pod) -> str | None:
         """Why what a budget has left will be taken by migrations that wait; None: it will not."""
         (row,) = self.budgets.covering_rows(pod)
-        waiting = 0
-        for other in self.book.in_namespace(pod.namespace):
-            found = self.inventory.held(other.pod.uid)
-            if other.pod.uid != pod.uid and not other.attempts and found is not None:
-                selector = row.budget.selector
-                waiting += selector is not None and selector.matches(found[1].pod.labels)
+        own = self.book.of_pod(pod.uid)
+        waiting = self._waiting_for(pod.namespace)[row.budget.name]
+        waiting -= own is not None and not own.attempts
         if left(row) > waiting:
             return None
         budget = row.budget
@@ -193,6 +199,40 @@ class Gates:
             f"disruption budget {budget.namespace}/{budget.name} has {left(row)} left, for which "
             f"{waiting} migrations wait"
         )
+
+    def _waiting_for(self, namespace: str) -> Counter[str]:
+        """How many migrations of a namespace wait for each of its budgets."""
+        state = self._state(self.book.version)
+        if state != self._waited_at:
+            self._waited_at = state
+            self._waiting.clear()
+        known = self._waiting.get(namespace)
+        if known is None:
+            known = self._waiting[namespace] = Counter()
+            for uid in self.book.namespace_group(namespace).untried.values():
+                found = self.inventory.held(uid)
+                if found is not None:
+                    self.asked += 1
+                    known.update(self.budgets.covering(found[1].pod))
+        return known
+
+    def created(self, pod: Pod, version: int) -> None:
+        """A migration of a pod was created, and nothing else: what waits for budgets need not be counted again.
+
+        Args:
+            pod: the pod.
+            version: the book's before.
+        """
+        if self._waited_at != self._state(version):
+            return
+        self._waited_at = self._state(self.book.version)
+        waiting = self._waiting.get(pod.namespace)
+        if waiting is not None:
+            waiting.update(self.budgets.covering(pod))
+
+    def _state(self, version: int) -> tuple[int, int, int]:
+        """What waits for a budget depends on the migrations, on pods' labels, and on the budgets' selectors."""
+        return version, self.inventory.owners.version, self.budgets.version
 
     # --- mode -----------------------------------------------------------------------------------
 

@@ -82,7 +82,9 @@ class Migrations:
         mode = self.desk.gates.mode_of(candidate.held if found is None else found[1], None)
         if isinstance(mode, Gate):
             return mode.text
+        version = self.desk.book.version
         self.desk.create(wish, mode, cause)
+        self.desk.gates.created(wish.pod, version)
         self.cycle.let_through(wish.node, wish.pod.namespace)
         return None
 

@@ -225,8 +225,17 @@ class PoolRound:
                 [self._used(phase)[position] for position in targets],
                 [self._phase_limits(phase)[:, position].tolist() for position in targets],
             )
-        for position in order.tolist():
-            self._node(position, phase, fit, room, hot[phase, self.names[position]])
+        nodes, rows, looks = self.given.columns.nodes, self.nodes.rows.tolist(), self.given.looks
+        positions = order.tolist()
+        sizes = [len(nodes[rows[position]].pods.held) for position in positions]
+        for place in looks.order(sizes):
+            position = positions[place]
+            each = hot[phase, self.names[position]]
+            if looks.over:
+                each.ended = looks.over
+                continue
+            looks.take(sizes[place])
+            self._node(position, phase, fit, room, each)
 
     def _node_order(self, usage: IntArray, chosen: IntArray) -> IntArray:
         """By usage; the number of pods weighs in where the weights name it (B5.8)."""
