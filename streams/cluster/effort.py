@@ -20,8 +20,9 @@ class Effort:
     Counted is what is asked, never what it took: a worker whose caches are cold does the same as another.
     """
 
-    def __init__(self) -> None:
-        self.left = self._all = EFFORT_PER_TICK_MAX
+    def __init__(self, *, halved: bool = False) -> None:
+        """`halved`: the tick makes a round of rebalancing as well."""
+        self.left = self._all = EFFORT_PER_TICK_MAX // (2 if halved else 1)
         self._last: bytes | None = None
 
     def more_than(self, share: float) -> bool:

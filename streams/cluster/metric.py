@@ -20,9 +20,20 @@ PROD_CLASS = "koord-prod"
 class MetricVectors:
     """Figures of one node metric."""
 
-    __slots__ = ("aggregated", "longest", "node", "pods", "report_interval_ms", "system")
+    __slots__ = (
+        "_estimator",
+        "_metric",
+        "_pods",
+        "aggregated",
+        "longest",
+        "node",
+        "report_interval_ms",
+        "system",
+    )
 
     def __init__(self, metric: NodeMetric, estimator: Estimator) -> None:
+        self._metric, self._estimator = metric, estimator
+        self._pods: dict[tuple[str, str], tuple[Vector, bool]] | None = None
         vector = estimator.vector
         self.node: Vector | None = None if metric.usage is None else vector(metric.usage)
         self.system: Vector = vector(metric.system_usage)
@@ -42,15 +53,22 @@ class MetricVectors:
                     self.longest[aggregation] = max(
                         self.longest.get(aggregation, 0), entry.duration_ms
                     )
-        self.pods: dict[tuple[str, str], tuple[Vector, bool]] = {}
+
+    @property
+    def pods(self) -> dict[tuple[str, str], tuple[Vector, bool]]:
         """Usage by namespace and name, and whether the node's agent knows the pod as prod."""
-        for pod in metric.pods:
-            if pod.usage:
-                key = (pod.namespace, pod.name)
-                known_as_prod = pod.priority_class == PROD_CLASS or (
-                    key in self.pods and self.pods[key][1]
-                )
-                self.pods[key] = (vector(pod.usage), known_as_prod)
+        if self._pods is None:
+            found: dict[tuple[str, str], tuple[Vector, bool]] = {}
+            vector = self._estimator.vector
+            for pod in self._metric.pods:
+                if pod.usage:
+                    key = (pod.namespace, pod.name)
+                    known_as_prod = pod.priority_class == PROD_CLASS or (
+                        key in found and found[key][1]
+                    )
+                    found[key] = (vector(pod.usage), known_as_prod)
+            self._pods = found
+        return self._pods
 
     def usage(self, aggregation: str, duration_ms: int) -> Vector | None:
         """Usage by aggregation type over a duration; 0 means the longest one measured.

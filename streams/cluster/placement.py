@@ -142,9 +142,9 @@ class Placement:
         )
         return list(islice(gone, count))
 
-    def tick(self, cause: Cause) -> list[PlacementDecision]:
-        """Time has passed: reservations end, what waits is tried again."""
-        effort = Effort()
+    def tick(self, cause: Cause, effort: Effort | None = None) -> list[PlacementDecision]:
+        """Time has passed: reservations end, what waits is tried again, as far as there is effort for it."""
+        effort = effort or Effort()
         decisions = self._expire_all(effort, cause)
         while effort.more_than(_UNSEEN_LEAVE) and self.pending.unseen:
             decisions += self._judge_kept(effort, cause)

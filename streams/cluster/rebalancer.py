@@ -40,6 +40,8 @@ AHEAD_MS = 15_000
 PACKED_AT_ONCE = 10
 #: Most nodes that one tick packs ahead of a round.
 PACKED_PER_TICK_MAX = 500
+#: A round over no more nodes takes a fiftieth of a second at most.
+SHORT_ROUND_NODES_MAX = 500
 
 
 class Rebalancer:
@@ -92,9 +94,10 @@ class Rebalancer:
         begun = {row.pod.uid: row.migration_id for row in self._migrations.desk.book}
         return [round_record(cause, outcome, begun, dry_run=dry_run)]
 
-    def due(self, now_ms: int) -> bool:
-        """Whether a round will be made at a tick of this time."""
-        return self._due(now_ms) and not self.paused
+    def takes_long(self, now_ms: int) -> bool:
+        """Whether a tick of this time makes a round over so many nodes that little else should be done at it."""
+        large = len(self._inventory.nodes) > SHORT_ROUND_NODES_MAX
+        return large and not self.paused and self._due(now_ms)
 
     def _due(self, now_ms: int) -> bool:
         """Whether a time for a round has passed since the last one."""

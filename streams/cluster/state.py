@@ -25,6 +25,7 @@ from schemas.refusals import Refusal, from_the_future
 from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
+from streams.cluster.effort import Effort
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
 from streams.cluster.limits import beyond_limits
@@ -293,11 +294,14 @@ class ClusterState:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
         self.advance(tick.now_ms)
         cause = self._cause(position)
+        self.inventory.recount()
         self._remove_unlisted_nodes()
         gone = self._remove_unlisted_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
-        decisions = self.placement.tick(cause)
+        decisions = self.placement.tick(
+            cause, Effort(halved=self.rebalancer.takes_long(tick.now_ms))
+        )
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
         return [*gone, *decisions, *rounds, *outcomes]

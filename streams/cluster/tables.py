@@ -94,10 +94,13 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     for digest, group, unchanged in placement.pending.changed_groups(version):
         kept_group = _group_row(state.cluster, group, unchanged)
         yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", _value(kept_group))
-    if state.policy_changed and state.policy_record is not None:
-        policy = ClusterPolicyRow(cluster=state.cluster, policy=state.policy_record)
+    recounting = inventory.recounting
+    if (state.policy_changed or recounting.changed) and state.policy_record is not None:
+        policy = ClusterPolicyRow(
+            cluster=state.cluster, policy=state.policy_record, recount=recounting.row()
+        )
         yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
-    state.policy_changed = False
+    state.policy_changed = recounting.changed = False
     for table, key, kept in state.memory.changed_rows():
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
     for table, key, kept in state.migrations.changed_rows():
@@ -265,6 +268,7 @@ def _restore_policy(
     state.policy_changed = own is None and row.policy is not None  # it has no row of its own yet
     if state.policy_record is not None:
         state.set_policy(read_policy(state.policy_record.document, KNOWN, accepted=True))
+    state.inventory.recounting.restore(None if own is None else own.recount)
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:

@@ -31,6 +31,8 @@ from streams.migration.workloads import Replicas, Workloads
 
 #: Gate of pods for whose replacement no room can be reserved anywhere.
 UNRESERVABLE = "Unreservable"
+#: A question that asks all nodes about a pod takes as long as so many that do not.
+FIT_EFFORT = 5
 
 
 class Gates:
@@ -71,8 +73,14 @@ class Gates:
         self._protections = frozenset(policy.evictor.protections)
         self._pools = frozenset(pool.name for pool in policy.rebalance.pools(policy.compat))
         args, evictor = policy.migration, policy.evictor
+        self._fits = (args.node_fit or evictor.node_fit) and "NodeFit" not in self._skipped
         selectors = (("migration", args.node_selector), ("evictor", evictor.node_selector))
         self._selectors = tuple((whose, text) for whose, text in selectors if text)
+
+    @property
+    def effort(self) -> int:
+        """How many looks at a pod one question comes to: nodeFit asks all nodes about each kind of pods."""
+        return FIT_EFFORT if self._fits else 1
 
     # --- for good -------------------------------------------------------------------------------
 
@@ -133,8 +141,7 @@ class Gates:
         return None
 
     def _fit(self, pod: Pod, node: str) -> Gate | None:
-        wanted = self.policy.migration.node_fit or self.policy.evictor.node_fit
-        if not wanted or "NodeFit" in self._skipped or self.rooms.find(pod, node) is not None:
+        if not self._fits or self.rooms.find(pod, node) is not None:
             return None
         return Gate("NodeFit", "no other node takes the pod; nodeFit is true")
 

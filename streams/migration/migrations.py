@@ -253,6 +253,7 @@ class Migrations:
             arbitrated_at_ms=self._arbitrated_at_ms,
             created=self.desk.created,
             passed=self.desk.passed,
+            drain_next=self.drains.next_node or None,
         )
 
     def _clear(self) -> None:
@@ -273,6 +274,7 @@ class Migrations:
             for row in rows:
                 self._arbitrated_at_ms = row.arbitrated_at_ms
                 self.desk.created, self.desk.passed = row.created, row.passed
+                self.drains.next_node = row.drain_next or ""
             return
         parts: dict[str, Any] = {
             "drains": self.drains,

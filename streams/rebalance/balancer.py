@@ -138,7 +138,7 @@ class Balancer:
             avoided=avoided,
             in_force=in_force,
             leaving=frozenset(leaving),
-            looks=Looks(now_ms // self.policy.descheduling.descheduling_interval_ms),
+            looks=Looks(now_ms),
             paused=paused or self.policy.rebalance.paused,
         )
         if any(plugin.name == PLUGIN for plugin in self.policy.plugins.balance):

@@ -228,7 +228,10 @@ class PoolRound:
         nodes, rows, looks = self.given.columns.nodes, self.nodes.rows.tolist(), self.given.looks
         positions = order.tolist()
         sizes = [len(nodes[rows[position]].pods.held) for position in positions]
-        for place in looks.order(sizes):
+        turns = looks.order(sizes)
+        for place in set(range(len(sizes))).difference(turns):
+            hot[phase, self.names[positions[place]]].ended = LATER
+        for place in turns:
             position = positions[place]
             each = hot[phase, self.names[position]]
             if looks.over:

@@ -17,6 +17,7 @@ from streams.rebalance.crowd import Crowd
 from streams.rebalance.figures import TOTAL_MAX, UNMEASURED
 from streams.rebalance.fit import Fit, Group
 from streams.rebalance.inputs import named, over_text, reason_text
+from streams.rebalance.looks import LATER
 from streams.rebalance.order import pods_in_order, weights_of
 from streams.rebalance.outcome import (
     BOTH_LOW,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 #: Most unmovable pods that one round reports.
 UNMOVABLE_MAX = 1_000
-#: Why no pod of a node was looked at that has its turn in another round.
-_LATER = "more hot nodes than one round looks at; this one has its turn in a later round"
 
 
 class Turns:
@@ -89,7 +88,7 @@ class Turns:
         rows = self.nodes.rows[acting].tolist()
         turns = looks.order([len(columns.nodes[row].pods.held) for row in rows])
         for place in set(range(len(hot))).difference(turns):
-            hot[place].ended = _LATER
+            hot[place].ended = LATER
         hot = [hot[place] for place in turns]
         chosen = [acting[place] for place in turns]
         figures = [columns.nodes[rows[place]] for place in turns]
