@@ -7,7 +7,7 @@ that has run for days. What is left over waits for the next tick.
 from streams.cluster.kind import Kind
 
 #: Units of work that one tick may spend on pods that wait; a unit is a fifth of a millisecond or less.
-EFFORT_PER_TICK_MAX = 1_000
+EFFORT_PER_TICK_MAX = 750
 #: Units of a look at a kind of pods when another kind came before: all nodes may have to be looked at.
 EFFORT_PER_KIND = 3
 #: Units of a decision, and of one more look at the same kind.

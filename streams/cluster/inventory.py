@@ -247,7 +247,9 @@ class Inventory:
         """A node, known or not yet."""
         node = self.nodes.get(name)
         if node is None:
-            node = self.nodes[name] = Node(name, NodeLoad(self.estimator, self.recounting.counting(name)))
+            node = self.nodes[name] = Node(
+                name, NodeLoad(self.estimator, self.recounting.counting(name))
+            )
             node.cordoned = name in self.cordoned
         return node
 

@@ -19,7 +19,7 @@ from streams.cluster.demand import PodDemand
 from streams.cluster.estimate import Estimator, Vector
 from streams.cluster.metric import MetricVectors
 from streams.cluster.priority import priority_class
-from streams.cluster.profile import node_profile
+from streams.cluster.profile import node_profile, node_total
 
 RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
 
@@ -59,10 +59,13 @@ class NodeLoad:
     __slots__ = (
         "_counted",
         "_delta",
+        "_described",
         "_estimated",
         "_prod_delta",
         "_prod_usage",
+        "_resources",
         "_shares",
+        "_total",
         "assigned",
         "counting",
         "estimator",
@@ -81,7 +84,10 @@ class NodeLoad:
         """
         self.estimator = estimator
         self.counting = counting or estimator
-        self.profile = node_profile(None, estimator.resources, estimator.thresholds)
+        self._described: NodeState | None = None
+        self._resources = estimator.resources
+        self._total = node_total(None, estimator.resources)
+        self.profile = node_profile(None, estimator.resources, estimator.thresholds, self._total)
         self.metric: NodeMetric | None = None
         self.vectors: MetricVectors | None = None
         self.metric_time_ms: int | None = None
@@ -128,7 +134,11 @@ class NodeLoad:
 
     def describe(self, state: NodeState | None) -> None:
         """Take over what Kubernetes says of the node."""
-        self.profile = node_profile(state, self.estimator.resources, self.estimator.thresholds)
+        resources = self.estimator.resources
+        if state is None or state is not self._described or resources != self._resources:
+            self._total = node_total(state, resources)
+        self._described, self._resources = state, resources
+        self.profile = node_profile(state, resources, self.estimator.thresholds, self._total)
 
     # --- pods -----------------------------------------------------------------------------------
 
@@ -187,22 +197,23 @@ class NodeLoad:
 
     def rebuild(self, estimator: Estimator, state: NodeState | None) -> bool:
         """Judge by another policy; pods are counted as before. False: it would count them alike."""
-        alike = self.counting is self.estimator and self.counting.counts_like(estimator)
+        before = self.estimator
+        alike = self.counting is before and before.counts_like(estimator)
         self.estimator = estimator
         if alike:
             self.counting = estimator
-        else:
-            self._measure()
+        elif before.resources != estimator.resources:
+            self.vectors = self._over(estimator)
         self.describe(state)
         return not alike
 
     def count_by(self, counting: Estimator) -> None:
         """Count pods anew, unless the other estimator counts them alike."""
-        alike = counting.counts_like(self.counting)
-        self.counting = counting
-        if alike:
+        before, self.counting = self.counting, counting
+        if counting.counts_like(before):
             return
-        self._measure()
+        if before.resources != counting.resources:
+            self._counted = self._over(counting)
         self.assigned = {
             uid: self._assigned(old.pod, old.demand, old.cached_at_ms)
             for uid, old in self.assigned.items()
@@ -211,12 +222,16 @@ class NodeLoad:
 
     def _measure(self) -> None:
         """The metric over the resources by which the node is judged, and those by which pods are counted."""
-        metric = self.metric
-        self.vectors = None if metric is None else MetricVectors(metric, self.estimator)
-        if metric is None or self.counting.resources == self.estimator.resources:
-            self._counted = self.vectors
-        else:
-            self._counted = MetricVectors(metric, self.counting)
+        self.vectors = self._counted = None
+        self.vectors = self._over(self.estimator)
+        self._counted = self._over(self.counting)
+
+    def _over(self, estimator: Estimator) -> MetricVectors | None:
+        """The metric over the resources of an estimator; the same for both, where they have the same."""
+        for vectors in (self.vectors, self._counted):
+            if vectors is not None and vectors.resources == estimator.resources:
+                return vectors
+        return None if self.metric is None else MetricVectors(self.metric, estimator)
 
     # --- figures --------------------------------------------------------------------------------
 
@@ -234,6 +249,11 @@ class NodeLoad:
             return plus(self.vectors.node, self.delta)
         usage = self.vectors.usage(aggregation, duration_ms)
         return self.estimated if usage is None else plus(usage, self.delta)
+
+    @property
+    def measured(self) -> MetricVectors | None:
+        """The metric over the resources by which pods are counted: its pods were read for that."""
+        return self._counted
 
     @property
     def lacking(self) -> tuple[tuple[str, int], ...]:

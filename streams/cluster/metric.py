@@ -21,20 +21,22 @@ class MetricVectors:
     """Figures of one node metric."""
 
     __slots__ = (
-        "_estimator",
         "_metric",
         "_pods",
+        "_vector",
         "aggregated",
         "longest",
         "node",
         "report_interval_ms",
+        "resources",
         "system",
     )
 
     def __init__(self, metric: NodeMetric, estimator: Estimator) -> None:
-        self._metric, self._estimator = metric, estimator
+        self._metric = metric
         self._pods: dict[tuple[str, str], tuple[Vector, bool]] | None = None
-        vector = estimator.vector
+        self._vector = vector = estimator.vector
+        self.resources = estimator.resources
         self.node: Vector | None = None if metric.usage is None else vector(metric.usage)
         self.system: Vector = vector(metric.system_usage)
         self.report_interval_ms = (
@@ -59,7 +61,7 @@ class MetricVectors:
         """Usage by namespace and name, and whether the node's agent knows the pod as prod."""
         if self._pods is None:
             found: dict[tuple[str, str], tuple[Vector, bool]] = {}
-            vector = self._estimator.vector
+            vector = self._vector
             for pod in self._metric.pods:
                 if pod.usage:
                     key = (pod.namespace, pod.name)

@@ -299,11 +299,10 @@ class ClusterState:
         gone = self._remove_unlisted_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
-        decisions = self.placement.tick(
-            cause, Effort(halved=self.rebalancer.takes_long(tick.now_ms))
-        )
+        busy = self.rebalancer.takes_long(tick.now_ms)
+        decisions = self.placement.tick(cause, Effort(halved=busy))
         rounds = self.rebalancer.tick(cause)
-        self.migrations.tick(cause, passed_ms)
+        self.migrations.tick(cause, passed_ms, busy=busy)
         return [*gone, *decisions, *rounds, *outcomes]
 
     # --- state ----------------------------------------------------------------------------------

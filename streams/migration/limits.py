@@ -14,7 +14,6 @@ from streams.migration.book import Book, Group, moving
 from streams.migration.workloads import Replicas
 from streams.rebalance.outcome import EndOfNode, EndOfRound
 
-
 #: Owners of which it is remembered how many of their pods on the move are ready.
 _GONE_MAX = 1_024
 
@@ -118,9 +117,7 @@ class Limits:
         missing = replicas.count - len(self.owners.pods(replicas.owner_uid))
         return max(count, missing + count)
 
-    def _unavailable(
-        self, replicas: Replicas, group: Group, own_id: str, waiting_too: bool
-    ) -> int:
+    def _unavailable(self, replicas: Replicas, group: Group, own_id: str, waiting_too: bool) -> int:
         """Pods that are not ready, on the move, or, where the owner's number is known, missing."""
         uids = group.counted(waiting_too=waiting_too)
         pods = self.owners.pods(replicas.owner_uid)

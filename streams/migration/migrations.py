@@ -193,14 +193,18 @@ class Migrations:
 
     # --- time -------------------------------------------------------------------------------------
 
-    def tick(self, cause: Cause, passed_ms: int) -> None:
-        """It is later, so much since the last tick: what is over ends, what may begin begins, commands leave."""
+    def tick(self, cause: Cause, passed_ms: int, *, busy: bool = False) -> None:
+        """It is later, so much since the last tick: what is over ends, what may begin begins, commands leave.
+
+        At a tick that is `busy` with a round drains begin nothing; they do at the next one.
+        """
         self.desk.limiters.passed(passed_ms)
         self._following.tick(cause)
         self.desk.limiters.tidy(cause.now_ms)
         if self.paused:
             return
-        self.drains.tick(cause)
+        if not busy:
+            self.drains.tick(cause)
         interval_ms = self.policy.migration.arbitration_args.interval_ms
         if self.desk.book and cause.now_ms - self._arbitrated_at_ms >= interval_ms:
             self._arbitrated_at_ms = cause.now_ms

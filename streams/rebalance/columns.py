@@ -20,7 +20,8 @@ from streams.cluster.plugins.base import BoolArray, IntArray
 from streams.cluster.plugins.fit import NodeResourcesFit
 from streams.cluster.plugins.node_affinity import NodeAffinity
 from streams.cluster.plugins.taints import TaintToleration
-from streams.rebalance.figures import NodeFigures, PackedPods, Universe
+from streams.rebalance.figures import NodeFigures, Universe
+from streams.rebalance.packed_pods import PackedPods
 
 
 class FreeAmounts(NodeResourcesFit):

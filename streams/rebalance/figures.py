@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from operator import is_
 
 import numpy as np
 
@@ -23,17 +22,15 @@ from schemas.base import AMOUNT_MAX
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.policy import Compat
-from streams.cluster.node import Held, Node
+from streams.cluster.node import Node
 from streams.cluster.plugins.base import IntArray
 from streams.cluster.thresholds import raw_allocatable
-from streams.rebalance.costs import CLASS_RANKS, eviction_keys, packed
+from streams.rebalance.packed_pods import PackedPods
 
 #: Amounts of a whole node end here, so that sums and differences of a few of them fit into 64 bits.
 TOTAL_MAX = 2**60
 #: A pod's usage where it was not measured.
 UNMEASURED = -1
-
-_PROD = CLASS_RANKS["prod"]
 
 Amounts = tuple[int, ...]
 
@@ -58,67 +55,6 @@ class Universe:
 
 
 _NOTHING: Mapping[str, int] = {}
-
-#: A row of keys, and whether the pod is prod.
-_Rank = tuple[Sequence[int], bool]
-
-
-def _rank(held: Held) -> _Rank:
-    keys = eviction_keys(held.pod, held.demand)
-    return (*packed(keys), -(held.pod.created_at_ms or 0)), keys[0] == _PROD
-
-
-class PackedPods:
-    """Pods of one node; what of them does not depend on a metric."""
-
-    __slots__ = ("_keys", "_ranks", "bound", "held", "names", "pods", "prod", "source", "terminating")
-
-    def __init__(
-        self, source: Sequence[Held], before: "PackedPods | None" = None, *, by_uid: bool = False
-    ) -> None:
-        """Pack.
-
-        Args:
-            source: the pods as the node has them.
-            before: the node's pods until now; those that stay as they were are not ranked again.
-            by_uid: put them into ascending order of uids; what was heard of first must not matter.
-        """
-        self.source = list(source)
-        self.held = sorted(source, key=_uid) if by_uid else self.source
-        self.pods = [each.pod for each in self.held]
-        self.names = [(pod.namespace, pod.name) for pod in self.pods]
-        ranked = {} if before is None else before.ranked()
-        self._ranks = [ranked.get(id(each.pod)) or _rank(each) for each in self.held]
-        self._keys: IntArray | None = None
-        self.prod = [prod for _, prod in self._ranks]
-        self.bound = [pod.node is not None for pod in self.pods]
-        """Not those for which room is only reserved."""
-        self.terminating = [
-            index for index, pod in enumerate(self.pods) if pod.deleting_at_ms is not None
-        ]
-
-    @property
-    def keys(self) -> IntArray:
-        """Shape (pods, 4): the six keys of `costs` in three, then youngest first; lower is evicted first."""
-        if self._keys is None:
-            rows = [row for row, _ in self._ranks]
-            self._keys = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
-        return self._keys
-
-    def ranked(self) -> "dict[int, _Rank]":
-        """Each pod's row of `keys` and whether it is prod, by the pod's identity."""
-        return dict(zip(map(id, self.pods), self._ranks, strict=True))
-
-    def renewed(self, source: Sequence[Held], *, by_uid: bool) -> "PackedPods":
-        """The node's pods as they are now; itself, if they are the same in the same state."""
-        if len(source) != len(self.source):
-            return PackedPods(source, self, by_uid=by_uid)
-        if not all(map(is_, source, self.source)):
-            if not all(new.pod is old.pod for new, old in zip(source, self.source, strict=True)):
-                return PackedPods(source, self, by_uid=by_uid)
-            self.source = list(source)
-            self.held = sorted(source, key=_uid) if by_uid else self.source
-        return self
 
 
 class NodeFigures:
@@ -189,12 +125,8 @@ class NodeFigures:
         self.updated_ms = metric.updated_at_ms
         self.known = (True,) * len(universe.resources)
         resources = universe.resources
-        reported = {(pod.namespace, pod.name): pod.usage for pod in metric.pods if pod.usage}
-        usages = [reported.get(name, _NOTHING) for name in pods.names]
-        live = [_total(usages, name) for name in resources]
-        prods = sum(pods.prod)
-        of_prod = usages if prods == len(usages) else list(compress(usages, pods.prod))
-        prod = live.copy() if of_prod is usages else [_total(of_prod, name) for name in resources]
+        measured = _Measured(node, pods, resources)
+        live, prod = measured.live, measured.prod
         if universe.compat == "koordinator":
             used = _sum((pod.usage for pod in metric.pods), resources)
         elif metric.host_applications:
@@ -207,13 +139,13 @@ class NodeFigures:
             min(system.get(name, 0) + amount, TOTAL_MAX)
             for name, amount in zip(resources, used, strict=True)
         ]
-        usage[universe.pods] = len(usages)
-        prod[universe.pods] = prods
+        usage[universe.pods] = len(pods.names)
+        prod[universe.pods] = pods.prods
         pending = _pending(node, universe)
         if universe.compat == "loadstream":
-            self._complete(metric, usage, prod, live)
+            self._complete(metric, usage, prod, measured)
             # Room that is only reserved is nobody's usage yet.
-            reserved = len(usages) - sum(pods.bound)
+            reserved = len(pods.names) - sum(pods.bound)
             usage[universe.pods] -= reserved
             pending[universe.pods] += reserved
         self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)
@@ -236,7 +168,7 @@ class NodeFigures:
         return self._measured
 
     def _complete(
-        self, metric: NodeMetric, usage: list[int], prod: list[int], live: list[int]
+        self, metric: NodeMetric, usage: list[int], prod: list[int], measured: "_Measured"
     ) -> None:
         """Put the whole node's usage in the place of parts that the metric lacks.
 
@@ -244,7 +176,7 @@ class NodeFigures:
             metric: the metric.
             usage: by resource, of the parts that are there; raised here.
             prod: by resource, of the prod pods that are there; raised here.
-            live: by resource, what is measured of pods that are there.
+            measured: what is measured of pods that are there.
         """
         universe = self.universe
         whole, system = metric.usage or {}, metric.system_usage
@@ -258,8 +190,10 @@ class NodeFigures:
             lacks = lacks_pods or name not in system
             if lacks and name in whole and name != "pods":
                 # Pods that are gone are in the whole.
-                reported = sum([part.usage.get(name, 0) for part in metric.pods])
-                gone = reported - live[index]
+                gone = 0
+                if not measured.whole:
+                    reported = sum([part.usage.get(name, 0) for part in metric.pods])
+                    gone = reported - measured.live[index]
                 usage[index] = max(usage[index], min(whole[name] - gone, TOTAL_MAX))
                 if lacks_pods and any(self.pods.prod):
                     prod[index] = max(0, usage[index] - system.get(name, 0))
@@ -269,15 +203,55 @@ class NodeFigures:
         self.known = tuple(known)
 
 
+class _Measured:
+    """What a metric says of the pods that a node has, by resource."""
+
+    __slots__ = ("live", "prod", "whole")
+
+    def __init__(self, node: Node, pods: PackedPods, resources: tuple[str, ...]) -> None:
+        metric, known = node.load.metric, node.load.measured
+        assert metric is not None and known is not None  # noqa: S101, PT018 - the caller looked
+        if all(name in known.resources or name == "pods" for name in resources):
+            # They were read when the node's pods were counted.
+            of_pods = known.pods
+            found = [of_pods.get(name) for name in pods.names]
+            rows = [each[0] for each in found if each is not None]
+            place = {name: index for index, name in enumerate(known.resources)}
+            self.live = _added(rows, place, resources)
+            self.whole = pods.distinct and len(rows) == len(metric.pods)
+            if pods.prods == len(found):
+                self.prod = self.live.copy()
+            else:
+                of_prod = [each[0] for each in compress(found, pods.prod) if each is not None]
+                self.prod = _added(of_prod, place, resources)
+            return
+        reported = {(pod.namespace, pod.name): pod.usage for pod in metric.pods if pod.usage}
+        usages = [reported.get(name, _NOTHING) for name in pods.names]
+        self.live = [_total(usages, name) for name in resources]
+        self.prod = [_total(compress(usages, pods.prod), name) for name in resources]
+        self.whole = False
+
+
+def _added(
+    rows: Sequence[Amounts], place: Mapping[str, int], resources: tuple[str, ...]
+) -> list[int]:
+    """Sums of rows over other resources; see `_total`."""
+    if not rows:
+        return [0] * len(resources)
+    sums = list(map(sum, zip(*rows, strict=True)))
+    if max(sums) > AMOUNT_MAX:
+        sums = [
+            min(sum(min(amount, AMOUNT_MAX) for amount in column), TOTAL_MAX)
+            for column in zip(*rows, strict=True)
+        ]
+    return [sums[place[name]] if name in place else 0 for name in resources]
+
+
 def amounts_of(used: IntArray, universe: Universe) -> IntArray:
     """What moving pods would take away: their usage, 0 where unmeasured, and one pod each."""
     amounts = np.maximum(used, 0)
     amounts[..., universe.pods] = 1
     return amounts
-
-
-def _uid(held: Held) -> str:
-    return held.pod.uid
 
 
 def _capacity(node: Node, universe: Universe) -> Amounts:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from streams.fair_turns import fair_order, fitting
 
-#: Most pods that one round looks at: a tenth of a second.
-LOOKS_PER_ROUND_MAX = 2_000
+#: Most pods that one round looks at: some 80 ms.
+LOOKS_PER_ROUND_MAX = 1_500
 #: Most pods that one phase of a pool puts into order. Most nodes need only some of their pods to be looked at.
 ORDERED_MAX = 10_000
 
