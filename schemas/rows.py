@@ -225,6 +225,8 @@ class ClusterRow(Message):
     """Kinds of pods that wait, where an earlier version has written the row; else in `waiting_groups`."""
     last_round_at_ms: EpochMs | None = None
     """Time of the last round of rebalancing; none: there was none."""
+    round_ticks_ahead: Count | None = None
+    """Ticks that have prepared the next round, of a cluster with many nodes; none: 0."""
     rows: Counts | None = None
     """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that are not
     named have none. None: an earlier version has written the row."""

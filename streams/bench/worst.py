@@ -273,23 +273,18 @@ def _expiries(world: Crowded) -> float:
 
 
 def _rounds(world: Crowded) -> Iterator[InputRecord]:
-    """Ticks, two of which are due for a round; hot nodes are measured again in between."""
-    for _ in range(2):
-        for _ in range(8):
-            yield world.tick_record(1)
-        world.apply(
-            *(world.record("node-metrics", _fresh(world, number)) for number in range(0, NODES, 20))
-        )
-        yield world.tick_record(50)
-        # As the worker does beside its batches.
-        while world.stage.prepare():
-            pass
-        yield world.tick_record(10)
+    """A tick a second, some of which make a round; hot nodes are measured again in between."""
+    for second in range(140):
+        if second % 60 == 20:
+            world.apply(
+                *(world.record("node-metrics", _fresh(world, number)) for number in range(0, NODES, 20))
+            )
+        yield world.tick_record(1)
 
 
 def _fresh(world: Crowded, number: int) -> object:
     pods = [pod(f"{number}-{place}", node=name(number)) for place in range(30)]
-    return metric(number, pods).model_copy(update={"updated_at_ms": world.now_ms + 50_000})
+    return metric(number, pods).model_copy(update={"updated_at_ms": world.now_ms})
 
 
 def _round(world: Crowded) -> float:
@@ -300,9 +295,9 @@ def _round(world: Crowded) -> float:
 
 
 def _round_unpacked(world: Crowded) -> float:
-    """The first round under a policy that looks at other resources: every node is packed anew."""
+    """The first round under a policy that looks at other resources, after an outage: every node is packed anew."""
     world.apply(world.policy(_ROUNDS_POLICY))
-    return world.timed_ms([world.tick_record(120)])
+    return world.timed_ms(world.tick_record(seconds) for seconds in (120, *(1,) * 10))
 
 
 def _round_budgets(world: Crowded) -> float:

@@ -175,7 +175,7 @@ def restore(
     # Before the requests: what they are known to have been tried against is a version of the nodes.
     for table in migrations.ROWS:
         state.migrations.restore(table, read(table))
-    state.rebalancer.restore(read, row.last_round_at_ms)
+    state.rebalancer.restore(read, row.last_round_at_ms, row.round_ticks_ahead or 0)
     _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     state.memory.restore(read)
     inventory.changed_nodes.clear()
@@ -231,7 +231,8 @@ def _request_row(cluster: str, waiting: Waiting) -> PendingRequestRow:
 def _group_row(cluster: str, group: Group | None, unchanged: bool) -> WaitingGroupRow | None:
     if group is None or not (group.failures or group.retry_at_ms or unchanged):
         return None
-    return WaitingGroupRow(
+    # Thousands may change with one record, and their figures are our own.
+    return WaitingGroupRow.model_construct(
         cluster=cluster,
         kind=group.kind.key.hex(),
         failures=group.failures,
@@ -248,6 +249,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         lists=dict(state.inventory.lists),
         endings=dict(state.inventory.endings),
         last_round_at_ms=state.rebalancer.last_round_ms,
+        round_ticks_ahead=state.rebalancer.ticks_ahead or None,
         rows=_row_counts(state),
     )
 

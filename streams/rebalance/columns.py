@@ -55,7 +55,7 @@ class Columns:
         self.names: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
         """Names of the nodes, shape (nodes,)."""
         self._rows: dict[str, int] = {}
-        self._ranked: dict[str, PackedPods] = {}
+        self.ranked: dict[str, PackedPods] = {}
         """Pods of nodes that have no row yet, by node."""
         self._layout: tuple[Placer | None, int] = None, -1
         """The placer whose order of nodes this is, and which of its layouts; another policy has another placer."""
@@ -81,7 +81,7 @@ class Columns:
     def inherit(self, before: "Columns") -> None:
         """Take over pods that were ranked under another policy: a rank is of the pod alone."""
         if before.universe.compat == self.universe.compat:
-            self._ranked = {each.name: each.pods for each in before.nodes} | before._ranked
+            self.ranked = {each.name: each.pods for each in before.nodes} | before.ranked
 
     def row(self, name: str) -> int | None:
         """Row of a node."""
@@ -153,7 +153,7 @@ class Columns:
             self._new(node.name) if old is None else old
             for node, old in zip(nodes, kept, strict=True)
         ]
-        self._ranked.clear()
+        self.ranked.clear()
         self._rows = {node.name: row for row, node in enumerate(nodes)}
         self.names = np.array([node.name for node in nodes], dtype=np.object_)
         self._allocate(len(nodes))
@@ -165,7 +165,7 @@ class Columns:
         self.free.relayout(source)
 
     def _new(self, name: str) -> NodeFigures:
-        return NodeFigures(name, self.universe, self._ranked.get(name))
+        return NodeFigures(name, self.universe, self.ranked.get(name))
 
     def arrays(self) -> tuple[IntArray | BoolArray, ...]:
         """All arrays, in a fixed order."""

@@ -20,6 +20,7 @@ from streams.rebalance.inputs import (
 )
 from streams.rebalance.koordinatorfit import NOT_METERED, Fit
 from streams.rebalance.koordinatorpools import koordinator_in_force, koordinator_limits
+from streams.rebalance.looks import LATER
 from streams.rebalance.order import by_usage, pods_in_order, weights_of
 from streams.rebalance.outcome import (
     BOTH_LOW,
