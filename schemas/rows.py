@@ -201,6 +201,8 @@ class ClusterPolicyRow(Message):
     """The policy as it came."""
     recount: Recount | None = None
     """Nodes whose pods are not counted by it yet; none: all are."""
+    since_ms: EpochMs | None = None
+    """The log's time when it came; none: before the clock ticked first, or an earlier version has written the row."""
 
 
 class ClusterRow(Message):

@@ -21,7 +21,7 @@ class Effort:
     """
 
     def __init__(self, *, halved: bool = False) -> None:
-        """`halved`: the tick makes a round of rebalancing as well."""
+        """`halved`: the tick looks at all nodes for a round or a new policy as well."""
         self.left = self._all = EFFORT_PER_TICK_MAX // (2 if halved else 1)
         self._last: bytes | None = None
 

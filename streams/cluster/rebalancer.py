@@ -101,7 +101,12 @@ class Rebalancer:
 
     def takes_long(self, now_ms: int) -> bool:
         """Whether a tick of this time makes a round over so many nodes that little else should be done at it."""
-        return bool(self._ticks_needed) and self._ready(now_ms)
+        return self.large and self._ready(now_ms)
+
+    @property
+    def large(self) -> bool:
+        """Rounds over so many nodes need preparation."""
+        return self._ticks_needed > 0
 
     @property
     def _ticks_needed(self) -> int:

@@ -83,6 +83,8 @@ class ClusterState:
         self.policy_record: PolicyRecord | None = None
         self.policy_changed = False
         """The row of table `cluster_policies` is to be written."""
+        self.policy_since_ms: int | None = None
+        """The log's time when the policy came; none: before the clock ticked first, or not known."""
         self.now_ms: int | None = None
         self.inventory = Inventory(self.policy)
         self.memory = MoveMemory(cluster, self.policy)
@@ -286,12 +288,14 @@ class ClusterState:
             except PolicyError as error:
                 return Refusal("invalid", f"the policy was not applied: {error}")
         self.policy_record = record
-        self.policy_changed = True
+        self.policy_changed, self.policy_since_ms = True, self.now_ms
         self.set_policy(policy)
         return []
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
+        # All nodes are looked at by a policy for the first time.
+        new_policy = self.rebalancer.large and self.policy_since_ms == self.now_ms
         self.advance(tick.now_ms)
         cause = self._cause(position)
         self.inventory.recount()
@@ -299,9 +303,9 @@ class ClusterState:
         gone = self._remove_unlisted_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
-        busy = self.rebalancer.takes_long(tick.now_ms)
+        busy = new_policy or self.rebalancer.takes_long(tick.now_ms)
         decisions = self.placement.tick(cause, Effort(halved=busy))
-        rounds = self.rebalancer.tick(cause)
+        rounds = [] if new_policy else self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms, busy=busy)
         return [*gone, *decisions, *rounds, *outcomes]
 

@@ -97,7 +97,10 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     recounting = inventory.recounting
     if (state.policy_changed or recounting.changed) and state.policy_record is not None:
         policy = ClusterPolicyRow(
-            cluster=state.cluster, policy=state.policy_record, recount=recounting.row()
+            cluster=state.cluster,
+            policy=state.policy_record,
+            recount=recounting.row(),
+            since_ms=state.policy_since_ms,
         )
         yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
     state.policy_changed = recounting.changed = False
@@ -271,6 +274,7 @@ def _restore_policy(
     if state.policy_record is not None:
         state.set_policy(read_policy(state.policy_record.document, KNOWN, accepted=True))
     state.inventory.recounting.restore(None if own is None else own.recount)
+    state.policy_since_ms = None if own is None else own.since_ms
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:

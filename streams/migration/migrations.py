@@ -196,7 +196,7 @@ class Migrations:
     def tick(self, cause: Cause, passed_ms: int, *, busy: bool = False) -> None:
         """It is later, so much since the last tick: what is over ends, what may begin begins, commands leave.
 
-        At a tick that is `busy` with a round drains begin nothing; they do at the next one.
+        At a tick that is `busy` with all nodes drains begin nothing; they do at the next one.
         """
         self.desk.limiters.passed(passed_ms)
         self._following.tick(cause)
