@@ -20,9 +20,9 @@ class Effort:
     Counted is what is asked, never what it took: a worker whose caches are cold does the same as another.
     """
 
-    def __init__(self, *, halved: bool = False) -> None:
-        """`halved`: the tick looks at all nodes for a round or a new policy as well."""
-        self.left = self._all = EFFORT_PER_TICK_MAX // (2 if halved else 1)
+    def __init__(self, part: float = 1.0) -> None:
+        """`part`: of what a tick may do; the rest is for what else it has to do."""
+        self.left = self._all = int(EFFORT_PER_TICK_MAX * part)
         self._last: bytes | None = None
 
     def more_than(self, share: float) -> bool:

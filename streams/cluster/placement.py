@@ -204,6 +204,8 @@ class Placement:
         pods of a high priority keeps the others from ever being looked at.
         """
         placer = self.inventory.ready()
+        if effort.left <= 0:
+            return []
         backoff_max_ms = self.policy.max_backoff_seconds * 1000
         queue = DueGroups(self.pending, cause.now_ms, placer.version, backoff_max_ms)
         half = effort.left // 2

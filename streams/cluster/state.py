@@ -303,10 +303,11 @@ class ClusterState:
         gone = self._remove_unlisted_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
-        busy = new_policy or self.rebalancer.takes_long(tick.now_ms)
-        decisions = self.placement.tick(cause, Effort(halved=busy))
+        large_round = not new_policy and self.rebalancer.takes_long(tick.now_ms)
+        part = 0.0 if new_policy else 0.5 if large_round else 1.0
+        decisions = self.placement.tick(cause, Effort(part))
         rounds = [] if new_policy else self.rebalancer.tick(cause)
-        self.migrations.tick(cause, passed_ms, busy=busy)
+        self.migrations.tick(cause, passed_ms, busy=new_policy or large_round)
         return [*gone, *decisions, *rounds, *outcomes]
 
     # --- state ----------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
+import orjson
+
 from schemas.base import Message
 from schemas.codec import encode
 from schemas.policy import read_policy
@@ -93,7 +95,7 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     version = None if inventory.layout_stale else inventory.placer.version
     for digest, group, unchanged in placement.pending.changed_groups(version):
         kept_group = _group_row(state.cluster, group, unchanged)
-        yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", _value(kept_group))
+        yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", kept_group)
     recounting = inventory.recounting
     if (state.policy_changed or recounting.changed) and state.policy_record is not None:
         policy = ClusterPolicyRow(
@@ -231,16 +233,19 @@ def _request_row(cluster: str, waiting: Waiting) -> PendingRequestRow:
     )
 
 
-def _group_row(cluster: str, group: Group | None, unchanged: bool) -> WaitingGroupRow | None:
+def _group_row(cluster: str, group: Group | None, unchanged: bool) -> bytes | None:
+    """What `encode` says of a `WaitingGroupRow`: thousands of them may change with one policy."""
     if group is None or not (group.failures or group.retry_at_ms or unchanged):
         return None
-    # Thousands may change with one record, and their figures are our own.
-    return WaitingGroupRow.model_construct(
-        cluster=cluster,
-        kind=group.kind.key.hex(),
-        failures=group.failures,
-        retry_at_ms=group.retry_at_ms,
-        unchanged=unchanged,
+    return orjson.dumps(
+        {
+            "cluster": cluster,
+            "failures": group.failures,
+            "kind": group.kind.key.hex(),
+            "retry_at_ms": group.retry_at_ms,
+            "schema_version": 1,
+            "unchanged": unchanged,
+        }
     )
 
 

@@ -90,11 +90,11 @@ class Balancer:
             policy.descheduling.node_selector,
         )
         if packed_by != self._packed_by:
-            before = None if self._packed_by is None else self.columns
+            columns = Columns(*packed_by)
+            if self._packed_by is not None:
+                columns.inherit(self.columns)
             self._packed_by = packed_by
-            self.columns = Columns(*packed_by)
-            if before is not None:
-                self.columns.inherit(before)
+            self.columns: Columns = columns
 
     def refresh(self, inventory: Inventory, most: int | None = None) -> int:
         """Pack nodes that have changed, at most so many; answers how many are left."""

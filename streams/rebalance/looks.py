@@ -13,7 +13,7 @@ from streams.fair_turns import fair_order, fitting
 #: Most pods that one round looks at: some 80 ms.
 LOOKS_PER_ROUND_MAX = 1_500
 #: Most pods that one phase of a pool puts into order. Most nodes need only some of their pods to be looked at.
-ORDERED_MAX = 10_000
+ORDERED_MAX = 7_500
 
 #: Why no pod of a node was looked at that has its turn in another round.
 LATER = "more hot nodes than one round looks at; this one has its turn in a later round"

@@ -64,7 +64,7 @@ class PackedPods:
         known: dict[int, bool] = {}
         if before is not None:
             known = dict(zip(map(id, before.pods), before.prod, strict=True))
-        self.prod = [
+        self.prod: list[bool] = [
             known[id(each.pod)] if id(each.pod) in known else _is_prod(each) for each in self.held
         ]
         self.prods = sum(self.prod)

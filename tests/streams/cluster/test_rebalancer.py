@@ -312,7 +312,8 @@ def test_a_round_over_many_nodes_is_put_off_until_ticks_have_prepared_it(
     run = cluster(hot=2, calm=6)
     run.say(tick(1))
     # Nobody has ticked for long: nothing is prepared, and what it takes for eight nodes are four ticks.
-    rounds_at, packed = [], []
+    rounds_at: list[int] = []
+    packed: list[int] = []
     take = figures.NodeFigures.take
 
     def taking(self: figures.NodeFigures, *given: Any) -> bool:

@@ -49,7 +49,7 @@ def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> No
         elif known is not None and what == "drop":
             book.drop(known)
         elif known is not None and what != "create":
-            change = {
+            change: dict[str, dict[str, Any]] = {
                 "run": {"phase": "Running"},
                 "command": {"attempts": 1},
                 "end": {"phase": "Failed"},
