@@ -202,7 +202,7 @@ class ClusterPolicyRow(Message):
     recount: Recount | None = None
     """Nodes whose pods are not counted by it yet; none: all are."""
     since_ms: EpochMs | None = None
-    """The log's time when it came; none: before the clock ticked first, or an earlier version has written the row."""
+    """The log's time when it came to a cluster of so many nodes that the next tick does little else."""
 
 
 class ClusterRow(Message):

@@ -84,7 +84,7 @@ class ClusterState:
         self.policy_changed = False
         """The row of table `cluster_policies` is to be written."""
         self.policy_since_ms: int | None = None
-        """The log's time when the policy came; none: before the clock ticked first, or not known."""
+        """The log's time when the policy came, if the cluster was large."""
         self.now_ms: int | None = None
         self.inventory = Inventory(self.policy)
         self.memory = MoveMemory(cluster, self.policy)
@@ -288,14 +288,15 @@ class ClusterState:
             except PolicyError as error:
                 return Refusal("invalid", f"the policy was not applied: {error}")
         self.policy_record = record
-        self.policy_changed, self.policy_since_ms = True, self.now_ms
+        self.policy_changed = True
+        self.policy_since_ms = self.now_ms if self.rebalancer.large else None
         self.set_policy(policy)
         return []
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
         # All nodes are looked at by a policy for the first time.
-        new_policy = self.rebalancer.large and self.policy_since_ms == self.now_ms
+        new_policy = self.policy_since_ms is not None and self.policy_since_ms == self.now_ms
         self.advance(tick.now_ms)
         cause = self._cause(position)
         self.inventory.recount()

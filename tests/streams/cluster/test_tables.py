@@ -293,6 +293,6 @@ def test_counted_fields_that_are_none_of_a_pods_are_damage() -> None:
 def test_rows_of_waiting_groups_are_what_the_contract_makes_of_them() -> None:
     run = Run()
     run.say(tick(0), node())
-    run.say(request("p", cpu="100"), tick(1))
+    run.say(request(pod("p", cpu="100")), tick(1))
     (row,) = [value for (table, _), value in run.rows.items() if table == "waiting_groups"]
     assert row == encode(WaitingGroupRow.model_validate_json(row))
