@@ -133,6 +133,10 @@ class PendingRequestRow(Message):
     """Nodes would take its kind, and its owner is kept away from all of them: it waits alone."""
 
 
+#: Resources by which pods are counted: those that a policy of the greatest size may name.
+COUNTED_RESOURCES_MAX = 16_384
+
+
 class WaitingGroup(Part):
     """What is known of the chances of one kind of waiting pods, as earlier versions wrote it."""
 
@@ -163,12 +167,42 @@ class WaitingGroupRow(Message):
     """Nothing has changed since the last failure."""
 
 
+class Counting(Part):
+    """What of a policy the estimates of pods depend on."""
+
+    resources: Annotated[tuple[ResourceName, ...], Field(max_length=COUNTED_RESOURCES_MAX)]
+    """Estimated ones, in ascending order."""
+    factors: Annotated[dict[ResourceName, int], Field(max_length=COUNTED_RESOURCES_MAX)]
+    """Percent of a request or limit, by resource."""
+    by_annotations: bool = False
+    """Annotations of a pod may say otherwise."""
+    after_scheduled_s: int | None = None
+    """How long a pod is estimated after it was scheduled, whatever is measured."""
+    after_initialized_s: int | None = None
+    """The same after it was initialised."""
+
+
+class Recount(Part):
+    """How far pods have been counted anew under a policy that estimates them otherwise."""
+
+    before: Counting
+    """By which they count from `next_node` on."""
+    to: Counting | None = None
+    """By which they count before it; none: by the policy in force."""
+    next_node: Annotated[str, Field(max_length=253)] = ""
+    """The first node, by name, whose turn has not come."""
+
+
 class ClusterPolicyRow(Message):
     """Table `cluster_policies`: the policy in force in a cluster; none: defaults."""
 
     cluster: ClusterName
     policy: PolicyRecord
     """The policy as it came."""
+    recount: Recount | None = None
+    """Nodes whose pods are not counted by it yet; none: all are."""
+    since_ms: EpochMs | None = None
+    """The log's time when it came to a cluster of so many nodes that the next tick does little else."""
 
 
 class ClusterRow(Message):
@@ -193,6 +227,8 @@ class ClusterRow(Message):
     """Kinds of pods that wait, where an earlier version has written the row; else in `waiting_groups`."""
     last_round_at_ms: EpochMs | None = None
     """Time of the last round of rebalancing; none: there was none."""
+    round_ticks_ahead: Count | None = None
+    """Ticks that have prepared the next round, of a cluster with many nodes; none: 0."""
     rows: Counts | None = None
     """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that are not
     named have none. None: an earlier version has written the row."""

@@ -7,7 +7,7 @@ that has run for days. What is left over waits for the next tick.
 from streams.cluster.kind import Kind
 
 #: Units of work that one tick may spend on pods that wait; a unit is a fifth of a millisecond or less.
-EFFORT_PER_TICK_MAX = 1_000
+EFFORT_PER_TICK_MAX = 750
 #: Units of a look at a kind of pods when another kind came before: all nodes may have to be looked at.
 EFFORT_PER_KIND = 3
 #: Units of a decision, and of one more look at the same kind.
@@ -20,8 +20,9 @@ class Effort:
     Counted is what is asked, never what it took: a worker whose caches are cold does the same as another.
     """
 
-    def __init__(self) -> None:
-        self.left = self._all = EFFORT_PER_TICK_MAX
+    def __init__(self, part: float = 1.0) -> None:
+        """`part`: of what a tick may do; the rest is for what else it has to do."""
+        self.left = self._all = int(EFFORT_PER_TICK_MAX * part)
         self._last: bytes | None = None
 
     def more_than(self, share: float) -> bool:

@@ -7,10 +7,12 @@ Source: koordinator.md A4.1, A4.2, A6.5; features.md 1.4.
 
 import re
 from collections.abc import Mapping
+from typing import Self
 
 from schemas.base import INT64_MAX
 from schemas.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
+from schemas.rows import Counting
 from streams.cluster.arithmetic import round_half_away
 from streams.cluster.demand import PodDemand
 from streams.cluster.gojson import as_integers, decode
@@ -68,6 +70,34 @@ class Estimator:
             _KNOWN_BYTES_MAX, _KNOWN_MAX
         )
         """Estimates by the identity of the demand, which is kept with them: pods of a kind have one in common."""
+
+    @classmethod
+    def of(cls, counting: Counting) -> Self:
+        """One that estimates as a row says; it judges nothing."""
+        factors = dict(counting.factors)
+        made = cls(
+            LoadAwareSchedulingArgs().model_copy(
+                update={
+                    "estimated_scaling_factors": factors,
+                    "allow_customize_estimation": counting.by_annotations,
+                    "estimated_seconds_after_pod_scheduled": counting.after_scheduled_s,
+                    "estimated_seconds_after_initialized": counting.after_initialized_s,
+                }
+            )
+        )
+        made.resources = counting.resources
+        return made
+
+    def counting(self) -> Counting:
+        """What its estimates depend on."""
+        args = self.args
+        return Counting(
+            resources=self.resources,
+            factors=dict(sorted(self._factors.items())),
+            by_annotations=args.allow_customize_estimation,
+            after_scheduled_s=args.estimated_seconds_after_pod_scheduled,
+            after_initialized_s=args.estimated_seconds_after_initialized,
+        )
 
     def counts_like(self, other: "Estimator") -> bool:
         """Both estimate every pod alike, over the same resources: thresholds may differ."""

@@ -27,6 +27,7 @@ from streams.cluster.placer import Placer
 from streams.cluster.plugins import load_aware
 from streams.cluster.plugins.base import Change
 from streams.cluster.plugins.registry import build_filters, build_scores
+from streams.cluster.recount import Recounting
 
 #: Pods taken in by one record have places of its own; no record takes in more than so many bits say.
 _PLACES_PER_RECORD_BITS = 20
@@ -64,6 +65,7 @@ class Inventory:
         """Mean usage in the newest rounds, for thresholds that follow it."""
         self._judged_by: tuple[object, ...] = ()
         """What of the policy the columns depend on."""
+        self.recounting = Recounting(Estimator(policy.load_aware))
         self.set_policy(policy)
 
     # --- numbers --------------------------------------------------------------------------------
@@ -126,10 +128,21 @@ class Inventory:
         """The entry of each node that counts; so many metrics do not make so many entries."""
         for node in self.nodes.values():
             node.row = -1
-            node.load.rebuild(self.estimator, node.state)
+            if node.load.rebuild(self.estimator, node.state):
+                self.touched[node.name] = None
             self._expect_expiry(node)
+        self.recounting.want(self.estimator)
+        self.recount()
         self.layout_stale = True
         """A node has come or gone since the columns were laid out."""
+
+    def recount(self) -> None:
+        """Count pods of some nodes anew, where a policy estimates them otherwise than before."""
+        loads = ((node.name, len(node.load.assigned)) for node in self.nodes.values())
+        for name in self.recounting.turn(loads):
+            node = self.nodes[name]
+            node.load.count_by(self.recounting.counting(name))
+            self._touch(node, Change.METRIC)
 
     def advance(self, now_ms: int) -> None:
         """Metrics that have become too old turn unknown."""
@@ -234,7 +247,9 @@ class Inventory:
         """A node, known or not yet."""
         node = self.nodes.get(name)
         if node is None:
-            node = self.nodes[name] = Node(name, NodeLoad(self.estimator))
+            node = self.nodes[name] = Node(
+                name, NodeLoad(self.estimator, self.recounting.counting(name))
+            )
             node.cordoned = name in self.cordoned
         return node
 

@@ -2,7 +2,9 @@
 
 A metric says what a node used a while ago. Pods placed since are not in it, and pods that have just
 started are in it with too little. Both are estimated until a metric is young enough to be believed; the
-sums of those estimates are kept per node as pods and metrics come and go.
+sums of those estimates are kept per node as pods and metrics come and go. Pods are counted by one estimator while
+the node is judged by another, from the moment at which a policy estimates them otherwise until the node's turn comes
+(`recount`).
 
 This is Koordinator's pod-assign cache, with its rules for which event counts a pod and which is
 overlooked. Source: koordinator.md A3, A4, A6; features.md 1.4.
@@ -17,7 +19,7 @@ from streams.cluster.demand import PodDemand
 from streams.cluster.estimate import Estimator, Vector
 from streams.cluster.metric import MetricVectors
 from streams.cluster.priority import priority_class
-from streams.cluster.profile import node_profile
+from streams.cluster.profile import node_profile, node_total
 
 RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
 
@@ -55,22 +57,37 @@ class NodeLoad:
     """Metric and assigned pods of one node, and the sums over them; vectors over the same resources."""
 
     __slots__ = (
+        "_counted",
+        "_delta",
+        "_described",
+        "_estimated",
+        "_prod_delta",
+        "_prod_usage",
+        "_resources",
         "_shares",
+        "_total",
         "assigned",
-        "delta",
-        "estimated",
+        "counting",
         "estimator",
         "metric",
         "metric_time_ms",
-        "prod_delta",
-        "prod_usage",
         "profile",
         "vectors",
     )
 
-    def __init__(self, estimator: Estimator) -> None:
+    def __init__(self, estimator: Estimator, counting: Estimator | None = None) -> None:
+        """Without pods.
+
+        Args:
+            estimator: judges the node.
+            counting: counts its pods; none: the same.
+        """
         self.estimator = estimator
-        self.profile = node_profile(None, estimator.resources, estimator.thresholds)
+        self.counting = counting or estimator
+        self._described: NodeState | None = None
+        self._resources = estimator.resources
+        self._total = node_total(None, estimator.resources)
+        self.profile = node_profile(None, estimator.resources, estimator.thresholds, self._total)
         self.metric: NodeMetric | None = None
         self.vectors: MetricVectors | None = None
         self.metric_time_ms: int | None = None
@@ -78,19 +95,50 @@ class NodeLoad:
         self.assigned: dict[str, AssignedPod] = {}
         """By pod uid."""
         self._shares: dict[str, _Share] = {}
-        zero = (0,) * len(estimator.resources)
-        self.delta: Vector = zero
+        self._counted: MetricVectors | None = None
+        """The metric over the resources by which pods are counted."""
+        self._clear()
+
+    def _clear(self) -> None:
+        """No pod is counted; these are vectors over the resources of `counting`."""
+        self.assigned, self._shares = {}, {}
+        zero = (0,) * len(self.counting.resources)
+        self._delta = self._prod_usage = self._prod_delta = self._estimated = zero
+
+    @property
+    def delta(self) -> Vector:
         """What estimates add to the node's usage."""
-        self.prod_usage: Vector = zero
+        return self._judged(self._delta)
+
+    @property
+    def prod_usage(self) -> Vector:
         """Measured usage of prod pods."""
-        self.prod_delta: Vector = zero
+        return self._judged(self._prod_usage)
+
+    @property
+    def prod_delta(self) -> Vector:
         """What estimates add to that."""
-        self.estimated: Vector = zero
+        return self._judged(self._prod_delta)
+
+    @property
+    def estimated(self) -> Vector:
         """Sum of all estimates, as if nothing had been measured."""
+        return self._judged(self._estimated)
+
+    def _judged(self, counted: Vector) -> Vector:
+        """A sum over the resources of `estimator`; nothing was added up of one by which no pod was counted."""
+        resources, own = self.estimator.resources, self.counting.resources
+        if own is resources or own == resources:
+            return counted
+        return self.estimator.vector(dict(zip(own, counted, strict=True)))
 
     def describe(self, state: NodeState | None) -> None:
         """Take over what Kubernetes says of the node."""
-        self.profile = node_profile(state, self.estimator.resources, self.estimator.thresholds)
+        resources = self.estimator.resources
+        if state is None or state is not self._described or resources != self._resources:
+            self._total = node_total(state, resources)
+        self._described, self._resources = state, resources
+        self.profile = node_profile(state, resources, self.estimator.thresholds, self._total)
 
     # --- pods -----------------------------------------------------------------------------------
 
@@ -122,7 +170,7 @@ class NodeLoad:
     def set_metric(self, metric: NodeMetric) -> None:
         """Take over a new metric; it replaces the old one whole, except that a missing time keeps it."""
         self.metric = metric
-        self.vectors = MetricVectors(metric, self.estimator)
+        self._measure()
         if metric.updated_at_ms is not None:
             self.metric_time_ms = metric.updated_at_ms
         self._recount()
@@ -130,7 +178,7 @@ class NodeLoad:
     def delete_metric(self) -> None:
         """The metric is gone; its time is kept while pods are counted here."""
         self.metric = None
-        self.vectors = None
+        self._measure()
         self._forget_time()
         self._recount()
 
@@ -147,19 +195,43 @@ class NodeLoad:
         expires_at_ms = self.expires_at_ms
         return expires_at_ms is None or now_ms >= expires_at_ms
 
-    def rebuild(self, estimator: Estimator, state: NodeState | None) -> None:
-        """Judge by another policy; pods are counted anew only where it estimates them otherwise."""
-        alike = estimator.counts_like(self.estimator)
+    def rebuild(self, estimator: Estimator, state: NodeState | None) -> bool:
+        """Judge by another policy; pods are counted as before. False: it would count them alike."""
+        before = self.estimator
+        alike = self.counting is before and before.counts_like(estimator)
         self.estimator = estimator
-        self.describe(state)
         if alike:
+            self.counting = estimator
+        elif before.resources != estimator.resources:
+            self.vectors = self._over(estimator)
+        self.describe(state)
+        return not alike
+
+    def count_by(self, counting: Estimator) -> None:
+        """Count pods anew, unless the other estimator counts them alike."""
+        before, self.counting = self.counting, counting
+        if counting.counts_like(before):
             return
-        self.vectors = None if self.metric is None else MetricVectors(self.metric, estimator)
+        if before.resources != counting.resources:
+            self._counted = self._over(counting)
         self.assigned = {
             uid: self._assigned(old.pod, old.demand, old.cached_at_ms)
             for uid, old in self.assigned.items()
         }
         self._recount()
+
+    def _measure(self) -> None:
+        """The metric over the resources by which the node is judged, and those by which pods are counted."""
+        self.vectors = self._counted = None
+        self.vectors = self._over(self.estimator)
+        self._counted = self._over(self.counting)
+
+    def _over(self, estimator: Estimator) -> MetricVectors | None:
+        """The metric over the resources of an estimator; the same for both, where they have the same."""
+        for vectors in (self.vectors, self._counted):
+            if vectors is not None and vectors.resources == estimator.resources:
+                return vectors
+        return None if self.metric is None else MetricVectors(self.metric, estimator)
 
     # --- figures --------------------------------------------------------------------------------
 
@@ -177,6 +249,11 @@ class NodeLoad:
             return plus(self.vectors.node, self.delta)
         usage = self.vectors.usage(aggregation, duration_ms)
         return self.estimated if usage is None else plus(usage, self.delta)
+
+    @property
+    def measured(self) -> MetricVectors | None:
+        """The metric over the resources by which pods are counted: its pods were read for that."""
+        return self._counted
 
     @property
     def lacking(self) -> tuple[tuple[str, int], ...]:
@@ -219,9 +296,9 @@ class NodeLoad:
             demand=demand,
             cached_at_ms=cached_at_ms,
             prod=of_class == "prod",
-            estimate=self.estimator.estimate(pod, demand, of_class),
+            estimate=self.counting.estimate(pod, demand, of_class),
             timestamp_ms=timestamp_ms,
-            deadline_ms=self.estimator.deadline_ms(pod, timestamp_ms),
+            deadline_ms=self.counting.deadline_ms(pod, timestamp_ms),
         )
 
     def _count(self, assigned: AssignedPod) -> None:
@@ -229,27 +306,27 @@ class NodeLoad:
         uid = assigned.pod.uid
         self.assigned[uid] = assigned
         self._shares[uid] = share
-        self.delta = plus(self.delta, share.delta)
+        self._delta = plus(self._delta, share.delta)
         if any(share.prod_usage):
-            self.prod_usage = plus(self.prod_usage, share.prod_usage)
-        self.prod_delta = plus(self.prod_delta, share.prod_delta)
-        self.estimated = plus(self.estimated, assigned.estimate)
+            self._prod_usage = plus(self._prod_usage, share.prod_usage)
+        self._prod_delta = plus(self._prod_delta, share.prod_delta)
+        self._estimated = plus(self._estimated, assigned.estimate)
 
     def _uncount(self, uid: str) -> bool:
         assigned = self.assigned.pop(uid, None)
         if assigned is None:
             return False
         share = self._shares.pop(uid)
-        self.delta = minus(self.delta, share.delta)
-        self.prod_usage = minus(self.prod_usage, share.prod_usage)
-        self.prod_delta = minus(self.prod_delta, share.prod_delta)
-        self.estimated = minus(self.estimated, assigned.estimate)
+        self._delta = minus(self._delta, share.delta)
+        self._prod_usage = minus(self._prod_usage, share.prod_usage)
+        self._prod_delta = minus(self._prod_delta, share.prod_delta)
+        self._estimated = minus(self._estimated, assigned.estimate)
         return True
 
     def _share(self, assigned: AssignedPod) -> _Share:
-        zero = (0,) * len(self.estimator.resources)
+        zero = (0,) * len(self.counting.resources)
         pod = assigned.pod
-        vectors = self.vectors
+        vectors = self._counted
         measured = None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
         # A negative one never lowers what a node is expected to use (A6.6).
         estimate = assigned.estimate
@@ -281,9 +358,7 @@ class NodeLoad:
 
     def _recount(self) -> None:
         assigned = self.assigned
-        self.assigned, self._shares = {}, {}
-        zero = (0,) * len(self.estimator.resources)
-        self.delta = self.prod_usage = self.prod_delta = self.estimated = zero
+        self._clear()
         for pod in assigned.values():
             self._count(pod)
 

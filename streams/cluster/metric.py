@@ -20,10 +20,23 @@ PROD_CLASS = "koord-prod"
 class MetricVectors:
     """Figures of one node metric."""
 
-    __slots__ = ("aggregated", "longest", "node", "pods", "report_interval_ms", "system")
+    __slots__ = (
+        "_metric",
+        "_pods",
+        "_vector",
+        "aggregated",
+        "longest",
+        "node",
+        "report_interval_ms",
+        "resources",
+        "system",
+    )
 
     def __init__(self, metric: NodeMetric, estimator: Estimator) -> None:
-        vector = estimator.vector
+        self._metric = metric
+        self._pods: dict[tuple[str, str], tuple[Vector, bool]] | None = None
+        self._vector = vector = estimator.vector
+        self.resources = estimator.resources
         self.node: Vector | None = None if metric.usage is None else vector(metric.usage)
         self.system: Vector = vector(metric.system_usage)
         self.report_interval_ms = (
@@ -42,15 +55,22 @@ class MetricVectors:
                     self.longest[aggregation] = max(
                         self.longest.get(aggregation, 0), entry.duration_ms
                     )
-        self.pods: dict[tuple[str, str], tuple[Vector, bool]] = {}
+
+    @property
+    def pods(self) -> dict[tuple[str, str], tuple[Vector, bool]]:
         """Usage by namespace and name, and whether the node's agent knows the pod as prod."""
-        for pod in metric.pods:
-            if pod.usage:
-                key = (pod.namespace, pod.name)
-                known_as_prod = pod.priority_class == PROD_CLASS or (
-                    key in self.pods and self.pods[key][1]
-                )
-                self.pods[key] = (vector(pod.usage), known_as_prod)
+        if self._pods is None:
+            found: dict[tuple[str, str], tuple[Vector, bool]] = {}
+            vector = self._vector
+            for pod in self._metric.pods:
+                if pod.usage:
+                    key = (pod.namespace, pod.name)
+                    known_as_prod = pod.priority_class == PROD_CLASS or (
+                        key in found and found[key][1]
+                    )
+                    found[key] = (vector(pod.usage), known_as_prod)
+            self._pods = found
+        return self._pods
 
     def usage(self, aggregation: str, duration_ms: int) -> Vector | None:
         """Usage by aggregation type over a duration; 0 means the longest one measured.

@@ -27,9 +27,12 @@ class Owners:
         self._unready: dict[str, dict[str, None]] = {}
         self._owner_of: dict[str, str] = {}
         """uid of the controller that a pod is counted for, by the pod's uid."""
+        self.version = 0
+        """Grows with every pod that is added or dropped."""
 
     def add(self, pod: Pod) -> None:
         """A pod is held, or is held in another state than before, which may name another controller."""
+        self.version += 1
         owner = controller(pod)
         if owner is None or self._owner_of.get(pod.uid) != owner.uid:
             self.drop(pod.uid)
@@ -44,6 +47,7 @@ class Owners:
 
     def drop(self, uid: str) -> None:
         """A pod is held no more."""
+        self.version += 1
         owner_uid = self._owner_of.pop(uid, None)
         if owner_uid is not None:
             _drop(self._pods, owner_uid, uid)

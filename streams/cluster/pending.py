@@ -45,11 +45,11 @@ class Waiting:
     """The full list that named its pod last."""
     excluded: bool = False
     """Nodes would take its kind, and all of them are forbidden for its owner: it waits alone."""
+    rank: tuple[int, int] = field(init=False)
+    """Higher priority first, then order of arrival."""
 
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Higher priority first, then order of arrival."""
-        return -(self.request.pod.priority or 0), self.sequence
+    def __post_init__(self) -> None:
+        self.rank = -(self.request.pod.priority or 0), self.sequence
 
 
 @dataclass(slots=True)

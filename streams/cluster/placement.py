@@ -142,9 +142,9 @@ class Placement:
         )
         return list(islice(gone, count))
 
-    def tick(self, cause: Cause) -> list[PlacementDecision]:
-        """Time has passed: reservations end, what waits is tried again."""
-        effort = Effort()
+    def tick(self, cause: Cause, effort: Effort | None = None) -> list[PlacementDecision]:
+        """Time has passed: reservations end, what waits is tried again, as far as there is effort for it."""
+        effort = effort or Effort()
         decisions = self._expire_all(effort, cause)
         while effort.more_than(_UNSEEN_LEAVE) and self.pending.unseen:
             decisions += self._judge_kept(effort, cause)
@@ -204,6 +204,8 @@ class Placement:
         pods of a high priority keeps the others from ever being looked at.
         """
         placer = self.inventory.ready()
+        if effort.left <= 0:
+            return []
         backoff_max_ms = self.policy.max_backoff_seconds * 1000
         queue = DueGroups(self.pending, cause.now_ms, placer.version, backoff_max_ms)
         half = effort.left // 2

@@ -5,12 +5,16 @@ change of its usage or pods costs additions only.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from schemas.nodes import NodeState
 from schemas.quantities import amounts
 from streams.cluster.arithmetic import UNBOUNDED, largest_within
 from streams.cluster.estimate import Vector
 from streams.cluster.thresholds import Thresholds, node_thresholds, raw_allocatable
+
+#: Totals and thresholds of which the most that may be used is remembered; nodes of a cluster have few.
+_MOST_MAX = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +35,30 @@ class NodeProfile:
     """Duration of that statistic; 0: the longest one measured."""
 
 
-def node_profile(
-    state: NodeState | None, resources: tuple[str, ...], defaults: Thresholds
-) -> NodeProfile:
-    """Profile of a node; one that Kubernetes has not named yet has no capacity."""
+def node_total(state: NodeState | None, resources: tuple[str, ...]) -> Vector:
+    """What a node has in all; one that Kubernetes has not named yet has nothing."""
     annotations = {} if state is None else state.annotations
     allocatable = {} if state is None else amounts(state.allocatable)
     capacity = {**allocatable, **(raw_allocatable(annotations) or {})}
-    total = tuple(capacity.get(name, 0) for name in resources)
-    thresholds = node_thresholds(annotations, defaults)
+    return tuple(capacity.get(name, 0) for name in resources)
+
+
+def node_profile(
+    state: NodeState | None,
+    resources: tuple[str, ...],
+    defaults: Thresholds,
+    total: Vector | None = None,
+) -> NodeProfile:
+    """Profile of a node.
+
+    Args:
+        state: what Kubernetes says of it; none: nothing yet.
+        resources: of the policy.
+        defaults: thresholds of nodes that do not override them.
+        total: what `node_total` says of it; none: it is asked.
+    """
+    total = node_total(state, resources) if total is None else total
+    thresholds = node_thresholds({} if state is None else state.annotations, defaults)
     aggregated = thresholds.aggregated
     checked = thresholds.plain if aggregated is None else aggregated.thresholds
     return NodeProfile(
@@ -51,6 +70,7 @@ def node_profile(
     )
 
 
+@lru_cache(maxsize=_MOST_MAX)
 def _most(total: Vector, thresholds: Vector) -> Vector | None:
     if not any(thresholds):
         return None

@@ -6,7 +6,8 @@
 
 Rounds follow the log's clock: one at most per `deschedulingInterval`, at times that are the cluster's own,
 so that the clusters of a partition do not all make theirs at one tick. After an outage one round is made, not
-all that were missed.
+all that were missed. Over many nodes a round takes some ticks to prepare: those before it is due, and where there were
+too few of them, after an outage or a change of policy, it is put off by as many as are missing.
 """
 
 import logging
@@ -36,8 +37,10 @@ logger = logging.getLogger(__name__)
 #: Time before a round, in milliseconds, in which figures of changed nodes are packed ahead of it. Earlier they
 #: would be packed again and again; 20,000 nodes take this long at the pace of work beside batches.
 AHEAD_MS = 15_000
-#: Most nodes that are packed at a time, which takes a millisecond.
+#: Most nodes that are packed at a time, which takes less than a millisecond.
 PACKED_AT_ONCE = 10
+#: Most nodes that one tick packs ahead of a round, and fewest that make a round wait for it: a twentieth of a second.
+PACKED_PER_TICK_MAX = 1_000
 
 
 class Rebalancer:
@@ -58,11 +61,14 @@ class Rebalancer:
         self.paused = False
         """The cluster is paused: rounds are due and are not made."""
         self.last_round_ms: int | None = None
+        self.ticks_ahead = 0
+        """Ticks that have packed nodes for the next round; kept of clusters with many nodes."""
         self._unprepared = False
         """Packing ahead of the next round has failed."""
 
     def set_policy(self, policy: Policy) -> None:
-        """Make rounds by another policy."""
+        """Make rounds by another policy; it may look at other figures of all nodes."""
+        self.ticks_ahead = 0
         self.policy = policy
         self.balancer.set_policy(policy)
 
@@ -75,8 +81,12 @@ class Rebalancer:
 
     def tick(self, cause: Cause) -> list[RebalanceRound]:
         """Time has passed: make a round if one is due."""
-        if not self._due(cause.now_ms):
+        if not self._ready(cause.now_ms):
+            if self._due(cause.now_ms + AHEAD_MS):
+                self.ticks_ahead += self.ticks_ahead < self._ticks_needed
+                self.prepare(PACKED_PER_TICK_MAX)
             return []
+        self.ticks_ahead = 0
         self.last_round_ms = cause.now_ms
         self._unprepared = False
         dry_run = self.policy.dry_run
@@ -89,6 +99,24 @@ class Rebalancer:
         begun = {row.pod.uid: row.migration_id for row in self._migrations.desk.book}
         return [round_record(cause, outcome, begun, dry_run=dry_run)]
 
+    def takes_long(self, now_ms: int) -> bool:
+        """Whether a tick of this time makes a round over so many nodes that little else should be done at it."""
+        return self.large and self._ready(now_ms)
+
+    @property
+    def large(self) -> bool:
+        """Rounds over so many nodes need preparation."""
+        return self._ticks_needed > 0
+
+    @property
+    def _ticks_needed(self) -> int:
+        """Ticks that packing all nodes takes; 0: a round over so few takes no preparation."""
+        return len(self._inventory.nodes) // PACKED_PER_TICK_MAX
+
+    def _ready(self, now_ms: int) -> bool:
+        """Whether a round is due, and what it takes was prepared."""
+        return self._due(now_ms) and self.ticks_ahead >= self._ticks_needed
+
     def _due(self, now_ms: int) -> bool:
         """Whether a time for a round has passed since the last one."""
         interval_ms = self.policy.descheduling.descheduling_interval_ms
@@ -99,18 +127,19 @@ class Rebalancer:
             or (now_ms - shift_ms) // interval_ms > (last_ms - shift_ms) // interval_ms
         )
 
-    def prepare(self) -> bool:
+    def prepare(self, most: int = PACKED_AT_ONCE) -> bool:
         """Pack some changed nodes if a round is near; False: none is, or no node has changed.
 
-        A round packs what is left, so this changes nothing but how long that takes.
+        A round packs what is left, so this changes nothing but how long that takes. A worker does it beside its
+        batches; one that is never idle does it at ticks.
         """
         inventory = self._inventory
-        if self.paused or inventory.layout_stale or not inventory.touched:
+        if inventory.layout_stale or not inventory.touched:
             return False
         if self._unprepared or not self._due(inventory.now_ms + AHEAD_MS):
             return False
         try:
-            self.balancer.refresh(inventory, PACKED_AT_ONCE)
+            self.balancer.refresh(inventory, most)
         except Exception:  # the round meets it again, and there it is answered for
             logger.exception("cluster %s: a changed node cannot be packed", self.balancer.cluster)
             self._unprepared = True
@@ -227,10 +256,16 @@ class Rebalancer:
         """Count everything as changed."""
         self.balancer.touch(self._inventory)
 
-    def restore(self, read: Callable[[str], Iterator[Any]], last_round_ms: int | None) -> None:
+    def restore(
+        self, read: Callable[[str], Iterator[Any]], last_round_ms: int | None, ticks_ahead: int = 0
+    ) -> None:
         """Take over the rows that `read` gives of each table; nodes and pods are there already."""
-        self.last_round_ms = last_round_ms
+        self.last_round_ms, self.ticks_ahead = last_round_ms, ticks_ahead
         self.balancer.restore(read, self._inventory)
+        if ticks_ahead:
+            # The ticks before have done so; the round must not do all of it.
+            self._inventory.ready()
+            self.prepare(len(self._inventory.nodes))
 
 
 def _cool(outcome: RoundOutcome, node: str, phase: Phase) -> str | None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
+import orjson
+
 from schemas.base import Message
 from schemas.codec import encode
 from schemas.policy import read_policy
@@ -93,11 +95,17 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     version = None if inventory.layout_stale else inventory.placer.version
     for digest, group, unchanged in placement.pending.changed_groups(version):
         kept_group = _group_row(state.cluster, group, unchanged)
-        yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", _value(kept_group))
-    if state.policy_changed and state.policy_record is not None:
-        policy = ClusterPolicyRow(cluster=state.cluster, policy=state.policy_record)
+        yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", kept_group)
+    recounting = inventory.recounting
+    if (state.policy_changed or recounting.changed) and state.policy_record is not None:
+        policy = ClusterPolicyRow(
+            cluster=state.cluster,
+            policy=state.policy_record,
+            recount=recounting.row(),
+            since_ms=state.policy_since_ms,
+        )
         yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
-    state.policy_changed = False
+    state.policy_changed = recounting.changed = False
     for table, key, kept in state.memory.changed_rows():
         yield RowChange(table, f"{prefix}/{key}", _value(kept))
     for table, key, kept in state.migrations.changed_rows():
@@ -172,7 +180,7 @@ def restore(
     # Before the requests: what they are known to have been tried against is a version of the nodes.
     for table in migrations.ROWS:
         state.migrations.restore(table, read(table))
-    state.rebalancer.restore(read, row.last_round_at_ms)
+    state.rebalancer.restore(read, row.last_round_at_ms, row.round_ticks_ahead or 0)
     _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     state.memory.restore(read)
     inventory.changed_nodes.clear()
@@ -225,15 +233,19 @@ def _request_row(cluster: str, waiting: Waiting) -> PendingRequestRow:
     )
 
 
-def _group_row(cluster: str, group: Group | None, unchanged: bool) -> WaitingGroupRow | None:
+def _group_row(cluster: str, group: Group | None, unchanged: bool) -> bytes | None:
+    """What `encode` says of a `WaitingGroupRow`: thousands of them may change with one policy."""
     if group is None or not (group.failures or group.retry_at_ms or unchanged):
         return None
-    return WaitingGroupRow(
-        cluster=cluster,
-        kind=group.kind.key.hex(),
-        failures=group.failures,
-        retry_at_ms=group.retry_at_ms,
-        unchanged=unchanged,
+    return orjson.dumps(
+        {
+            "cluster": cluster,
+            "failures": group.failures,
+            "kind": group.kind.key.hex(),
+            "retry_at_ms": group.retry_at_ms,
+            "schema_version": 1,
+            "unchanged": unchanged,
+        }
     )
 
 
@@ -245,6 +257,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         lists=dict(state.inventory.lists),
         endings=dict(state.inventory.endings),
         last_round_at_ms=state.rebalancer.last_round_ms,
+        round_ticks_ahead=state.rebalancer.ticks_ahead or None,
         rows=_row_counts(state),
     )
 
@@ -265,6 +278,8 @@ def _restore_policy(
     state.policy_changed = own is None and row.policy is not None  # it has no row of its own yet
     if state.policy_record is not None:
         state.set_policy(read_policy(state.policy_record.document, KNOWN, accepted=True))
+    state.inventory.recounting.restore(None if own is None else own.recount)
+    state.policy_since_ms = None if own is None else own.since_ms
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:

@@ -10,13 +10,16 @@ from schemas.pods import Pod
 from streams.cluster.explain import Cause
 from streams.cluster.node import Held
 from streams.cluster.owners import controller
-from streams.migration.book import moving
+from streams.fair_turns import fair_order, fitting
 from streams.migration.candidate import Wish
 from streams.migration.desk import Desk
 from streams.migration.limits import Gate
 from streams.migration.protections import insists
 from streams.rebalance.costs import eviction_keys
 from streams.rebalance.outcome import EndOfNode, EndOfRound
+
+#: Most waiting migrations that one tick asks: a twentieth of a second.
+ARBITRATED_PER_TICK_MAX = 800
 
 
 def wish_again(row: MigrationRow, pod: Pod) -> Wish:
@@ -40,15 +43,18 @@ class Arbitration:
         self.desk = desk
 
     def run(self, cause: Cause) -> None:
-        """Ask every waiting migration in order."""
+        """Ask the waiting migrations in order; of too many for one tick half, and some of the others in turn."""
         waiting = []
         for row in self.desk.book:
             found = self.desk.inventory.held(row.pod.uid)
             if row.phase == "Pending" and not row.paused and found is not None:
                 waiting.append((row, found[1]))
         ended: dict[str, Gate] = {}
-        for row, held in self._ordered(waiting):
-            self._ask(row, held, ended, cause)
+        ordered = self._ordered(waiting)
+        sizes = [self.desk.gates.effort] * len(ordered)
+        turns = fair_order(sizes, ARBITRATED_PER_TICK_MAX, cause.now_ms)
+        for place in turns[: fitting(sizes, turns, ARBITRATED_PER_TICK_MAX)]:
+            self._ask(*ordered[place], ended, cause)
 
     def _ask(self, row: MigrationRow, held: Held, ended: dict[str, Gate], cause: Cause) -> None:
         """Ask one; `ended` are nodes, and "" for all, of which no more may begin at this tick."""
@@ -91,7 +97,7 @@ class Arbitration:
             for index, ((row, _), job) in enumerate(zip(order, jobs, strict=True))
         }
         order.sort(key=lambda item: place[item[0].migration_id])
-        under_way = {job: sum(moving(row) for row in self.desk.book.of_owner(job)) for job in first}
+        under_way = {job: len(self.desk.book.owner_group(job).moving) for job in first}
         order.sort(key=lambda item: -under_way.get(_job(item[1].pod), 0))
         return order
 

@@ -3,9 +3,12 @@
 A migration stands in the book while it is live, and after its end for as long as a command of it may
 still be carried out: until then its pod must not be commanded again, and it fills its limits. A pod has
 one migration at most.
+
+What limits ask is counted as rows come and go: a question costs the same whether ten or two thousand are under way.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from schemas.migrations import LIVE, MigrationRow
 
@@ -23,18 +26,58 @@ def moving(row: MigrationRow) -> bool:
     return row.phase != "Pending"
 
 
+@dataclass(slots=True)
+class Group:
+    """Migrations that leave one node or namespace, or are of one owner."""
+
+    uids: dict[str, str] = field(default_factory=dict)
+    """uids of their pods, by id of the migration."""
+    moving: dict[str, str] = field(default_factory=dict)
+    """Those of them that are `moving`."""
+    untried: dict[str, str] = field(default_factory=dict)
+    """Those of them without a command so far."""
+    version: int = 0
+    """Grows whenever one of these is another one."""
+
+    def put(self, row: MigrationRow) -> None:
+        """A migration is there, or has become another one."""
+        before = len(self.uids), len(self.moving), len(self.untried)
+        self.uids[row.migration_id] = row.pod.uid
+        for member, named in ((moving(row), self.moving), (not row.attempts, self.untried)):
+            if member:
+                named[row.migration_id] = row.pod.uid
+            else:
+                named.pop(row.migration_id, None)
+        self.version += before != (len(self.uids), len(self.moving), len(self.untried))
+
+    def drop(self, row: MigrationRow) -> None:
+        """A migration is forgotten."""
+        for named in (self.uids, self.moving, self.untried):
+            named.pop(row.migration_id, None)
+        self.version += 1
+
+    def counted(self, *, waiting_too: bool) -> dict[str, str]:
+        """Those that limits count: all, or those that are moving."""
+        return self.uids if waiting_too else self.moving
+
+
+_NOBODY = Group()
+
+
 class Book:
     """The migrations of a cluster, in the order of their creation."""
 
     def __init__(self) -> None:
         self._rows: dict[str, MigrationRow] = {}
         self._by_uid: dict[str, str] = {}
-        self._at_node: dict[str, dict[str, None]] = {}
-        self._in_namespace: dict[str, dict[str, None]] = {}
-        self._of_owner: dict[str, dict[str, None]] = {}
+        self._at_node: dict[str, Group] = {}
+        self._in_namespace: dict[str, Group] = {}
+        self._of_owner: dict[str, Group] = {}
         self._by_replacement: dict[str, str] = {}
         self.moving = 0
         """How many have passed arbitration, or have a command that may still be carried out."""
+        self.version = 0
+        """Grows with every change."""
         self.changed: dict[str, None] = {}
         """Rows of table `migrations` to write."""
 
@@ -59,28 +102,41 @@ class Book:
 
     def at_node(self, name: str) -> list[MigrationRow]:
         """Migrations of pods that leave a node."""
-        return self._all(self._at_node.get(name))
+        return self._all(self.node_group(name))
 
     def in_namespace(self, namespace: str) -> list[MigrationRow]:
         """Migrations of pods of a namespace."""
-        return self._all(self._in_namespace.get(namespace))
+        return self._all(self.namespace_group(namespace))
 
     def of_owner(self, owner_uid: str) -> list[MigrationRow]:
         """Migrations of pods of one controller, in the order of creation."""
-        return self._all(self._of_owner.get(owner_uid)) if owner_uid else []
+        return self._all(self.owner_group(owner_uid))
 
-    def _all(self, ids: Iterable[str] | None) -> list[MigrationRow]:
-        return [self._rows[each] for each in ids or ()]
+    def node_group(self, name: str) -> Group:
+        """What is counted of a node."""
+        return self._at_node.get(name, _NOBODY)
+
+    def namespace_group(self, namespace: str) -> Group:
+        """What is counted of a namespace."""
+        return self._in_namespace.get(namespace, _NOBODY)
+
+    def owner_group(self, owner_uid: str) -> Group:
+        """What is counted of a controller; of none, nothing."""
+        return self._of_owner.get(owner_uid, _NOBODY)
+
+    def _all(self, group: Group) -> list[MigrationRow]:
+        return [self._rows[each] for each in group.uids]
 
     def put(self, row: MigrationRow) -> None:
         """Take in a new migration, or what has become of one."""
         before = self._rows.get(row.migration_id)
         self._rows[row.migration_id] = row
         self.changed[row.migration_id] = None
+        self.version += 1
         self.moving += moving(row) - (before is not None and moving(before))
+        for index, key in self._keys(row):
+            index.setdefault(key, Group()).put(row)
         if before is None:
-            for index, key in self._keys(row):
-                index.setdefault(key, {})[row.migration_id] = None
             self._by_uid[row.pod.uid] = row.migration_id
         elif before.replacement is not None and before.replacement != row.replacement:
             self._by_replacement.pop(before.replacement.uid, None)
@@ -91,10 +147,10 @@ class Book:
         """Forget a migration."""
         self.moving -= moving(self._rows.pop(row.migration_id))
         self.changed[row.migration_id] = None
+        self.version += 1
         for index, key in self._keys(row):
-            ids = index[key]
-            del ids[row.migration_id]
-            if not ids:
+            index[key].drop(row)
+            if not index[key].uids:
                 del index[key]
         del self._by_uid[row.pod.uid]
         if row.replacement is not None:
@@ -106,7 +162,7 @@ class Book:
             self.put(row)
         self.changed.clear()
 
-    def _keys(self, row: MigrationRow) -> Iterator[tuple[dict[str, dict[str, None]], str]]:
+    def _keys(self, row: MigrationRow) -> Iterator[tuple[dict[str, Group], str]]:
         yield self._at_node, row.source_node
         yield self._in_namespace, row.pod.namespace
         if row.owner_uid:

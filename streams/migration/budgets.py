@@ -47,6 +47,8 @@ class Budgets:
         self._charged: dict[str, dict[Key, None]] = {}
         """Budgets that a pod is charged to, while it is not gone, by its uid."""
         self._size = 0
+        self.version = 0
+        """Grows whenever a selector is another one."""
         self.changed: dict[Key, None] = {}
         """Rows of table `disruption_budgets` to write."""
 
@@ -150,6 +152,7 @@ class Budgets:
         self._size += before is None
         named[row.budget.name] = row
         if before is None or before.budget is not row.budget:
+            self.version += 1
             index = self._selectors.setdefault(row.budget.namespace, BudgetIndex())
             index.put(row.budget.name, row.budget.selector)
         self.changed[row.budget.namespace, row.budget.name] = None
@@ -157,6 +160,7 @@ class Budgets:
     def _remove(self, key: Key, row: DisruptionBudgetRow) -> None:
         named = self._rows[key[0]]
         del named[key[1]]
+        self.version += 1
         self._selectors[key[0]].drop(key[1])
         if not named:
             del self._rows[key[0]], self._selectors[key[0]]

@@ -17,6 +17,7 @@ from schemas.migrations import MigrationRow
 from schemas.pods import Pod
 from streams.cluster.explain import Cause, reference
 from streams.cluster.node import Held
+from streams.fair_turns import fair_order
 from streams.migration.desk import Desk, command_id, condition
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
@@ -29,6 +30,10 @@ _POLICIES: dict[str, EvictionPolicy] = {
 }
 #: So long a dry command counts as under way if nobody says that it was taken note of.
 DRY_LASTS_MS = 60_000
+#: Most migrations that one tick tries to take further: each may ask all nodes for room.
+STEPS_PER_TICK_MAX = 400
+#: Most commands that one tick decides, each with its reports and rows: a twentieth of a second.
+COMMANDS_PER_TICK_MAX = 100
 
 
 class Execution:
@@ -36,9 +41,15 @@ class Execution:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self._commands = 0
+        """Commands of this tick."""
 
     def run(self, cause: Cause) -> None:
-        """Take every migration that has begun as far as it may go now, in the order of its passing."""
+        """Take every migration that has begun as far as it may go now, in the order of its passing.
+
+        Where these are too many for one tick it takes half of what it may, and some of the others in turn.
+        """
+        ready = []
         for row in sorted(self.desk.book, key=lambda row: row.turn):
             if row.phase != "Running" or row.paused or row.retry_at_ms > cause.now_ms:
                 continue
@@ -46,7 +57,13 @@ class Execution:
                 continue
             found = self.desk.inventory.held(row.pod.uid)
             if found is not None:
-                self._step(row, found[1], cause)
+                ready.append((row, found[1]))
+        turns = fair_order([1] * len(ready), STEPS_PER_TICK_MAX, cause.now_ms)
+        self._commands = 0
+        for place in turns[:STEPS_PER_TICK_MAX]:
+            self._step(*ready[place], cause)
+            if self._commands >= COMMANDS_PER_TICK_MAX:
+                break
 
     def _step(self, row: MigrationRow, held: Held, cause: Cause) -> None:
         desk = self.desk
@@ -72,6 +89,7 @@ class Execution:
             self._wait(row, "EvictQPS", too_fast, cause)
         else:
             desk.limiters.take(held.pod, replicas, cause.now_ms)
+            self._commands += 1
             self._command(row, held.pod, cause)
 
     def _wait(self, row: MigrationRow, gate: str, text: str, cause: Cause) -> None:

@@ -22,6 +22,8 @@ from streams.migration.desk import Desk, condition
 
 #: Longest time that a user's pause keeps a migration from its deadline.
 PAUSED_MAX_MS = 24 * 3_600_000
+#: Most migrations that one tick changes because a time is over or something is gone.
+ENDED_PER_TICK_MAX = 150
 
 
 class Following:
@@ -222,13 +224,18 @@ class Following:
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, cause: Cause) -> None:
-        """End what is over, and what has lost its pod or its node."""
+        """End what is over, and what has lost its pod or its node; what is left over ends at the next tick."""
+        left = ENDED_PER_TICK_MAX
         for row in self.desk.book:
+            if left <= 0:
+                return
+            version = self.desk.book.version
             after: MigrationRow | None = row
             if row.command_expires_at_ms is not None and row.command_expires_at_ms <= cause.now_ms:
                 after = self._over(row, cause)
             if after is not None and live(after):
                 self._look(after, cause)
+            left -= self.desk.book.version != version
 
     def _over(self, row: MigrationRow, cause: Cause) -> MigrationRow | None:
         """A command can be carried out no more."""

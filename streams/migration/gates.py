@@ -8,6 +8,7 @@ The gates in their order, as features.md 1.7 has them, with loadstream's own whe
 A pod with the evict annotation passes the upstream gates among them, as upstream, and no others.
 """
 
+from collections import Counter
 from functools import lru_cache
 
 from schemas.migrations import Mode
@@ -30,6 +31,8 @@ from streams.migration.workloads import Replicas, Workloads
 
 #: Gate of pods for whose replacement no room can be reserved anywhere.
 UNRESERVABLE = "Unreservable"
+#: A question that asks all nodes about a pod takes as long as so many that do not.
+FIT_EFFORT = 5
 
 
 class Gates:
@@ -53,6 +56,12 @@ class Gates:
         self.rooms = rooms
         self.protections = Protections(policy)
         self.limits = Limits(policy, book, inventory.owners)
+        self._waiting: dict[str, Counter[str]] = {}
+        """How many migrations wait for each budget, by namespace and the budget's name."""
+        self._waited_at = (-1, -1, -1)
+        """The state at which that was so."""
+        self.asked = 0
+        """How many migrations have been asked for the budgets that they wait for."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -64,8 +73,14 @@ class Gates:
         self._protections = frozenset(policy.evictor.protections)
         self._pools = frozenset(pool.name for pool in policy.rebalance.pools(policy.compat))
         args, evictor = policy.migration, policy.evictor
+        self._fits = (args.node_fit or evictor.node_fit) and "NodeFit" not in self._skipped
         selectors = (("migration", args.node_selector), ("evictor", evictor.node_selector))
         self._selectors = tuple((whose, text) for whose, text in selectors if text)
+
+    @property
+    def effort(self) -> int:
+        """How many looks at a pod one question comes to: nodeFit asks all nodes about each kind of pods."""
+        return FIT_EFFORT if self._fits else 1
 
     # --- for good -------------------------------------------------------------------------------
 
@@ -126,8 +141,7 @@ class Gates:
         return None
 
     def _fit(self, pod: Pod, node: str) -> Gate | None:
-        wanted = self.policy.migration.node_fit or self.policy.evictor.node_fit
-        if not wanted or "NodeFit" in self._skipped or self.rooms.find(pod, node) is not None:
+        if not self._fits or self.rooms.find(pod, node) is not None:
             return None
         return Gate("NodeFit", "no other node takes the pod; nodeFit is true")
 
@@ -168,7 +182,9 @@ class Gates:
     ) -> Gate | None:
         """Which rate or budget allows no further eviction; None: all do."""
         uid = "" if replicas is None else replicas.owner_uid
-        ahead = sum(row.pod.uid != pod.uid and not row.attempts for row in self.book.of_owner(uid))
+        own = self.book.of_pod(pod.uid)
+        untried = self.book.owner_group(uid).untried
+        ahead = len(untried) - (own is not None and own.migration_id in untried)
         gate = self.limiters.exhausted(pod, replicas, now_ms, ahead=ahead if waiting_too else 0)
         if gate is not None:
             return gate
@@ -180,12 +196,9 @@ class Gates:
     def _spoken_for(self, pod: Pod) -> str | None:
         """Why what a budget has left will be taken by migrations that wait; None: it will not."""
         (row,) = self.budgets.covering_rows(pod)
-        waiting = 0
-        for other in self.book.in_namespace(pod.namespace):
-            found = self.inventory.held(other.pod.uid)
-            if other.pod.uid != pod.uid and not other.attempts and found is not None:
-                selector = row.budget.selector
-                waiting += selector is not None and selector.matches(found[1].pod.labels)
+        own = self.book.of_pod(pod.uid)
+        waiting = self._waiting_for(pod.namespace)[row.budget.name]
+        waiting -= own is not None and not own.attempts
         if left(row) > waiting:
             return None
         budget = row.budget
@@ -193,6 +206,40 @@ class Gates:
             f"disruption budget {budget.namespace}/{budget.name} has {left(row)} left, for which "
             f"{waiting} migrations wait"
         )
+
+    def _waiting_for(self, namespace: str) -> Counter[str]:
+        """How many migrations of a namespace wait for each of its budgets."""
+        state = self._state(self.book.version)
+        if state != self._waited_at:
+            self._waited_at = state
+            self._waiting.clear()
+        known = self._waiting.get(namespace)
+        if known is None:
+            known = self._waiting[namespace] = Counter()
+            for uid in self.book.namespace_group(namespace).untried.values():
+                found = self.inventory.held(uid)
+                if found is not None:
+                    self.asked += 1
+                    known.update(self.budgets.covering(found[1].pod))
+        return known
+
+    def created(self, pod: Pod, version: int) -> None:
+        """A migration of a pod was created, and nothing else: what waits for budgets need not be counted again.
+
+        Args:
+            pod: the pod.
+            version: the book's before.
+        """
+        if self._waited_at != self._state(version):
+            return
+        self._waited_at = self._state(self.book.version)
+        waiting = self._waiting.get(pod.namespace)
+        if waiting is not None:
+            waiting.update(self.budgets.covering(pod))
+
+    def _state(self, version: int) -> tuple[int, int, int]:
+        """What waits for a budget depends on the migrations, on pods' labels, and on the budgets' selectors."""
+        return version, self.inventory.owners.version, self.budgets.version
 
     # --- mode -----------------------------------------------------------------------------------
 

@@ -5,16 +5,17 @@ before a new one is taken in, those that wait as well. A limit of 0 is off, as u
 1.7 (retryable set) and G10.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from schemas.migrations import MigrationRow
 from schemas.pods import Pod
 from schemas.policy import Policy
 from streams.cluster.owners import Owners
-from streams.migration.book import Book, moving
+from streams.migration.book import Book, Group, moving
 from streams.migration.workloads import Replicas
 from streams.rebalance.outcome import EndOfNode, EndOfRound
+
+#: Owners of which it is remembered how many of their pods on the move are ready.
+_GONE_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,11 @@ class Limits:
     def __init__(self, policy: Policy, book: Book, owners: Owners) -> None:
         self.book = book
         self.owners = owners
+        self._gone: dict[tuple[str, bool], tuple[tuple[int, int], int, int]] = {}
+        """By owner, and whether those that wait count: versions of the book's group and of the owners' pods;
+        how many pods on the move are not among those that are not ready; how many of these are held."""
+        self.recounts = 0
+        """How often the pods on the move of an owner were counted one by one."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -63,54 +69,77 @@ class Limits:
         """
         args, book = self.args, self.book
         own = book.of_pod(pod.uid)
-        counted = own is not None and (waiting_too or moving(own))
-        counts: tuple[tuple[str, int | None, Callable[[], int], str], ...] = (
-            ("MaxMigratingGlobally", args.max_migrating_globally,
-             lambda: (len(book) if waiting_too else book.moving) - counted, "in the cluster"),
+        under_way = len(book) if waiting_too else book.moving
+        under_way -= own is not None and (waiting_too or moving(own))
+        own_id = "" if own is None else own.migration_id
+
+        def others(group: Group) -> int:
+            counted = group.counted(waiting_too=waiting_too)
+            return len(counted) - (own_id in counted)
+
+        counts = (
+            ("MaxMigratingGlobally", args.max_migrating_globally, under_way, "in the cluster"),
             ("MaxMigratingPerNode", args.max_migrating_per_node,
-             lambda: _others(book.at_node(node), pod.uid, waiting_too), f"from node {node}"),
+             others(book.node_group(node)), f"from node {node}"),
             ("MaxMigratingPerNamespace", args.max_migrating_per_namespace,
-             lambda: _others(book.in_namespace(pod.namespace), pod.uid, waiting_too),
-             f"in namespace {pod.namespace}"),
+             others(book.namespace_group(pod.namespace)), f"in namespace {pod.namespace}"),
         )  # fmt: skip
-        for name, limit, count_of, where in counts:
-            if not limit or name in self._skipped:
-                continue
-            count = count_of()
-            if count >= limit:
+        for name, limit, count, where in counts:
+            if limit and count >= limit and name not in self._skipped:
                 text = f"{count} migrations are under way {where}; {_argument(name)} is {limit}"
                 return Gate(name, _END.get(name, str)(text))
-        return None if replicas is None else self._workload(pod, replicas, waiting_too=waiting_too)
+        return None if replicas is None else self._workload(own_id, replicas, waiting_too)
 
-    def _workload(self, pod: Pod, replicas: Replicas, *, waiting_too: bool) -> Gate | None:
-        others = [
-            row
-            for row in self.book.of_owner(replicas.owner_uid)
-            if row.pod.uid != pod.uid and (waiting_too or moving(row))
-        ]
+    def _workload(self, own_id: str, replicas: Replicas, waiting_too: bool) -> Gate | None:
+        group = self.book.owner_group(replicas.owner_uid)
+        counted = group.counted(waiting_too=waiting_too)
+        count = len(counted) - (own_id in counted)
         most = share_of(self.args.max_migrating_per_workload, replicas.count)
-        if len(others) >= most and "MaxMigratingPerWorkload" not in self._skipped:
-            text = f"{len(others)} migrations of {replicas} are under way; at most {most} may be"
+        if count >= most and "MaxMigratingPerWorkload" not in self._skipped:
+            text = f"{count} migrations of {replicas} are under way; at most {most} may be"
             return Gate("MaxMigratingPerWorkload", text)
         if "MaxUnavailablePerWorkload" in self._skipped:
             return None
-        unavailable = self._unavailable(replicas, others)
         most = share_of(self.args.max_unavailable_per_workload, replicas.count)
+        if self._unavailable_at_most(replicas, count) < most:
+            return None
+        unavailable = self._unavailable(replicas, group, own_id, waiting_too)
         if unavailable >= most:
             text = f"{unavailable} pods of {replicas} are unavailable; at most {most} may be"
             return Gate("MaxUnavailablePerWorkload", text)
         return None
 
-    def _unavailable(self, replicas: Replicas, others: list[MigrationRow]) -> int:
-        """Pods that are not ready, on the move, or, where the owner's number is known, missing."""
-        unready = self.owners.unready(replicas.owner_uid)
-        gone = {row.pod.uid for row in others}
-        count = len(unready) + sum(uid not in unready for uid in gone)
+    def _unavailable_at_most(self, replicas: Replicas, others: int) -> int:
+        """As many as there are if no pod on the move is among those that are not ready."""
+        count = len(self.owners.unready(replicas.owner_uid)) + others
         if replicas.inferred:
             return count
+        missing = replicas.count - len(self.owners.pods(replicas.owner_uid))
+        return max(count, missing + count)
+
+    def _unavailable(self, replicas: Replicas, group: Group, own_id: str, waiting_too: bool) -> int:
+        """Pods that are not ready, on the move, or, where the owner's number is known, missing."""
+        uids = group.counted(waiting_too=waiting_too)
         pods = self.owners.pods(replicas.owner_uid)
-        ready = len(pods) - len(unready) - sum(uid in pods and uid not in unready for uid in gone)
-        return max(count, replicas.count - ready)
+        unready = self.owners.unready(replicas.owner_uid)
+        known = self._gone.get((replicas.owner_uid, waiting_too))
+        state = (group.version, self.owners.version)
+        if known is None or known[0] != state:
+            self.recounts += 1
+            moving_ready = sum(uid not in unready for uid in uids.values())
+            there = sum(uid in pods and uid not in unready for uid in uids.values())
+            known = self._gone[replicas.owner_uid, waiting_too] = state, moving_ready, there
+            while len(self._gone) > _GONE_MAX:
+                del self._gone[next(iter(self._gone))]
+        _, moving_ready, there = known
+        own = uids.get(own_id)
+        if own is not None and own not in unready:
+            moving_ready -= 1
+            there -= own in pods
+        count = len(unready) + moving_ready
+        if replicas.inferred:
+            return count
+        return max(count, replicas.count - (len(pods) - len(unready) - there))
 
     def too_few(self, replicas: Replicas | None) -> Gate | None:
         """Why a workload is too small to be touched; None: it is not."""
@@ -136,7 +165,3 @@ _END: dict[str, type[str]] = {
 
 def _argument(gate: str) -> str:
     return gate[0].lower() + gate[1:]
-
-
-def _others(rows: Iterable[MigrationRow], uid: str, waiting_too: bool) -> int:
-    return sum(row.pod.uid != uid and (waiting_too or moving(row)) for row in rows)

@@ -82,7 +82,9 @@ class Migrations:
         mode = self.desk.gates.mode_of(candidate.held if found is None else found[1], None)
         if isinstance(mode, Gate):
             return mode.text
+        version = self.desk.book.version
         self.desk.create(wish, mode, cause)
+        self.desk.gates.created(wish.pod, version)
         self.cycle.let_through(wish.node, wish.pod.namespace)
         return None
 
@@ -191,14 +193,18 @@ class Migrations:
 
     # --- time -------------------------------------------------------------------------------------
 
-    def tick(self, cause: Cause, passed_ms: int) -> None:
-        """It is later, so much since the last tick: what is over ends, what may begin begins, commands leave."""
+    def tick(self, cause: Cause, passed_ms: int, *, busy: bool = False) -> None:
+        """It is later, so much since the last tick: what is over ends, what may begin begins, commands leave.
+
+        At a tick that is `busy` with all nodes drains begin nothing; they do at the next one.
+        """
         self.desk.limiters.passed(passed_ms)
         self._following.tick(cause)
         self.desk.limiters.tidy(cause.now_ms)
         if self.paused:
             return
-        self.drains.tick(cause)
+        if not busy:
+            self.drains.tick(cause)
         interval_ms = self.policy.migration.arbitration_args.interval_ms
         if self.desk.book and cause.now_ms - self._arbitrated_at_ms >= interval_ms:
             self._arbitrated_at_ms = cause.now_ms
@@ -251,6 +257,7 @@ class Migrations:
             arbitrated_at_ms=self._arbitrated_at_ms,
             created=self.desk.created,
             passed=self.desk.passed,
+            drain_next=self.drains.next_node or None,
         )
 
     def _clear(self) -> None:
@@ -271,6 +278,7 @@ class Migrations:
             for row in rows:
                 self._arbitrated_at_ms = row.arbitrated_at_ms
                 self.desk.created, self.desk.passed = row.created, row.passed
+                self.drains.next_node = row.drain_next or ""
             return
         parts: dict[str, Any] = {
             "drains": self.drains,

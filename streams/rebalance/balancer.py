@@ -31,6 +31,7 @@ from streams.rebalance.detectors import Detector
 from streams.rebalance.inputs import RoundInput, measured, selectors_of
 from streams.rebalance.koordinator import KoordinatorRounds
 from streams.rebalance.koordinatorpools import FilledPools
+from streams.rebalance.looks import Looks
 from streams.rebalance.moving import note_round, pool_in_force, watched_resources
 from streams.rebalance.outcome import (
     Avoided,
@@ -89,8 +90,11 @@ class Balancer:
             policy.descheduling.node_selector,
         )
         if packed_by != self._packed_by:
+            columns = Columns(*packed_by)
+            if self._packed_by is not None:
+                columns.inherit(self.columns)
             self._packed_by = packed_by
-            self.columns = Columns(*packed_by)
+            self.columns: Columns = columns
 
     def refresh(self, inventory: Inventory, most: int | None = None) -> int:
         """Pack nodes that have changed, at most so many; answers how many are left."""
@@ -134,6 +138,7 @@ class Balancer:
             avoided=avoided,
             in_force=in_force,
             leaving=frozenset(leaving),
+            looks=Looks(now_ms),
             paused=paused or self.policy.rebalance.paused,
         )
         if any(plugin.name == PLUGIN for plugin in self.policy.plugins.balance):

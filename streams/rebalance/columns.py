@@ -21,6 +21,7 @@ from streams.cluster.plugins.fit import NodeResourcesFit
 from streams.cluster.plugins.node_affinity import NodeAffinity
 from streams.cluster.plugins.taints import TaintToleration
 from streams.rebalance.figures import NodeFigures, Universe
+from streams.rebalance.packed_pods import PackedPods
 
 
 class FreeAmounts(NodeResourcesFit):
@@ -54,6 +55,8 @@ class Columns:
         self.names: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
         """Names of the nodes, shape (nodes,)."""
         self._rows: dict[str, int] = {}
+        self.ranked: dict[str, PackedPods] = {}
+        """Pods of nodes that have no row yet, by node."""
         self._layout: tuple[Placer | None, int] = None, -1
         """The placer whose order of nodes this is, and which of its layouts; another policy has another placer."""
         self.capacity: IntArray
@@ -75,6 +78,11 @@ class Columns:
         self.free = FreeAmounts()
         self._allocate(0)
 
+    def inherit(self, before: "Columns") -> None:
+        """Take over pods that were ranked under another policy: a rank is of the pod alone."""
+        if before.universe.compat == self.universe.compat:
+            self.ranked = {each.name: each.pods for each in before.nodes} | before.ranked
+
     def row(self, name: str) -> int | None:
         """Row of a node."""
         return self._rows.get(name)
@@ -87,22 +95,33 @@ class Columns:
         if layout != self._layout:
             self._relayout(placer.nodes, touched)
             self._layout = layout
-        for name in list(islice(touched, most)):
+        names = list(islice(touched, most))
+        rows: list[int] = []
+        for name in names:
             row = self._rows.get(name)
             node = inventory.nodes.get(name)
             if row is not None and node is not None:
                 self._take(row, node)
+                rows.append(row)
+        self._put(rows)
+        for name in names:
             del touched[name]  # not before: what cannot be packed is met again
         return len(touched)
+
+    def _put(self, rows: list[int]) -> None:
+        """Write what was packed of some rows, all of them at once."""
+        if not rows:
+            return
+        packed = [self.nodes[row] for row in rows]
+        self.usage[:, rows] = np.array([each.usage for each in packed], dtype=np.int64).T
+        self.prod_usage[:, rows] = np.array([each.prod_usage for each in packed], dtype=np.int64).T
+        self.pending[:, rows] = np.array([each.pending for each in packed], dtype=np.int64).T
+        self.known[:, rows] = np.array([each.known for each in packed], dtype=np.bool_).T
+        self.updated_ms[rows] = [each.updated_ms for each in packed]
 
     def _take(self, row: int, node: Node) -> None:
         figures = self.nodes[row]
         described = figures.take(node, self.universe)
-        self.usage[:, row] = figures.usage
-        self.prod_usage[:, row] = figures.prod_usage
-        self.pending[:, row] = figures.pending
-        self.known[:, row] = figures.known
-        self.updated_ms[row] = figures.updated_ms
         self.free.refresh(row, node, 0)
         state = node.state
         self.schedulable[row] = state is not None and not state.unschedulable and not node.cordoned
@@ -131,9 +150,10 @@ class Columns:
         kept = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
         before = self.arrays()
         self.nodes = [
-            NodeFigures(node.name, self.universe) if old is None else old
+            self._new(node.name) if old is None else old
             for node, old in zip(nodes, kept, strict=True)
         ]
+        self.ranked.clear()
         self._rows = {node.name: row for row, node in enumerate(nodes)}
         self.names = np.array([node.name for node in nodes], dtype=np.object_)
         self._allocate(len(nodes))
@@ -143,6 +163,9 @@ class Columns:
         self.affinity.relayout(source)
         self.taints.relayout(source)
         self.free.relayout(source)
+
+    def _new(self, name: str) -> NodeFigures:
+        return NodeFigures(name, self.universe, self.ranked.get(name))
 
     def arrays(self) -> tuple[IntArray | BoolArray, ...]:
         """All arrays, in a fixed order."""

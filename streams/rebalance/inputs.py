@@ -1,13 +1,14 @@
 """What a round is given besides the policy, and what both ways of making one have in common."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
 from streams.cluster.node import Held
 from streams.cluster.plugins.base import BoolArray
 from streams.rebalance.columns import Columns
+from streams.rebalance.looks import Looks
 from streams.rebalance.outcome import (
     Avoided,
     Filter,
@@ -45,6 +46,8 @@ class RoundInput:
     """What a pool's thresholds are now."""
     leaving: Collection[str] = ()
     """uids of pods that are on their way already: what they use counts as gone."""
+    looks: Looks = field(default_factory=Looks)
+    """How many pods may still be looked at."""
     paused: bool = False
     """Nodes are only looked at, for thresholds that follow the recent past."""
 

@@ -20,6 +20,7 @@ from streams.rebalance.inputs import (
 )
 from streams.rebalance.koordinatorfit import NOT_METERED, Fit
 from streams.rebalance.koordinatorpools import koordinator_in_force, koordinator_limits
+from streams.rebalance.looks import LATER
 from streams.rebalance.order import by_usage, pods_in_order, weights_of
 from streams.rebalance.outcome import (
     BOTH_LOW,
@@ -225,8 +226,20 @@ class PoolRound:
                 [self._used(phase)[position] for position in targets],
                 [self._phase_limits(phase)[:, position].tolist() for position in targets],
             )
-        for position in order.tolist():
-            self._node(position, phase, fit, room, hot[phase, self.names[position]])
+        nodes, rows, looks = self.given.columns.nodes, self.nodes.rows.tolist(), self.given.looks
+        positions = order.tolist()
+        sizes = [len(nodes[rows[position]].pods.held) for position in positions]
+        turns = looks.order(sizes)
+        for place in set(range(len(sizes))).difference(turns):
+            hot[phase, self.names[positions[place]]].ended = LATER
+        for place in turns:
+            position = positions[place]
+            each = hot[phase, self.names[position]]
+            if looks.over:
+                each.ended = looks.over
+                continue
+            looks.take(sizes[place])
+            self._node(position, phase, fit, room, each)
 
     def _node_order(self, usage: IntArray, chosen: IntArray) -> IntArray:
         """By usage; the number of pods weighs in where the weights name it (B5.8)."""

@@ -17,6 +17,7 @@ from streams.rebalance.crowd import Crowd
 from streams.rebalance.figures import TOTAL_MAX, UNMEASURED
 from streams.rebalance.fit import Fit, Group
 from streams.rebalance.inputs import named, over_text, reason_text
+from streams.rebalance.looks import LATER
 from streams.rebalance.order import pods_in_order, weights_of
 from streams.rebalance.outcome import (
     BOTH_LOW,
@@ -83,9 +84,14 @@ class Turns:
         hot = [each for each in self.pool.outcome.hot if each.acting and each.phase == phase]
         if not hot:
             return
-        chosen = self.pool.acting[phase]
-        columns = self.given.columns
-        figures = [columns.nodes[row] for row in self.nodes.rows[chosen].tolist()]
+        acting, columns, looks = self.pool.acting[phase], self.given.columns, self.given.looks
+        rows = self.nodes.rows[acting].tolist()
+        turns = looks.order([len(columns.nodes[row].pods.held) for row in rows])
+        for place in set(range(len(hot))).difference(turns):
+            hot[place].ended = LATER
+        hot = [hot[place] for place in turns]
+        chosen = [acting[place] for place in turns]
+        figures = [columns.nodes[rows[place]] for place in turns]
         crowd = Crowd(figures, self.nodes.which, self.universe, self.given.leaving)
         used = self.pool.used(phase)[:, chosen].copy()
         for index, place in crowd.leaving.items():
@@ -99,8 +105,8 @@ class Turns:
         end = 0
         for place, (each, node) in enumerate(zip(hot, figures, strict=True)):
             begin, end = end, end + len(node.pods.held)
-            if self.outcome.ended:
-                each.ended = self.outcome.ended
+            if self.outcome.ended or looks.over:
+                each.ended = self.outcome.ended or looks.over
                 continue
             turn = Turn(self, each, crowd, chosen[place], limits[:, place].tolist())
             turn.run(used[:, place].tolist(), order[begin:end])
@@ -150,7 +156,7 @@ class Turn:
             used: what is used without the pods that leave already, per resource; it shrinks.
             order: positions of the node's pods in the crowd.
         """
-        hot, crowd, limits = self.hot, self.crowd, self._limits
+        hot, crowd, limits, looks = self.hot, self.crowd, self._limits, self.turns.given.looks
         fit, only_prod = self.turns.fit, hot.phase == "prod"
         for index in order:
             over = list(map(int.__gt__, used, limits))
@@ -159,6 +165,10 @@ class Turn:
                 return
             if not crowd.bound[index] or (only_prod and not crowd.prod[index]):
                 continue
+            if looks.over:
+                hot.ended = looks.over
+                return
+            looks.take()
             held = crowd.held[index]
             group = fit.group(held, hot.phase)
             stopped = self._stopped(index, over, group)

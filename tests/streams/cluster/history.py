@@ -96,6 +96,11 @@ POLICIES = (
     "maxBackoffSeconds: 4\nreservationSeconds: 20\nmaxPendingRequests: 3\n",
     "loadAware: {usageThresholds: {cpu: 50}, nodeMetricExpirationSeconds: 30}\n"
     "plugins: {score: [{name: NodeResourceLimitsAware, weight: 1}]}\n",
+    policy_text(_ROUNDS + "loadAware: {estimatedScalingFactors: {cpu: 20, memory: 150}}\n"),
+    policy_text(
+        _ROUNDS + "loadAware: {estimatedScalingFactors: {cpu: 99, pods: 5}, allowCustomizeEstimation: true}\n",
+        maxMigratingPerNode=1,
+    ),
 )  # fmt: skip
 #: Times that a record takes, in seconds: mostly none or little.
 _STEPS_S = (0, 1, 1, 1, 2, 2, 2, 5, 31, 61, 301)

@@ -4,6 +4,7 @@ import random
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,9 @@ from schemas.metrics import PodMetric
 from schemas.migrations import MigrationStatus
 from schemas.outcomes import CommandOutcome
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
+from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
+from streams.rebalance import figures
 from tests.streams.cluster.builders import (
     CLUSTER,
     lifecycle,
@@ -299,3 +302,51 @@ def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> No
         each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
     ]
     assert ended.message == "node hot-0 is hot no more: cpu 9.00 %, not above 60.00 %"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_round_over_many_nodes_is_put_off_until_ticks_have_prepared_it(
+    restarts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebalancer, "PACKED_PER_TICK_MAX", 2)
+    run = cluster(hot=2, calm=6)
+    run.say(tick(1))
+    # Nobody has ticked for long: nothing is prepared, and what it takes for eight nodes are four ticks.
+    rounds_at: list[int] = []
+    packed: list[int] = []
+    take = figures.NodeFigures.take
+
+    def taking(self: figures.NodeFigures, *given: Any) -> bool:
+        packed[-1] += 1
+        return take(self, *given)
+
+    monkeypatch.setattr(figures.NodeFigures, "take", taking)
+    for second in (100, 101, 102, 103, 104, 105, 106):
+        if restarts:
+            run.restart()
+        packed.append(0)
+        run.outputs.clear()
+        run.say(tick(second))
+        if rounds(run):
+            rounds_at.append(second)
+    assert rounds_at == [104]
+    if not restarts:
+        assert max(packed) <= 2
+        assert sum(packed) >= 8
+
+
+def test_the_tick_after_a_policy_makes_no_round_over_many_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = cluster(hot=2, calm=6)
+    monkeypatch.setattr(rebalancer, "PACKED_PER_TICK_MAX", 2)
+    for second in range(1, 9):
+        run.say(tick(second))
+    run.outputs.clear()
+    run.say(
+        policy_record(POLICY + "evictor: {minReplicas: 2}"),
+        *(tick(second) for second in range(10, 14)),
+    )
+    assert not rounds(run)
+    run.say(*(tick(second) for second in range(14, 17)))
+    assert rounds(run)

@@ -1,22 +1,52 @@
 """Rows are the state: random histories of all inputs, restored at random places, against one never restored."""
 
 import random
+from typing import Any
 
 import pytest
 
 from schemas.codec import decode_as
 from schemas.deadletters import DeadLetter
+from streams.cluster import effort, rebalancer, recount
+from streams.migration import arbitration, drains, execution, following
+from streams.rebalance import looks
 from tests.streams.cluster.history import History
 from tests.streams.cluster.twins import Twins
 
 #: Histories, each from its own seed; the seed of one that fails is in the name of the test.
 SEEDS = range(40)
+#: Limits of what one record or tick may do, which these histories reach.
+SMALL: dict[Any, dict[str, int]] = {
+    arbitration: {"ARBITRATED_PER_TICK_MAX": 2},
+    drains: {"LOOKS_PER_TICK_MAX": 2},
+    effort: {"EFFORT_PER_TICK_MAX": 9},
+    execution: {"STEPS_PER_TICK_MAX": 2, "COMMANDS_PER_TICK_MAX": 1},
+    following: {"ENDED_PER_TICK_MAX": 1},
+    looks: {"LOOKS_PER_ROUND_MAX": 3, "ORDERED_MAX": 5},
+    rebalancer: {"PACKED_PER_TICK_MAX": 2},
+    recount: {"RECOUNTED_PER_RECORD_MAX": 1},
+}
 #: Steps of a history, each of one record or a few.
 STEPS = 120
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_stage_goes_on_from_its_rows_as_one_that_was_never_restored(seed: int) -> None:
+    compare(seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:20])
+def test_so_does_one_whose_ticks_leave_work_to_the_next_ones(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, limits in SMALL.items():
+        for limit, value in limits.items():
+            monkeypatch.setattr(module, limit, value)
+    compare(seed)
+
+
+def compare(seed: int) -> None:
+    """One history, two stages."""
     history, twins, cuts = History(seed), Twins(seed), random.Random(seed)
     records = history.begin()
     for _ in range(STEPS):

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.codec import decode_as
+from schemas.codec import decode_as, encode
 from schemas.rows import (
     ClusterPolicyRow,
     ClusterRow,
@@ -288,3 +288,11 @@ def test_counted_fields_that_are_none_of_a_pods_are_damage() -> None:
         packed["pods"][0]["counted_fields"] = fields
         with pytest.raises(DamagedTable, match="row 0/test/a"):
             run.restart([*run.stored(), (*key, orjson.dumps(packed))])
+
+
+def test_rows_of_waiting_groups_are_what_the_contract_makes_of_them() -> None:
+    run = Run()
+    run.say(tick(0), node())
+    run.say(request(pod("p", cpu="100")), tick(1))
+    (row,) = [value for (table, _), value in run.rows.items() if table == "waiting_groups"]
+    assert row == encode(WaitingGroupRow.model_validate_json(row))

@@ -1,0 +1,157 @@
+"""What limits count is kept as migrations come and go, and equals what a walk over all of them finds."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.migrations import MigrationRow
+from streams.migration.book import Book, moving
+from tests.streams.cluster.builders import lifecycle
+from tests.streams.migration.moving import (
+    FREE,
+    Moving,
+    budget,
+    cluster,
+    evicted,
+    policy_text,
+    replica,
+    workload,
+)
+
+COUNT = 12
+_STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.sampled_from(("create", "run", "command", "end", "drop")),
+        st.sampled_from(("a", "b")),
+    ),
+    max_size=30,
+)
+
+
+def row(number: int, node: str, **fields: Any) -> MigrationRow:
+    """A migration as a book holds it."""
+    return MigrationRow.model_construct(
+        migration_id=f"m-{number}", pod=replica(f"p-{number}"), source_node=node, owner_uid=f"o-{node}",
+        phase="Pending", attempts=0, replacement=None, sequence=number, **fields,
+    )  # fmt: skip
+
+
+@given(_STEPS)
+def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> None:
+    book = Book()
+    for number, what, node in steps:
+        known = book.get(f"m-{number}")
+        if what == "create" and known is None:
+            book.put(row(number, node))
+        elif known is not None and what == "drop":
+            book.drop(known)
+        elif known is not None and what != "create":
+            change: dict[str, dict[str, Any]] = {
+                "run": {"phase": "Running"},
+                "command": {"attempts": 1},
+                "end": {"phase": "Failed"},
+            }
+            book.put(known.model_copy(update=change[what]))
+        for name in ("a", "b"):
+            for group, rows in (
+                (book.node_group(name), book.at_node(name)),
+                (book.owner_group(f"o-{name}"), book.of_owner(f"o-{name}")),
+            ):
+                assert list(group.uids.values()) == [each.pod.uid for each in rows]
+                assert set(group.moving) == {each.migration_id for each in rows if moving(each)}
+                assert set(group.untried) == {
+                    each.migration_id for each in rows if not each.attempts
+                }
+
+
+def unavailable_by_walk(of: Moving, uid: str, *, waiting_too: bool) -> int:
+    """Pods of owner web that are not ready, on the move or missing, counted one by one; see `Limits`."""
+    owners, book = of.state.inventory.owners, of.state.migrations.desk.book
+    pods, unready = set(owners.pods("web")), set(owners.unready("web"))
+    gone = {
+        each.pod.uid
+        for each in book.of_owner("web")
+        if each.pod.uid != uid and (waiting_too or moving(each))
+    }
+    replicas = of.state.migrations.desk.workloads.rows["web"].workload.replicas
+    return max(len(unready | gone), replicas - len(pods - unready - gone))
+
+
+@given(st.data())
+def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> None:
+    names = [f"p-{number}" for number in range(6)]
+    of = cluster(FREE, *((replica(name), "node-1") for name in names))
+    of.say(workload(replicas=8))
+    limits, desk = of.state.migrations.desk.gates.limits, of.state.migrations.desk
+    for _ in range(data.draw(st.integers(1, 8))):
+        name = data.draw(st.sampled_from(names))
+        match data.draw(st.sampled_from(("propose", "unready", "ready", "gone", "tick"))):
+            case "propose" if of.state.inventory.held(name) is not None:
+                of.propose(name)
+            case "unready" | "ready" as now:
+                of.say(lifecycle("running", replica(name, ready=now == "ready"), "node-1"))
+            case "gone":
+                of.say(lifecycle("deleted", replica(name), "node-1"))
+            case "tick":
+                of.later()
+        replicas = desk.workloads.of(replica(name))
+        assert replicas is not None
+        group = desk.book.owner_group("web")
+        for waiting_too in (False, True):
+            own = desk.book.of_pod(name)
+            found = limits._unavailable(
+                replicas, group, "" if own is None else own.migration_id, waiting_too
+            )
+            assert found == unavailable_by_walk(of, name, waiting_too=waiting_too)
+
+
+def test_a_question_that_changes_nothing_counts_no_pod_again() -> None:
+    pods = [(replica(f"p-{number:02}", ready=number % 2 == 0), "node-1") for number in range(COUNT)]
+    of = cluster(
+        policy_text(skipEvictionGates=["MaxMigratingPerWorkload"], maxUnavailablePerWorkload=1),
+        *pods,
+    )
+    of.say(workload(replicas=COUNT))
+    limits = of.state.migrations.desk.gates.limits
+    for number in range(COUNT):
+        assert of.propose(f"p-{number:02}") is not None
+    assert limits.recounts == 1
+
+
+def test_what_waits_for_budgets_is_asked_once_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [(replica(f"p-{number:02}"), "node-1") for number in range(COUNT)]
+    of = cluster(FREE, *pods)
+    of.say(budget(allowed=COUNT // 2))
+    gates = of.state.migrations.desk.gates
+    answers = [of.propose(f"p-{number:02}") for number in range(COUNT)]
+    assert answers[: COUNT // 2] == [None] * (COUNT // 2)
+    assert all("for which 6 migrations wait" in (each or "") for each in answers[COUNT // 2 :])
+    assert gates.asked == 0
+    of.say(lifecycle("running", replica("other"), "node-2"))
+    assert "for which 6 migrations wait" in (of.propose("p-11") or "")
+    assert gates.asked == COUNT // 2
+
+
+def test_labels_and_selectors_that_change_are_asked_again() -> None:
+    of = cluster(FREE, *((replica(f"p-{number}"), "node-1") for number in range(3)))
+    of.say(budget(allowed=1))
+    assert of.propose("p-0") is None
+    assert "has 1 left" in (of.propose("p-1") or "")
+    of.say(lifecycle("running", replica("p-0", labels={"app": "other"}), "node-1"))
+    assert of.propose("p-1") is None
+    assert "has 1 left" in (of.propose("p-2") or "")
+    of.say(budget(allowed=1, app="other"))
+    assert of.propose("p-2") is None
+
+
+def test_migrations_whose_command_is_out_wait_for_no_budget() -> None:
+    of = cluster(FREE, *((replica(f"p-{number}"), "node-1") for number in range(3)))
+    of.say(budget(allowed=2))
+    assert of.propose("p-0") is None
+    of.later()
+    assert of.propose("p-1") is None or of.commands
+    of.say(evicted(of.commands[0]))
+    assert of.row("p-0").attempts == 1
