@@ -111,7 +111,7 @@ def _load_aware(random: Random) -> Document:
 def _limits(random: Random) -> Document:
     return {
         "resources": [{"name": "cpu", "weight": random.choice((1, 100))}, {"name": "memory"}],
-        "defaultLimit": {"cpu": random.choice(("allocatable", "500m", "0"))},
+        "defaultLimit": {"cpu": random.choice(("allocatable", "request", "500m", "0"))},
     }
 
 

@@ -77,7 +77,6 @@ profiles:
     assert policy.load_aware.usage_thresholds == {"cpu": 60}
     assert policy.max_backoff_seconds == 20
     assert [(plugin.name, plugin.weight) for plugin in policy.plugins.score] == [
-        ("NodeResourceLimitsAware", 1),
         ("LoadAwareScheduling", 5),
     ]
     assert names(policy.plugins.filter) == names(Policy().plugins.filter)
