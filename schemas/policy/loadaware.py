@@ -24,6 +24,7 @@ from schemas.policy.parts import (
     PluginArgs,
     PolicyPart,
     PositivePercent,
+    is_false,
     whole,
 )
 
@@ -35,11 +36,6 @@ _USAGE_THRESHOLDS = {"cpu": 65, "memory": 95}
 _SCALING_FACTORS = {"cpu": 85, "memory": 70}
 
 _PositivePercents = Annotated[dict[ResourceName, PositivePercent], Field(max_length=RESOURCES_MAX)]
-
-
-def _is_false(value: bool) -> bool:
-    """Not given is as good as false, and leaves digests of policies as they were."""
-    return not value
 
 
 class AggregatedArgs(PolicyPart):
@@ -88,7 +84,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
     aggregated: AggregatedArgs | None = None
     supported_resources: Items[ResourceName] = ()
     """Resources that are named in annotations of nodes only."""
-    check_both: Annotated[bool, Field(exclude_if=_is_false)] = False
+    check_both: Annotated[bool, Field(exclude_if=is_false)] = False
     """loadstream's own: prod pods pass both the prod thresholds and those of the whole node."""
 
     @field_validator("resource_weights")

@@ -79,7 +79,7 @@ class Migrations:
         if gate is not None:
             return gate.text
         found = self.desk.inventory.held(wish.pod.uid)
-        mode = self.desk.gates.mode_of(candidate.held if found is None else found[1], None)
+        mode = self.desk.gates.mode_of(candidate.held if found is None else found[1], wish.mode)
         if isinstance(mode, Gate):
             return mode.text
         self.desk.create(wish, mode, cause)

@@ -13,10 +13,9 @@ from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.migration import PriorityThreshold
 from streams.cluster.node import Held
-from streams.rebalance.costs import EVICTION_COST_ANNOTATION, cost
+from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost
 
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
-NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
 

@@ -134,6 +134,7 @@ class Balancer:
             avoided=avoided,
             in_force=in_force,
             leaving=frozenset(leaving),
+            reluctant_last=self.policy.evictor.no_eviction_policy == "Preferred",
             paused=paused or self.policy.rebalance.paused,
         )
         if any(plugin.name == PLUGIN for plugin in self.policy.plugins.balance):

@@ -45,6 +45,8 @@ class RoundInput:
     """What a pool's thresholds are now."""
     leaving: Collection[str] = ()
     """uids of pods that are on their way already: what they use counts as gone."""
+    reluctant_last: bool = False
+    """Pods that prefer no eviction come after all others of their node (noEvictionPolicy: Preferred)."""
     paused: bool = False
     """Nodes are only looked at, for thresholds that follow the recent past."""
 

@@ -299,3 +299,20 @@ def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> No
         each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
     ]
     assert ended.message == "node hot-0 is hot no more: cpu 9.00 %, not above 60.00 %"
+
+
+def test_at_the_peak_a_batch_pod_is_told_to_leave_within_all_limits_though_no_room_is_reserved() -> (
+    None
+):
+    peak = POLICY.replace("defaultJobMode: EvictDirectly", "maxMigratingGlobally: 1") + (
+        "movingThresholds: {hotspots: [{windows: [{evictWithoutTarget: true}]}]}\n"
+    )
+    run = cluster(calm=0, document=peak)
+    batch = [pod(f"batch-{n}", priority=5_500) for n in range(2)]
+    run.say(*(lifecycle("running", each, "hot-0") for each in batch))
+    for seconds in (20, 40, 60):
+        report(run, seconds)
+        run.say(tick(seconds))
+    commands = said(run, "eviction-commands")
+    assert [each.pod.name for each in commands] == ["batch-0"]
+    assert "evictWithoutTarget" in commands[0].reason
