@@ -44,6 +44,7 @@ class Gates:
         budgets: Budgets,
         limiters: Limiters,
         rooms: Rooms,
+        protections: Protections,
     ) -> None:
         self.inventory = inventory
         self.book = book
@@ -51,7 +52,7 @@ class Gates:
         self.budgets = budgets
         self.limiters = limiters
         self.rooms = rooms
-        self.protections = Protections(policy)
+        self.protections = protections
         self.limits = Limits(policy, book, inventory.owners)
         self.set_policy(policy)
 

@@ -114,7 +114,9 @@ class Turns:
     def _in_turn(self, order: list[int], crowd: Crowd) -> list[int]:
         """A node's pods, those that prefer no eviction last where the policy heeds it."""
         if self.given.reluctant_last:
-            order.sort(key=lambda index: NO_EVICTION_ANNOTATION in crowd.held[index].pod.annotations)
+            order.sort(
+                key=lambda index: NO_EVICTION_ANNOTATION in crowd.held[index].pod.annotations
+            )
         return order
 
     def target(self, held: Held, amounts: list[int], group: Group, *, prod: bool) -> int | None:

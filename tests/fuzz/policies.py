@@ -214,7 +214,9 @@ def _evictor(random: Random) -> Document:
             "nodeFit": random.random() < 0.5,
             "evictDaemonSetPods": random.random() < 0.5,
             "ignorePodsWithoutPDB": random.random() < 0.3,
-            "priorityThreshold": {"value": 10_000},
+            "priorityThreshold": random.choice(({"value": 10_000}, {"name": "high"})),
+            "namespaceLabelSelector": {"matchLabels": {"team": "shop"}},
+            "noEvictionPolicy": random.choice(("Preferred", "Mandatory")),
         },
         0.25,
     )

@@ -84,7 +84,7 @@ def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) 
          {"priority": 100}, None),
         ("migration: {priorityThreshold: {name: high}}", {},
          "migration.priorityThreshold names class high, whose value is not known here; give value "
-         "instead"),
+         "instead, or send the cluster's priority classes"),
         ("{compat: koordinator, migration: {priorityThreshold: {name: high}}}", {}, None),
         ("evictor: {priorityThreshold: {name: system-cluster-critical}}", {"priority": 9_999}, None),
         ("migration: {namespaces: {include: [shop]}}", {},
@@ -94,8 +94,10 @@ def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) 
          "its labels do not match migration.labelSelector"),
         ("evictor: {labelSelector: {matchLabels: {app: db}}}", {},
          "its labels do not match evictor.labelSelector"),
-        ("evictor: {namespaceLabelSelector: {}}", {},
-         "evictor.namespaceLabelSelector needs labels of namespaces, which are not known"),
+        ("evictor: {namespaceLabelSelector: {}}", {}, None),
+        ("evictor: {namespaceLabelSelector: {matchLabels: {team: shop}}}", {},
+         "evictor.namespaceLabelSelector needs labels of namespaces, and those of default are not "
+         "known; send the cluster's namespaces"),
         ("evictor: {noEvictionPolicy: Mandatory}",
          {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}},
          "it is annotated descheduler.alpha.kubernetes.io/prefer-no-eviction and noEvictionPolicy is "

@@ -265,9 +265,7 @@ def test_at_the_peak_batch_and_free_pods_leave_without_a_target_until_the_node_i
     assert world.outcome.unmovable == []
 
 
-@pytest.mark.parametrize(
-    ("hour", "document"), [(12, _PEAK), (21, _PEAK.replace("true", "false"))]
-)
+@pytest.mark.parametrize(("hour", "document"), [(12, _PEAK), (21, _PEAK.replace("true", "false"))])
 def test_without_an_open_window_that_says_so_no_pod_leaves_without_a_target(
     hour: int, document: str
 ) -> None:
