@@ -6,9 +6,9 @@ Each function says one message on one line; `connectors.kafka.wording` knows whi
 from connectors.kafka.units import duration_text, time_text
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.moves import MoveOutcome
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.pods import PodRef
 from schemas.rounds import PoolRound, RebalanceRound
-from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.workloads import DisruptionBudget, WorkloadState
 
 #: Hot nodes of a pool that a sentence names; the others are counted.

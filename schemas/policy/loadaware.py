@@ -10,11 +10,12 @@ pasted document.
 from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from schemas.base import ResourceName
 from schemas.policy.durations import Duration
 from schemas.policy.parts import (
+    NOT_APPLIED,
     RESOURCES_MAX,
     Conflict,
     Int64,
@@ -72,8 +73,10 @@ class LoadAwareSchedulingArgs(PluginArgs):
     )
     prod_usage_include_sys: bool = False
     score_according_prod_usage: bool = False
-    estimator: Annotated[str, Field(max_length=253)] = ""
-    """Any name means the default estimator."""
+    estimator: Annotated[
+        str, Field(max_length=253), AfterValidator(lambda name: ""), NOT_APPLIED
+    ] = ""
+    """Any name means the default estimator, so policies that differ in it alone are the same."""
     estimated_scaling_factors: _PositivePercents = Field(
         default_factory=dict, validate_default=True
     )

@@ -87,7 +87,8 @@ class ArbitrationArgs(PolicyPart):
 class Preconditions(PolicyPart):
     """What an object must be for its deletion to go ahead."""
 
-    uid: Annotated[str, Field(max_length=128)] | None = None
+    # A command names the pod's uid, and that alone is the precondition.
+    uid: Annotated[Annotated[str, Field(max_length=128)] | None, NOT_APPLIED] = None
     resource_version: Annotated[str, Field(max_length=128)] | None = None
 
 

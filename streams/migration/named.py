@@ -35,7 +35,8 @@ class Named(Generic[S, R]):
             what: the kind, for sentences.
             most: how many are remembered.
         """
-        self.cluster, self._row, self._what, self._most = cluster, row, what, most
+        self.cluster, self._what, self._most = cluster, what, most
+        self._row: type[R] = row
         self.rows: dict[str, R] = {}
         self.changed: dict[str, None] = {}
         """Rows to write."""

@@ -281,14 +281,22 @@ def test_a_workload_has_no_more_evictions_than_its_limiter_allows() -> None:
     assert moving.propose("c") is None
 
 
-def test_a_namespace_limiter_takes_numbers_and_reads_a_percentage_as_off() -> None:
-    for most, expected in ((1, 1), ("1%", 3)):
+def test_a_namespace_limiter_takes_numbers_and_upstream_reads_a_percentage_as_off() -> None:
+    for compat, most, expected in (("loadstream", 1, 1), ("koordinator", "1%", 3)):
         limiter = {"namespace": {"duration": "10s", "maxMigrating": most}}
-        moving = three(policy_text(objectLimiters=limiter, defaultJobMode="EvictDirectly"))
+        moving = three(
+            policy_text(f"compat: {compat}", objectLimiters=limiter, defaultJobMode="EvictDirectly")
+        )
         for uid in "abc":
             moving.propose(uid)
         moving.later()
         assert len(moving.commands) == expected
+
+
+def test_a_protection_that_is_disabled_by_its_name_is_lifted() -> None:
+    lifted = "evictor: {podProtections: {defaultDisabled: [DaemonSetPods]}}"
+    assert verdict(owners=DAEMON) == "the pod is owned by a DaemonSet"
+    assert verdict(lifted, owners=DAEMON) is None
 
 
 def test_evictions_a_second_are_limited_in_the_logs_time() -> None:

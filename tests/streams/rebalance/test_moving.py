@@ -302,3 +302,27 @@ def test_number_of_nodes_holds_for_targets_at_the_peak_too() -> None:
     world = _peak(21, _PEAK.replace("rebalance:", "rebalance:\n  numberOfNodes: 3"))
     targets(world, ["calm"], system=0)
     assert world.round() == ["free hot->None", "batch hot->None"]
+
+
+def test_a_window_moves_thresholds_of_prod_pods_by_themselves() -> None:
+    world = World(
+        """
+rebalance:
+  highThresholds: {cpu: 90}
+  lowThresholds: {cpu: 40}
+  prodHighThresholds: {cpu: 80}
+  prodLowThresholds: {cpu: 30}
+  anomalyCondition: {consecutiveAbnormalities: 1}
+movingThresholds:
+  hotspots:
+    - windows: [{from: "20:00", to: "22:00", prodHighThresholds: {cpu: 50}, prodLowThresholds: {cpu: 20}}]
+""",
+        now_ms=MONDAY_MS + 21 * HOUR_MS,
+    )
+    world.node("hot", system=10)
+    for uid in ("a", "b"):
+        world.pod(uid, "hot", 30, priority=9_500)
+    targets(world, ["calm"], system=0)
+    assert world.round() == ["a hot->calm"]
+    assert world.pool.thresholds.prod_high == {"cpu": 50}
+    assert world.pool.thresholds.prod_low == {"cpu": 20}
