@@ -12,7 +12,7 @@ for labels or values which the cluster has not sent protects the pod, and the ve
 
 from schemas.pods import Pod
 from schemas.policy import Policy
-from schemas.policy.migration import PriorityThreshold
+from schemas.policy.migration import BUILT_IN_CLASSES, PriorityThreshold
 from streams.cluster.node import Held
 from streams.migration.named import Namespaces, PriorityClasses
 from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost
@@ -23,11 +23,6 @@ SOURCE_ANNOTATION = "kubernetes.io/config.source"
 
 #: Pods of this priority and above belong to the system.
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
-#: Priority classes that every cluster has.
-_KNOWN_CLASSES = {
-    "system-cluster-critical": SYSTEM_CRITICAL_PRIORITY,
-    "system-node-critical": SYSTEM_CRITICAL_PRIORITY + 1_000,
-}
 #: An eviction cost that means never.
 NEVER_COST = 2**31 - 1
 #: Most verdicts that are kept.
@@ -169,7 +164,7 @@ class Protections:
             name = threshold.name
             if not name or passed_over:
                 return None
-            value = _KNOWN_CLASSES.get(name, self._classes.value(name))
+            value = BUILT_IN_CLASSES.get(name, self._classes.value(name))
             if value is None:
                 return (
                     f"{whose}.priorityThreshold names class {name}, whose value is not known here; "
