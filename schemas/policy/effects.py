@@ -182,9 +182,8 @@ def _without_rounds(policy: Policy, why: str) -> Iterator[Found]:
     if not follows and not policy.maintenance.pools:
         yield ("rebalance",), why
     for name, field in type(policy.rebalance).model_fields.items():
-        kept = name == "node_pools" and policy.maintenance.pools
-        kept = kept or (name in ("node_metric_expiration_seconds", "paused") and follows)
-        if not kept:
+        windows = name == "node_pools" and policy.maintenance.pools
+        if not windows and not (follows and name in ("node_metric_expiration_seconds", "paused")):
             yield ("rebalance", field.alias or name), why
     for name, field in type(policy.descheduling).model_fields.items():
         if name != "dry_run" and not (name == "descheduling_interval_ms" and follows):
