@@ -12,6 +12,7 @@ from schemas.evictions import EvictionCommand
 from schemas.metrics import PodMetric
 from schemas.migrations import MigrationStatus
 from schemas.outcomes import CommandOutcome
+from schemas.pods import OwnerReference
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster.rebalancer import AHEAD_MS
 from tests.streams.cluster.builders import (
@@ -308,7 +309,10 @@ def test_at_the_peak_a_batch_pod_is_told_to_leave_within_all_limits_though_no_ro
         "movingThresholds: {hotspots: [{windows: [{evictWithoutTarget: true}]}]}\n"
     )
     run = cluster(calm=0, document=peak)
-    batch = [pod(f"batch-{n}", priority=5_500) for n in range(2)]
+    # Room would be held for what replaces them: of an owner, and of a scheduler that takes part.
+    owner = (OwnerReference(kind="ReplicaSet", name="batch", uid="batch", controller=True),)
+    of_owner = {"owners": owner, "scheduler": "koord-scheduler", "ready": True}
+    batch = [pod(f"batch-{n}", priority=5_500, **of_owner) for n in range(2)]
     run.say(*(lifecycle("running", each, "hot-0") for each in batch))
     for seconds in (20, 40, 60):
         report(run, seconds)
