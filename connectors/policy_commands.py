@@ -25,7 +25,7 @@ from connectors.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages
 from connectors.known_plugins import known_plugins
 from connectors.policy_entries import TOPIC, Entry, newest_entry, read_entries_of
-from connectors.terminal import echo
+from connectors.terminal import echo, print_json
 from schemas.printable import json_text, one_line, yaml_text
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ Reason = Annotated[
 ]
 #: What `--reason` was called here first.
 OldReason = Annotated[str, typer.Option("--comment", hidden=True, callback=_field("comment"))]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait until the cluster's worker has applied or refused it.")
 ]
@@ -81,7 +82,7 @@ def check(
 
     policy, _ = _read(file)
     if json:
-        _print_json(
+        print_json(
             {"digest": policy.digest, "mode": policy.mode, "not_applied": list(policy.not_applied),
              "effective": effective_yaml(policy)}
         )  # fmt: skip
@@ -94,16 +95,19 @@ def check(
         with as_messages():
             connection = _connect()
             seen = warn_first(connection, cluster)
-            _warn_of_schedulers(connection, cluster, policy)
+            _warn_of_cluster(connection, cluster, policy)
         _end(seen)
 
 
-def _warn_of_schedulers(connection: "Connection", cluster: str, policy: "Policy") -> None:
+def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> None:
     from connectors.kafka.schedulers import schedulers_of, unreached
+    from connectors.kafka.unsent import unsent
 
     why = unreached(policy, schedulers_of(connection, cluster))
     if why is not None:
         warn(why)
+    for each in unsent(connection, cluster, policy):
+        warn(each)
 
 
 @app.command()
@@ -120,13 +124,13 @@ def apply(
     with as_messages():
         connection = _connect()
         seen = warn_first(connection, cluster)
-        _warn_of_schedulers(connection, cluster, policy)
+        _warn_of_cluster(connection, cluster, policy)
         newest = newest_entry(connection, cluster)
         paused = newest is not None and newest.record.paused
         _write(connection, cluster, document, paused=paused, comment=reason or comment, wait=wait)
     if json:
         whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode, "paused": paused}
-        _print_json({**whole, "not_applied": list(policy.not_applied), "applied": wait})
+        print_json({**whole, "not_applied": list(policy.not_applied), "applied": wait})
         _end(seen)
         return
     for path in policy.not_applied:
@@ -185,12 +189,6 @@ def _entry_line(entry: Entry, state: str) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _print_json(value: Any) -> None:
-    import orjson
-
-    echo(json_text(orjson.dumps(value)))
-
-
 def _entry_json(entry: Entry, state: str) -> str:
     import orjson
 
@@ -208,18 +206,26 @@ def _entry_json(entry: Entry, state: str) -> str:
 
 @app.command()
 def pause(
-    cluster: Cluster, reason: Reason = "", comment: OldReason = "", wait: Wait = False
+    cluster: Cluster,
+    reason: Reason = "",
+    comment: OldReason = "",
+    wait: Wait = False,
+    json: Json = False,
 ) -> None:
     """Stop all commands of a cluster at once; requests wait. Its policy stays as it is."""
-    _switch(cluster, paused=True, comment=reason or comment, wait=wait)
+    _switch(cluster, paused=True, comment=reason or comment, wait=wait, json=json)
 
 
 @app.command()
 def resume(
-    cluster: Cluster, reason: Reason = "", comment: OldReason = "", wait: Wait = False
+    cluster: Cluster,
+    reason: Reason = "",
+    comment: OldReason = "",
+    wait: Wait = False,
+    json: Json = False,
 ) -> None:
     """Let a paused cluster go on under its policy."""
-    _switch(cluster, paused=False, comment=reason or comment, wait=wait)
+    _switch(cluster, paused=False, comment=reason or comment, wait=wait, json=json)
 
 
 def _end(seen: bool) -> None:
@@ -227,7 +233,7 @@ def _end(seen: bool) -> None:
         raise typer.Exit(UNSEEN)
 
 
-def _switch(cluster: str, *, paused: bool, comment: str, wait: bool) -> None:
+def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, json: bool) -> None:
     """Repeat the newest document with the switch changed; nothing to change is no error."""
     state = "paused" if paused else "running"
     with as_messages():
@@ -236,12 +242,18 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool) -> None:
         newest = newest_entry(connection, cluster)
         # A cluster without a policy runs under the default one, which is the empty document.
         if (newest is not None and newest.record.paused) is paused:
-            echo(f"cluster {cluster} is {state} already; nothing was written")
+            if json:
+                print_json({"cluster": cluster, "paused": paused, "written": False})
+            else:
+                echo(f"cluster {cluster} is {state} already; nothing was written")
             _end(seen)
             return
         document = newest.record.document if newest is not None else ""
         _write(connection, cluster, document, paused=paused, comment=comment, wait=wait)
-    echo(f"cluster {cluster} is {state}")
+    if json:
+        print_json({"cluster": cluster, "paused": paused, "written": True, "applied": wait})
+    else:
+        echo(f"cluster {cluster} is {state}")
     _end(seen)
 
 

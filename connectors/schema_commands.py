@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.terminal import echo
+from connectors.terminal import echo, print_json
 
 app = typer.Typer(no_args_is_help=True, help="The published schemas of all topics and tables.")
 
@@ -23,12 +23,17 @@ def export(
     directory: Annotated[
         Path | None, typer.Option(help="Write here instead of where they are checked in.")
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Write a JSON Schema per topic and table, and one AsyncAPI document of all topics."""
     from schemas.export import PUBLISHED, differences, documents, write
 
     place = directory or PUBLISHED
     changed = differences(place) if check else write(place)
+    if json:
+        key = "differing" if check else "written"
+        print_json({"directory": str(place), "documents": len(documents()), key: list(changed)})
+        raise typer.Exit(1 if check and changed else 0)
     for name in changed:
         echo(f"{'differs' if check else 'wrote'}: {place / name}")
     if not check:

@@ -8,9 +8,16 @@ from typing import Any
 
 import typer
 
-from schemas.printable import printable
+from schemas.printable import json_text, printable
 
 
 def echo(text: Any = "", *, err: bool = False, nl: bool = True) -> None:
     """Print a text, made printable."""
     typer.echo(printable(str(text)), err=err, nl=nl)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    import orjson
+
+    echo(json_text(orjson.dumps(value)))

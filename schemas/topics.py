@@ -34,6 +34,7 @@ from schemas.moves import (
     RecentMovesRow,
     UnmovablePodsRow,
 )
+from schemas.namespaces import NamespaceRow, PriorityClassRow
 from schemas.nodes import NodeStateRecord
 from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
@@ -104,7 +105,7 @@ class Topic:
 TOPICS: tuple[Topic, ...] = (
     Topic("node-usage", NodeUsage, "cluster/node", "What a node and everything on it used.", "aggregate"),
     Topic("node-state", NodeStateRecord, "cluster", "Nodes added, changed and removed, with full lists.", "cluster"),
-    Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads and disruption budgets, with full lists.", "cluster"),
+    Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads, disruption budgets, namespaces and priority classes, with full lists.", "cluster"),
     Topic("scheduling-requests", SchedulingRequest, "cluster", "Pods that want a node.", "cluster"),
     Topic(
         "policies", PolicyRecord, "cluster", "A cluster's whole policy; pause and resume.", "cluster",
@@ -174,6 +175,8 @@ TABLES: tuple[Table, ...] = (
         DisruptionBudgetRow,
         "Disruption budgets, and what commands took from them.",
     ),
+    Table("namespaces", NamespaceRow, "Labels of namespaces."),
+    Table("priority_classes", PriorityClassRow, "Values of priority classes."),
     Table("recent_moves", RecentMovesRow, "Moves of an owner's pods; whether it is frozen."),
     Table("cooling_nodes", CoolingNodeRow, "Nodes that moves left, and when they were hot last."),
     Table("unmovable_pods", UnmovablePodsRow, "Pods that no target could take, per node."),

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from schemas.base import ClusterName, Message, ObjectName, Part, StringMap, Uid
 from schemas.lists import ListBegin, ListEnd, ListId
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.pods import Namespace, PodLifecycle
 
 _Text = Annotated[str, Field(max_length=512)]
@@ -103,6 +104,12 @@ class DisruptionBudget(Message):
 
 
 PodLifecycleRecord = Annotated[
-    PodLifecycle | WorkloadState | DisruptionBudget | ListBegin | ListEnd,
+    PodLifecycle
+    | WorkloadState
+    | DisruptionBudget
+    | NamespaceState
+    | PriorityClassState
+    | ListBegin
+    | ListEnd,
     Field(discriminator="kind"),
 ]

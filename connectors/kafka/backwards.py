@@ -1,7 +1,7 @@
 """The newest records of a cluster, newest first, without reading a topic from its beginning.
 
 A cluster's records are in one partition, at whose end reading begins: a small piece first, then larger
-ones before it, until whoever asks has enough, so many records were looked at, or records are too old.
+ones before it, until the caller has enough, a number of records was looked at, or records are too old.
 """
 
 from collections.abc import Generator, Iterator
@@ -16,7 +16,7 @@ from schemas.codec import decode
 from schemas.partitions import partition_for
 from schemas.refusals import Refusal
 
-#: Records of the piece that is read first; each further one is so many times as large.
+#: Records of the piece that is read first; each further one is larger by this factor.
 _PIECE, _GROWTH = 64, 4
 
 
@@ -39,7 +39,7 @@ class Past:
     cluster: str | None
     """None: all clusters, each partition in its turn."""
     records_max: int
-    """At most so many records of a partition are looked at, those of other clusters included."""
+    """Most records of a partition that are looked at, those of other clusters included."""
 
     def newest(self, looked: Looked, *, any_cluster: bool = False) -> Iterator[Any]:
         """Messages, newest first; records that hold none are passed over.

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from connectors.kafka.failures import as_messages
-from connectors.terminal import echo
+from connectors.terminal import echo, print_json
 
 clock = typer.Typer(no_args_is_help=True, help="Set the time of a partition right.")
 
@@ -25,6 +25,7 @@ def reset(
     partition: Annotated[
         list[int], typer.Option("--partition", min=0, help="Which one; may be repeated.")
     ],
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Set the time of a partition to now, also if it is later there already.
 
@@ -56,7 +57,9 @@ def reset(
         )
     for reason in refused:
         echo(f"error: {reason}", err=True)
-    if len(refused) < len(ticks):
+    if json:
+        print_json({"written": len(ticks) - len(refused), "refused": refused})
+    elif len(refused) < len(ticks):
         echo(
             "written: the worker of the partition sets its time with its next batch, and refuses a reset that is "
             "not its own present (`loadstream tail dead-letters --from 1m`)"

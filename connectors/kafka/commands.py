@@ -17,8 +17,7 @@ from connectors.kafka import tail_command
 from connectors.kafka.clock_commands import clock
 from connectors.kafka.failures import as_messages
 from connectors.kafka.topic_argument import topic_names, topic_of
-from connectors.terminal import echo
-from schemas.printable import json_text
+from connectors.terminal import echo, print_json
 
 if TYPE_CHECKING:
     from connectors.kafka.admin import Extent
@@ -125,7 +124,7 @@ def list_(json: Json = False) -> None:
         extents = read_extents(connection, found.values())
         if json:
             for name in expected_names():
-                _print_json(_extent_json(name, found.get(name), extents.get(name, ())))
+                print_json(_extent_json(name, found.get(name), extents.get(name, ())))
             return
         rows = [("TOPIC", "PARTITIONS", "COPIES", "RECORDS", "OFFSETS BY PARTITION")]
         for name in expected_names():
@@ -193,7 +192,7 @@ def _print_summary(topic: str, summary: "Summary", *, json: bool) -> None:
     if json:
         whole = {each.name: getattr(summary, each.name) for each in fields(summary)}
         unknown = {str(field): lines for field, lines in summary.unknown.items()}
-        _print_json({"topic": topic, **whole, "unknown": unknown})
+        print_json({"topic": topic, **whole, "unknown": unknown})
         return
     rate = summary.produced / summary.seconds if summary.seconds else 0.0
     echo(
@@ -211,12 +210,6 @@ def _extent_json(name: str, topic: "FoundTopic | None", extents: "tuple[Extent, 
         "copies": topic.replication,
         "offsets": [[each.first_offset, each.next_offset] for each in extents],
     }
-
-
-def _print_json(value: Any) -> None:
-    import orjson
-
-    echo(json_text(orjson.dumps(value)))
 
 
 def _connect() -> "Connection":
@@ -241,7 +234,7 @@ def _tell(
         for topic, findings in report.items():
             texts = [str(each) for each in findings]
             whole = {"topic": topic, "verdict": verdict(findings), "made": topic in made}
-            _print_json({**whole, "findings": texts})
+            print_json({**whole, "findings": texts})
         if "differs" in verdicts or "missing" in verdicts:
             raise typer.Exit(1)
         return

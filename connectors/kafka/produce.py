@@ -2,8 +2,8 @@
 
 A line goes as it stands, with unknown fields, so that a newer producer loses nothing; they are warned of,
 since most are mistyped. Its key, partition and timestamp come from the message
-(`connectors.kafka.records`). What is refused is told with the number
-of the line and never sent. Delivery is acknowledged by all replicas and idempotent: a retry of the
+(`connectors.kafka.records`). What is refused is reported with the
+number of the line and never sent. Delivery is acknowledged by all replicas and idempotent: a retry of the
 client doubles nothing, but producing a file twice does.
 """
 
@@ -38,7 +38,7 @@ class Rejection:
 
 @dataclass(slots=True)
 class Summary:
-    """What came of a run."""
+    """The outcome of a run."""
 
     lines: int = 0
     """Lines that held something."""

@@ -6,6 +6,7 @@ Each function says one message on one line; `connectors.kafka.wording` knows whi
 from connectors.kafka.units import duration_text, time_text
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.moves import MoveOutcome
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.pods import PodRef
 from schemas.rounds import PoolRound, RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
@@ -120,6 +121,25 @@ def budget_text(message: DisruptionBudget) -> str:
         f"{message.current_healthy} of {message.expected_pods} pods healthy, "
         f"{message.desired_healthy} wanted{listed}"
     )
+
+
+def namespace_text(message: NamespaceState) -> str:
+    """Labels of a namespace."""
+    if message.removed:
+        return f"namespace {message.name} is gone"
+    listed = f" (full list {message.list_id})" if message.list_id else ""
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(message.labels.items()))
+    return (
+        f"namespace {message.name} has {f'the labels {labels}' if labels else 'no labels'}{listed}"
+    )
+
+
+def priority_class_text(message: PriorityClassState) -> str:
+    """Value of a priority class."""
+    if message.removed:
+        return f"priority class {message.name} is gone"
+    listed = f" (full list {message.list_id})" if message.list_id else ""
+    return f"priority class {message.name} has the value {message.value}{listed}"
 
 
 def ago_text(length_ms: int) -> str:

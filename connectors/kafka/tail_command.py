@@ -36,7 +36,9 @@ def tail(
     limit: Annotated[
         int | None,
         typer.Option(
-            parser=number("records", 1), metavar="RECORDS", help="Stop after so many records."
+            parser=number("records", 1),
+            metavar="RECORDS",
+            help="Stop after this number of records.",
         ),
     ] = None,
     last: Annotated[
@@ -44,7 +46,7 @@ def tail(
         typer.Option(
             parser=number("records", 1, 100_000),
             metavar="RECORDS",
-            help="Only so many records, the newest.",
+            help="Only this number of records, the newest.",
         ),
     ] = None,
     follow: Annotated[
@@ -101,7 +103,7 @@ def _start(start: str | None, *, follow: bool) -> "Start":
 
 
 def _told(entries: "Iterator[Entry | Gap]") -> "Iterator[Entry]":
-    """Entries; gaps are told on standard error."""
+    """Entries; gaps are reported on standard error."""
     from connectors.kafka.tail import Gap
 
     for entry in entries:

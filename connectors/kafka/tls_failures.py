@@ -107,7 +107,7 @@ def refused_here(error: ssl.SSLCertVerificationError, host: str) -> Diagnosis:
 
 
 def refused_there(text: str) -> Diagnosis | None:
-    """The broker has sent an alert, as a client reports it; None: the text tells of none."""
+    """The broker has sent an alert, as a client reports it; None: the text names none."""
     number = _alert(text)
     if number is None:
         return None

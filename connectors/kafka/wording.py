@@ -21,6 +21,7 @@ from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.moves import MoveOutcome
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodLifecycle
@@ -246,6 +247,8 @@ _sentence.register(MigrationRequest, rebalancing.request_text)
 _sentence.register(MoveOutcome, rebalancing.move_text)
 _sentence.register(WorkloadState, rebalancing.workload_text)
 _sentence.register(DisruptionBudget, rebalancing.budget_text)
+_sentence.register(NamespaceState, rebalancing.namespace_text)
+_sentence.register(PriorityClassState, rebalancing.priority_class_text)
 
 
 def _score(winner: NodeScore) -> str:

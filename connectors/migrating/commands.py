@@ -13,6 +13,7 @@ command line is wrong; 3 shown, of a cluster that nothing has ever named.
 import io
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from uuid import uuid4
 
@@ -22,7 +23,7 @@ from connectors import wall_clock
 from connectors.arguments import as_field
 from connectors.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages
-from connectors.terminal import echo
+from connectors.terminal import echo, print_json
 from schemas.printable import json_text, one_line
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ Why = Annotated[
 Wait = Annotated[
     bool, typer.Option("--wait", help="Follow the request to its answer, until it is done.")
 ]
+Json = Annotated[
+    bool, typer.Option("--json", help="JSON: the request, and with --wait one object an answer.")
+]
 
 
 def migrate(
@@ -101,6 +105,7 @@ def migrate(
         typer.Option(help="uid of the pod; looked up in topic pod-lifecycle if not given."),
     ] = None,
     wait: Wait = False,
+    json: Json = False,
 ) -> None:
     """Ask for a pod to be moved to another node.
 
@@ -113,7 +118,7 @@ def migrate(
         _heed(connection, cluster)
         ref = _pod_ref(connection, cluster, named, uid)
         _ask(
-            connection, cluster, f"pod {pod} is to be migrated", wait=wait, action="migrate", pod=ref,
+            connection, cluster, f"pod {pod} is to be migrated", wait=wait, json=json, action="migrate", pod=ref,
             mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
 
@@ -126,6 +131,7 @@ def drain(
     ignore_windows: Windows = False,
     reason: Why = "",
     wait: Wait = False,
+    json: Json = False,
 ) -> None:
     """Ask for a node to be emptied: it takes no new pods, and those on it are migrated.
 
@@ -137,12 +143,14 @@ def drain(
         _heed(connection, cluster)
         _stop_unless_seen(connection, cluster, node)
         _ask(
-            connection, cluster, f"node {node} is to be drained", wait=wait, action="drain", node=node,
+            connection, cluster, f"node {node} is to be drained", wait=wait, json=json, action="drain", node=node,
             mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
 
 
-def undrain(cluster: Cluster, node: Node, reason: Why = "", wait: Wait = False) -> None:
+def undrain(
+    cluster: Cluster, node: Node, reason: Why = "", wait: Wait = False, json: Json = False
+) -> None:
     """Let a node that was drained, or is being drained, take pods again."""
     from connectors.migrating.states import LIFE_MAX_MS, read_states
 
@@ -153,25 +161,40 @@ def undrain(cluster: Cluster, node: Node, reason: Why = "", wait: Wait = False) 
             _stop(f"node {node} of cluster {cluster} is not being drained")
         _stop_unless_seen(connection, cluster, node)
         said = f"node {node} is to take pods again"
-        _ask(connection, cluster, said, wait=wait, action="undrain", node=node, reason=reason)
+        _ask(
+            connection,
+            cluster,
+            said,
+            wait=wait,
+            json=json,
+            action="undrain",
+            node=node,
+            reason=reason,
+        )
 
 
 @migration.command()
-def pause(cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False) -> None:
+def pause(
+    cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
+) -> None:
     """Hold a migration where it is; its time does not run."""
-    _switch(cluster, which, "pause", "is to pause", reason, wait=wait)
+    _switch(cluster, which, "pause", "is to pause", reason, wait=wait, json=json)
 
 
 @migration.command()
-def resume(cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False) -> None:
+def resume(
+    cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
+) -> None:
     """Let a paused migration go on."""
-    _switch(cluster, which, "resume", "is to go on", reason, wait=wait)
+    _switch(cluster, which, "resume", "is to go on", reason, wait=wait, json=json)
 
 
 @migration.command()
-def abort(cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False) -> None:
+def abort(
+    cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
+) -> None:
     """Give a migration up; room that is held for it is given back. A pod that has left has left."""
-    _switch(cluster, which, "abort", "is to be given up", reason, wait=wait)
+    _switch(cluster, which, "abort", "is to be given up", reason, wait=wait, json=json)
 
 
 def migrations(
@@ -201,7 +224,9 @@ def migrations(
         raise typer.Exit(UNSEEN)
 
 
-def _switch(cluster: str, which: str, action: str, said: str, reason: str, *, wait: bool) -> None:
+def _switch(
+    cluster: str, which: str, action: str, said: str, reason: str, *, wait: bool, json: bool
+) -> None:
     """Ask for something to be done to a migration that is under way."""
     from connectors.migrating.states import LIFE_MAX_MS, read_states
 
@@ -220,7 +245,7 @@ def _switch(cluster: str, which: str, action: str, said: str, reason: str, *, wa
         migration_id = which if found is None else found.migration_id
         said = f"migration {migration_id} {said}"
         _ask(
-            connection, cluster, said, wait=wait, action=action, migration_id=migration_id,
+            connection, cluster, said, wait=wait, json=json, action=action, migration_id=migration_id,
             reason=reason,
         )  # fmt: skip
 
@@ -242,7 +267,9 @@ def _stop_unless_seen(connection: "Connection", cluster: str, node: str) -> None
         warn(unseen)
 
 
-def _ask(connection: "Connection", cluster: str, said: str, *, wait: bool, **fields: Any) -> None:
+def _ask(
+    connection: "Connection", cluster: str, said: str, *, wait: bool, json: bool, **fields: Any
+) -> None:
     """Write one request and wait until all replicas have it. Raises BrokerUnavailable."""
     from connectors.kafka.arrivals import Arrivals
     from connectors.kafka.produce import produce_lines
@@ -269,12 +296,15 @@ def _ask(connection: "Connection", cluster: str, said: str, *, wait: bool, **fie
     )
     if refused:
         _stop(f"the request was not written: {refused[0]}")
-    echo(f"{request.request_id}: {said}; see `loadstream migrations {cluster}`")
+    if json:
+        print_json(request.payload())
+    else:
+        echo(f"{request.request_id}: {said}; see `loadstream migrations {cluster}`")
     if wait:
-        _follow(request, answers)
+        _follow(request, answers, json=json)
 
 
-def _follow(request: "MigrationRequest", answers: "list[Arrivals]") -> None:
+def _follow(request: "MigrationRequest", answers: "list[Arrivals]", *, json: bool) -> None:
     """Print what is answered until it is done; Ctrl-C ends the command and not the request."""
     from connectors.migrating.answers import answer
     from schemas.codec import decode
@@ -285,7 +315,10 @@ def _follow(request: "MigrationRequest", answers: "list[Arrivals]") -> None:
                 found = answer(request, decode(arrivals.topic, record.value))
                 if found is None:
                     continue
-                echo(found.text, err=found.failed)
+                if json:
+                    print_json({"request_id": request.request_id, **asdict(found)})
+                else:
+                    echo(found.text, err=found.failed)
                 if found.done:
                     raise typer.Exit(1 if found.failed else 0)
         time.sleep(_LOOK_S)

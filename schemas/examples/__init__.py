@@ -27,6 +27,7 @@ from schemas.examples.story import (
 )
 from schemas.journal import InputRun, JournalPart, JournalRecord, Output, RowChange
 from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodLifecycle
@@ -137,6 +138,8 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
             desired_healthy=5,
             expected_pods=6,
         ),
+        NamespaceState(cluster=CLUSTER, name=WEB.namespace, labels={"team": "shop"}),
+        PriorityClassState(cluster=CLUSTER, name="batch", value=5_500),
         LIST_BEGIN,
         LIST_END,
     ),

@@ -73,11 +73,6 @@ class Policy(PolicyPart):
         guessed = ("compat",) in (info.context or {}).get("taken_out", ())
         return args if compat is None or guessed else args.resolved(compat)
 
-    def model_post_init(self, context: Any) -> None:
-        """Take over from the reader what of the text has no effect."""
-        if isinstance(context, dict):
-            self._not_applied = tuple(context.get("not_applied", ()))
-
     def conflicts(self) -> Iterable[Conflict]:
         """The longest wait is not shorter than the first; what moves goes with what it takes the place of."""
         yield from moving_conflicts(
@@ -102,8 +97,13 @@ class Policy(PolicyPart):
 
     @property
     def not_applied(self) -> tuple[str, ...]:
-        """Paths in the text that upstream knows and that have no effect here."""
+        """Paths in the text that have no effect here, each with its reason where another field is it."""
         return self._not_applied
+
+    def listing(self, not_applied: tuple[str, ...]) -> Self:
+        """The same policy; what of its text has no effect is this."""
+        self._not_applied = not_applied
+        return self
 
     @property
     def dry_run(self) -> bool:

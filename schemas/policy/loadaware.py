@@ -10,11 +10,12 @@ pasted document.
 from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from schemas.base import ResourceName
 from schemas.policy.durations import Duration
 from schemas.policy.parts import (
+    NOT_APPLIED,
     RESOURCES_MAX,
     Conflict,
     Int64,
@@ -24,6 +25,7 @@ from schemas.policy.parts import (
     PluginArgs,
     PolicyPart,
     PositivePercent,
+    is_false,
     whole,
 )
 
@@ -35,11 +37,6 @@ _USAGE_THRESHOLDS = {"cpu": 65, "memory": 95}
 _SCALING_FACTORS = {"cpu": 85, "memory": 70}
 
 _PositivePercents = Annotated[dict[ResourceName, PositivePercent], Field(max_length=RESOURCES_MAX)]
-
-
-def _is_false(value: bool) -> bool:
-    """Not given is as good as false, and leaves digests of policies as they were."""
-    return not value
 
 
 class AggregatedArgs(PolicyPart):
@@ -76,8 +73,10 @@ class LoadAwareSchedulingArgs(PluginArgs):
     )
     prod_usage_include_sys: bool = False
     score_according_prod_usage: bool = False
-    estimator: Annotated[str, Field(max_length=253)] = ""
-    """Any name means the default estimator."""
+    estimator: Annotated[
+        str, Field(max_length=253), AfterValidator(lambda name: ""), NOT_APPLIED
+    ] = ""
+    """Any name means the default estimator, so policies that differ in it alone are the same."""
     estimated_scaling_factors: _PositivePercents = Field(
         default_factory=dict, validate_default=True
     )
@@ -88,7 +87,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
     aggregated: AggregatedArgs | None = None
     supported_resources: Items[ResourceName] = ()
     """Resources that are named in annotations of nodes only."""
-    check_both: Annotated[bool, Field(exclude_if=_is_false)] = False
+    check_both: Annotated[bool, Field(exclude_if=is_false)] = False
     """loadstream's own: prod pods pass both the prod thresholds and those of the whole node."""
 
     @field_validator("resource_weights")

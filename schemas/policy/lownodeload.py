@@ -18,6 +18,7 @@ from schemas.base import ResourceName
 from schemas.policy.durations import Duration, SignedDuration
 from schemas.policy.errors import Path
 from schemas.policy.parts import (
+    NOT_APPLIED,
     RESOURCES_MAX,
     Conflict,
     Count,
@@ -57,7 +58,8 @@ class AnomalyCondition(PolicyPart):
 class PodSelector(PolicyPart):
     """Pods that may be moved; without `selector` the entry is ignored."""
 
-    name: Annotated[str, Field(max_length=253)] = ""
+    # Upstream shows it nowhere either.
+    name: Annotated[str, Field(max_length=253), NOT_APPLIED] = ""
     selector: LabelSelector | None = None
 
 

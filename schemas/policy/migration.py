@@ -27,6 +27,12 @@ from schemas.policy.parts import (
 )
 from schemas.policy.selectors import LabelSelector, Namespaces, SelectorText
 
+#: Priority classes that every cluster has, and their values.
+BUILT_IN_CLASSES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
 _PERCENTAGE = re.compile(r"(0|[1-9][0-9]{0,8})%", re.ASCII)
 _SHARE_ALLOWED = 'an integer from 0, or a percentage such as "10%"'
 _QPS_ALLOWED = 'a number above 0 (also as text: "10")'
@@ -87,7 +93,8 @@ class ArbitrationArgs(PolicyPart):
 class Preconditions(PolicyPart):
     """What an object must be for its deletion to go ahead."""
 
-    uid: Annotated[str, Field(max_length=128)] | None = None
+    # A command names the pod's uid, and that alone is the precondition.
+    uid: Annotated[Annotated[str, Field(max_length=128)] | None, NOT_APPLIED] = None
     resource_version: Annotated[str, Field(max_length=128)] | None = None
 
 

@@ -10,7 +10,8 @@
 A threshold that moves takes the place of the configured one of the same resource: that of the first window
 that is open, else, once half of its rounds have been seen, mean plus so many standard deviations of the
 usage in the newest rounds, within its bounds; else the configured one holds. What a node's annotation says
-goes before all of these.
+goes before all of these. While a window with `evictWithoutTarget` is open, batch and free pods of a hot node may leave
+without a target.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +30,7 @@ from schemas.policy.parts import (
     Items,
     Percents,
     PolicyPart,
+    is_false,
     whole,
 )
 from schemas.policy.windows import WINDOWS_MAX, WeeklyWindow
@@ -91,6 +93,8 @@ class HotspotWindow(WeeklyWindow):
     low_thresholds: _Thresholds = Field(default_factory=dict)
     prod_high_thresholds: _Thresholds = Field(default_factory=dict)
     prod_low_thresholds: _Thresholds = Field(default_factory=dict)
+    evict_without_target: Annotated[bool, Field(exclude_if=is_false)] = False
+    """While the window is open, batch and free pods of a hot node leave although no target takes them."""
 
 
 class MovingFilter(PolicyPart):

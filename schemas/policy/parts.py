@@ -48,6 +48,11 @@ Percents = Annotated[dict[ResourceName, Percent], Field(max_length=RESOURCES_MAX
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
+def is_false(value: bool) -> bool:
+    """Not given is as good as false, and leaves digests of policies as they were."""
+    return not value
+
+
 class NotApplied:
     """Marks a field that upstream knows and that has no effect here."""
 

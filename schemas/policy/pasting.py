@@ -4,7 +4,9 @@ A pasted configuration means what it meant upstream, with these exceptions, whic
 applied: fields about the process (connections, leader election, ports), plugins that loadstream does
 not have, and extension points that it does not tell apart. Filters and scores start from loadstream's
 default lists. LowNodeLoad is disabled upstream until `balance` enables it, so its arguments in a pasted
-descheduler configuration move no pods unless that configuration enables it.
+descheduler configuration move no pods unless that configuration enables it. A configuration of Koordinator's descheduler
+that enables DefaultEvictor in place of MigrationController evicts directly and has none of MigrationController's limits.
+There is one profile here: a second one with settings of its own is refused.
 """
 
 from collections.abc import Iterator
@@ -47,14 +49,31 @@ _EVICTORS = {
     "DeschedulerConfiguration": ("MigrationController",),
     "DeschedulerPolicy": ("DefaultEvictor",),
 }
+#: What a profile settles for the pods or nodes that are its own.
+_OF_A_PROFILE = ("plugins", "pluginConfig", "nodeSelector")
+#: What holds of MigrationController where DefaultEvictor evicts in its place: nothing but that pods leave one by one.
+_EVICT_DIRECTLY = {
+    "defaultJobMode": "EvictDirectly",
+    "objectLimiters": {"workload": {"duration": "0s"}},
+    "skipEvictionGates": [
+        "ExpectedReplicas",
+        "MaxMigratingGlobally",
+        "MaxMigratingPerNode",
+        "MaxMigratingPerNamespace",
+        "MaxMigratingPerWorkload",
+        "MaxUnavailablePerWorkload",
+    ],
+}
 #: Arguments that only loadstream has, by the section that they go to.
 _OURS = {"loadAware": ("checkBoth",)}
 #: Arguments that can be pasted as a document of their own, by kind.
 _ARGUMENTS = {f"{plugin}Args": section for plugin, section in SECTIONS.items()}
 
 
-def paste(assembly: Assembly, document: YamlDocument, known: KnownPlugins) -> None:
-    """Take a pasted configuration into the policy."""
+def paste(
+    assembly: Assembly, document: YamlDocument, known: KnownPlugins, *, accepted: bool = False
+) -> None:
+    """Take a pasted configuration into the policy; one that is in force already may have several profiles."""
     data = document.value
     kind = data.get("kind")
     name = kind if isinstance(kind, str) else ""
@@ -72,7 +91,7 @@ def paste(assembly: Assembly, document: YamlDocument, known: KnownPlugins) -> No
         validated(model, data, place=lambda path: (path_text(path), document.line_of(path)))
     except PolicyError as error:
         assembly.problems.extend(error.problems)
-    _Pasting(assembly, document, model, known).take()
+    _Pasting(assembly, document, model, known, accepted=accepted).take()
 
 
 def _refuse_ours(
@@ -102,8 +121,11 @@ class _Pasting:
         document: YamlDocument,
         model: type[BaseModel],
         known: KnownPlugins,
+        *,
+        accepted: bool,
     ) -> None:
         self.assembly, self.document, self.model, self.known = assembly, document, model, known
+        self.accepted = accepted
         self.data: dict[str, Any] = document.value
         self.kind = model.__name__
         self.args: dict[str, Path] = {}
@@ -130,19 +152,23 @@ class _Pasting:
         """Take over what profiles hold besides plugins; answers the one set of plugins and its path."""
         plugins: dict[str, Any] = {}
         chosen: Path = ()
+        settled: Path = ()
         for index, profile in _maps(self.data.get("profiles")):
             at = ("profiles", index)
+            own = next((name for name in _OF_A_PROFILE if profile.get(name) is not None), None)
+            again = own == "plugins" and chosen
+            if own is not None and settled and (again or not self.accepted):
+                message = (
+                    f"found a second profile with settings of its own, the first is {path_text(settled)}; "
+                    "loadstream has one for all pods, keep one"
+                )
+                self.assembly.problem(self.document, (*at, own), message)
+                continue
+            settled = settled or (at if own is not None else ())
             self.put_args(profile, at)
             if self.kind != "KubeSchedulerConfiguration":
                 self.put_nodes((*at, "nodeSelector"), profile.get("nodeSelector"))
-            if not isinstance(profile.get("plugins"), dict):
-                continue
-            if chosen:
-                message = (
-                    f"found plugins in a second profile, also in {path_text(chosen)}; keep one"
-                )
-                self.assembly.problem(self.document, (*at, "plugins"), message)
-            else:
+            if isinstance(profile.get("plugins"), dict):
                 plugins, chosen = profile["plugins"], (*at, "plugins")
         return plugins, chosen
 
@@ -203,18 +229,36 @@ class _Pasting:
 
     def put_balance(self, plugins: dict[str, Any], at: Path) -> None:
         """Take over whether LowNodeLoad is enabled; its arguments alone do not enable it."""
+        direct = self.put_evictor(plugins, at)
         for entry in unknown(plugins, at, frozenset(self.known.balance)):
-            if entry.name not in _EVICTORS[self.kind]:
+            if entry.name not in _EVICTORS[self.kind] and entry.path != direct:
                 self.ignore(entry.path, entry.name)
         for point in plugins:
             if point != "balance" and references(plugins, point, "disabled", at):
                 self.ignore((*at, point, "disabled"))
         enabled = merged(plugins, "balance", at, (), self.known.balance)
         args = self.args.get("LowNodeLoad")
-        if args is not None and not enabled:
-            self.ignore(args, "plugins.balance does not enable LowNodeLoad")
         if args is not None or enabled or references(plugins, "balance", "disabled", at):
             self.put_plugins("balance", (*at, "balance") if at else args or (), enabled)
+
+    def put_evictor(self, plugins: dict[str, Any], at: Path) -> Path:
+        """Take over that DefaultEvictor evicts in place of MigrationController; answers where it is said."""
+        evictors = {each.name: each.path for each in references(plugins, "evict", "enabled", at)}
+        if self.kind != "DeschedulerConfiguration" or "MigrationController" in evictors:
+            return ()
+        path = evictors.get("DefaultEvictor", ())
+        args = self.args.get("MigrationController")
+        if not path or (self.accepted and args is not None):
+            return ()
+        if args is not None:
+            message = (
+                "found arguments of MigrationController, while plugins.evict enables DefaultEvictor "
+                "in its place; keep one of the two"
+            )
+            self.assembly.problem(self.document, args, message)
+        else:
+            self.put(("migration",), path, _EVICT_DIRECTLY)
+        return path
 
     def put_plugins(self, point: str, origin: Path, entries: list[Reference]) -> None:
         """Give an extension point its list."""

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from schemas.policy.assembly import Assembly
 from schemas.policy.document import Policy
+from schemas.policy.effects import refused, without_effect
 from schemas.policy.errors import FURTHER, PolicyError, Problem
 from schemas.policy.pasting import paste
 from schemas.policy.plugins import BUILT_IN, KnownPlugins
+from schemas.policy.upstream import PASTED
 from schemas.policy.validation import validated
 from schemas.policy.wording import describe
 from schemas.policy.yamltext import YamlDocument, read_documents
@@ -25,11 +27,12 @@ def read_policy(
     Args:
         text: the document.
         known_plugins: the names that may be enabled.
-        accepted: it is in force already, so checks that came later (of its size, of pool names) do not hold for it.
+        accepted: it is in force already, so checks that came later (of its size, of names, of profiles) do not hold
+            for it.
     """
     documents, problems = read_documents(text, accepted=accepted)
     assembly = Assembly()
-    _assemble(assembly, documents, known_plugins)
+    _assemble(assembly, documents, known_plugins, accepted=accepted)
     problems += assembly.problems
     assembly.ignore_marked(Policy)
     policy = None
@@ -39,7 +42,6 @@ def read_policy(
             assembly.raw,
             context={
                 "known_plugins": known_plugins,
-                "not_applied": assembly.not_applied,
                 "accepted": accepted,
             },
             place=assembly.place,
@@ -48,12 +50,21 @@ def read_policy(
         problems += error.problems
     if policy is not None and not accepted:
         problems += _beyond_limits(policy, assembly)
+        problems += (
+            Problem(place[0], message, place[1])
+            for path, message in refused(policy)
+            for place in [assembly.place(path)]
+        )
     if policy is None or problems:
         raise PolicyError(_in_order(problems))
-    return policy
+    for path, why in without_effect(policy, assembly.raw):
+        assembly.ignore_field(path, why)
+    return policy.listing(assembly.not_applied)
 
 
-def _assemble(assembly: Assembly, documents: list[YamlDocument], known: KnownPlugins) -> None:
+def _assemble(
+    assembly: Assembly, documents: list[YamlDocument], known: KnownPlugins, *, accepted: bool
+) -> None:
     """Take in every document of the text."""
     own = None
     for document in documents:
@@ -63,7 +74,11 @@ def _assemble(assembly: Assembly, documents: list[YamlDocument], known: KnownPlu
             message = f"found {describe(document.value)}; expected a map of fields"
             assembly.problem(document, (), message)
         elif "kind" in document.value:
-            paste(assembly, document, known)
+            paste(assembly, document, known, accepted=accepted)
+        elif "profiles" in document.value:
+            kinds = ", ".join(PASTED)
+            message = f"stands in a pasted configuration, which needs its kind: one of {kinds}"
+            assembly.problem(document, ("profiles",), message)
         elif own is not None:
             message = f"found a second policy, the first begins in line {own}; allowed is one"
             assembly.problem(document, (), message)

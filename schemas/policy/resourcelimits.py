@@ -1,11 +1,11 @@
 """`resourceLimits`: arguments of the score NodeResourceLimitsAware.
 
 A node scores by how much of it the limits of its pods leave free. A pod without a limit on a resource
-counts with the default limit: a quantity, or all that the node has.
+counts by its request, or 0 without one; `defaultLimit` says otherwise: a quantity, or all that the node has.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -21,17 +21,18 @@ from schemas.policy.parts import (
 )
 from schemas.quantities import QuantityError, amount
 
-#: What a default limit says in place of a quantity: the node's allocatable.
-ALLOCATABLE = "allocatable"
+#: What a default limit says in place of a quantity: the pod's request, or the node's allocatable.
+REQUEST: Final = "request"
+ALLOCATABLE: Final = "allocatable"
 
 
 def _check_limit(text: str) -> str:
     try:
-        if text == ALLOCATABLE or amount("", text) >= 0:
+        if text in (REQUEST, ALLOCATABLE) or amount("", text) >= 0:
             return text
     except QuantityError:
         pass
-    allowed = f'a quantity, not below 0, such as "500m" or "1Gi", or "{ALLOCATABLE}"'
+    allowed = f'a quantity, not below 0, such as "500m" or "1Gi", "{REQUEST}" or "{ALLOCATABLE}"'
     raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
 
 
@@ -54,7 +55,8 @@ class NodeResourceLimitsAwareArgs(PluginArgs):
         dict[ResourceName, Annotated[str, AfterValidator(_check_limit)]],
         Field(max_length=RESOURCES_MAX),
     ] = Field(default_factory=dict)
-    """Limit of a pod that has none, by resource; a resource not named counts as "allocatable"."""
+    """Limit of a pod that has none, by resource; a resource not named counts as "request": with
+    "allocatable" pods without limits are spread by number, whatever the node's size."""
 
     @field_validator("resources")
     @classmethod
@@ -79,7 +81,9 @@ class NodeResourceLimitsAwareArgs(PluginArgs):
         """Weight by resource, in the order given."""
         return {resource.name: resource.weight for resource in self.resources}
 
-    def default_limit_of(self, resource: str) -> int | None:
-        """Limit of a pod that has none: cpu in millicores, others in base units; None: the node's allocatable."""
-        text = self.default_limit.get(resource, ALLOCATABLE)
-        return None if text == ALLOCATABLE else amount(resource, text)
+    def default_limit_of(self, resource: str) -> int | Literal["request", "allocatable"]:
+        """Limit of a pod that has none: cpu in millicores, others in base units, or what stands for it."""
+        text = self.default_limit.get(resource, REQUEST)
+        if text == REQUEST:
+            return REQUEST
+        return ALLOCATABLE if text == ALLOCATABLE else amount(resource, text)

@@ -5,7 +5,7 @@ import numpy as np
 from schemas.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Container, Pod
-from schemas.policy import Policy
+from schemas.policy import BUILT_IN, Policy
 from streams.cluster.plugins.load_aware import NAME
 from streams.cluster.state import ClusterState, Position
 
@@ -85,7 +85,7 @@ def policy(variant: str) -> Policy:
     only_load = {"filter": [NAME], "score": [NAME]}
     document: dict[str, object] = {"plugins": only_load}
     if variant == "all_plugins":
-        document = {}
+        document = {"plugins": {"score": list(BUILT_IN.score)}}
     elif variant in ("aggregated", "annotated"):
         document["loadAware"] = {
             "aggregated": {

@@ -61,6 +61,7 @@ class Node:
         "requested",
         "row",
         "state",
+        "unlimited",
     )
 
     def __init__(self, name: str, load: NodeLoad) -> None:
@@ -86,6 +87,8 @@ class Node:
         """Sum of the limits of the pods held that have one, per resource."""
         self.limited: Counter[str] = Counter()
         """How many of the pods held have a limit, per resource."""
+        self.unlimited: Counter[str] = Counter()
+        """Sum of the requests of the pods held that have no limit, per resource."""
         self.ports: Counter[tuple[str, int, str]] = Counter()
         """Host ports taken: protocol, port, address."""
         self.load = load
@@ -112,6 +115,8 @@ class Node:
     def _count(self, demand: PodDemand, sign: int) -> None:
         for resource, amount in demand.requests.items():
             self.requested[resource] += sign * amount
+            if demand.limits.get(resource, 0) <= 0:
+                self.unlimited[resource] += sign * amount
         for resource, amount in demand.limits.items():
             if amount > 0:
                 self.limits[resource] += sign * amount

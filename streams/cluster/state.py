@@ -16,6 +16,7 @@ from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.moves import MoveOutcome
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Pod, PodLifecycle
@@ -149,6 +150,10 @@ class ClusterState:
                 return self.migrations.workload(message, self.inventory.sequence) or []
             case DisruptionBudget():
                 return self.migrations.budget(message, self.inventory.sequence) or []
+            case NamespaceState():
+                return self.migrations.namespace(message, self.inventory.sequence) or []
+            case PriorityClassState():
+                return self.migrations.priority_class(message, self.inventory.sequence) or []
         raise TypeError(f"{type(message).__name__} is no input of the cluster stage")
 
     # --- inputs ---------------------------------------------------------------------------------

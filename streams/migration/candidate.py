@@ -41,6 +41,11 @@ class Candidate(Protocol):
         """The node that it is planned to go to, if any is."""
         ...
 
+    @property
+    def mode(self) -> Mode | None:
+        """How it leaves; none: as the policy says."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -72,4 +77,5 @@ def wish_of(candidate: Candidate) -> Wish:
         trigger="rebalance",
         target=candidate.target,
         watched=candidate.phase,
+        mode=candidate.mode,
     )

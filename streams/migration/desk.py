@@ -30,6 +30,8 @@ from streams.migration.budgets import Budgets
 from streams.migration.candidate import Wish
 from streams.migration.gates import Gates
 from streams.migration.limiters import Limiters
+from streams.migration.named import Namespaces, PriorityClasses
+from streams.migration.protections import Protections
 from streams.migration.rooms import Rooms
 from streams.migration.workloads import Workloads
 from streams.moves.owner import owner_key
@@ -75,9 +77,18 @@ class Desk:
         self.book = Book()
         self.workloads = Workloads(cluster, inventory.owners)
         self.budgets = Budgets(cluster)
+        self.namespaces = Namespaces(cluster)
+        self.classes = PriorityClasses(cluster)
         self.limiters = Limiters(cluster, policy)
         self.gates = Gates(
-            policy, inventory, self.book, self.workloads, self.budgets, self.limiters, rooms
+            policy,
+            inventory,
+            self.book,
+            self.workloads,
+            self.budgets,
+            self.limiters,
+            rooms,
+            Protections(policy, self.namespaces, self.classes),
         )
         self.said: list[Said] = []
         """What is to be said, in order."""

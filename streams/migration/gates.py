@@ -47,6 +47,7 @@ class Gates:
         budgets: Budgets,
         limiters: Limiters,
         rooms: Rooms,
+        protections: Protections,
     ) -> None:
         self.inventory = inventory
         self.book = book
@@ -54,7 +55,7 @@ class Gates:
         self.budgets = budgets
         self.limiters = limiters
         self.rooms = rooms
-        self.protections = Protections(policy)
+        self.protections = protections
         self.limits = Limits(policy, book, inventory.owners)
         self._waiting: dict[str, Counter[str]] = {}
         """How many migrations wait for each budget, by namespace and the budget's name."""

@@ -18,6 +18,12 @@ from schemas.migrations import (
     Watched,
     WorkloadRow,
 )
+from schemas.namespaces import (
+    NamespaceRow,
+    NamespaceState,
+    PriorityClassRow,
+    PriorityClassState,
+)
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Pod, PodLifecycle
 from schemas.policy import Policy
@@ -79,7 +85,7 @@ class Migrations:
         if gate is not None:
             return gate.text
         found = self.desk.inventory.held(wish.pod.uid)
-        mode = self.desk.gates.mode_of(candidate.held if found is None else found[1], None)
+        mode = self.desk.gates.mode_of(candidate.held if found is None else found[1], wish.mode)
         if isinstance(mode, Gate):
             return mode.text
         version = self.desk.book.version
@@ -118,7 +124,15 @@ class Migrations:
         """There is nothing to decide, to count or to limit by."""
         desk = self.desk
         rows, limiters = desk.workloads.rows, desk.limiters
-        kept: tuple[Sized, ...] = (desk.book, self.drains.rows, limiters, rows, desk.budgets)
+        named = desk.namespaces.rows, desk.classes.rows
+        kept: tuple[Sized, ...] = (
+            desk.book,
+            self.drains.rows,
+            limiters,
+            rows,
+            desk.budgets,
+            *named,
+        )
         return not any(map(len, kept))
 
     def cooled(self, look: Callable[[str, Watched], str | None], cause: Cause) -> None:
@@ -178,8 +192,20 @@ class Migrations:
         why = self.desk.budgets.apply(budget, sequence)
         return None if why is None else Refusal("limit", why)
 
+    def namespace(self, state: NamespaceState, sequence: int) -> Refusal | None:
+        """A namespace is there, or gone."""
+        why = self.desk.namespaces.apply(state, sequence)
+        return None if why is None else Refusal("limit", why)
+
+    def priority_class(self, state: PriorityClassState, sequence: int) -> Refusal | None:
+        """A priority class is there, or gone."""
+        why = self.desk.classes.apply(state, sequence)
+        return None if why is None else Refusal("limit", why)
+
     def end_list(self, list_id: str, begin: int) -> None:
         """A full list of pods has ended."""
+        self.desk.namespaces.end_list(list_id, begin)
+        self.desk.classes.end_list(list_id, begin)
         self.desk.workloads.end_list(list_id, begin)
         self.desk.budgets.end_list(list_id, begin)
 
@@ -237,6 +263,10 @@ class Migrations:
             yield "workloads", uid, desk.workloads.rows.get(uid)
         for budget in desk.budgets.changed:
             yield "disruption_budgets", "/".join(budget), desk.budgets.get(budget)
+        for namespace in desk.namespaces.changed:
+            yield "namespaces", namespace, desk.namespaces.rows.get(namespace)
+        for name in desk.classes.changed:
+            yield "priority_classes", name, desk.classes.rows.get(name)
         if desk.changed:
             yield "migration_state", "", self._state_row()
         self._clear()
@@ -249,6 +279,8 @@ class Migrations:
         desk.limiters.touch()
         desk.workloads.changed.update(dict.fromkeys(desk.workloads.rows))
         desk.budgets.touch()
+        desk.namespaces.touch()
+        desk.classes.touch()
         desk.changed = True
 
     def _state_row(self) -> MigrationStateRow:
@@ -268,6 +300,8 @@ class Migrations:
             desk.limiters.changed,
             desk.workloads.changed,
             desk.budgets.changed,
+            desk.namespaces.changed,
+            desk.classes.changed,
         ):
             changed.clear()
         desk.changed = False
@@ -284,6 +318,8 @@ class Migrations:
             "drains": self.drains,
             "workloads": self.desk.workloads,
             "disruption_budgets": self.desk.budgets,
+            "namespaces": self.desk.namespaces,
+            "priority_classes": self.desk.classes,
             "eviction_limiters": self.desk.limiters,
             "migrations": self.desk.book,
         }
@@ -295,6 +331,8 @@ ROWS: dict[str, type[Message]] = {
     "drains": DrainRow,
     "workloads": WorkloadRow,
     "disruption_budgets": DisruptionBudgetRow,
+    "namespaces": NamespaceRow,
+    "priority_classes": PriorityClassRow,
     "eviction_limiters": EvictionLimiterRow,
     "migrations": MigrationRow,
     "migration_state": MigrationStateRow,

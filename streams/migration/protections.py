@@ -5,28 +5,24 @@ what one of them forbids is forbidden. The annotation `descheduler.alpha.kuberne
 protection but two: a pod that is not bound cannot leave, and one that is terminating leaves anyway.
 Source: features.md 1.7 (non-retryable set, always refused).
 
-The verdict on a pod depends on the pod and the policy alone, so it is kept until one of them changes; what
-depends on the time, the node or the workload is in `gates`.
+The verdict on a pod depends on the pod, the policy, and what is known of namespaces and priority classes alone, so it
+is kept until one of them changes; what depends on the time, the node or the workload is in `gates`. A policy that asks
+for labels or values which the cluster has not sent protects the pod, and the verdict says what is missing.
 """
 
 from schemas.pods import Pod
 from schemas.policy import Policy
-from schemas.policy.migration import PriorityThreshold
+from schemas.policy.migration import BUILT_IN_CLASSES, PriorityThreshold
 from streams.cluster.node import Held
-from streams.rebalance.costs import EVICTION_COST_ANNOTATION, cost
+from streams.migration.named import Namespaces, PriorityClasses
+from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost
 
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
-NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
 
 #: Pods of this priority and above belong to the system.
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
-#: Priority classes that every cluster has.
-_KNOWN_CLASSES = {
-    "system-cluster-critical": SYSTEM_CRITICAL_PRIORITY,
-    "system-node-critical": SYSTEM_CRITICAL_PRIORITY + 1_000,
-}
 #: An eviction cost that means never.
 NEVER_COST = 2**31 - 1
 #: Most verdicts that are kept.
@@ -41,8 +37,16 @@ def insists(pod: Pod) -> bool:
 class Protections:
     """The verdicts of one policy."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        namespaces: Namespaces | None = None,
+        classes: PriorityClasses | None = None,
+    ) -> None:
         self._verdicts: dict[str, tuple[Pod, str | None]] = {}
+        self._namespaces = Namespaces() if namespaces is None else namespaces
+        self._classes = PriorityClasses() if classes is None else classes
+        self._namespaces.on_change = self._classes.on_change = self._verdicts.clear
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -145,17 +149,46 @@ class Protections:
         if "PriorityThreshold" in self._skipped:
             return None
         theirs = self.policy.compat == "koordinator"
-        return _below(priority, args.priority_threshold, "migration", passed_over=theirs) or _below(
-            priority, evictor.priority_threshold, "evictor", passed_over=False
-        )
+        return self._below(
+            priority, args.priority_threshold, "migration", passed_over=theirs
+        ) or self._below(priority, evictor.priority_threshold, "evictor", passed_over=False)
+
+    def _below(
+        self, priority: int, threshold: PriorityThreshold | None, whose: str, *, passed_over: bool
+    ) -> str | None:
+        """Why a pod is not below a threshold; a name is passed over where upstream does not resolve it."""
+        if threshold is None:
+            return None
+        value = threshold.value
+        if value is None:
+            name = threshold.name
+            if not name or passed_over:
+                return None
+            value = BUILT_IN_CLASSES.get(name, self._classes.value(name))
+            if value is None:
+                return (
+                    f"{whose}.priorityThreshold names class {name}, whose value is not known here; "
+                    "give value instead, or send the cluster's priority classes"
+                )
+        if priority >= value:
+            return f"its priority {priority} is not below {whose}.priorityThreshold {value}"
+        return None
 
     def _selected(self, pod: Pod) -> str | None:
         args, evictor = self.policy.migration, self.policy.evictor
         names = None if "Namespaces" in self._skipped else args.namespaces
         if names is not None and not names.admits(pod.namespace):
             return f"namespace {pod.namespace} is not among migration.namespaces"
-        if evictor.namespace_label_selector is not None:
-            return "evictor.namespaceLabelSelector needs labels of namespaces, which are not known"
+        selector = evictor.namespace_label_selector
+        if selector is not None and (selector.match_labels or selector.match_expressions):
+            labels = self._namespaces.labels(pod.namespace)
+            if labels is None:
+                return (
+                    "evictor.namespaceLabelSelector needs labels of namespaces, and those of "
+                    f"{pod.namespace} are not known; send the cluster's namespaces"
+                )
+            if not selector.matches(labels):
+                return f"namespace {pod.namespace} does not match evictor.namespaceLabelSelector"
         if "LabelSelector" in self._skipped:
             return None
         for whose, selector in (
@@ -165,24 +198,3 @@ class Protections:
             if selector is not None and not selector.matches(pod.labels):
                 return f"its labels do not match {whose}.labelSelector"
         return None
-
-
-def _below(
-    priority: int, threshold: PriorityThreshold | None, whose: str, *, passed_over: bool
-) -> str | None:
-    """Why a pod is not below a threshold; a name is passed over where upstream does not resolve it."""
-    if threshold is None:
-        return None
-    value = threshold.value
-    if value is None:
-        if not threshold.name or passed_over:
-            return None
-        value = _KNOWN_CLASSES.get(threshold.name)
-        if value is None:
-            return (
-                f"{whose}.priorityThreshold names class {threshold.name}, whose value is not known "
-                "here; give value instead"
-            )
-    if priority >= value:
-        return f"its priority {priority} is not below {whose}.priorityThreshold {value}"
-    return None

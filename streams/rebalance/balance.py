@@ -162,12 +162,15 @@ class PoolRound:
             return f"no node has been above a high threshold for {needed} rounds in a row"
         self.targets = self._targets()
         self.outcome.targets = targets = self.targets.size
+        least = self.rounds.args.number_of_nodes
+        if targets > least:
+            return None
+        if self.thresholds.without_target:
+            self.targets = self.targets[:0]
+            return None
         if not targets:
             return "no node is below all low thresholds"
-        least = self.rounds.args.number_of_nodes
-        if targets <= least:
-            return f"{targets} nodes are below the low thresholds, numberOfNodes asks for more than {least}"
-        return None
+        return f"{targets} nodes are below the low thresholds, numberOfNodes asks for more than {least}"
 
     # --- nodes ----------------------------------------------------------------------------------
 

@@ -139,6 +139,7 @@ class Balancer:
             in_force=in_force,
             leaving=frozenset(leaving),
             looks=Looks(now_ms),
+            reluctant_last=self.policy.evictor.no_eviction_policy == "Preferred",
             paused=paused or self.policy.rebalance.paused,
         )
         if any(plugin.name == PLUGIN for plugin in self.policy.plugins.balance):

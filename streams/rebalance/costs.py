@@ -14,6 +14,7 @@ from streams.cluster.priority import QOS_CLASS_LABEL, priority_class
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"
+NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 
 #: Order in which classes of pods are evicted.
 CLASS_RANKS = {"free": 1, "batch": 2, "mid": 3, "prod": 4}

@@ -48,6 +48,8 @@ class RoundInput:
     """uids of pods that are on their way already: what they use counts as gone."""
     looks: Looks = field(default_factory=Looks)
     """How many pods may still be looked at."""
+    reluctant_last: bool = False
+    """Pods that prefer no eviction come after all others of their node (noEvictionPolicy: Preferred)."""
     paused: bool = False
     """Nodes are only looked at, for thresholds that follow the recent past."""
 

@@ -32,6 +32,7 @@ def _windowed(thresholds: Thresholds, window: HotspotWindow) -> Thresholds:
         prod_low=_at_most({**thresholds.prod_low, **window.prod_low_thresholds}, prod_high),
         prod_high=prod_high,
         source=_joined(thresholds.source, f"window {window}"),
+        without_target=window.evict_without_target,
     )
 
 

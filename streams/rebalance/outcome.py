@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.migrations import Mode
 from schemas.pods import Pod
 from streams.cluster.node import Held
 
@@ -54,6 +55,8 @@ class Thresholds:
     """They are distances from the mean."""
     source: str = "policy"
     """How they came about: the policy's own, a weekly window, the recent past."""
+    without_target: bool = False
+    """Batch and free pods of a hot node may leave although no target takes them."""
 
 
 class Candidate(NamedTuple):
@@ -69,6 +72,8 @@ class Candidate(NamedTuple):
     """Node that the plan moves it to; none: Koordinator's way, which plans none."""
     usage: Mapping[str, int]
     """What was measured of it: millicores, bytes, pieces; it has one of `pods`."""
+    mode: Mode | None = None
+    """How it leaves; none: as the policy says."""
 
 
 class Verdict(NamedTuple):

@@ -2,8 +2,10 @@
 
 Before each pod it is asked whether the node is still over by the plan. A pod is stopped by the first gate
 that says no: it leaves already, its namespace or labels, the evictor's protections, no known usage, no use of what is
-over, a memory of attempts in vain, no target that could run it or has room, and last the gate of whoever
+over, a memory of attempts in vain, no target that could run it or has room, and last the gate of what
 emits commands. Pods that leave already count as gone from the start, so a node is not relieved twice.
+
+While a window with `evictWithoutTarget` is open, batch and free pods that no target takes leave all the same.
 """
 
 from itertools import compress
@@ -13,6 +15,8 @@ import numpy as np
 
 from streams.cluster.node import Held
 from streams.cluster.plugins.base import FloatArray, IntArray
+from streams.cluster.priority import priority_class
+from streams.rebalance.costs import NO_EVICTION_ANNOTATION
 from streams.rebalance.crowd import Crowd
 from streams.rebalance.figures import TOTAL_MAX, UNMEASURED
 from streams.rebalance.fit import Fit, Group
@@ -39,6 +43,8 @@ from streams.rebalance.targets import Targets
 if TYPE_CHECKING:
     from streams.rebalance.balance import PoolRound
 
+#: Classes of pods that may leave without a target, where a window says so.
+_WITHOUT_TARGET = ("free", "batch")
 #: Most unmovable pods that one round reports.
 UNMOVABLE_MAX = 1_000
 
@@ -109,7 +115,15 @@ class Turns:
                 each.ended = self.outcome.ended or looks.over
                 continue
             turn = Turn(self, each, crowd, chosen[place], limits[:, place].tolist())
-            turn.run(used[:, place].tolist(), order[begin:end])
+            turn.run(used[:, place].tolist(), self._in_turn(order[begin:end], crowd))
+
+    def _in_turn(self, order: list[int], crowd: Crowd) -> list[int]:
+        """A node's pods, those that prefer no eviction last where the policy heeds it."""
+        if self.given.reluctant_last:
+            order.sort(
+                key=lambda index: NO_EVICTION_ANNOTATION in crowd.held[index].pod.annotations
+            )
+        return order
 
     def target(self, held: Held, amounts: list[int], group: Group, *, prod: bool) -> int | None:
         """The best target for a pod among those that its owner may go to.
@@ -201,17 +215,27 @@ class Turn:
             return "uninvolved", "it uses nothing of what is over"
         if given.remembered is nothing:
             return None
+        if self._class_that_leaves(held) is not None:
+            return None
         usage = named(turns.nodes.resources, amounts)
         why = given.remembered(held.pod.uid, usage, turns.room(group))
         return None if why is None else ("unmovable", why)
 
+    def _class_that_leaves(self, held: Held) -> str | None:
+        """The class of a pod that may leave without a target now; None: it needs one."""
+        if not self._pool.thresholds.without_target:
+            return None
+        of_class = priority_class(held.pod, held.demand)
+        return of_class if of_class in _WITHOUT_TARGET else None
+
     def _moves(self, index: int, used: list[int], group: Group) -> bool:
-        """Plan a pod onto a target and ask the gate; False if it stays."""
+        """Plan a pod onto a target, or without one where it may, and ask the gate; False if it stays."""
         turns, hot = self.turns, self.hot
         held, prod = self.crowd.held[index], self.crowd.prod[index]
         amounts = self.crowd.amounts[index]
         target = turns.target(held, amounts, group, prod=prod)
-        if target is None:
+        of_class = self._class_that_leaves(held) if target is None else None
+        if target is None and of_class is None:
             self._stays(held, amounts, group, prod=prod)
             return False
         over = over_text(
@@ -222,9 +246,11 @@ class Turn:
             node=hot.name,
             pool=self._pool.pool.name,
             phase=hot.phase,
-            reason=reason_text(over),
-            target=turns.names[target],
+            reason=reason_text(over) + ("" if of_class is None else _without_target(of_class)),
+            target=None if target is None else turns.names[target],
             usage=self.crowd.usage(index),
+            # Room that is in no target cannot be reserved.
+            mode=None if of_class is None else "EvictDirectly",
         )
         refused = turns.given.gate(candidate)
         if refused is not None:
@@ -234,7 +260,8 @@ class Turn:
             if isinstance(refused, EndOfRound):
                 turns.outcome.ended = str(refused)
             return False
-        turns.targets.take(target, amounts, group, prod=prod)
+        if target is not None:
+            turns.targets.take(target, amounts, group, prod=prod)
         hot.note(Verdict(held.pod, "", "", candidate.target, candidate.usage))
         self._pool.outcome.moves.append(candidate)
         return True
@@ -245,6 +272,10 @@ class Turn:
         names = turns.nodes.resources
         usage = named(names, amounts)
         allowed = int(group.mask.sum())
+        if not len(turns.targets):
+            message = "no node may take it, and only batch and free pods leave without a target"
+            hot.note(Verdict(held.pod, "fit", message, usage=usage))
+            return
         if not allowed:
             gate, message = "fit", f"none of {len(turns.targets)} targets may run it"
         elif turns.targets.ever(amounts, group, prod=prod):
@@ -264,6 +295,11 @@ class Turn:
                 )
             )
         hot.note(Verdict(held.pod, gate, message, usage=usage))
+
+
+def _without_target(of_class: str) -> str:
+    """What the reason of an eviction says besides."""
+    return f"; no target takes this {of_class} pod, and evictWithoutTarget holds in the open window"
 
 
 def _text(amounts: dict[str, int]) -> str:

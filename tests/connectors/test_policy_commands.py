@@ -16,6 +16,7 @@ from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.deadletters import dead_letter
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Pod, PodLifecycle
@@ -216,6 +217,14 @@ def test_a_cluster_without_a_policy_can_be_paused(policies: KafkaSettings) -> No
     assert [(r.document, r.paused) for r in records(policies, "east")] == [("", True)]
 
 
+def test_pause_and_resume_as_json_say_what_was_written(policies: KafkaSettings) -> None:
+    paused = {"cluster": "east", "paused": True, "written": True, "applied": False}
+    assert json.loads(run("pause", "east", "--json").stdout) == paused
+    again = {"cluster": "east", "paused": True, "written": False}
+    assert json.loads(run("pause", "east", "--json").stdout) == again
+    assert json.loads(run("resume", "east", "--json").stdout) == {**paused, "paused": False}
+
+
 def test_a_new_policy_does_not_end_a_pause(policies: KafkaSettings, tmp_path: Path) -> None:
     run("pause", "east")
     result = run("apply", "east", policy_file(tmp_path, DOCUMENT))
@@ -320,6 +329,31 @@ def test_a_policy_that_reaches_pods_or_moves_none_is_not_warned_of(
     seen_pods(policies, "default-scheduler", "volcano")
     result = run("check", policy_file(tmp_path, document), "--cluster", "east")
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    text = (
+        "evictor: {namespaceLabelSelector: {matchLabels: {a: b}}, priorityThreshold: {name: high}}\n"
+        "migration: {priorityThreshold: {name: system-cluster-critical}}\n"
+    )
+    file = policy_file(tmp_path, text)
+    for arguments in (("check", file, "--cluster", "east"), ("apply", "east", file)):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        assert "no record of kind namespace on pod-lifecycle names any" in result.stderr
+        assert "evictor.priorityThreshold names class high, and no record" in result.stderr
+        assert "system-cluster-critical" not in result.stderr
+    producer = Producer({**policies.librdkafka_options(), "log_level": 0})
+    home = partition_for(b"east", policies.partitions)
+    for message in (
+        NamespaceState(cluster="east", name="shop", labels={"a": "b"}),
+        PriorityClassState(cluster="east", name="high", value=5),
+    ):
+        producer.produce("pod-lifecycle", encode(message), key=b"east", partition=home)
+    assert producer.flush(60) == 0
+    assert run("check", file, "--cluster", "east").stderr == ""
 
 
 def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`loadstream schemas export` writes the documents, and says whether they are up to date."""
 
+import json
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -28,3 +29,15 @@ def test_check_names_what_differs_changes_nothing_and_exits_with_1(tmp_path: Pat
     assert f"differs: {tmp_path / 'clock.json'}" in answer.output
     assert "loadstream schemas export" in answer.output
     assert (tmp_path / "clock.json").read_text() == "{}"
+
+
+def test_export_as_json_is_one_object_and_keeps_its_exit_code(tmp_path: Path) -> None:
+    place = ["--directory", str(tmp_path), "--json"]
+    first = json.loads(CliRunner().invoke(app, ["export", *place]).stdout)
+    count = len(documents())
+    assert (first["documents"], len(first["written"])) == (count, count)
+    (tmp_path / "clock.json").write_text("{}")
+    answer = CliRunner().invoke(app, ["export", *place, "--check"])
+    assert answer.exit_code == 1
+    whole = {"directory": str(tmp_path), "documents": count, "differing": ["clock.json"]}
+    assert json.loads(answer.stdout) == whole

@@ -39,6 +39,7 @@ _SHARES: dict[str, float] = {
     "policy": 0.4,
     "migration": 3,
     "workload": 2,
+    "named": 0.5,
     "withdraw": 1,
     "borderline": 5,
     "broken": 6,
@@ -190,11 +191,15 @@ class ClusterInputs:
 
     def _pods_list(self, world: World) -> Iterator[Step]:
         def listed(item: Payload, **fields: Any) -> Payload:
+            if item.get("kind") in ("namespace", "priority-class"):
+                return {**item, **fields}
             if "owner_kind" in item:
                 return world.workload(item, **fields)
             return world.lifecycle("seen", item, **fields)
 
         items = [*world.pods.values(), *world.owners.values()]
+        if self.random.random() < 0.3:
+            items += [world.namespace(), world.priority_class()]
         yield from self._listed(world, "pod-lifecycle", items, listed)
 
     def _listed(
@@ -255,6 +260,11 @@ class ClusterInputs:
         owner = random.choice(list(world.owners.values()))
         owner["replicas"] = random.choice((0, 1, 3, 5, 8, 12))
         yield self._step("pod-lifecycle", world.workload(owner, removed=random.random() < 0.05))
+
+    def _named(self, world: World) -> Iterator[Step]:
+        """Namespaces and priority classes."""
+        say = self.random.choice((world.namespace, world.priority_class))
+        yield self._step("pod-lifecycle", say(removed=self.random.random() < 0.2))
 
     # --- what should not happen ---------------------------------------------------------------------
 

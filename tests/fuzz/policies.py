@@ -111,7 +111,7 @@ def _load_aware(random: Random) -> Document:
 def _limits(random: Random) -> Document:
     return {
         "resources": [{"name": "cpu", "weight": random.choice((1, 100))}, {"name": "memory"}],
-        "defaultLimit": {"cpu": random.choice(("allocatable", "500m", "0"))},
+        "defaultLimit": {"cpu": random.choice(("allocatable", "request", "500m", "0"))},
     }
 
 
@@ -214,7 +214,9 @@ def _evictor(random: Random) -> Document:
             "nodeFit": random.random() < 0.5,
             "evictDaemonSetPods": random.random() < 0.5,
             "ignorePodsWithoutPDB": random.random() < 0.3,
-            "priorityThreshold": {"value": 10_000},
+            "priorityThreshold": random.choice(({"value": 10_000}, {"name": "high"})),
+            "namespaceLabelSelector": {"matchLabels": {"team": "shop"}},
+            "noEvictionPolicy": random.choice(("Preferred", "Mandatory")),
         },
         0.25,
     )

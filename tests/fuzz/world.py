@@ -180,6 +180,30 @@ class World:
             **fields,
         }
 
+    def namespace(self, **fields: Any) -> Payload:
+        """What is said of a namespace."""
+        random = self.random
+        return {
+            "schema_version": 1,
+            "cluster": self.cluster,
+            "kind": "namespace",
+            "name": random.choice(_NAMESPACES),
+            "labels": random.choice(({}, {"team": "shop"}, {"team": "shop", "evict": "no"})),
+            **fields,
+        }
+
+    def priority_class(self, **fields: Any) -> Payload:
+        """What is said of a priority class."""
+        random = self.random
+        return {
+            "schema_version": 1,
+            "cluster": self.cluster,
+            "kind": "priority-class",
+            "name": random.choice(("high", "system-cluster-critical")),
+            "value": random.choice((0, 5_500, 10_000, -(2**31), 2**31 - 1)),
+            **fields,
+        }
+
     def request(self, pod: Payload, **fields: Any) -> Payload:
         """A pod wants a node."""
         head = {"schema_version": 1, "cluster": self.cluster, "pod": dict(pod)}

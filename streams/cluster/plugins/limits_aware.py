@@ -6,7 +6,8 @@ limits exceed it. Raw scores are stretched to 0..100 over the nodes that pass ev
 equal, every node gets 100.
 
 Source: KEP-217 (seed 002), features.md 1.5. Unlike the KEP's sketch, init containers and overhead count
-for the pods that are there as for the new one, and a pod without a limit counts with a default.
+for the pods that are there as for the new one. A pod without a limit counts by its request, or by what the
+policy says: a quantity, or the node's allocatable.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Self
 import numpy as np
 
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
+from schemas.policy.resourcelimits import ALLOCATABLE, REQUEST
 from streams.cluster.estimate import Estimator
 from streams.cluster.kind import Kind
 from streams.cluster.node import Node
@@ -23,7 +25,7 @@ from streams.cluster.plugins.base import Change, FloatArray, Score
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Limit of the pod per resource; None: it has none, so the default counts."""
+    """What the pod counts with, per resource; None: it has no limit, and a node's default counts."""
 
     limits: tuple[float | None, ...]
 
@@ -46,7 +48,7 @@ class LimitsAwareScore(Score):
         self._per_unit: FloatArray = np.zeros((resources, 0))
         """What one unit of limit takes from that."""
         self._default: FloatArray = np.zeros((resources, 0))
-        """Limit of a pod without one."""
+        """Limit of a pod without one, where its request does not stand for it."""
         self._rows: list[list[tuple[float, float, float]] | None] = []
         """The same by row: left, taken by one unit, default; one of each resource."""
 
@@ -61,9 +63,12 @@ class LimitsAwareScore(Score):
         for index, (resource, weight) in enumerate(self._weights.items()):
             allocatable = node.allocatable.get(resource, 0)
             configured = self._default_limits[index]
-            default = allocatable if configured is None else configured
-            without = len(node.held) - node.limited[resource]
-            limits = node.limits[resource] + without * default
+            if configured == REQUEST:
+                default, of_others = 0, node.unlimited[resource]
+            else:
+                default = allocatable if configured == ALLOCATABLE else configured
+                of_others = (len(node.held) - node.limited[resource]) * default
+            limits = node.limits[resource] + of_others
             left = per_unit = 0.0
             if allocatable > 0:
                 share = 100.0 * weight / self._weight_sum
@@ -75,9 +80,14 @@ class LimitsAwareScore(Score):
             figures.append((left, per_unit, float(default)))
 
     def prepare(self, kind: Kind) -> Prepared:
-        """The pod's limits."""
+        """The pod's limits, or its requests where they stand for these."""
+        demand = kind.demand
         return Prepared(
-            tuple(float(kind.demand.limits.get(resource, 0)) or None for resource in self._weights)
+            tuple(
+                float(demand.limits.get(resource, 0))
+                or (float(demand.requests.get(resource, 0)) if default == REQUEST else None)
+                for resource, default in zip(self._weights, self._default_limits, strict=True)
+            )
         )
 
     def scores(self, prepared: Prepared) -> FloatArray:

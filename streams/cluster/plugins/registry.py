@@ -2,7 +2,7 @@
 
 Every module of this package is looked through for plugins, so that a new one is one module and nothing
 else. Which ones are enabled where a policy does not say, and in which order, is the policy's matter
-(`schemas.policy.plugins.BUILT_IN`): what is cheap and refuses most comes first.
+(`schemas.policy.plugins`): what is cheap and refuses most comes first.
 """
 
 import inspect
@@ -29,7 +29,7 @@ def _classes() -> Iterator[type[Plugin]]:
 
 
 def _order(names: Iterable[str], first: tuple[str, ...]) -> list[str]:
-    """Those that are enabled by default, in that order, then the others by name."""
+    """Those that are built in, in that order, then the others by name."""
     return [*first, *sorted(set(names) - set(first))]
 
 

@@ -15,6 +15,7 @@ from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import AggregatedUsage, NodeMetric
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus, ProtectedPod
 from schemas.moves import MoveOutcome
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Container, Pod, PodLifecycle, PodRef
@@ -347,6 +348,30 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         DisruptionBudget(cluster="blue", namespace="web", name="front", removed=True),
         None,
         "disruption budget web/front is gone",
+    ),
+    (
+        "pod-lifecycle",
+        NamespaceState(cluster="blue", name="web", labels={"team": "a", "b": "c"}, list_id="L1"),
+        None,
+        "namespace web has the labels b=c, team=a (full list L1)",
+    ),
+    (
+        "pod-lifecycle",
+        NamespaceState(cluster="blue", name="web", removed=True),
+        None,
+        "namespace web is gone",
+    ),
+    (
+        "pod-lifecycle",
+        PriorityClassState(cluster="blue", name="batch", value=-5),
+        None,
+        "priority class batch has the value -5",
+    ),
+    (
+        "pod-lifecycle",
+        PriorityClassState(cluster="blue", name="batch", removed=True),
+        None,
+        "priority class batch is gone",
     ),
     (
         "dead-letters",

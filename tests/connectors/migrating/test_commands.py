@@ -167,6 +167,39 @@ def test_drain_and_undrain_name_the_node(running: RunningBroker) -> None:
     assert first.request_id != second.request_id
 
 
+def test_requests_are_printed_as_json_where_that_is_asked_for(
+    running: RunningBroker, write: Write
+) -> None:
+    write("pod-lifecycle", seen("first"))
+    write("migration-status", status(2), status(4, paused=True))
+    asked = (
+        ("drain", "blue", "worker-9"),
+        ("undrain", "blue", "worker-9"),
+        ("migrate", "blue", "shop/web-1"),
+        ("migration", "pause", "blue", "migration-2"),
+        ("migration", "resume", "blue", "migration-4"),
+        ("migration", "abort", "blue", "migration-2"),
+    )
+    printed = [json.loads(run(*arguments, "--json").stdout) for arguments in asked]
+    assert printed == [each.payload() for each in requests(running)]
+
+
+def test_an_answer_that_is_waited_for_is_json_too(running: RunningBroker, write: Write) -> None:
+    write("migration-status", status(2))
+
+    def work() -> None:
+        assert eventually(lambda: bool(requests(running)))
+        write("migration-status", status(2, "Aborted"))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = run("migration", "abort", "blue", "migration-2", "--wait", "--json")
+    worker.join()
+    request, answer = (json.loads(line) for line in result.stdout.splitlines())
+    assert answer["request_id"] == request["request_id"]
+    assert (answer["done"], answer["failed"]) == (True, False)
+
+
 @pytest.mark.parametrize("action", ["pause", "resume", "abort"])
 def test_a_migration_is_meant_by_its_id_or_by_its_pod(
     running: RunningBroker, write: Write, action: str

@@ -77,7 +77,6 @@ profiles:
     assert policy.load_aware.usage_thresholds == {"cpu": 60}
     assert policy.max_backoff_seconds == 20
     assert [(plugin.name, plugin.weight) for plugin in policy.plugins.score] == [
-        ("NodeResourceLimitsAware", 1),
         ("LoadAwareScheduling", 5),
     ]
     assert names(policy.plugins.filter) == names(Policy().plugins.filter)
@@ -158,7 +157,10 @@ profiles:
     assert policy.evictor.min_replicas == 2
     assert "PodsWithPVC" in policy.evictor.protections
     kind = "DeschedulerPolicy: "
+    why = " (no pool has high thresholds, so no node is hot)"
     assert policy.not_applied == (
+        kind + "nodeSelector" + why,
+        kind + "maxNoOfPodsToEvictPerNode" + why,
         kind + "gracePeriodSeconds",
         kind + "metricsProviders",
         kind + "profiles[0].name",
@@ -268,7 +270,8 @@ def test_enabled_and_disabled_plugins_merge_as_in_the_scheduler(
         ),
         (
             DESCHEDULER + "profiles: [{plugins: {}}, {plugins: {}}]",
-            "profiles[1].plugins: found plugins in a second profile, also in profiles[0].plugins",
+            "profiles[1].plugins: found a second profile with settings of its own, the first is "
+            "profiles[0]; loadstream has one for all pods, keep one",
         ),
         (
             "loadAware: {}\n---\nkind: LoadAwareSchedulingArgs",
@@ -293,6 +296,86 @@ def test_what_upstream_would_not_read_is_an_error_at_its_own_place(
     found = lines(text)
     assert len(found) == 1
     assert expected in found[0]
+
+
+def _seed(extra: str = "") -> str:
+    """Seed 004's second example, with its arguments where their names say that they belong."""
+    return (
+        DESCHEDULER
+        + LOW_NODE_LOAD
+        + extra
+        + """\
+  plugins:
+    balance:
+      enabled:
+      - LowNodeLoad
+    deschedule: {}
+    evict:
+      disabled:
+      - name: "*"
+      enabled:
+      - name: DefaultEvictor
+    filter:
+      disabled:
+      - name: "*"
+"""
+    )
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_default_evictor_in_place_of_migration_controller_evicts_directly_and_without_its_limits(
+    accepted: bool,
+) -> None:
+    policy = read_policy(_seed(), accepted=accepted)
+    assert names(policy.plugins.balance) == ["LowNodeLoad"]
+    args = policy.migration
+    assert args.default_job_mode == "EvictDirectly"
+    assert {"MaxMigratingPerNode", "MaxMigratingPerWorkload"} <= set(args.skip_eviction_gates)
+    assert args.object_limiters["workload"].duration_ms == 0
+    assert [path for path in policy.not_applied if "Evictor" in path] == []
+    assert any("filter.disabled" in path for path in policy.not_applied)
+
+
+def test_arguments_of_migration_controller_beside_default_evictor_are_refused_by_name() -> None:
+    args = "  - name: MigrationController\n    args: {evictQPS: 5}\n"
+    (found,) = lines(_seed(args))
+    assert "profiles[0].pluginConfig[1].args: found arguments of MigrationController" in found
+    both = _seed(args).replace(
+        "      - name: DefaultEvictor", "      - DefaultEvictor\n      - MigrationController"
+    )
+    assert read_policy(both).migration.evict_qps == 5
+    assert read_policy(_seed(args), accepted=True).migration.evict_qps == 5
+
+
+def test_a_part_of_a_configuration_says_that_its_kind_is_missing() -> None:
+    (found,) = lines(LOW_NODE_LOAD)
+    assert "profiles: stands in a pasted configuration, which needs its kind: one of " in found
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "pluginConfig: [{name: LowNodeLoad, args: {numberOfNodes: 5}}]",
+        "pluginConfig: [{name: DefaultEvictor, args: {minReplicas: 5}}]",
+        "plugins: {balance: {enabled: [LowNodeLoad]}}",
+        "nodeSelector: {matchLabels: {pool: batch}}",
+    ],
+)
+def test_a_second_profile_with_settings_of_its_own_is_refused_by_name(second: str) -> None:
+    text = DESCHEDULER + LOW_NODE_LOAD + f"- {{name: other, {second}}}\n"
+    (found,) = lines(text)
+    assert "found a second profile with settings of its own, the first is profiles[0]" in found
+    bare = DESCHEDULER + LOW_NODE_LOAD + "- {name: other}\n"
+    assert any("profiles[1].name" in path for path in read_policy(bare).not_applied)
+
+
+def test_profiles_of_a_policy_that_is_in_force_already_are_merged_as_before() -> None:
+    text = (
+        DESCHEDULER + LOW_NODE_LOAD + "- {name: b, plugins: {balance: {enabled: [LowNodeLoad]}}}\n"
+    )
+    policy = read_policy(text, accepted=True)
+    assert names(policy.plugins.balance) == ["LowNodeLoad"]
+    assert policy.rebalance.high_thresholds == {"cpu": 75, "memory": 80}
 
 
 def test_problems_in_pasted_arguments_have_the_path_of_their_own_document() -> None:

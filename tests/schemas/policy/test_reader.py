@@ -31,14 +31,13 @@ def test_empty_text_is_the_default_policy(text: str | bytes) -> None:
     assert read_policy(text) == Policy()
 
 
-def test_the_default_policy_observes_with_every_plugin_on() -> None:
+def test_the_default_policy_observes_and_scores_by_real_load_alone() -> None:
     policy = read_policy("")
     assert policy.mode == "observe"
     assert policy.dry_run
     assert tuple(plugin.name for plugin in policy.plugins.filter) == BUILT_IN.filter
     assert [(plugin.name, plugin.weight) for plugin in policy.plugins.score] == [
         ("LoadAwareScheduling", 1),
-        ("NodeResourceLimitsAware", 1),
     ]
     assert policy.load_aware.usage_thresholds == {"cpu": 65, "memory": 95}
     assert policy.rebalance.resource_weights == {"cpu": 1, "memory": 1}

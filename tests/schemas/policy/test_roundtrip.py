@@ -138,7 +138,7 @@ MIGRATION = part(
     skipEvictionGates=items(st.sampled_from(["MaxMigratingPerNode", "NodeFit"])),
     objectLimiters=st.dictionaries(
         st.sampled_from(["workload", "namespace"]),
-        part(duration=DURATIONS, maxMigrating=st.sampled_from([1, "5%"]), burst=ints(0, 3)),
+        part(duration=DURATIONS, maxMigrating=ints(0, 3), burst=ints(0, 3)),
     ),
     schedulerNames=items(TEXT),
     evictQPS=st.sampled_from([1, 2.5, "10"]),

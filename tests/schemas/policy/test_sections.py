@@ -99,10 +99,10 @@ def test_protections_can_be_limited_to_storage_classes() -> None:
     assert args.pod_protections.config is not None
 
 
-def test_resource_limits_weigh_cpu_and_memory_and_take_the_allocatable_by_default() -> None:
+def test_resource_limits_weigh_cpu_and_memory_and_take_the_request_by_default() -> None:
     args = validated(NodeResourceLimitsAwareArgs, {})
     assert args.weights == {"cpu": 1, "memory": 1}
-    assert args.default_limit_of("cpu") is None
+    assert args.default_limit_of("cpu") == "request"
 
 
 def test_default_limits_are_quantities_in_the_unit_of_their_resource() -> None:

@@ -16,6 +16,7 @@ from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
 from schemas.migrations import MigrationRequest
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.pods import OwnerReference, Pod
 from schemas.topics import CLUSTER_INPUTS
 from schemas.workloads import DisruptionBudget, WorkloadState
@@ -93,6 +94,10 @@ POLICIES = (
         defaultJobMode="EvictDirectly",
     ),
     "compat: koordinator\nmode: enforce\n" + _ROUNDS,
+    policy_text(
+        _ROUNDS + "evictor: {namespaceLabelSelector: {matchLabels: {evictable: 'yes'}}, priorityThreshold: {name: high}}\n",
+        defaultJobMode="EvictDirectly",
+    ),
     "maxBackoffSeconds: 4\nreservationSeconds: 20\nmaxPendingRequests: 3\n",
     "loadAware: {usageThresholds: {cpu: 50}, nodeMetricExpirationSeconds: 30}\n"
     "plugins: {score: [{name: NodeResourceLimitsAware, weight: 1}]}\n",
@@ -122,7 +127,7 @@ class History:
         self._kinds: tuple[tuple[int, Callable[[], list[InputRecord]]], ...] = (
             (9, self._tick), (3, self._usage), (2, self._hot), (5, self._pod), (3, self._node),
             (3, self._request), (4, self._outcome), (2, self._policy), (2, self._migration),
-            (1, self._workload), (1, self._budget), (1, self._node_list), (1, self._pod_list),
+            (1, self._workload), (1, self._budget), (1, self._named), (1, self._node_list), (1, self._pod_list),
             (1, self._garbage), (1, self._elsewhere),
         )  # fmt: skip
         self._weights = [weight for weight, _ in self._kinds]
@@ -320,6 +325,17 @@ class History:
         app, gone = self._pick(OWNERS), self._random.random() < 0.3
         return [self._record(budget(self._random.randint(0, 3), app, app, removed=gone))]
 
+    def _named(self) -> list[InputRecord]:
+        return [self._record(self._namespace_or_class(removed=self._random.random() < 0.3))]
+
+    def _namespace_or_class(self, **fields: Any) -> NamespaceState | PriorityClassState:
+        """A namespace or a priority class that the policies go by."""
+        if self._random.random() < 0.5:
+            labels = self._pick(({}, {"evictable": "yes"}))
+            return NamespaceState(cluster=CLUSTER, name="default", labels=labels, **fields)
+        value = self._pick((0, 5, 10_000))
+        return PriorityClassState(cluster=CLUSTER, name="high", value=value, **fields)
+
     # --- full lists ---------------------------------------------------------------------------------
 
     def _node_list(self) -> list[InputRecord]:
@@ -336,6 +352,8 @@ class History:
             messages.append(workload(self._pick(OWNERS), 3))
         if self._random.random() < 0.3:
             messages.append(budget(1))
+        if self._random.random() < 0.3:
+            messages.append(self._namespace_or_class())
         return self._listed("pod-lifecycle", messages)
 
     def _listed(self, topic: str, messages: list[Any]) -> list[InputRecord]:
@@ -375,4 +393,6 @@ _TOPICS: dict[type, str] = {
     MigrationRequest: "migration-requests",
     WorkloadState: "pod-lifecycle",
     DisruptionBudget: "pod-lifecycle",
+    NamespaceState: "pod-lifecycle",
+    PriorityClassState: "pod-lifecycle",
 }

@@ -217,7 +217,7 @@ def load_aware_arguments() -> SearchStrategy[LoadAwareSchedulingArgs]:
 def limits_aware_arguments() -> SearchStrategy[NodeResourceLimitsAwareArgs]:
     """Arguments of the resource-limit-aware score."""
     weights = st.dictionaries(st.sampled_from(_RESOURCES), st.integers(1, 100), min_size=1)
-    defaults = resource_maps(st.sampled_from(("allocatable", "500m", "1Gi", "8Ei")))
+    defaults = resource_maps(st.sampled_from(("allocatable", "request", "500m", "1Gi", "8Ei")))
     return st.builds(_limits_aware, weights, defaults)
 
 

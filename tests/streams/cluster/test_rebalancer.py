@@ -13,6 +13,7 @@ from schemas.evictions import EvictionCommand
 from schemas.metrics import PodMetric
 from schemas.migrations import MigrationStatus
 from schemas.outcomes import CommandOutcome
+from schemas.pods import OwnerReference
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
@@ -350,3 +351,23 @@ def test_the_tick_after_a_policy_makes_no_round_over_many_nodes(
     assert not rounds(run)
     run.say(*(tick(second) for second in range(14, 17)))
     assert rounds(run)
+
+
+def test_at_the_peak_a_batch_pod_is_told_to_leave_within_all_limits_though_no_room_is_reserved() -> (
+    None
+):
+    peak = POLICY.replace("defaultJobMode: EvictDirectly", "maxMigratingGlobally: 1") + (
+        "movingThresholds: {hotspots: [{windows: [{evictWithoutTarget: true}]}]}\n"
+    )
+    run = cluster(calm=0, document=peak)
+    # Room would be held for what replaces them: of an owner, and of a scheduler that takes part.
+    owner = (OwnerReference(kind="ReplicaSet", name="batch", uid="batch", controller=True),)
+    of_owner = {"owners": owner, "scheduler": "koord-scheduler", "ready": True}
+    batch = [pod(f"batch-{n}", priority=5_500, **of_owner) for n in range(2)]
+    run.say(*(lifecycle("running", each, "hot-0") for each in batch))
+    for seconds in (20, 40, 60):
+        report(run, seconds)
+        run.say(tick(seconds))
+    commands = said(run, "eviction-commands")
+    assert [each.pod.name for each in commands] == ["batch-0"]
+    assert "evictWithoutTarget" in commands[0].reason

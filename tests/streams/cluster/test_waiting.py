@@ -75,7 +75,7 @@ def test_the_higher_priority_goes_first_across_kinds_and_within_one() -> None:
         request(pod("higher", priority=2**31 - 1)),
         request(pod("first", priority=100)),
     )
-    made = run.say(node("a", cpu="10"), node("b", cpu="3"), tick(1))
+    made = run.say(node("a", cpu="11"), node("b", cpu="3"), tick(1))
     assert [each.pod.uid for each in made if each.outcome == "placed"] == [
         "higher", "high", "first", "large", "none", "low",
     ]  # fmt: skip

@@ -73,6 +73,7 @@ class Wanted:
     phase: Any = "node"
     reason: str = "node is overutilized"
     target: str | None = None
+    mode: Any = None
 
 
 @dataclass

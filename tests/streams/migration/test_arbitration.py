@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from schemas.evictions import SOFT_EVICTION_ANNOTATION
 from schemas.pods import Pod
 from tests.streams.cluster.builders import at, policy_record
@@ -63,7 +65,9 @@ def test_a_job_of_which_pods_are_moving_already_goes_on_first() -> None:
 
 def test_a_command_carries_how_and_under_what_conditions() -> None:
     options = {"gracePeriodSeconds": 7, "propagationPolicy": "Background",
-               "preconditions": {"resourceVersion": "42"}, "dryRun": ["All"]}  # fmt: skip
+               "preconditions": {"resourceVersion": "42"}, "dryRun": ["All"],
+               "orphanDependents": False,
+               "ignoreStoreReadErrorWithClusterBreakingPotential": True}  # fmt: skip
     moving = cluster(
         policy_text(evictionPolicy="Delete", defaultDeleteOptions=options), (replica("a"), "node-1")
     )
@@ -76,8 +80,20 @@ def test_a_command_carries_how_and_under_what_conditions() -> None:
     assert (told.propagation_policy, told.resource_version, told.server_dry_run) == (
         "Background", "42", True,
     )  # fmt: skip
+    assert (told.orphan_dependents, told.ignore_store_read_error) == (False, True)
     assert command.retry_until_ms == command.expires_at_ms
     assert command.migration_id == moving.row("a").migration_id
+
+
+@pytest.mark.parametrize(("interval", "waits"), [("500ms", False), ("1m", True)])
+def test_arbitration_is_made_once_an_interval(interval: str, waits: bool) -> None:
+    policy = policy_text(arbitrationArgs={"interval": interval}, defaultJobMode="EvictDirectly")
+    moving = cluster(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
+    moving.propose("a")
+    moving.later()
+    moving.propose("b")
+    moving.later()
+    assert [command.pod.name for command in moving.commands] == ["a"] + ["b"] * (not waits)
 
 
 def test_a_pods_label_says_how_it_is_evicted() -> None:

@@ -84,7 +84,7 @@ def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) 
          {"priority": 100}, None),
         ("migration: {priorityThreshold: {name: high}}", {},
          "migration.priorityThreshold names class high, whose value is not known here; give value "
-         "instead"),
+         "instead, or send the cluster's priority classes"),
         ("{compat: koordinator, migration: {priorityThreshold: {name: high}}}", {}, None),
         ("evictor: {priorityThreshold: {name: system-cluster-critical}}", {"priority": 9_999}, None),
         ("migration: {namespaces: {include: [shop]}}", {},
@@ -94,8 +94,10 @@ def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) 
          "its labels do not match migration.labelSelector"),
         ("evictor: {labelSelector: {matchLabels: {app: db}}}", {},
          "its labels do not match evictor.labelSelector"),
-        ("evictor: {namespaceLabelSelector: {}}", {},
-         "evictor.namespaceLabelSelector needs labels of namespaces, which are not known"),
+        ("evictor: {namespaceLabelSelector: {}}", {}, None),
+        ("evictor: {namespaceLabelSelector: {matchLabels: {team: shop}}}", {},
+         "evictor.namespaceLabelSelector needs labels of namespaces, and those of default are not "
+         "known; send the cluster's namespaces"),
         ("evictor: {noEvictionPolicy: Mandatory}",
          {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}},
          "it is annotated descheduler.alpha.kubernetes.io/prefer-no-eviction and noEvictionPolicy is "
@@ -279,14 +281,22 @@ def test_a_workload_has_no_more_evictions_than_its_limiter_allows() -> None:
     assert moving.propose("c") is None
 
 
-def test_a_namespace_limiter_takes_numbers_and_reads_a_percentage_as_off() -> None:
-    for most, expected in ((1, 1), ("1%", 3)):
+def test_a_namespace_limiter_takes_numbers_and_upstream_reads_a_percentage_as_off() -> None:
+    for compat, most, expected in (("loadstream", 1, 1), ("koordinator", "1%", 3)):
         limiter = {"namespace": {"duration": "10s", "maxMigrating": most}}
-        moving = three(policy_text(objectLimiters=limiter, defaultJobMode="EvictDirectly"))
+        moving = three(
+            policy_text(f"compat: {compat}", objectLimiters=limiter, defaultJobMode="EvictDirectly")
+        )
         for uid in "abc":
             moving.propose(uid)
         moving.later()
         assert len(moving.commands) == expected
+
+
+def test_a_protection_that_is_disabled_by_its_name_is_lifted() -> None:
+    lifted = "evictor: {podProtections: {defaultDisabled: [DaemonSetPods]}}"
+    assert verdict(owners=DAEMON) == "the pod is owned by a DaemonSet"
+    assert verdict(lifted, owners=DAEMON) is None
 
 
 def test_evictions_a_second_are_limited_in_the_logs_time() -> None:

@@ -193,3 +193,14 @@ def test_a_pod_without_a_target_is_remembered_and_not_tried_again() -> None:
     assert asked == [("whale", {"cpu": 6_500}, {"cpu": 6_000})]
     assert world.gates("hot") == {"whale": "unmovable"}
     assert world.outcome.unmovable == []
+
+
+def test_pods_that_prefer_no_eviction_come_last_where_the_evictor_says_preferred() -> None:
+    reluctant = {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": "true"}}
+    for policy, first in (("Preferred", "b"), ("Mandatory", "a")):
+        world = World(f"{THRESHOLDS}\nevictor: {{noEvictionPolicy: {policy}}}\n")
+        world.node("hot", system=45)
+        world.pod("a", "hot", 15, priority=5_500, **reluctant)
+        world.pod("b", "hot", 15, priority=9_500)
+        targets(world, ["calm"])
+        assert world.round() == [f"{first} hot->calm"]

@@ -231,3 +231,98 @@ def test_what_does_not_go_together_is_refused(document: str, message: str) -> No
     with pytest.raises(PolicyError) as refused:
         read_policy(document)
     assert message in str(refused.value)
+
+
+_PEAK = """
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 20}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+movingThresholds:
+  hotspots:
+    - windows: [{from: "20:00", to: "22:00", highThresholds: {cpu: 60}, evictWithoutTarget: true}]
+"""
+
+
+def _peak(hour: int, document: str = _PEAK) -> World:
+    """A node at 90 % by a pod of each class; no other node is a target."""
+    world = World(document, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world.node("hot", system=30)
+    for uid, priority in (("free", 3_500), ("batch", 5_500), ("mid", 7_500), ("prod", 9_500)):
+        world.pod(uid, "hot", 15, priority=priority)
+    targets(world, ["busy"], system=40)
+    return world
+
+
+def test_at_the_peak_batch_and_free_pods_leave_without_a_target_until_the_node_is_below() -> None:
+    world = _peak(21)
+    assert world.round() == ["free hot->None", "batch hot->None"]
+    assert {move.mode for move in world.outcome.moves} == {"EvictDirectly"}
+    assert world.outcome.moves[0].reason.endswith(
+        "; no target takes this free pod, and evictWithoutTarget holds in the open window"
+    )
+    assert world.hot("hot").ended == ""
+    assert world.outcome.unmovable == []
+
+
+@pytest.mark.parametrize(("hour", "document"), [(12, _PEAK), (21, _PEAK.replace("true", "false"))])
+def test_without_an_open_window_that_says_so_no_pod_leaves_without_a_target(
+    hour: int, document: str
+) -> None:
+    world = _peak(hour, document)
+    assert world.round() == []
+    assert world.pool.ended == "no node is below all low thresholds"
+
+
+def test_prod_and_mid_pods_stay_at_the_peak_and_what_is_below_the_threshold_stays_too() -> None:
+    world = _peak(21)
+    world.gone("free")
+    world.gone("batch")
+    world.system["hot"] = {"cpu": 60 * PERCENT, "memory": 0}
+    assert world.round() == []
+    assert world.gates("hot") == {"mid": "fit", "prod": "fit"}
+    assert world.outcome.unmovable == [], "they are tried again as soon as there is a target"
+    world.system["hot"] = {"cpu": 30 * PERCENT, "memory": 0}
+    assert world.round() == []
+    assert world.pool.ended == "no node is above a high threshold"
+
+
+def test_at_the_peak_a_target_goes_before_leaving_without_one_and_gates_hold() -> None:
+    world = _peak(21)
+    targets(world, ["calm"], system=0)
+    assert world.round() == ["free hot->calm", "batch hot->calm"]
+    assert {move.mode for move in world.outcome.moves} == {None}
+    world = _peak(21)
+    assert world.round(gate=lambda candidate: "a window is closed") == []
+    assert world.gates("hot")["free"] == "gate"
+    assert world.round(remembered=lambda *about: "tried in vain")[0] == "free hot->None"
+
+
+def test_number_of_nodes_holds_for_targets_at_the_peak_too() -> None:
+    world = _peak(21, _PEAK.replace("rebalance:", "rebalance:\n  numberOfNodes: 3"))
+    targets(world, ["calm"], system=0)
+    assert world.round() == ["free hot->None", "batch hot->None"]
+
+
+def test_a_window_moves_thresholds_of_prod_pods_by_themselves() -> None:
+    world = World(
+        """
+rebalance:
+  highThresholds: {cpu: 90}
+  lowThresholds: {cpu: 40}
+  prodHighThresholds: {cpu: 80}
+  prodLowThresholds: {cpu: 30}
+  anomalyCondition: {consecutiveAbnormalities: 1}
+movingThresholds:
+  hotspots:
+    - windows: [{from: "20:00", to: "22:00", prodHighThresholds: {cpu: 50}, prodLowThresholds: {cpu: 20}}]
+""",
+        now_ms=MONDAY_MS + 21 * HOUR_MS,
+    )
+    world.node("hot", system=10)
+    for uid in ("a", "b"):
+        world.pod(uid, "hot", 30, priority=9_500)
+    targets(world, ["calm"], system=0)
+    assert world.round() == ["a hot->calm"]
+    assert world.pool.thresholds.prod_high == {"cpu": 50}
+    assert world.pool.thresholds.prod_low == {"cpu": 20}

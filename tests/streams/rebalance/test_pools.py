@@ -219,3 +219,17 @@ def test_how_any_node_stands_can_be_read() -> None:
         {"cpu": 1_000}, {"cpu": 7_000}, {"cpu": 10_000},
     )  # fmt: skip
     assert world.pool.readings("nobody", "node") is None
+
+
+@pytest.mark.parametrize(("expires_s", "hot"), [(200, True), (100, False)])
+def test_the_policy_says_how_old_a_metric_may_be(expires_s: int, hot: bool) -> None:
+    world = hot_world(
+        THRESHOLDS.replace(
+            "rebalance:", f"rebalance:\n  nodeMetricExpirationSeconds: {expires_s}", 1
+        )
+    )
+    world.round()
+    world.stale.add("hot")
+    world.now_ms += 59_000
+    world.round()
+    assert bool(world.pool.hot) is hot

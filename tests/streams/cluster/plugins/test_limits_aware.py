@@ -82,8 +82,9 @@ def test_the_example_of_kep_217() -> None:
     ("resources", "of", "expected"),
     [
         ([("cpu", 1)], limited("p", "2"), 50.0),
-        ([("cpu", 1)], limited("p", "0"), -25.0),  # no limit: the node's allocatable
-        ([("cpu", 1)], limited("p", None), -25.0),
+        ([("cpu", 1)], limited("p", "0"), 75.0),  # neither limit nor request
+        ([("cpu", 1)], limited("p", None), 75.0),
+        ([("cpu", 1)], pod("p", containers=(container({"cpu": "4"}, {}),)), 25.0),
         ([("cpu", 1), ("memory", 1)], limited("p", "2", memory="8Gi"), 62.5),
         ([("cpu", 3), ("memory", 1)], limited("p", "2", memory="8Gi"), 56.25),
         ([("memory", 7)], limited("p", "2", memory="8Gi"), 75.0),
@@ -102,9 +103,21 @@ def test_the_raw_score_is_the_weighted_share_that_limits_leave(
 
 def test_a_pod_without_a_limit_counts_with_the_default_one() -> None:
     free = limited("held", None)
-    assert raw(arguments(), limited("p", "2"), here(node(), free)) == [-25.0]
+    assert raw(arguments(cpu="allocatable"), limited("p", "2"), here(node(), free)) == [-25.0]
     assert raw(arguments(cpu="500m"), limited("p", "2"), here(node(), free)) == [68.75]
     assert raw(arguments(cpu="500m"), limited("p", None), here(node(), free)) == [87.5]
+
+
+def test_a_pod_without_a_limit_counts_by_its_request_unless_the_policy_says_otherwise() -> None:
+    asks = pod("held", containers=(container({"cpu": "4"}, {}),))
+    bound = pod("bound", containers=(container({"cpu": "4"}, {"cpu": "1"}),))
+    coming = pod("p", containers=(container({"cpu": "2"}, {}),))
+    assert raw(arguments(), coming, here(node(), asks)) == [25.0]
+    assert raw(arguments(cpu="request"), coming, here(node(), asks, bound)) == [12.5]
+    assert raw(arguments(cpu="allocatable"), coming, here(node(), bound)) == [-12.5]
+    left = here(node(), asks, bound)
+    left.release("held")
+    assert raw(arguments(), coming, left) == [62.5]
 
 
 def test_init_containers_and_overhead_count_for_pods_that_are_there_too() -> None:
@@ -145,10 +158,20 @@ def _exact(args: NodeResourceLimitsAwareArgs, of: Node, kind: Kind) -> Fraction:
         allocatable = of.allocatable.get(resource, 0)
         if allocatable <= 0:
             continue
-        default = args.default_limit_of(resource)
-        default = allocatable if default is None else default
+        configured = args.default_limit_of(resource)
         demands = [each.demand for each in of.held.values()] + [kind.demand]
-        limits = sum(demand.limits.get(resource, 0) or default for demand in demands)
+        defaults = [
+            demand.requests.get(resource, 0)
+            if configured == "request"
+            else allocatable
+            if configured == "allocatable"
+            else configured
+            for demand in demands
+        ]
+        limits = sum(
+            demand.limits.get(resource, 0) or default
+            for demand, default in zip(demands, defaults, strict=True)
+        )
         share = Fraction(weight, sum(weights.values()))
         total += share * Fraction((allocatable - limits) * 100, allocatable)
     return total

@@ -1,0 +1,251 @@
+"""What of a policy changes nothing under the rest of it, so that nothing is accepted in silence.
+
+A field may be without effect always (`parts.NOT_APPLIED`) or because of another one: arguments of a plugin that is not
+enabled, a threshold whose place another takes, a check that a gate lifts. The second kind is found here, from a policy that has
+been read; the reader lists what the text gives of it, each with its reason. What cannot mean anything is refused instead.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.policy.document import Policy
+from schemas.policy.errors import Path
+from schemas.policy.gates import EvictionGate
+from schemas.policy.moves import MoveArgs
+
+#: Path and reason.
+Found = tuple[Path, str]
+
+_FILTER_FIELDS = (
+    "filterExpiredNodeMetrics",
+    "enableScheduleWhenNodeMetricsExpired",
+    "usageThresholds",
+    "prodUsageThresholds",
+    "checkBoth",
+)
+_AGGREGATED_FILTER = ("usageThresholds", "usageAggregationType", "usageAggregatedDuration")
+_SCORE_FIELDS = ("resourceWeights", "dominantResourceWeight", "scoreAccordingProdUsage")
+_AGGREGATED_SCORE = ("scoreAggregationType", "scoreAggregatedDuration")
+#: What a gate lifts whole, by its name.
+_LIFTED: dict[EvictionGate, tuple[Path, ...]] = {
+    "Namespaces": (("migration", "namespaces"),),
+    "LabelSelector": (("migration", "labelSelector"), ("evictor", "labelSelector")),
+    "NodeSelector": (("migration", "nodeSelector"), ("evictor", "nodeSelector")),
+    "NodeFit": (("migration", "nodeFit"), ("evictor", "nodeFit")),
+    "BarePods": (
+        ("migration", "evictFailedBarePods"),
+        ("migration", "evictAllBarePods"),
+        ("evictor", "evictFailedBarePods"),
+    ),
+    "LocalStoragePods": (
+        ("migration", "evictLocalStoragePods"),
+        ("evictor", "evictLocalStoragePods"),
+    ),
+    "PVCPods": (
+        ("migration", "ignorePvcPods"),
+        ("evictor", "ignorePvcPods"),
+        ("evictor", "podProtections", "config"),
+    ),
+    "PriorityThreshold": (("migration", "priorityThreshold"), ("evictor", "priorityThreshold")),
+    "ExpectedReplicas": (("migration", "skipCheckExpectedReplicas"),),
+    "MaxMigratingGlobally": (("migration", "maxMigratingGlobally"),),
+    "MaxMigratingPerNode": (("migration", "maxMigratingPerNode"),),
+    "MaxMigratingPerNamespace": (("migration", "maxMigratingPerNamespace"),),
+}
+
+
+def refused(policy: Policy) -> Iterator[Found]:
+    """Values that are well-formed and mean nothing."""
+    limiter = policy.migration.object_limiters.get("namespace")
+    if (
+        policy.compat == "loadstream"
+        and limiter is not None
+        and isinstance(limiter.max_migrating, str)
+    ):
+        message = (
+            f'found "{limiter.max_migrating}"; a namespace has no number of replicas to take a share of; '
+            "allowed is an integer from 0"
+        )
+        yield ("migration", "objectLimiters", "namespace", "maxMigrating"), message
+
+
+def without_effect(policy: Policy, given: Any) -> Iterator[Found]:
+    """What of the values that a text gives has no effect, with the reason; nothing below a path that is listed.
+
+    Args:
+        policy: as it was read.
+        given: the values as they were written, by the names of `Policy`.
+    """
+    listed: set[Path] = set()
+    for path, why in _all(policy):
+        above = (path[:length] for length in range(1, len(path) + 1))
+        if _is_given(given, path) and listed.isdisjoint(above):
+            listed.add(path)
+            yield path, why
+
+
+def _is_given(given: Any, path: Path) -> bool:
+    for step in path:
+        if isinstance(step, int):
+            known = isinstance(given, list) and step < len(given)
+        else:
+            known = isinstance(given, dict) and step in given
+        if not known:
+            return False
+        given = given[step]
+    return given is not None
+
+
+def _all(policy: Policy) -> Iterator[Found]:
+    yield from _of_placement(policy)
+    yield from _of_rounds(policy)
+    yield from _of_thresholds(policy)
+    yield from _of_evictions(policy)
+    yield from _of_limiters(policy)
+
+
+def _of_placement(policy: Policy) -> Iterator[Found]:
+    """Arguments of filters and scores."""
+    scores = {plugin.name for plugin in policy.plugins.score}
+    filters = {plugin.name for plugin in policy.plugins.filter}
+    if "NodeResourceLimitsAware" not in scores:
+        yield ("resourceLimits",), "plugins.score does not enable NodeResourceLimitsAware"
+    name, args = "LoadAwareScheduling", policy.load_aware
+    here = ("loadAware",)
+    for enabled, point, own, aggregated in (
+        (name in filters, "filter", _FILTER_FIELDS, _AGGREGATED_FILTER),
+        (name in scores, "score", _SCORE_FIELDS, _AGGREGATED_SCORE),
+    ):
+        if not enabled:
+            why = f"plugins.{point} does not enable {name}"
+            yield from (((*here, field), why) for field in own)
+            yield from (((*here, "aggregated", field), why) for field in aggregated)
+    if name not in filters:
+        why = f"plugins.filter does not enable {name}"
+        yield ("movingThresholds", "filter"), why
+    if name not in filters | scores:
+        for field in ("nodeMetricExpirationSeconds", "prodUsageIncludeSys"):
+            yield (*here, field), f"neither plugins.filter nor plugins.score enables {name}"
+    if not args.filter_expired_node_metrics:
+        why = "filterExpiredNodeMetrics is false: expired metrics are checked as they are"
+        yield (*here, "enableScheduleWhenNodeMetricsExpired"), why
+    yield from _of_aggregated(policy)
+
+
+def _of_aggregated(policy: Policy) -> Iterator[Found]:
+    """Statistics of windows, and what they take the place of."""
+    args = policy.load_aware.aggregated
+    if args is None:
+        return
+    here = ("loadAware", "aggregated")
+    if args.filters:
+        why = "loadAware.aggregated takes its place"
+        yield ("loadAware", "usageThresholds"), why
+        yield ("movingThresholds", "filter", "recentPast"), why
+        moving = policy.moving_thresholds.filter
+        for index, _ in enumerate(() if moving is None else moving.windows):
+            yield ("movingThresholds", "filter", "windows", index, "usageThresholds"), why
+    else:
+        why = "needs both usageThresholds and usageAggregationType"
+        yield from (((*here, field), why) for field in _AGGREGATED_FILTER)
+    if not args.score_aggregation_type:
+        yield (*here, "scoreAggregatedDuration"), "needs scoreAggregationType"
+
+
+def _of_rounds(policy: Policy) -> Iterator[Found]:
+    """What only rounds of rebalancing look at, where none judges a node."""
+    enabled = any(plugin.name == "LowNodeLoad" for plugin in policy.plugins.balance)
+    pools = policy.rebalance.pools(policy.compat)
+    judged = any(pool.high_thresholds or pool.prod_high_thresholds for pool in pools)
+    if not enabled or not judged:
+        why = "no pool has high thresholds, so no node is hot"
+        yield from _without_rounds(
+            policy, why if enabled else "plugins.balance does not enable LowNodeLoad"
+        )
+    for index, selector in enumerate(policy.rebalance.pod_selectors):
+        if selector.selector is None:
+            yield ("rebalance", "podSelectors", index), "an entry without selector is ignored"
+    if not policy.remembers_moves:
+        why = "moves.enabled is false"
+        if policy.compat == "koordinator":
+            why = "compat: koordinator remembers no moves"
+            yield ("moves", "enabled"), why
+        for name, field in MoveArgs.model_fields.items():
+            if name not in ("enabled", "follow_seconds"):
+                yield ("moves", field.alias or name), why
+
+
+def _without_rounds(policy: Policy, why: str) -> Iterator[Found]:
+    moving = policy.moving_thresholds.filter
+    # Rounds still read usage for thresholds of the filter, and pools still have their windows.
+    follows = moving is not None and moving.recent_past is not None
+    if not follows and not policy.maintenance.pools:
+        yield ("rebalance",), why
+    for name, field in type(policy.rebalance).model_fields.items():
+        windows = name == "node_pools" and policy.maintenance.pools
+        if not windows and not (follows and name in ("node_metric_expiration_seconds", "paused")):
+            yield ("rebalance", field.alias or name), why
+    for name, field in type(policy.descheduling).model_fields.items():
+        if name != "dry_run" and not (name == "descheduling_interval_ms" and follows):
+            yield ("descheduling", field.alias or name), why
+    yield ("moves",), why
+    yield ("movingThresholds", "hotspots"), why
+
+
+def _of_thresholds(policy: Policy) -> Iterator[Found]:
+    """Windows that say nothing."""
+    moving = policy.moving_thresholds
+    why = "the window gives no threshold"
+    for index, each in enumerate(() if moving.filter is None else moving.filter.windows):
+        said = each.usage_thresholds, each.prod_usage_thresholds, each.aggregated_usage_thresholds
+        if not any(said):
+            yield ("movingThresholds", "filter", "windows", index), why
+    for number, entry in enumerate(moving.hotspots):
+        for index, window in enumerate(entry.windows):
+            highs = window.high_thresholds, window.prod_high_thresholds
+            lows = window.low_thresholds, window.prod_low_thresholds
+            if not any((*highs, *lows, window.evict_without_target)):
+                yield ("movingThresholds", "hotspots", number, "windows", index), why
+
+
+def _of_evictions(policy: Policy) -> Iterator[Found]:
+    """Checks before an eviction that others make void."""
+    args, evictor = policy.migration, policy.evictor
+    for gate in args.skip_eviction_gates:
+        for path in _LIFTED.get(gate, ()):
+            yield path, f"skipEvictionGates lifts it ({gate})"
+    thresholds = ("migration", args.priority_threshold), ("evictor", evictor.priority_threshold)
+    for whose, threshold in thresholds:
+        path = (whose, "priorityThreshold")
+        if args.evict_system_critical_pods or "SystemCriticalPods" not in evictor.protections:
+            yield path, "no threshold holds where system critical pods may be evicted"
+        elif threshold is not None and threshold.value is None and not threshold.name:
+            yield path, "gives neither value nor name"
+        elif whose == "migration" and policy.compat == "koordinator":
+            yield (*path, "name"), "compat: koordinator passes over a name, as upstream"
+    if args.evict_all_bare_pods:
+        why = "evictAllBarePods allows them already"
+        yield ("migration", "evictFailedBarePods"), why
+        yield ("evictor", "evictFailedBarePods"), why
+    if "PodsWithPVC" not in evictor.protections:
+        why = "podProtections.extraEnabled does not name PodsWithPVC"
+        yield ("evictor", "podProtections", "config", "PodsWithPVC"), why
+    elif args.ignore_pvc_pods or evictor.ignore_pvc_pods:
+        why = "ignorePvcPods protects pods with any claim"
+        yield ("evictor", "podProtections", "config", "PodsWithPVC"), why
+    if evictor.no_eviction_policy == "Preferred" and policy.compat == "koordinator":
+        why = "compat: koordinator orders pods as Koordinator does"
+        yield ("evictor", "noEvictionPolicy"), why
+
+
+def _of_limiters(policy: Policy) -> Iterator[Found]:
+    """Rates that are off."""
+    for scope, limiter in policy.migration.object_limiters.items():
+        here: Path = ("migration", "objectLimiters", scope)
+        if not limiter.duration_ms:
+            for field in ("maxMigrating", "burst"):
+                yield (*here, field), "the limiter is off: its duration is 0"
+        elif scope == "namespace" and not limiter.max_migrating:
+            yield here, "the limiter is off: maxMigrating is not above 0"
+        elif scope == "namespace" and isinstance(limiter.max_migrating, str):
+            yield here, "compat: koordinator takes a percentage for 0, which is off, as upstream"

@@ -1,0 +1,107 @@
+"""What pods name and do not describe: namespaces with their labels, priority classes with their values.
+
+In come records of `pod-lifecycle`, one by one or in full lists; out come answers to the protections, which ask
+by name. What a cluster has never sent is not known, and whoever asks is told so rather than given a guess.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+from schemas.namespaces import (
+    NamespaceRow,
+    NamespaceState,
+    PriorityClassRow,
+    PriorityClassState,
+)
+
+#: Most namespaces of a cluster that are remembered: twice what Kubernetes is tested with.
+NAMESPACES_MAX = 20_000
+#: Most priority classes; clusters have a handful.
+PRIORITY_CLASSES_MAX = 1_000
+
+S = TypeVar("S", NamespaceState, PriorityClassState)
+R = TypeVar("R", NamespaceRow, PriorityClassRow)
+
+
+class Named(Generic[S, R]):
+    """Objects of one kind of one cluster, by name."""
+
+    def __init__(self, cluster: str, row: type[R], what: str, most: int) -> None:
+        """Begin without any.
+
+        Args:
+            cluster: its name.
+            row: class of the rows.
+            what: the kind, for sentences.
+            most: how many are remembered.
+        """
+        self.cluster, self._what, self._most = cluster, what, most
+        self._row: type[R] = row
+        self.rows: dict[str, R] = {}
+        self.changed: dict[str, None] = {}
+        """Rows to write."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Is called when what is known of one is another now."""
+
+    def apply(self, state: S, sequence: int) -> str | None:
+        """One is there or gone; answers why it was not taken in."""
+        name = state.name
+        before = self.rows.get(name)
+        if state.removed:
+            if before is not None:
+                self._drop(name)
+            return None
+        if before is None and len(self.rows) >= self._most:
+            return f"{self._what} {name} would be one more than {self._most} in the cluster"
+        self.rows[name] = self._row.model_validate(
+            {"cluster": self.cluster, "state": state, "sequence": sequence}
+        )
+        self.changed[name] = None
+        self.on_change()
+        return None
+
+    def end_list(self, list_id: str, begin: int) -> None:
+        """A full list of pods has ended: if it named any of the kind, those that it lacks are gone."""
+        if not any(row.state.list_id == list_id for row in self.rows.values()):
+            return
+        for name, row in list(self.rows.items()):
+            if row.state.list_id != list_id and row.sequence < begin:
+                self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        del self.rows[name]
+        self.changed[name] = None
+        self.on_change()
+
+    def touch(self) -> None:
+        """Count everything as changed."""
+        self.changed.update(dict.fromkeys(self.rows))
+
+    def restore(self, rows: Iterable[R]) -> None:
+        """Take over table rows."""
+        self.rows = {row.state.name: row for row in rows}
+        self.on_change()
+
+
+class Namespaces(Named[NamespaceState, NamespaceRow]):
+    """The namespaces of one cluster."""
+
+    def __init__(self, cluster: str = "") -> None:
+        super().__init__(cluster, NamespaceRow, "namespace", NAMESPACES_MAX)
+
+    def labels(self, name: str) -> Mapping[str, str] | None:
+        """Labels of a namespace; None: it is not known."""
+        row = self.rows.get(name)
+        return None if row is None else row.state.labels
+
+
+class PriorityClasses(Named[PriorityClassState, PriorityClassRow]):
+    """The priority classes of one cluster."""
+
+    def __init__(self, cluster: str = "") -> None:
+        super().__init__(cluster, PriorityClassRow, "priority class", PRIORITY_CLASSES_MAX)
+
+    def value(self, name: str) -> int | None:
+        """Priority of a class; None: it is not known."""
+        row = self.rows.get(name)
+        return None if row is None else row.state.value

@@ -1,0 +1,199 @@
+"""No accepted field changes nothing in silence: each has a test of its effect, or is listed.
+
+`field_effects` names for every field of the policy the test that sees what it does. What never has an effect is marked in
+the schema and listed whenever a text gives it; what has none because of another field is listed with that as its reason.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from schemas.policy import Policy, PolicyError, read_policy
+from schemas.policy.parts import NotApplied, inner_model
+from tests.schemas.policy.field_effects import EFFECTS
+
+ROOT = Path(__file__).parents[3]
+
+
+def _models(model: type[BaseModel], seen: dict[str, type[BaseModel]]) -> dict[str, type[BaseModel]]:
+    """A model and all models inside it, by name."""
+    if model.__name__ not in seen:
+        seen[model.__name__] = model
+        for info in model.model_fields.values():
+            inner = inner_model(info.annotation)
+            if inner is not None:
+                _models(inner, seen)
+    return seen
+
+
+def _fields(*, listed: bool) -> dict[str, tuple[str, str]]:
+    """Name in Python and in a document, by `Model.field`, of fields that are always listed or never are."""
+    return {
+        f"{title}.{info.alias or name}": (name, info.alias or name)
+        for title, model in _models(Policy, {}).items()
+        for name, info in model.model_fields.items()
+        if any(isinstance(mark, NotApplied) for mark in info.metadata) is listed
+    }
+
+
+@cache
+def _text(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_every_field_has_a_test_that_sees_its_effect_or_is_listed() -> None:
+    known = [field for fields in EFFECTS.values() for field in fields.split()]
+    assert sorted(known) == sorted(_fields(listed=False)), "name the test in field_effects.py"
+
+
+@pytest.mark.parametrize("test", EFFECTS, ids=lambda test: test.rpartition("::")[2])
+def test_the_test_that_is_named_is_there_and_its_file_gives_the_field(test: str) -> None:
+    file, _, name = test.partition("::")
+    text = _text(file)
+    assert f"def {name}(" in text
+    names = _fields(listed=False)
+    for field in EFFECTS[test].split():
+        assert any(re.search(rf"\b{re.escape(each)}\b", text) for each in names[field]), field
+
+
+_ALWAYS = {
+    "migration: {maxConcurrentReconciles: 2}": "migration.maxConcurrentReconciles",
+    "migration: {arbitrationArgs: {enabled: false}}": "migration.arbitrationArgs.enabled",
+    "migration: {defaultDeleteOptions: {preconditions: {uid: a}}}": (
+        "migration.defaultDeleteOptions.preconditions.uid"
+    ),
+    "loadAware: {estimator: mine}": "loadAware.estimator",
+    "{rebalance: {podSelectors: [{name: a, selector: {}}], highThresholds: {cpu: 9}, "
+    "lowThresholds: {cpu: 9}}}": "rebalance.podSelectors[0].name",
+}
+
+
+def test_every_field_that_is_marked_is_listed_when_it_is_given() -> None:
+    for text, path in _ALWAYS.items():
+        policy = read_policy(text)
+        assert policy.not_applied == (path,)
+    assert len(_ALWAYS) == len(_fields(listed=True))
+
+
+_HOT = "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}}\n"
+_WINDOW = "from: '01:00', to: '02:00'"
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("resourceLimits: {defaultLimit: {cpu: '1'}}",
+         ["resourceLimits (plugins.score does not enable NodeResourceLimitsAware)"]),
+        ("{resourceLimits: {}, plugins: {score: [NodeResourceLimitsAware]}}", []),
+        ("{loadAware: {usageThresholds: {cpu: 50}, resourceWeights: {cpu: 2}, checkBoth: true, "
+         "estimatedScalingFactors: {cpu: 50}}, plugins: {filter: []}}",
+         ["loadAware.usageThresholds (plugins.filter does not enable LoadAwareScheduling)",
+          "loadAware.checkBoth (plugins.filter does not enable LoadAwareScheduling)"]),
+        ("{loadAware: {resourceWeights: {cpu: 2}, usageThresholds: {cpu: 50}, aggregated: "
+         "{scoreAggregationType: p95}}, plugins: {score: []}}",
+         ["loadAware.resourceWeights (plugins.score does not enable LoadAwareScheduling)",
+          "loadAware.aggregated.scoreAggregationType (plugins.score does not enable "
+          "LoadAwareScheduling)"]),
+        ("{loadAware: {nodeMetricExpirationSeconds: 50}, plugins: {score: [], filter: []}}",
+         ["loadAware.nodeMetricExpirationSeconds (neither plugins.filter nor plugins.score enables "
+          "LoadAwareScheduling)"]),
+        ("loadAware: {filterExpiredNodeMetrics: false, enableScheduleWhenNodeMetricsExpired: true}",
+         ["loadAware.enableScheduleWhenNodeMetricsExpired (filterExpiredNodeMetrics is false: "
+          "expired metrics are checked as they are)"]),
+        ("loadAware: {usageThresholds: {cpu: 50}, aggregated: {usageThresholds: {cpu: 60}, "
+         "usageAggregationType: p95}}",
+         ["loadAware.usageThresholds (loadAware.aggregated takes its place)"]),
+        ("loadAware: {aggregated: {usageThresholds: {cpu: 60}, scoreAggregatedDuration: 5m}}",
+         ["loadAware.aggregated.usageThresholds (needs both usageThresholds and "
+          "usageAggregationType)",
+          "loadAware.aggregated.scoreAggregatedDuration (needs scoreAggregationType)"]),
+        ("rebalance: {numberOfNodes: 3}",
+         ["rebalance (no pool has high thresholds, so no node is hot)"]),
+        (_HOT + "plugins: {balance: []}\nmoves: {verdicts: 3}\ndescheduling: {dryRun: true, "
+         "deschedulingInterval: 5m}",
+         ["rebalance (plugins.balance does not enable LowNodeLoad)",
+          "moves (plugins.balance does not enable LowNodeLoad)",
+          "descheduling.deschedulingInterval (plugins.balance does not enable LowNodeLoad)"]),
+        ("maintenance: {pools: [{name: a, windows: [{}]}]}\nrebalance: {paused: true, nodePools: "
+         "[{name: a, nodeSelector: {matchLabels: {a: b}}}]}",
+         ["rebalance.paused (no pool has high thresholds, so no node is hot)"]),
+        (_HOT + "moves: {enabled: false, verdicts: 3, followSeconds: 9}",
+         ["moves.verdicts (moves.enabled is false)"]),
+        (_HOT + "compat: koordinator\nmoves: {enabled: true, followSeconds: 9}\n"
+         "evictor: {noEvictionPolicy: Preferred}",
+         ["moves.enabled (compat: koordinator remembers no moves)",
+          "evictor.noEvictionPolicy (compat: koordinator orders pods as Koordinator does)"]),
+        ("{rebalance: {podSelectors: [{}], highThresholds: {cpu: 9}, lowThresholds: {cpu: 9}}}",
+         ["rebalance.podSelectors[0] (an entry without selector is ignored)"]),
+        (_HOT + f"movingThresholds: {{hotspots: [{{windows: [{{{_WINDOW}}}]}}], "
+         f"filter: {{windows: [{{{_WINDOW}}}]}}}}",
+         ["movingThresholds.hotspots[0].windows[0] (the window gives no threshold)",
+          "movingThresholds.filter.windows[0] (the window gives no threshold)"]),
+        ("{migration: {skipEvictionGates: [NodeFit], nodeFit: true}, evictor: {nodeFit: true}}",
+         ["migration.nodeFit (skipEvictionGates lifts it (NodeFit))",
+          "evictor.nodeFit (skipEvictionGates lifts it (NodeFit))"]),
+        ("{migration: {evictSystemCriticalPods: true, priorityThreshold: {value: 5}}}",
+         ["migration.priorityThreshold (no threshold holds where system critical pods may be "
+          "evicted)"]),
+        ("evictor: {priorityThreshold: {}}",
+         ["evictor.priorityThreshold (gives neither value nor name)"]),
+        ("{compat: koordinator, migration: {priorityThreshold: {name: high}}}",
+         ["migration.priorityThreshold.name (compat: koordinator passes over a name, as upstream)"]),
+        ("migration: {evictAllBarePods: true, evictFailedBarePods: true}",
+         ["migration.evictFailedBarePods (evictAllBarePods allows them already)"]),
+        ("evictor: {podProtections: {config: {PodsWithPVC: {protectedStorageClasses: []}}}}",
+         ["evictor.podProtections.config.PodsWithPVC (podProtections.extraEnabled does not name "
+          "PodsWithPVC)"]),
+        ("{evictor: {ignorePvcPods: true, podProtections: {config: {PodsWithPVC: {}}}}}",
+         ["evictor.podProtections.config.PodsWithPVC (ignorePvcPods protects pods with any claim)"]),
+        ("migration: {objectLimiters: {workload: {duration: 0s, burst: 5}}}",
+         ["migration.objectLimiters.workload.burst (the limiter is off: its duration is 0)"]),
+        ("migration: {objectLimiters: {namespace: {duration: 5m, burst: 5}}}",
+         ["migration.objectLimiters.namespace (the limiter is off: maxMigrating is not above 0)"]),
+        ("{compat: koordinator, migration: {objectLimiters: {namespace: {duration: 5m, "
+         "maxMigrating: 5%}}}}",
+         ["migration.objectLimiters.namespace (compat: koordinator takes a percentage for 0, which "
+          "is off, as upstream)"]),
+    ],
+)  # fmt: skip
+def test_what_has_no_effect_because_of_another_field_is_listed_with_the_reason(
+    text: str, listed: list[str]
+) -> None:
+    assert sorted(read_policy(text).not_applied) == sorted(listed)
+
+
+def test_a_field_that_has_no_effect_is_listed_where_its_author_wrote_it() -> None:
+    pasted = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourceLimitsAware
+    args: {resources: [{name: cpu}]}
+"""
+    assert read_policy(pasted).not_applied == (
+        "KubeSchedulerConfiguration: profiles[0].pluginConfig[0].args (plugins.score does not "
+        "enable NodeResourceLimitsAware)",
+    )
+
+
+def test_a_percentage_of_a_namespace_is_refused_and_stays_where_it_is_in_force() -> None:
+    text = "migration: {objectLimiters: {namespace: {duration: 5m, maxMigrating: 5%}}}"
+    with pytest.raises(PolicyError, match="a namespace has no number of replicas") as caught:
+        read_policy(text)
+    (problem,) = caught.value.problems
+    assert problem.path == "migration.objectLimiters.namespace.maxMigrating"
+    assert problem.line == 1
+    read_policy(text, accepted=True)
+
+
+@pytest.mark.parametrize("section", ["migration", "descheduling"])
+def test_each_switch_marks_evictions_dry(section: str) -> None:
+    enforce: dict[str, Any] = {"mode: enforce\n": False, f"mode: enforce\n{section}: {{dryRun: true}}": True}  # fmt: skip
+    for text, dry in enforce.items():
+        policy = read_policy(text)
+        assert policy.dry_for("rebalance") is policy.dry_for("request") is dry

@@ -1,0 +1,98 @@
+"""Namespaces and priority classes: known as records and lists say, and heeded by the evictor's rules."""
+
+from typing import Any
+
+import pytest
+
+from schemas.namespaces import NamespaceState, PriorityClassState
+from schemas.refusals import Refusal
+from streams.cluster.state import ClusterState
+from streams.migration import named
+from tests.streams.cluster.builders import CLUSTER, policy_record
+from tests.streams.migration.moving import Moving, cluster, policy_text, replica
+from tests.streams.migration.test_told import full_list
+
+BY_LABEL = "evictor: {namespaceLabelSelector: {matchLabels: {team: shop}}}"
+BY_CLASS = "evictor: {priorityThreshold: {name: high}}"
+
+
+def namespace(name: str = "default", team: str = "shop", **fields: Any) -> NamespaceState:
+    return NamespaceState(cluster=CLUSTER, name=name, labels={"team": team}, **fields)
+
+
+def priority_class(value: int, name: str = "high", **fields: Any) -> PriorityClassState:
+    return PriorityClassState(cluster=CLUSTER, name=name, value=value, **fields)
+
+
+def world(extra: str) -> Moving:
+    return cluster(policy_text(extra), (replica("a", priority=100), "node-1"))
+
+
+def test_pods_of_a_namespace_whose_labels_match_may_leave_as_soon_as_these_are_known() -> None:
+    moving = world(BY_LABEL)
+    why = moving.propose("a")
+    assert why is not None
+    assert "those of default are not known; send the cluster's namespaces" in why
+    moving.say(namespace(team="web"))
+    assert moving.propose("a") == "namespace default does not match evictor.namespaceLabelSelector"
+    moving.say(namespace())
+    assert moving.propose("a") is None
+
+
+def test_a_namespace_that_is_gone_is_not_known_any_more() -> None:
+    moving = world(BY_LABEL)
+    moving.say(namespace(), namespace(removed=True))
+    assert "are not known" in (moving.propose("a") or "")
+    moving.say(namespace(removed=True))
+
+
+@pytest.mark.parametrize(("value", "leaves"), [(100, False), (101, True)])
+def test_a_priority_class_is_worth_what_the_cluster_says(value: int, leaves: bool) -> None:
+    moving = world(BY_CLASS)
+    assert "whose value is not known here" in (moving.propose("a") or "")
+    moving.say(priority_class(value))
+    why = moving.propose("a")
+    assert why == (
+        None if leaves else "its priority 100 is not below evictor.priorityThreshold 100"
+    )
+
+
+def test_a_class_of_kubernetes_own_keeps_its_value_whatever_is_sent() -> None:
+    moving = world("evictor: {priorityThreshold: {name: system-cluster-critical}}")
+    moving.say(priority_class(0, "system-cluster-critical"))
+    assert moving.propose("a") is None
+
+
+def test_a_full_list_that_names_some_removes_the_others_and_one_without_any_says_nothing() -> None:
+    moving = world("")
+    desk = moving.state.migrations.desk
+    moving.say(namespace("one"), namespace("two"), priority_class(5), priority_class(6, "low"))
+    full_list(moving, "first")
+    assert sorted(desk.namespaces.rows) == ["one", "two"]
+    full_list(moving, "second", namespace("two"))
+    assert sorted(desk.namespaces.rows) == ["two"]
+    assert sorted(desk.classes.rows) == ["high", "low"]
+    full_list(moving, "third", priority_class(7, "low"))
+    assert {name: row.state.value for name, row in desk.classes.rows.items()} == {"low": 7}
+
+
+def test_beyond_the_limit_a_namespace_is_refused_and_those_known_may_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(named, "NAMESPACES_MAX", 1)
+    moving = Moving(ClusterState(CLUSTER))
+    moving.say(policy_record(""), namespace("one"))
+    refused = moving.ask(namespace("two"))
+    assert isinstance(refused, Refusal)
+    assert refused.category == "limit"
+    assert refused.reason == "namespace two would be one more than 1 in the cluster"
+    assert moving.ask(namespace("one", team="other")) == []
+
+
+def test_a_cluster_of_which_only_a_namespace_is_known_is_not_forgotten() -> None:
+    moving = Moving(ClusterState(CLUSTER))
+    moving.later()
+    moving.say(namespace())
+    assert not moving.state.empty
+    moving.say(namespace(removed=True))
+    assert moving.state.empty
