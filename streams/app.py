@@ -80,7 +80,8 @@ def _add_aggregate(
 
     collecting = Collecting()
     if worker.collect_file is not None:
-        collecting = Collecting.of(read_policy(worker.collect_file.read_bytes()).collect)
+        document = read_policy(worker.collect_file.read_bytes())
+        collecting = Collecting.of(document.collect.record(cluster="any"))
     return agent.register(
         app,
         partitions=kafka.partitions,

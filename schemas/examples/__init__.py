@@ -31,6 +31,7 @@ from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodLifecycle
 from schemas.policies import PolicyRecord
+from schemas.policy import CollectPolicies
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage, PodUsage
@@ -99,7 +100,7 @@ _WAITING = PlacementDecision(
 
 #: Topic to its examples: at least one of every message that it carries.
 EXAMPLES: Mapping[str, tuple[Message, ...]] = {
-    "node-usage": (_USAGE,),
+    "node-usage": (_USAGE, CollectPolicies().record(CLUSTER)),
     "node-state": (
         NodeState(
             cluster=CLUSTER,

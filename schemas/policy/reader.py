@@ -11,7 +11,8 @@ from schemas.policy.validation import validated
 from schemas.policy.wording import describe
 from schemas.policy.yamltext import YamlDocument, read_documents
 
-#: Most pools of nodes: each selector is compared with the labels of each node.
+#: Most pools of nodes: each selector is compared with the labels of each node, and what is collected in each pool
+#: is written to each partition of samples.
 NODE_POOLS_MAX = 64
 
 
@@ -73,11 +74,14 @@ def _assemble(assembly: Assembly, documents: list[YamlDocument], known: KnownPlu
 
 
 def _beyond_limits(policy: Policy, assembly: Assembly) -> Iterator[Problem]:
-    """Lists that are longer than a cluster's rounds can look through at every node."""
-    path, line = assembly.place(("rebalance", "nodePools"))
-    found = len(policy.rebalance.node_pools)
-    if found > NODE_POOLS_MAX:
-        yield Problem(path, f"found {found} pools; allowed are at most {NODE_POOLS_MAX}", line)
+    """Lists of pools that are longer than what a cluster does with every pool allows."""
+    for at, found in (
+        (("rebalance", "nodePools"), len(policy.rebalance.node_pools)),
+        (("collect", "pools"), len(policy.collect.pools)),
+    ):
+        path, line = assembly.place(at)
+        if found > NODE_POOLS_MAX:
+            yield Problem(path, f"found {found} pools; allowed are at most {NODE_POOLS_MAX}", line)
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:
