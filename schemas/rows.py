@@ -193,6 +193,8 @@ class ClusterRow(Message):
     """Kinds of pods that wait, where an earlier version has written the row; else in `waiting_groups`."""
     last_round_at_ms: EpochMs | None = None
     """Time of the last round of rebalancing; none: there was none."""
+    collect_relayed_at_ms: StateMs | None = None
+    """The log's time at which the collect policy was handed on to the aggregate stage last; none: it was not."""
     rows: Counts | None = None
     """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that are not
     named have none. None: an earlier version has written the row."""

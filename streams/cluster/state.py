@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from schemas.clock import ClockTick
+from schemas.collect import CollectPolicyRecord
 from schemas.decisions import AsOf, PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
@@ -25,6 +26,7 @@ from schemas.refusals import Refusal, from_the_future
 from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
+from streams.cluster.collecting import CollectRelay
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
 from streams.cluster.limits import beyond_limits
@@ -69,6 +71,7 @@ Output = (
     | DrainStatus
     | RebalanceRound
     | MoveOutcome
+    | CollectPolicyRecord
 )
 Answer = Sequence[Output] | Refusal
 
@@ -92,6 +95,7 @@ class ClusterState:
             cluster, self.policy, self.inventory, self.memory, self.migrations
         )
         self.pod_rows = PodRows()
+        self.collect = CollectRelay(cluster)
         self.row_counts = RowCounts()
         self.row_digest = b""
         """Of the cluster's own row as it was written last; empty: it was not."""
@@ -287,7 +291,7 @@ class ClusterState:
         self.policy_record = record
         self.policy_changed = True
         self.set_policy(policy)
-        return []
+        return self.collect.relay(policy.collect, self.inventory.now_ms)
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
@@ -300,7 +304,10 @@ class ClusterState:
         decisions = self.placement.tick(cause)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
-        return [*gone, *decisions, *rounds, *outcomes]
+        collect = []
+        if self.policy_record is not None:
+            collect = self.collect.tick(self.policy.collect, tick.now_ms)
+        return [*gone, *decisions, *rounds, *outcomes, *collect]
 
     # --- state ----------------------------------------------------------------------------------
 

@@ -173,6 +173,7 @@ def restore(
     for table in migrations.ROWS:
         state.migrations.restore(table, read(table))
     state.rebalancer.restore(read, row.last_round_at_ms)
+    state.collect.at_ms = row.collect_relayed_at_ms
     _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     state.memory.restore(read)
     inventory.changed_nodes.clear()
@@ -245,6 +246,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         lists=dict(state.inventory.lists),
         endings=dict(state.inventory.endings),
         last_round_at_ms=state.rebalancer.last_round_ms,
+        collect_relayed_at_ms=state.collect.at_ms,
         rows=_row_counts(state),
     )
 

@@ -19,6 +19,8 @@ from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Container, Pod, PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
+from schemas.policy import CollectPolicies
+from schemas.policy.collecting import PoolCollectPolicy
 from schemas.requests import SchedulingRequest
 from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 from schemas.rows import PartitionRow
@@ -115,6 +117,12 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         SchedulingRequest(cluster="blue", pod=POD, requested_at_ms=NOW_MS, withdrawn=True),
         NOW_MS,
         "pod web/front-1 does not want a node any more",
+    ),
+    (
+        "node-usage",
+        CollectPolicies(pools=(PoolCollectPolicy(name="web"),)).record("blue"),
+        None,
+        "samples become metrics each 1m, averages over 5m, percentiles over 5m, 10m, 30m; 1 pool of their own way",
     ),
     (
         "policies",
