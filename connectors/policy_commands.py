@@ -80,10 +80,11 @@ def check(
     from schemas.policy import effective_yaml
 
     policy, _ = _read(file)
+    warnings = _warn_of_windows(policy)
     if json:
         _print_json(
             {"digest": policy.digest, "mode": policy.mode, "not_applied": list(policy.not_applied),
-             "effective": effective_yaml(policy)}
+             "warnings": warnings, "effective": effective_yaml(policy)}
         )  # fmt: skip
     else:
         echo(yaml_text(effective_yaml(policy)), nl=False)
@@ -96,6 +97,16 @@ def check(
             seen = warn_first(connection, cluster)
             _warn_of_schedulers(connection, cluster, policy)
         _end(seen)
+
+
+def _warn_of_windows(policy: "Policy") -> list[str]:
+    """Warn of what the policy asks of metrics and does not collect."""
+    from schemas.policy.collected import uncollected
+
+    found = list(uncollected(policy))
+    for sentence in found:
+        warn(sentence)
+    return found
 
 
 def _warn_of_schedulers(connection: "Connection", cluster: str, policy: "Policy") -> None:
@@ -117,6 +128,7 @@ def apply(
 ) -> None:
     """Make a file the cluster's policy. A file with errors is not written; a pause stays."""
     policy, document = _read(file)
+    warnings = _warn_of_windows(policy)
     with as_messages():
         connection = _connect()
         seen = warn_first(connection, cluster)
@@ -126,7 +138,9 @@ def apply(
         _write(connection, cluster, document, paused=paused, comment=reason or comment, wait=wait)
     if json:
         whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode, "paused": paused}
-        _print_json({**whole, "not_applied": list(policy.not_applied), "applied": wait})
+        _print_json(
+            {**whole, "not_applied": list(policy.not_applied), "warnings": warnings, "applied": wait}
+        )
         _end(seen)
         return
     for path in policy.not_applied:

@@ -73,7 +73,7 @@ def _(message: NodeUsage) -> str:
 def _(message: CollectPolicyRecord) -> str:
     given = message.default
     windows = ", ".join(map(duration_text, given.durations_ms)) or "no window"
-    pools = f"; {_count(len(message.pools), 'pool')} of their own way" if message.pools else ""
+    pools = f"; {_count(len(message.pools), 'pool')} otherwise" if message.pools else ""
     return (
         f"samples become metrics each {duration_text(given.report_ms)}, averages over "
         f"{duration_text(given.average_ms)}, percentiles over {windows}{pools}"

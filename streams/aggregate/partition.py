@@ -58,12 +58,11 @@ class PartitionState:
 
     def adopt(self, record: CollectPolicyRecord, offset: int) -> None:
         """Samples of a cluster become metrics by another policy from here on."""
-        nodes = [node for node in self.nodes.values() if node.cluster == record.cluster]
-        for node in nodes:
-            self.touch(node)  # names go by what was there before the batch alone
         change = self.policies.put(record, offset)
-        if change is not None:
-            for node in nodes:
+        if change is None:
+            return
+        for node in self.nodes.values():
+            if node.cluster == record.cluster:
                 node.cut(
                     change.horizon_ms, change.average_horizon_ms, self.samples_log, self.pods_log
                 )

@@ -122,7 +122,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "node-usage",
         CollectPolicies(pools=(PoolCollectPolicy(name="web"),)).record("blue"),
         None,
-        "samples become metrics each 1m, averages over 5m, percentiles over 5m, 10m, 30m; 1 pool of their own way",
+        "samples become metrics each 1m, averages over 5m, percentiles over 5m, 10m, 30m; 1 pool otherwise",
     ),
     (
         "policies",
