@@ -166,7 +166,7 @@ def test_a_policy_in_a_batch_that_does_not_hold_is_none() -> None:
 
 def test_a_policy_outlives_a_topic_that_is_made_again_wherever_a_worker_ends() -> None:
     old, new = Log(), Log()
-    old.add(sample(T0), sample(T0 + SECOND))
+    old.add(sample(T0 - 3_600 * SECOND), sample(T0 - 3_599 * SECOND))
     old.add_policy(LONG)
     new.add(*(sample(T0 + at * SECOND) for at in range(0, 400, 10)))
     before = [replace(old.records[0], topic_id="A"), *old.records[1:]]
