@@ -143,8 +143,10 @@ def limits_of(thresholds: Thresholds, nodes: PoolNodes) -> Limits:
 
 def in_force(thresholds: Thresholds, nodes: PoolNodes) -> Thresholds:
     """The thresholds as percentages of capacity: by deviation what the distances from the mean come to."""
-    if not thresholds.deviation or not nodes.rows.size:
+    if not thresholds.deviation:
         return thresholds
+    if not nodes.rows.size:
+        return without_means(thresholds)
     means = dict(zip(nodes.resources, mean_percentages(nodes, nodes.usage), strict=True))
     prod_means = dict(zip(nodes.resources, mean_percentages(nodes, nodes.prod_usage), strict=True))
     return from_means(thresholds, means, prod_means)
@@ -176,6 +178,17 @@ def from_means(thresholds: Thresholds, means: Percents, prod_means: Percents) ->
         prod_high=high(thresholds.prod_high, prod_means),
         source=f"{before}mean of the pool's nodes: {told}",
     )
+
+
+def without_means(thresholds: Thresholds) -> Thresholds:
+    """Thresholds by deviation of a pool of which nothing is measured: distances from no mean limit nothing."""
+    told = "; ".join(
+        f"{name} -{thresholds.low.get(name, 0):g} +{distance:g}"
+        for name, distance in sorted(thresholds.high.items())
+    )
+    before = "" if thresholds.source == "policy" else f"{thresholds.source}; "
+    source = f"{before}from the mean of the pool's nodes, of which none is measured: {told}"
+    return Thresholds(low={}, high={}, prod_low={}, prod_high={}, source=source)
 
 
 def mean_percentages(nodes: PoolNodes, usage: IntArray) -> list[float]:
