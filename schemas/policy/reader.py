@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from schemas.policy.assembly import Assembly
 from schemas.policy.document import Policy
 from schemas.policy.errors import FURTHER, PolicyError, Problem
+from schemas.policy.lownodeload import THRESHOLD_MAPS
+from schemas.policy.parts import RESOURCES_MAX
 from schemas.policy.pasting import paste
 from schemas.policy.plugins import BUILT_IN, KnownPlugins
 from schemas.policy.validation import validated
@@ -82,6 +84,24 @@ def _beyond_limits(policy: Policy, assembly: Assembly) -> Iterator[Problem]:
         path, line = assembly.place(at)
         if found > NODE_POOLS_MAX:
             yield Problem(path, f"found {found} pools; allowed are at most {NODE_POOLS_MAX}", line)
+    yield from _too_many_resources(policy, assembly)
+
+
+def _too_many_resources(policy: Policy, assembly: Assembly) -> Iterator[Problem]:
+    """More resources with thresholds than a node's metric and the record of a round can name."""
+    pools = policy.rebalance.pools(policy.compat)
+    # Koordinator's pools fill each other's maps, and memory into all of them.
+    named = {"memory"} if policy.compat == "koordinator" else set()
+    for pool in pools:
+        for field in THRESHOLD_MAPS:
+            named.update(getattr(pool, field) or {})
+    if len(named) > RESOURCES_MAX:
+        path, line = assembly.place(("rebalance",))
+        message = (
+            f"found thresholds of {len(named)} resources in all pools together; allowed are at most "
+            f"{RESOURCES_MAX}"
+        )
+        yield Problem(path, message, line)
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:

@@ -203,8 +203,8 @@ def mean_percentages(nodes: PoolNodes, usage: IntArray) -> list[float]:
 
 
 def portion(percent: float, capacity: IntArray) -> IntArray:
-    """A percentage of capacities, truncated."""
-    return (percent * 0.01 * capacity.astype(np.float64)).astype(np.int64)
+    """A percentage of capacities, truncated; at most what no usage exceeds."""
+    return np.minimum(percent * 0.01 * capacity.astype(np.float64), UNLIMITED).astype(np.int64)
 
 
 def _limit(
