@@ -139,7 +139,12 @@ def apply(
     if json:
         whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode, "paused": paused}
         _print_json(
-            {**whole, "not_applied": list(policy.not_applied), "warnings": warnings, "applied": wait}
+            {
+                **whole,
+                "not_applied": list(policy.not_applied),
+                "warnings": warnings,
+                "applied": wait,
+            }
         )
         _end(seen)
         return

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import ClusterName, Count, DurationMs, Message, Part
+from schemas.base import ClusterName, Count, DurationMs, Message, Part, published
 
 #: Most windows that a node's percentiles are kept for.
 WINDOWS_MAX = 8
@@ -33,7 +33,10 @@ class NodeCollectPolicy(Part):
     """Window of the averages."""
     report_ms: DurationMs
     """Time between two reports, in the samples' time."""
-    durations_ms: Annotated[tuple[DurationMs, ...], Field(max_length=WINDOWS_MAX, fail_fast=True)]
+    durations_ms: Annotated[
+        tuple[DurationMs, ...],
+        Field(max_length=WINDOWS_MAX, fail_fast=True, json_schema_extra=published(unit="ms")),
+    ]
     """Windows of the percentiles."""
     memory: MemoryCollectPolicy
     """Which reading of memory counts, of those that a sample carries."""

@@ -39,9 +39,7 @@ Phase = Literal["node", "prod"]
 Gate = Annotated[str, Field(max_length=500)]
 """What stopped it first, with numbers; empty: nothing did."""
 #: A threshold; one above 100 % is never exceeded.
-Percent = Annotated[
-    float, Field(ge=0, le=PERCENT_MAX, json_schema_extra=published(unit="percent"))
-]
+Percent = Annotated[float, Field(ge=0, le=PERCENT_MAX, json_schema_extra=published(unit="percent"))]
 Percents = Annotated[dict[ResourceName, Percent], Field(max_length=64, fail_fast=True)]
 
 

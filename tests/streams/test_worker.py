@@ -204,7 +204,9 @@ collect:
             of_pairs = {(each.node, each.updated_at_ms) for each in metrics}
             assert len(of_pairs) == 8 * _NODES
             last = [each for each in metrics if each.updated_at_ms == began_ms + 240_000]
-            assert [[w.duration_ms for w in each.aggregated] for each in last] == [[120_000]] * _NODES
+            assert [[w.duration_ms for w in each.aggregated] for each in last] == [
+                [120_000]
+            ] * _NODES
 
 
 def _count_is(kafka: Client, count: int) -> bool:

@@ -35,7 +35,9 @@ collect:
       metricReportIntervalSeconds: 30
 """
     (said,) = uncollected(read_policy(ASKS + collect))
-    assert said.startswith("loadAware.aggregated.scoreAggregatedDuration is 10m, and collect.pools[web].")
+    assert said.startswith(
+        "loadAware.aggregated.scoreAggregatedDuration is 10m, and collect.pools[web]."
+    )
 
 
 def test_the_longest_window_is_always_recorded() -> None:

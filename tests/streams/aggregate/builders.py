@@ -89,10 +89,13 @@ class Log:
         ]
 
     def add_policy(
-        self, default: NodeCollectPolicy, cluster: str = "c", **pools: NodeCollectPolicy
+        self,
+        default: NodeCollectPolicy,
+        pools: Mapping[str, NodeCollectPolicy] | None = None,
+        cluster: str = "c",
     ) -> InputRecord:
         """Append a cluster's collect policy, as the cluster stage writes it."""
-        policy = CollectPolicyRecord(cluster=cluster, default=default, pools=pools)
+        policy = CollectPolicyRecord(cluster=cluster, default=default, pools=dict(pools or {}))
         each = list(for_each_partition(policy, self.partitions))[self.partition]
         return self.add_raw(key_of("node-usage", each).encode(), encode(each))
 

@@ -92,10 +92,12 @@ def histories(draw: DrawFn, events: int = 40) -> list[InputRecord]:
     for _ in range(draw(st.integers(1, events))):
         node = draw(st.sampled_from(NODES))
         what = draw(
-            st.sampled_from(["next"] * 8 + ["late", "late", "jump", "again", "bad", "back", "policy"])
+            st.sampled_from(
+                ["next"] * 8 + ["late", "late", "jump", "again", "bad", "back", "policy"]
+            )
         )
         if what == "policy":
-            log.add_policy(draw(_POLICIES), slow=draw(_POLICIES))
+            log.add_policy(draw(_POLICIES), {"slow": draw(_POLICIES)})
             continue
         if what == "again" and log.records:
             old = draw(st.sampled_from(log.records))

@@ -47,7 +47,9 @@ class Run:
         assert content(stage(self.table)) == content(self.running)
         return result
 
-    def samples(self, first_s: int, last_s: int, step_s: int = 10, cluster: str = "c") -> StageResult:
+    def samples(
+        self, first_s: int, last_s: int, step_s: int = 10, cluster: str = "c"
+    ) -> StageResult:
         """One sample each so many seconds."""
         return self.apply(
             *self.log.add(
@@ -59,7 +61,7 @@ class Run:
         )
 
     def policy(self, default: NodeCollectPolicy, **pools: NodeCollectPolicy) -> StageResult:
-        return self.apply(self.log.add_policy(default, **pools))
+        return self.apply(self.log.add_policy(default, pools))
 
     @property
     def times_s(self) -> list[int]:
@@ -144,7 +146,9 @@ def test_a_policy_that_comes_again_changes_nothing_and_writes_no_row() -> None:
 
 def test_a_policy_in_a_batch_that_does_not_hold_is_none() -> None:
     log, table = Log(), dict[str, bytes]()
-    first = log.add(*(sample(T0 + at * SECOND, pods=[pod(f"p{at}", 1)]) for at in range(0, 200, 10)))
+    first = log.add(
+        *(sample(T0 + at * SECOND, pods=[pod(f"p{at}", 1)]) for at in range(0, 200, 10))
+    )
     subject = stage(table)
     store(table, subject.apply(first).rows)
     batch = [

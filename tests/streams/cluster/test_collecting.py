@@ -1,6 +1,7 @@
 """A cluster's collect policy on its way through both stages."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import orjson
 
@@ -38,8 +39,9 @@ def policies_of(outputs: Iterable[OutputRecord]) -> list[OutputRecord]:
 def told(run: Run) -> list[CollectPolicyRecord]:
     """What the cluster stage has handed on so far."""
     found = [decode("node-usage", value) for value in run.outputs if b'"collect-policy"' in value]
-    assert all(isinstance(each, CollectPolicyRecord) for each in found)
-    return found
+    policies = [each for each in found if isinstance(each, CollectPolicyRecord)]
+    assert policies == found
+    return policies
 
 
 class Aggregates:
@@ -71,7 +73,7 @@ class Aggregates:
     def intervals(self, first_s: int, pool: str | None = None) -> set[int]:
         """Report intervals, in seconds, that metrics of nodes in all partitions have from this time on."""
         found = set()
-        more = {} if pool is None else {"pool": pool}
+        more: dict[str, Any] = {} if pool is None else {"pool": pool}
         for place, log in enumerate(self.logs):
             node = f"{node_in(place, PARTITIONS, CLUSTER)}"
             at_s = range(first_s, first_s + 130, 10)
@@ -80,7 +82,7 @@ class Aggregates:
             )
             for output in self.apply(place, log.add(*samples)).outputs:
                 metric = NodeMetric.model_validate_json(output.value)
-                found.add(metric.report_interval_ms // 1_000)
+                found.add((metric.report_interval_ms or 0) // 1_000)
         return found
 
 

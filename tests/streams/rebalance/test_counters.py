@@ -209,7 +209,9 @@ def test_a_pool_whose_thresholds_stay_keeps_its_counts_while_another_ones_change
     - {name: web, nodeSelector: {matchLabels: {pool: web}}, highThresholds: {cpu: %s}, lowThresholds: {cpu: 40}}
 """
     text = document(2)
-    before, after = (text.replace("\ndescheduling", pools % most + "descheduling") for most in (70, 60))
+    before, after = (
+        text.replace("\ndescheduling", pools % most + "descheduling") for most in (70, 60)
+    )
     made = world(before)
     made.node("web", system=75, labels={"pool": "web"})
     made.pod("w", "web", 10)
