@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.base import ClusterName, Count, DurationMs, Message, Part, published
+from schemas.decisions import AsOf
 
 #: Most windows that a node's percentiles are kept for.
 WINDOWS_MAX = 8
@@ -56,6 +57,8 @@ class CollectPolicyRecord(Message):
         dict[_PoolName, NodeCollectPolicy], Field(max_length=POOLS_MAX, fail_fast=True)
     ] = Field(default_factory=dict)
     """By pool, as samples name it."""
+    as_of: AsOf
+    """The state that it was handed on from."""
 
     @property
     def node(self) -> str:

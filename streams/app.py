@@ -81,7 +81,7 @@ def _add_aggregate(
     collecting = Collecting()
     if worker.collect_file is not None:
         document = read_policy(worker.collect_file.read_bytes())
-        collecting = Collecting.of(document.collect.record(cluster="any"))
+        collecting = Collecting.of(*document.collect.of_nodes)
     return agent.register(
         app,
         partitions=kafka.partitions,

@@ -10,6 +10,7 @@ from schemas.base import Message
 from schemas.checkpoints import CheckpointEnd, CheckpointPiece, CheckpointRow
 from schemas.clock import ClockTick
 from schemas.codec import encode
+from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import dead_letter
 from schemas.decisions import NodeScore, PlacementDecision, ReasonCount, ScoreTerm
 from schemas.examples.rebalancing import REBALANCING
@@ -60,6 +61,9 @@ _USAGE = NodeUsage(
     host_applications=(HostApplicationUsage(name="node-cache", usage={"cpu": 120, "memory": GIB}),),
 )
 
+_DEFAULT, _POOLS = CollectPolicies().of_nodes
+_COLLECT = CollectPolicyRecord(cluster=CLUSTER, default=_DEFAULT, pools=_POOLS, as_of=AS_OF)
+
 _DECISION = PlacementDecision(
     decision_id="d-5b1f0c9e2a7d4461",
     cluster=CLUSTER,
@@ -100,7 +104,7 @@ _WAITING = PlacementDecision(
 
 #: Topic to its examples: at least one of every message that it carries.
 EXAMPLES: Mapping[str, tuple[Message, ...]] = {
-    "node-usage": (_USAGE, CollectPolicies().record(CLUSTER)),
+    "node-usage": (_USAGE, _COLLECT),
     "node-state": (
         NodeState(
             cluster=CLUSTER,

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from schemas.collect import (
     WINDOWS_MAX,
-    CollectPolicyRecord,
     MemoryCollectPolicy,
     NodeCollectPolicy,
 )
@@ -99,10 +98,8 @@ class CollectPolicies(CollectPolicy):
             **{key: given.get(key, getattr(self, key)) for key in CollectPolicy.model_fields}
         )
 
-    def record(self, cluster: str) -> CollectPolicyRecord:
-        """What the samples of a cluster are aggregated by, as a message."""
-        return CollectPolicyRecord(
-            cluster=cluster,
-            default=self.of_pool(None).of_node,
-            pools={pool.name: self.of_pool(pool.name).of_node for pool in self.pools},
-        )
+    @property
+    def of_nodes(self) -> tuple[NodeCollectPolicy, dict[str, NodeCollectPolicy]]:
+        """The same as messages have it: what holds by default, and by pool."""
+        pools = {pool.name: self.of_pool(pool.name).of_node for pool in self.pools}
+        return self.of_pool(None).of_node, pools

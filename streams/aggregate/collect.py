@@ -7,7 +7,7 @@ names the pool of its node, and a pool that no policy names has the default one.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.collect import CollectPolicyRecord, NodeCollectPolicy
+from schemas.collect import NodeCollectPolicy
 from schemas.metrics import PODS_PER_METRIC_MAX
 from schemas.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX
 
@@ -63,10 +63,10 @@ class Collecting:
         object.__setattr__(self, "horizon_ms", max((average_ms, *durations_ms)))
 
     @classmethod
-    def of(cls, record: CollectPolicyRecord) -> "Collecting":
+    def of(cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]) -> "Collecting":
         """The policies as a record gives them."""
-        pools = {name: CollectPolicy.of(given) for name, given in record.pools.items()}
-        return cls(CollectPolicy.of(record.default), pools)
+        of_pools = {name: CollectPolicy.of(given) for name, given in pools.items()}
+        return cls(CollectPolicy.of(default), of_pools)
 
     def of_pool(self, pool: str | None) -> CollectPolicy:
         """The policy of a node whose newest sample names this pool."""

@@ -79,7 +79,11 @@ class Policies:
     def put(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
         """A policy that differs holds from here on; answers how long samples counted, where that changes."""
         cluster = record.cluster
-        before, after, found = self.of(cluster), Collecting.of(record), self.all.get(cluster)
+        before, after, found = (
+            self.of(cluster),
+            Collecting.of(record.default, record.pools),
+            self.all.get(cluster),
+        )
         changes = () if found is None else found.kept.changes
         change = None
         if (before.horizon_ms, before.average_horizon_ms) != (
@@ -113,7 +117,9 @@ class Policies:
             if cluster in names:
                 replaced.append(names[cluster])
             names[cluster] = name
-            self.all[cluster] = ClusterPolicy(sequence, Collecting.of(kept.record), kept)
+            self.all[cluster] = ClusterPolicy(
+                sequence, Collecting.of(kept.record.default, kept.record.pools), kept
+            )
         return replaced
 
     def changes(self, partition: int) -> tuple[list[RowChange], list[RowChange]]:

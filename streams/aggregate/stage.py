@@ -156,7 +156,7 @@ class AggregateStage:
                 f"policies_per_partition: the policy of {policy.cluster} is one too many; allowed are at most "
                 f"{self._limits.policies_per_partition}",
             )
-        if found is not None and found.collecting == Collecting.of(policy):
+        if found is not None and found.collecting == Collecting.of(policy.default, policy.pools):
             self.counts["policy_repeated"] += 1
         else:
             self.state.adopt(policy, offset)

@@ -95,7 +95,7 @@ class ClusterState:
             cluster, self.policy, self.inventory, self.memory, self.migrations
         )
         self.pod_rows = PodRows()
-        self.collect = CollectRelay(cluster)
+        self.collect = CollectRelay()
         self.row_counts = RowCounts()
         self.row_digest = b""
         """Of the cluster's own row as it was written last; empty: it was not."""
@@ -143,7 +143,7 @@ class ClusterState:
             case CommandOutcome():
                 return self._outcome(message, position)
             case PolicyRecord():
-                return self._policy(message)
+                return self._policy(message, position)
             case MigrationRequest():
                 return self.migrations.request(message, self._cause(position)) or []
             case WorkloadState():
@@ -279,7 +279,7 @@ class ClusterState:
             del self.inventory.endings["pod-lifecycle"]
         return decisions
 
-    def _policy(self, record: PolicyRecord) -> Answer:
+    def _policy(self, record: PolicyRecord, position: Position) -> Answer:
         policy = self.policy
         known = self.policy_record
         # Pausing repeats the document, which may be one that was accepted under wider limits.
@@ -291,7 +291,7 @@ class ClusterState:
         self.policy_record = record
         self.policy_changed = True
         self.set_policy(policy)
-        return self.collect.relay(policy.collect, self.inventory.now_ms)
+        return self.collect.relay(policy.collect, self._cause(position))
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
@@ -306,7 +306,7 @@ class ClusterState:
         self.migrations.tick(cause, passed_ms)
         collect = []
         if self.policy_record is not None:
-            collect = self.collect.tick(self.policy.collect, tick.now_ms)
+            collect = self.collect.tick(self.policy.collect, cause)
         return [*gone, *decisions, *rounds, *outcomes, *collect]
 
     # --- state ----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import orjson
 
 from schemas.codec import decode, encode
 from schemas.collect import CollectPolicyRecord, NodeCollectPolicy
+from schemas.decisions import AsOf
 from schemas.metrics import NodeMetric
 from schemas.partitions import for_each_partition, partition_for
 from schemas.topics import key_of
@@ -16,6 +17,7 @@ from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.records import InputRecord, OutputRecord, RowChange
 
+AS_OF = AsOf(partition=0, offsets={}, policy_digest="digest")
 #: A time of which nothing is special.
 T0 = 1_700_000_000_000
 SECOND = 1_000
@@ -95,7 +97,9 @@ class Log:
         cluster: str = "c",
     ) -> InputRecord:
         """Append a cluster's collect policy, as the cluster stage writes it."""
-        policy = CollectPolicyRecord(cluster=cluster, default=default, pools=dict(pools or {}))
+        policy = CollectPolicyRecord(
+            cluster=cluster, default=default, pools=dict(pools or {}), as_of=AS_OF
+        )
         each = list(for_each_partition(policy, self.partitions))[self.partition]
         return self.add_raw(key_of("node-usage", each).encode(), encode(each))
 

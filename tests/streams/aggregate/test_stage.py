@@ -354,7 +354,7 @@ def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
     for record in records:
         message = decode("node-usage", record.value)
         if isinstance(message, CollectPolicyRecord):
-            before, collecting = collecting, Collecting.of(message)
+            before, collecting = collecting, Collecting.of(message.default, message.pools)
             for node in nodes.values():
                 node.change(before)
         if not isinstance(message, NodeUsage):
