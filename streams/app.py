@@ -1,8 +1,8 @@
 """Builds the worker: the stages in the order in which data flows through them.
 
     node-usage ──▶ aggregate ──▶ node-metrics ──┐
-    node-state, pod-lifecycle, policies, ───────┼──▶ cluster ──▶ placement-decisions, dead-letters
-    scheduling-requests, command-outcomes, clock┘
+    node-state, pod-lifecycle, policies, ───────┼──▶ cluster ──▶ placement-decisions, dead-letters,
+    scheduling-requests, command-outcomes, clock┘                collect policies into node-usage
 
 Nothing happens at import. `build` makes the Faust app; whoever has it runs it.
 """

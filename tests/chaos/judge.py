@@ -24,6 +24,7 @@ from schemas.requests import SchedulingRequest
 from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
 from streams import journal, replay
+from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES, ClusterStage
 from streams.journal import PLACES
 from streams.packing import put
@@ -31,7 +32,7 @@ from streams.records import InputRecord, OutputRecord, RowChange
 from streams.verdict import Verdict as Replayed
 from streams.verdict import as_lines
 from tests.chaos import evictions, windows
-from tests.chaos.history import OUTPUTS, SAID, USAGE, History, changelog, rows_of
+from tests.chaos.history import OUTPUTS, SAID, History, changelog, rows_of
 
 #: Topic, key and value.
 Published = tuple[str, bytes, bytes]

@@ -53,9 +53,9 @@ def _whole(*more: tuple[str, bytes]) -> History:
             offset = _add(history, journal.TOPIC, value)
         place = journal.Place(0, place.sequence + 1, offset)
         for output in (*result.outputs, *result.dead_letters):
-            key = output.key.encode()
-            at = partition_for(key, _PARTITIONS) if output.topic == "node-usage" else _AT
-            _add(history, output.topic, output.value, key, at)
+            output_key = output.key.encode()
+            at = partition_for(output_key, _PARTITIONS) if output.topic == "node-usage" else _AT
+            _add(history, output.topic, output.value, output_key, at)
         before = dict(rows)
         put(rows, result.rows)
         for table, key in sorted(before.keys() | rows.keys()):
