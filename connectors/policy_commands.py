@@ -81,10 +81,11 @@ def check(
     from schemas.policy import effective_yaml
 
     policy, _ = _read(file)
+    warnings = _warn_of_windows(policy)
     if json:
         print_json(
             {"digest": policy.digest, "mode": policy.mode, "not_applied": list(policy.not_applied),
-             "effective": effective_yaml(policy)}
+             "warnings": warnings, "effective": effective_yaml(policy)}
         )  # fmt: skip
     else:
         echo(yaml_text(effective_yaml(policy)), nl=False)
@@ -97,6 +98,16 @@ def check(
             seen = warn_first(connection, cluster)
             _warn_of_cluster(connection, cluster, policy)
         _end(seen)
+
+
+def _warn_of_windows(policy: "Policy") -> list[str]:
+    """Warn of what the policy asks of metrics and does not collect."""
+    from schemas.policy.collected import uncollected
+
+    found = list(uncollected(policy))
+    for sentence in found:
+        warn(sentence)
+    return found
 
 
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> None:
@@ -121,6 +132,7 @@ def apply(
 ) -> None:
     """Make a file the cluster's policy. A file with errors is not written; a pause stays."""
     policy, document = _read(file)
+    warnings = _warn_of_windows(policy)
     with as_messages():
         connection = _connect()
         seen = warn_first(connection, cluster)
@@ -130,7 +142,14 @@ def apply(
         _write(connection, cluster, document, paused=paused, comment=reason or comment, wait=wait)
     if json:
         whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode, "paused": paused}
-        print_json({**whole, "not_applied": list(policy.not_applied), "applied": wait})
+        print_json(
+            {
+                **whole,
+                "not_applied": list(policy.not_applied),
+                "warnings": warnings,
+                "applied": wait,
+            }
+        )
         _end(seen)
         return
     for path in policy.not_applied:

@@ -113,14 +113,17 @@ def _channel(topic: Topic) -> dict[str, Any]:
 
 def _operations(topic: Topic) -> Iterator[tuple[str, dict[str, Any]]]:
     """What the workers do with a topic; producers do the opposite."""
-    ends = []
+    ends: list[tuple[str, str, tuple[type, ...]]] = []
     if topic.stage != "none":
-        ends.append(("receive", f"The {topic.stage} stage reads {topic.name}."))
+        ends.append(("receive", f"The {topic.stage} stage reads {topic.name}.", topic.classes))
     if topic.writer == "every stage":
-        ends.append(("send", f"Every stage writes {topic.name}."))
+        ends.append(("send", f"Every stage writes {topic.name}.", topic.classes))
     elif topic.writer != "outside":
-        ends.append(("send", f"The {topic.writer} stage writes {topic.name}."))
-    for action, summary in ends:
+        ends.append(("send", f"The {topic.writer} stage writes {topic.name}.", topic.classes))
+    elif topic.inserted is not None:
+        summary = f"The cluster stage writes {topic.inserted.__name__} into {topic.name}."
+        ends.append(("send", summary, (topic.inserted,)))
+    for action, summary, classes in ends:
         yield (
             f"{action}-{topic.name}",
             {
@@ -128,7 +131,7 @@ def _operations(topic: Topic) -> Iterator[tuple[str, dict[str, Any]]]:
                 "channel": _ref("channels", topic.name),
                 "summary": summary,
                 "messages": [
-                    _ref(f"channels/{topic.name}/messages", cls.__name__) for cls in topic.classes
+                    _ref(f"channels/{topic.name}/messages", cls.__name__) for cls in classes
                 ],
             },
         )

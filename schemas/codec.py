@@ -41,8 +41,13 @@ def message_of(topic: str, value: bytes | None) -> tuple[Any, bytes | None]:
     of_topic = TOPIC_BY_NAME[topic]
     if of_topic.framed is not None and value is not None:
         head = value[:PIECE_HEAD_BYTES_MAX].partition(b"\n")[0]
-        if _version(head) == of_topic.framed.model_fields["schema_version"].default:
+        if _field(head, "schema_version") == of_topic.framed.model_fields["schema_version"].default:
             return of_topic.framed, head
+    if of_topic.inserted is not None and value is not None:
+        kind = of_topic.inserted.model_fields["kind"].default
+        # Most records are not, and need not be parsed for that.
+        if kind.encode() in value and _field(value, "kind") == kind:
+            return of_topic.inserted, value
     return of_topic.plain, value
 
 
@@ -61,13 +66,13 @@ def adapter(topic: str) -> TypeAdapter[Any]:
     return contract.adapter(TOPIC_BY_NAME[topic].message)
 
 
-def _version(head: bytes) -> Any:
-    """The version that a line of JSON names; none: it is no object or names none."""
+def _field(text: bytes, name: str) -> Any:
+    """What a text of JSON has under a name; none: it is no object or does not have it."""
     try:
-        found = orjson.loads(head)
+        found = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return found.get("schema_version") if isinstance(found, dict) else None
+    return found.get(name) if isinstance(found, dict) else None
 
 
 def _decoded(message: Any, value: bytes | None, bytes_max: int | None) -> Any | Refusal:

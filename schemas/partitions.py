@@ -9,11 +9,13 @@ The topics whose key is a partition (`clock`, `journal`) are written to that par
 no matter for `misplaced`.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from schemas.collect import CollectPolicyRecord, key_node
 from schemas.refusals import Refusal
-from schemas.topics import key_of
+from schemas.topics import key_of, node_key
 
 #: Longest key that is read; "cluster/node" with names of 253 characters stays below it.
 KEY_BYTES_MAX = 2_048
@@ -74,3 +76,23 @@ def mislabelled(topic: str, key: bytes | None, message: Any) -> Refusal | None:
         f"the key is {'missing' if key is None else repr(key[:60])}; a record of {topic} that says this"
         f" must have the key {expected[:120]!r}",
     )
+
+
+def for_each_partition(
+    record: CollectPolicyRecord, partitions: int
+) -> Iterator[CollectPolicyRecord]:
+    """The record as each of so many partitions gets it, in their order: its number makes its key hash there."""
+    for number in _numbers(record.cluster, partitions):
+        yield record.model_copy(update={"number": number})
+
+
+@lru_cache(maxsize=1_024)
+def _numbers(cluster: str, partitions: int) -> tuple[int, ...]:
+    """For each partition the least number with which the key hashes to it."""
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < partitions:
+        key = node_key(cluster, key_node(number))
+        found.setdefault(partition_for(key.encode(), partitions), number)
+        number += 1
+    return tuple(found[partition] for partition in range(partitions))

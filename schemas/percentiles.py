@@ -1,6 +1,6 @@
 """Rows of the table `node_percentiles`: the samples behind every node's windows, as they were taken in.
 
-A partition of `node-usage` has rows of four kinds. Written anew with every batch of input: one of kind
+A partition of `node-usage` has rows of five kinds. Written anew with every batch of input: one of kind
 `progress`, and the row of `samples` and of `pods` that is not full yet. A full row is never written
 again, only removed when no window needs its samples any more. So what goes to the changelog grows with
 new samples and not with the windows, and thousands of samples make a few rows to recover.
@@ -11,6 +11,7 @@ new samples and not with the windows, and thousands of samples make a few rows t
 | node | partition/node/cluster/node | pods and host applications of a node, by number |
 | samples | partition/samples/sequence | figures of nodes and of their system parts |
 | pods | partition/pods/sequence | figures of pods and host applications, for the average window |
+| policy | partition/policy/sequence | collect policy of a cluster; none: its first has not come |
 
 A batch holds once its progress is written: samples beyond `position` are void, they come again. Columns
 are parallel lists, one entry a sample; -1 is a figure that the sample did not have.
@@ -20,7 +21,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import INT64_MAX, Count, EpochMs, Message, Part, ResourceName, published
+from schemas.base import (
+    INT64_MAX,
+    Count,
+    DurationMs,
+    EpochMs,
+    Message,
+    Part,
+    ResourceName,
+    published,
+)
+from schemas.collect import CollectPolicyRecord
 
 #: Key of `node-usage`: "cluster/node".
 NodeKey = Annotated[str, Field(min_length=3, max_length=507)]
@@ -69,6 +80,33 @@ class Progress(Part):
     """How many rows of kind pods there are, at least."""
     topic_id: str | None = None
     """Id of the topic that the position is of; none: unknown."""
+    policies_sequence: Count = 0
+    """Rows of kind policy with a higher sequence belong to a batch that does not hold."""
+    policies: Count = 0
+    """How many clusters have a row of kind policy."""
+
+
+class WindowChange(Part):
+    """That a cluster's longest windows have changed."""
+
+    offset: Count
+    """Offset of the policy's record: what follows counts by the windows after."""
+    horizon_ms: DurationMs
+    """How long samples were kept until then behind a node's newest."""
+    average_horizon_ms: DurationMs
+    """How long figures of pods were kept until then."""
+
+
+class ClusterCollectPolicy(Part):
+    """The collect policy of a cluster, and what it left of earlier samples."""
+
+    offset: Annotated[int, Field(ge=-1, le=INT64_MAX)]
+    """Offset of its record; -1: the record was of a topic that was deleted since. Beyond `position` the row belongs
+    to a batch that does not hold."""
+    record: CollectPolicyRecord
+    """The policy as it came."""
+    changes: Annotated[tuple[WindowChange, ...], Field(max_length=64, fail_fast=True)] = ()
+    """Changes of windows that say which samples counted no more before they became longer, oldest first."""
 
 
 class NodeMember(Part):
@@ -143,7 +181,7 @@ class PodColumns(Part):
 class NodePercentilesRow(Message):
     """Table `node_percentiles`: one row, which has the one field that its kind names."""
 
-    kind: Literal["progress", "node", "samples", "pods"]
+    kind: Literal["progress", "node", "samples", "pods", "policy"]
     """What the row holds, as its key says."""
     progress: Progress | None = None
     """How far the partition was applied."""
@@ -153,3 +191,5 @@ class NodePercentilesRow(Message):
     """Figures of nodes."""
     pods: PodColumns | None = None
     """Figures of pods and host applications."""
+    policy: ClusterCollectPolicy | None = None
+    """Collect policy of a cluster."""

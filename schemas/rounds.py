@@ -29,12 +29,17 @@ HOT_NODES_MAX = 100
 #: Pods that a record names for each of them, in the order in which they were looked at.
 PODS_PER_NODE_MAX = 20
 
+#: Pools that a record names, in the order in which nodes are given to them.
+POOLS_MAX = 256
+#: Largest percentage that a record can say; one above 100 % is never exceeded anyway.
+PERCENT_MAX = 10_000
+
 #: Watched as a whole, or for its prod pods alone.
 Phase = Literal["node", "prod"]
 Gate = Annotated[str, Field(max_length=500)]
 """What stopped it first, with numbers; empty: nothing did."""
 #: A threshold; one above 100 % is never exceeded.
-Percent = Annotated[float, Field(ge=0, le=10_000, json_schema_extra=published(unit="percent"))]
+Percent = Annotated[float, Field(ge=0, le=PERCENT_MAX, json_schema_extra=published(unit="percent"))]
 Percents = Annotated[dict[ResourceName, Percent], Field(max_length=64, fail_fast=True)]
 
 
@@ -136,7 +141,9 @@ class RebalanceRound(Message):
     """Commands that follow from it are marked dry."""
     gate: Gate = ""
     """What stopped the whole round."""
-    pools: Annotated[tuple[PoolRound, ...], Field(max_length=256, fail_fast=True)] = ()
-    """Every pool, in the order in which nodes are given to them."""
+    pools: Annotated[tuple[PoolRound, ...], Field(max_length=POOLS_MAX, fail_fast=True)] = ()
+    """The pools, in the order in which nodes are given to them."""
+    pools_left_out: Count = 0
+    """How many more there were."""
     as_of: AsOf
     """The state that it was computed from."""

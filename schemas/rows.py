@@ -229,6 +229,8 @@ class ClusterRow(Message):
     """Time of the last round of rebalancing; none: there was none."""
     round_ticks_ahead: Count | None = None
     """Ticks that have prepared the next round, of a cluster with many nodes; none: 0."""
+    collect_relayed_at_ms: StateMs | None = None
+    """The log's time at which the collect policy was handed on to the aggregate stage last; none: it was not."""
     rows: Counts | None = None
     """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that are not
     named have none. None: an earlier version has written the row."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from schemas.base import Message
 from schemas.checkpoints import CheckpointPiece
 from schemas.clock import ClockTick
+from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
@@ -86,11 +87,19 @@ class Topic:
 
     framed: type[Message] | None = None
     """The class of records that are a line of JSON, their head, with other bytes after it; none: there are none."""
+    inserted: type[Message] | None = None
+    """The class of records that the cluster stage writes among those from outside, told apart by their `kind`; none:
+    there are none."""
 
     @property
     def plain(self) -> Any:
-        """What records carry that are one JSON value."""
-        return self.message if self.framed is None else self.classes[0]
+        """What records carry that are one JSON value, and from outside."""
+        return self.message if self.framed is self.inserted is None else self.classes[0]
+
+    def written_by(self, stage: str) -> bool:
+        """Whether a stage writes any of its records."""
+        inserted = self.inserted is not None and stage == "cluster"
+        return inserted or self.writer in (stage, "every stage")
 
     @property
     def classes(self) -> tuple[type[Message], ...]:
@@ -103,7 +112,10 @@ class Topic:
 
 
 TOPICS: tuple[Topic, ...] = (
-    Topic("node-usage", NodeUsage, "cluster/node", "What a node and everything on it used.", "aggregate"),
+    Topic(
+        "node-usage", NodeUsage | CollectPolicyRecord, "cluster/node", "What a node and everything on it used.", "aggregate",
+        inserted=CollectPolicyRecord,
+    ),
     Topic("node-state", NodeStateRecord, "cluster", "Nodes added, changed and removed, with full lists.", "cluster"),
     Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads, disruption budgets, namespaces and priority classes, with full lists.", "cluster"),
     Topic("scheduling-requests", SchedulingRequest, "cluster", "Pods that want a node.", "cluster"),

@@ -1,8 +1,8 @@
 """Builds the worker: the stages in the order in which data flows through them.
 
     node-usage ──▶ aggregate ──▶ node-metrics ──┐
-    node-state, pod-lifecycle, policies, ───────┼──▶ cluster ──▶ placement-decisions, dead-letters
-    scheduling-requests, command-outcomes, clock┘
+    node-state, pod-lifecycle, policies, ───────┼──▶ cluster ──▶ placement-decisions, dead-letters,
+    scheduling-requests, command-outcomes, clock┘                collect policies into node-usage
 
 Nothing happens at import. `build` makes the Faust app; whoever has it runs it.
 """
@@ -80,7 +80,8 @@ def _add_aggregate(
 
     collecting = Collecting()
     if worker.collect_file is not None:
-        collecting = Collecting.of(read_policy(worker.collect_file.read_bytes()).collect)
+        document = read_policy(worker.collect_file.read_bytes())
+        collecting = Collecting.of(*document.collect.of_nodes)
     return agent.register(
         app,
         partitions=kafka.partitions,

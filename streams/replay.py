@@ -281,7 +281,8 @@ class Replay:
             return whole
         own = f"{self.partition}/{cluster}"
         return Effect(
-            [output for output in whole.outputs if output.key == cluster],
+            # Keys are the cluster, or begin with it and a slash.
+            [output for output in whole.outputs if output.key.partition("/")[0] == cluster],
             [],
             {
                 (table, key): value

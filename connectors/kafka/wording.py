@@ -13,6 +13,7 @@ from connectors.kafka.rebalancing import pod_text as _pod
 from connectors.kafka.units import amounts_text, bytes_text, duration_text, time_text
 from schemas.checkpoints import CheckpointPiece
 from schemas.clock import ClockTick
+from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import DeadLetter
 from schemas.decisions import NodeScore, PlacementDecision
 from schemas.evictions import EvictionCommand
@@ -67,6 +68,17 @@ def _(message: NodeUsage) -> str:
         beside.append(f"pool {message.pool}")
     used = amounts_text(message.usage)
     return f"node {message.node} used {used}{period}; {', '.join(beside)}"
+
+
+@_sentence.register
+def _(message: CollectPolicyRecord) -> str:
+    given = message.default
+    windows = ", ".join(map(duration_text, given.durations_ms)) or "no window"
+    pools = f"; {_count(len(message.pools), 'pool')} otherwise" if message.pools else ""
+    return (
+        f"samples become metrics each {duration_text(given.report_ms)}, averages over "
+        f"{duration_text(given.average_ms)}, percentiles over {windows}{pools}"
+    )
 
 
 @_sentence.register

@@ -10,6 +10,7 @@ from schemas.base import Message
 from schemas.checkpoints import CheckpointEnd, CheckpointPiece, CheckpointRow
 from schemas.clock import ClockTick
 from schemas.codec import encode
+from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import dead_letter
 from schemas.decisions import NodeScore, PlacementDecision, ReasonCount, ScoreTerm
 from schemas.examples.rebalancing import REBALANCING
@@ -32,6 +33,7 @@ from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodLifecycle
 from schemas.policies import PolicyRecord
+from schemas.policy import CollectPolicies
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage, PodUsage
@@ -59,6 +61,9 @@ _USAGE = NodeUsage(
     ),
     host_applications=(HostApplicationUsage(name="node-cache", usage={"cpu": 120, "memory": GIB}),),
 )
+
+_DEFAULT, _POOLS = CollectPolicies().of_nodes
+_COLLECT = CollectPolicyRecord(cluster=CLUSTER, default=_DEFAULT, pools=_POOLS, as_of=AS_OF)
 
 _DECISION = PlacementDecision(
     decision_id="d-5b1f0c9e2a7d4461",
@@ -100,7 +105,7 @@ _WAITING = PlacementDecision(
 
 #: Topic to its examples: at least one of every message that it carries.
 EXAMPLES: Mapping[str, tuple[Message, ...]] = {
-    "node-usage": (_USAGE,),
+    "node-usage": (_USAGE, _COLLECT),
     "node-state": (
         NodeState(
             cluster=CLUSTER,

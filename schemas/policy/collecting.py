@@ -6,21 +6,20 @@ Koordinator's floors are refused, where Koordinator would lift them silently.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from schemas.collect import (
+    WINDOWS_MAX,
+    MemoryCollectPolicy,
+    NodeCollectPolicy,
+)
 from schemas.policy.durations import PositiveDuration
 from schemas.policy.parts import Conflict, Items, Name, PolicyPart, whole
 
 #: Longest window: samples of that time are kept for every node.
 WINDOW_SECONDS_MAX = 12 * 3600
-#: Most windows that a node's percentiles are kept for.
-WINDOWS_MAX = 8
-
-MemoryCollectPolicy = Literal[
-    "usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache"
-]
 _AggregateSeconds = Annotated[int, whole(60, WINDOW_SECONDS_MAX)]
 _ReportSeconds = Annotated[int, whole(30, WINDOW_SECONDS_MAX)]
 
@@ -65,6 +64,16 @@ class CollectPolicy(PolicyPart):
     metric_memory_collect_policy: MemoryCollectPolicy = "usageWithoutPageCache"
     """Which reading of memory counts, of those that a sample carries."""
 
+    @property
+    def of_node(self) -> NodeCollectPolicy:
+        """The same as messages have it."""
+        return NodeCollectPolicy(
+            average_ms=self.metric_aggregate_duration_seconds * 1_000,
+            report_ms=self.metric_report_interval_seconds * 1_000,
+            durations_ms=self.metric_aggregate_policy.durations_ms,
+            memory=self.metric_memory_collect_policy,
+        )
+
 
 class CollectPolicies(CollectPolicy):
     """The default policy, and the pools that differ from it."""
@@ -88,3 +97,9 @@ class CollectPolicies(CollectPolicy):
         return CollectPolicy.model_construct(
             **{key: given.get(key, getattr(self, key)) for key in CollectPolicy.model_fields}
         )
+
+    @property
+    def of_nodes(self) -> tuple[NodeCollectPolicy, dict[str, NodeCollectPolicy]]:
+        """The same as messages have it: what holds by default, and by pool."""
+        pools = {pool.name: self.of_pool(pool.name).of_node for pool in self.pools}
+        return self.of_pool(None).of_node, pools

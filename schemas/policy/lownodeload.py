@@ -83,14 +83,14 @@ class NodePool(PoolThresholds):
     name: Annotated[str, Field(max_length=253)] = ""
 
 
-#: Maps that a pool inherits whole.
-_INHERITED = (
+THRESHOLD_MAPS = (
     "high_thresholds",
     "low_thresholds",
     "prod_high_thresholds",
     "prod_low_thresholds",
-    "resource_weights",
 )
+#: Maps that a pool inherits whole.
+_INHERITED = (*THRESHOLD_MAPS, "resource_weights")
 #: (field, field that it may not exceed)
 _AT_MOST = (
     ("low_thresholds", "high_thresholds"),

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from schemas.base import ResourceName
 from schemas.policy.loadaware import LoadAwareSchedulingArgs
-from schemas.policy.lownodeload import Compat, LowNodeLoadArgs, NodePool
+from schemas.policy.lownodeload import THRESHOLD_MAPS, Compat, LowNodeLoadArgs, NodePool
 from schemas.policy.parts import (
     RESOURCES_MAX,
     Conflict,
@@ -139,12 +139,6 @@ class MovingThresholds(PolicyPart):
 
 
 _READS = ("movingThresholds", "loadAware", "rebalance", "compat")
-_THRESHOLD_FIELDS = (
-    "high_thresholds",
-    "low_thresholds",
-    "prod_high_thresholds",
-    "prod_low_thresholds",
-)
 #: Most pools that a problem names.
 _NAMED_MAX = 20
 
@@ -186,7 +180,7 @@ def _moved_by_entry(moving: MovingThresholds, pools: Iterable[NodePool]) -> list
     for pool in pools:
         index = first.get(pool.name, first.get("", -1))
         # A pool has the very maps that it inherits.
-        maps = (id(getattr(pool, field)) for field in _THRESHOLD_FIELDS)
+        maps = (id(getattr(pool, field)) for field in THRESHOLD_MAPS)
         judged = (index, pool.use_deviation_thresholds, *maps)
         if index >= 0 and judged not in seen:
             seen.add(judged)
@@ -217,7 +211,7 @@ def _filter_conflicts(
 def _pool_conflicts(
     entry: MovingHotspots, pool: NodePool, at: tuple[str | int, ...]
 ) -> Iterator[Conflict]:
-    fields = _THRESHOLD_FIELDS
+    fields = THRESHOLD_MAPS
     configured = {field: getattr(pool, field) or {} for field in fields}
     for index, window in enumerate(entry.windows):
         here = (*at, "windows", index)

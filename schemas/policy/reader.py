@@ -6,6 +6,8 @@ from schemas.policy.assembly import Assembly
 from schemas.policy.document import Policy
 from schemas.policy.effects import refused, without_effect
 from schemas.policy.errors import FURTHER, PolicyError, Problem
+from schemas.policy.lownodeload import THRESHOLD_MAPS
+from schemas.policy.parts import RESOURCES_MAX
 from schemas.policy.pasting import paste
 from schemas.policy.plugins import BUILT_IN, KnownPlugins
 from schemas.policy.upstream import PASTED
@@ -13,7 +15,8 @@ from schemas.policy.validation import validated
 from schemas.policy.wording import describe
 from schemas.policy.yamltext import YamlDocument, read_documents
 
-#: Most pools of nodes: each selector is compared with the labels of each node.
+#: Most pools of nodes: each selector is compared with the labels of each node, and what is collected in each pool
+#: is written to each partition of samples.
 NODE_POOLS_MAX = 64
 
 
@@ -88,11 +91,32 @@ def _assemble(
 
 
 def _beyond_limits(policy: Policy, assembly: Assembly) -> Iterator[Problem]:
-    """Lists that are longer than a cluster's rounds can look through at every node."""
-    path, line = assembly.place(("rebalance", "nodePools"))
-    found = len(policy.rebalance.node_pools)
-    if found > NODE_POOLS_MAX:
-        yield Problem(path, f"found {found} pools; allowed are at most {NODE_POOLS_MAX}", line)
+    """Lists of pools that are longer than what a cluster does with every pool allows."""
+    for at, found in (
+        (("rebalance", "nodePools"), len(policy.rebalance.node_pools)),
+        (("collect", "pools"), len(policy.collect.pools)),
+    ):
+        path, line = assembly.place(at)
+        if found > NODE_POOLS_MAX:
+            yield Problem(path, f"found {found} pools; allowed are at most {NODE_POOLS_MAX}", line)
+    yield from _too_many_resources(policy, assembly)
+
+
+def _too_many_resources(policy: Policy, assembly: Assembly) -> Iterator[Problem]:
+    """More resources with thresholds than a node's metric and the record of a round can name."""
+    pools = policy.rebalance.pools(policy.compat)
+    # Koordinator's pools fill each other's maps, and memory into all of them.
+    named = {"memory"} if policy.compat == "koordinator" else set()
+    for pool in pools:
+        for field in THRESHOLD_MAPS:
+            named.update(getattr(pool, field) or {})
+    if len(named) > RESOURCES_MAX:
+        path, line = assembly.place(("rebalance",))
+        message = (
+            f"found thresholds of {len(named)} resources in all pools together; allowed are at most "
+            f"{RESOURCES_MAX}"
+        )
+        yield Problem(path, message, line)
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:

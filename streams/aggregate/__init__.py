@@ -2,8 +2,9 @@
 
     node-usage ─▶ stage ─▶ reading ─▶ node (window, pods) ─▶ report ─▶ node-metrics
                     │
+                    ├─▶ policies (which windows a cluster has)
                     └─▶ rows ─▶ table node_percentiles ─▶ restore ─▶ stage
 
-Keyed by cluster/node: every node is on its own, and a worker holds the nodes of its partitions. Time is
+Collect policies come from the cluster stage, as records between the samples. Keyed by cluster/node: every node is on its own, and a worker holds the nodes of its partitions. Time is
 the samples' own; nothing here reads a clock.
 """

@@ -1,15 +1,14 @@
 """Collect policies in the form that the stage reads, and the limits of the stage.
 
-The document's form is `schemas.policy.collecting`, with Koordinator's names and floors; a sample names
-the pool of its node, and a pool that no policy names has the default one.
+They come as records of the log (`schemas.collect`), which the cluster stage makes of a cluster's policy; a sample
+names the pool of its node, and a pool that no policy names has the default one.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from schemas.collect import NodeCollectPolicy
 from schemas.metrics import PODS_PER_METRIC_MAX
-from schemas.policy import CollectPolicies
-from schemas.policy import CollectPolicy as CollectPolicyDocument
 from schemas.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX
 
 #: Longest that the names of one pod can be together: namespace, name, uid, priority class.
@@ -37,25 +36,22 @@ class CollectPolicy:
     """Field of `MemoryReadings` that counts as memory."""
 
     @classmethod
-    def of(cls, document: CollectPolicyDocument) -> "CollectPolicy":
-        """The policy as a document gives it."""
+    def of(cls, given: NodeCollectPolicy) -> "CollectPolicy":
+        """The policy as a record gives it."""
         return cls(
-            average_ms=document.metric_aggregate_duration_seconds * 1_000,
-            report_ms=document.metric_report_interval_seconds * 1_000,
-            durations_ms=tuple(document.metric_aggregate_policy.durations_ms),
-            memory_field=_MEMORY_FIELDS[document.metric_memory_collect_policy],
+            given.average_ms, given.report_ms, given.durations_ms, _MEMORY_FIELDS[given.memory]
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Collecting:
-    """The policies of all pools."""
+    """The policies of all pools of a cluster."""
 
     default: CollectPolicy = CollectPolicy()
     pools: Mapping[str, CollectPolicy] = field(default_factory=dict)
     horizon_ms: int = field(init=False)
     """How long samples are kept behind a node's newest: the longest window of any pool. It is the same
-    for all nodes, so what is kept does not depend on when a node changed its pool."""
+    for all nodes of the cluster, so what is kept does not depend on when a node changed its pool."""
     average_horizon_ms: int = field(init=False)
     """How long figures of pods are kept: the longest average window of any pool."""
 
@@ -67,12 +63,10 @@ class Collecting:
         object.__setattr__(self, "horizon_ms", max((average_ms, *durations_ms)))
 
     @classmethod
-    def of(cls, document: CollectPolicies) -> "Collecting":
-        """The policies as a document gives them."""
-        pools = {
-            pool.name: CollectPolicy.of(document.of_pool(pool.name)) for pool in document.pools
-        }
-        return cls(CollectPolicy.of(document.of_pool(None)), pools)
+    def of(cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]) -> "Collecting":
+        """The policies as a record gives them."""
+        of_pools = {name: CollectPolicy.of(given) for name, given in pools.items()}
+        return cls(CollectPolicy.of(default), of_pools)
 
     def of_pool(self, pool: str | None) -> CollectPolicy:
         """The policy of a node whose newest sample names this pool."""
@@ -92,6 +86,8 @@ class AggregateLimits:
     """Vanished nodes are looked for once in so many records, or in as many as there are nodes."""
     nodes_per_partition: int = 20_000
     """Nodes that a partition holds."""
+    policies_per_partition: int = 20_000
+    """Clusters whose collect policy a partition holds."""
     samples_per_node: int = 8_192
     """Samples within the longest window: half an hour of four samples a second."""
     resources_per_node: int = 32

@@ -116,12 +116,22 @@ class NodeState:
         pods_log: RowLog[PodEntry],
     ) -> None:
         """Drop what no window needs; at the first touch of a batch, before anything is taken in."""
-        newest_ms = self.newest_ms
-        if newest_ms is not None:
-            samples_log.release(self.samples.drop(newest_ms - collecting.horizon_ms))
-            pods_log.release(self.pods.drop(newest_ms - collecting.average_horizon_ms))
+        self.cut(collecting.horizon_ms, collecting.average_horizon_ms, samples_log, pods_log)
         if self.pods.renamed:
             self.pods.prune()
+
+    def cut(
+        self,
+        horizon_ms: int,
+        average_horizon_ms: int,
+        samples_log: RowLog[SampleEntry],
+        pods_log: RowLog[PodEntry],
+    ) -> None:
+        """Drop what is older than that behind the newest sample; names stay."""
+        newest_ms = self.newest_ms
+        if newest_ms is not None:
+            samples_log.release(self.samples.drop(newest_ms - horizon_ms))
+            pods_log.release(self.pods.drop(newest_ms - average_horizon_ms))
 
     def clear(self, samples_log: RowLog[SampleEntry], pods_log: RowLog[PodEntry]) -> None:
         """Drop all samples; names stay, since rows that still count may need them."""

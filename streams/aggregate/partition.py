@@ -6,9 +6,11 @@ Everything in it comes back from the rows (`streams.aggregate.restore`): what a 
 
 from collections.abc import Iterable
 
+from schemas.collect import CollectPolicyRecord
 from streams.aggregate.collect import Collecting
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition_clock import PartitionClock
+from streams.aggregate.policies import Policies
 from streams.aggregate.rows import (
     TABLE,
     PodEntry,
@@ -27,8 +29,8 @@ class PartitionState:
     """What is kept of one partition of `node-usage`."""
 
     def __init__(self, partition: int, collecting: Collecting, epoch: int = 1) -> None:
+        """`collecting` is what holds for a cluster until its first policy comes."""
         self.partition = partition
-        self.collecting = collecting
         self.epoch = epoch
         """How often this partition's state was built: rows of an earlier owner never have its keys."""
         self.position = -1
@@ -38,6 +40,7 @@ class PartitionState:
         self.since_sweep = 0
         """Records applied since vanished nodes were looked for."""
         self.clock = PartitionClock()
+        self.policies = Policies(collecting, epoch << 32)
         self.nodes: dict[str, NodeState] = {}
         self.samples_log = RowLog[SampleEntry](epoch << 32)
         self.pods_log = RowLog[PodEntry](epoch << 32)
@@ -50,7 +53,19 @@ class PartitionState:
         """The batch is about to change this node."""
         if node.key not in self._touched:
             self._touched[node.key] = node
-            node.drop_expired(self.collecting, self.samples_log, self.pods_log)
+            collecting = self.policies.of(node.cluster)
+            node.drop_expired(collecting, self.samples_log, self.pods_log)
+
+    def adopt(self, record: CollectPolicyRecord, offset: int) -> None:
+        """Samples of a cluster become metrics by another policy from here on."""
+        change = self.policies.put(record, offset)
+        if change is None:
+            return
+        for node in self.nodes.values():
+            if node.cluster == record.cluster:
+                node.cut(
+                    change.horizon_ms, change.average_horizon_ms, self.samples_log, self.pods_log
+                )
 
     def create(self, cluster: str, name: str, offset: int) -> NodeState:
         """A node of which nothing is known; it counts when it is kept."""
@@ -83,6 +98,7 @@ class PartitionState:
         if self.topic_id not in (None, topic_id):
             for node in list(self.nodes.values()):
                 self.forget(node)
+            self.policies.begin_topic()
             self.position = -1
         self.topic_id = topic_id
 
@@ -96,12 +112,15 @@ class PartitionState:
         ]
         pods, pods_removed = self.pods_log.changes()
         samples, samples_removed = self.samples_log.changes()
+        policies, policies_removed = self.policies.changes(partition)
         changes += [pods_row(partition, sequence, entries) for sequence, entries in pods]
         changes += [samples_row(partition, sequence, entries) for sequence, entries in samples]
+        changes += policies
         changes.append(self._progress())
         changes += _removals(partition, "pods", pods_removed)
         changes += _removals(partition, "samples", samples_removed)
         changes += _removals(partition, "node", self._forgotten)
+        changes += policies_removed
         written = {change.key for change in changes}
         changes += [RowChange(TABLE, key, None) for key in self.leftovers if key not in written]
         self._touched, self._forgotten, self.leftovers = {}, {}, []
@@ -123,6 +142,8 @@ class PartitionState:
                 "nodes": len(self.nodes),
                 "samples_rows": len(self.samples_log.stored),
                 "pods_rows": len(self.pods_log.stored),
+                "policies_sequence": self.policies.sequence,
+                "policies": len(self.policies.all),
             },
         )
 

@@ -6,18 +6,16 @@ samples at once.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from schemas.percentiles import PodColumns, SampleColumns
 from streams.aggregate.percentile import UNKNOWN, Figures
+from streams.aggregate.policies import Ints, Windows, counting
 from streams.aggregate.rows import TABLE
 from streams.records import DamagedTable
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +43,18 @@ class RecoveredPods:
 
 
 def node_samples(
-    rows: Mapping[str, tuple[int, SampleColumns]], position: int, horizon_ms: int
+    rows: Mapping[str, tuple[int, SampleColumns]],
+    position: int,
+    windows: Callable[[str], Windows],
 ) -> dict[str, NodeSamples]:
-    """Samples by node; `rows` by key, each with its sequence. Samples beyond `position` are void."""
+    """Samples by node; `rows` by key, each with its sequence. Samples beyond `position` are void.
+
+    `windows` gives those of a node by its key.
+    """
     joined = _Joined(position)
     for name, (sequence, columns) in rows.items():
         joined.add(name, sequence, columns)
-    return joined.by_node(horizon_ms)
+    return joined.by_node(windows)
 
 
 def pods_by_node(
@@ -116,7 +119,7 @@ class _Joined:
                 self._figures[resource].append((places, usage[known], system[known]))
         self._length += length
 
-    def by_node(self, horizon_ms: int) -> dict[str, NodeSamples]:
+    def by_node(self, windows: Callable[[str], Windows]) -> dict[str, NodeSamples]:
         if not self._length:
             return {}
         columns = {name: np.concatenate(each) for name, each in self._columns.items()}
@@ -128,7 +131,7 @@ class _Joined:
         figures = self._figures_by_node(order, columns["node"])
         return {
             name: _cut(
-                columns, slice(bounds[number], bounds[number + 1]), figures[number], horizon_ms
+                columns, slice(bounds[number], bounds[number + 1]), figures[number], windows(name)
             )
             for name, number in self._nodes.items()
             if bounds[number] < bounds[number + 1]
@@ -161,17 +164,17 @@ def _cut(
     columns: Mapping[str, Ints],
     span: slice,
     figures: Sequence[tuple[str, Ints, Ints, Ints]],
-    horizon_ms: int,
+    windows: Windows,
 ) -> NodeSamples:
     """The samples of one node: those that count since its window began, within the longest window."""
     cut = {name: column[span] for name, column in columns.items()}
     since_offset = int(cut["since_offset"][-1])
     times = cut["sampled_at_ms"]
-    counts = cut["offset"] >= since_offset
-    counts &= times >= times[counts].max() - horizon_ms
+    since = np.flatnonzero(cut["offset"] >= since_offset)
+    counts = since[counting(times[since], cut["offset"][since], windows)]
     # The first of two samples of one time: a batch that did not hold has left it in two rows.
     _, first = np.unique(times[counts], return_index=True)
-    kept = np.sort(np.flatnonzero(counts)[first])
+    kept = np.sort(counts[first])
     matrix = np.full((len(times), 2 * len(figures)), UNKNOWN, dtype=np.int64)
     for index, (_, places, usage, system) in enumerate(figures):
         matrix[places - span.start, 2 * index] = usage

@@ -13,6 +13,7 @@ import numpy as np
 
 from schemas.codec import decode_as
 from schemas.percentiles import (
+    ClusterCollectPolicy,
     NodeMembers,
     NodePercentilesRow,
     PodColumns,
@@ -26,7 +27,8 @@ from streams.aggregate.partition import PartitionState
 from streams.aggregate.partition_clock import PartitionClock
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodSample
-from streams.aggregate.regroup import Ints, NodeSamples, RecoveredPods, node_samples, pods_by_node
+from streams.aggregate.policies import Ints, Policies, Windows, counting
+from streams.aggregate.regroup import NodeSamples, RecoveredPods, node_samples, pods_by_node
 from streams.aggregate.rows import TABLE, PodEntry, RowLog, SampleEntry
 from streams.records import DamagedTable
 
@@ -39,13 +41,14 @@ class _Rows:
     nodes: dict[str, NodeMembers] = field(default_factory=dict)
     samples: dict[str, tuple[int, SampleColumns]] = field(default_factory=dict)
     pods: dict[str, tuple[int, PodColumns]] = field(default_factory=dict)
+    policies: dict[str, tuple[int, ClusterCollectPolicy]] = field(default_factory=dict)
 
 
 def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -> PartitionState:
     """The state from the rows of one partition; raises DamagedTable.
 
-    Policies may differ from those that the rows were written under; windows that have become longer fill
-    up with time.
+    `collecting` holds for clusters whose first policy has not come; it may differ from the one that the rows were
+    written under.
     """
     read = _read(rows)
     if not read.progress:
@@ -61,13 +64,18 @@ def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -
     state.position, state.topic_id = last.position, last.topic_id
     state.since_sweep = last.since_sweep
     state.clock = PartitionClock(last.heard_ms)
-    samples = node_samples(read.samples, last.position, collecting.horizon_ms)
+    leftovers += state.policies.restore(read.policies)
+    samples = node_samples(
+        read.samples,
+        last.position,
+        lambda node: state.policies.windows(node.partition("/")[0])[0],
+    )
     pods = pods_by_node(read.pods, last.position)
     for name, members in read.nodes.items():
         if members.node not in samples:
             raise DamagedTable(TABLE, name, "no row holds a sample of this node")
         state.nodes[members.node] = _node(
-            members, samples[members.node], pods.get(members.node, []), collecting
+            members, samples[members.node], pods.get(members.node, []), state.policies
         )
     samples_live = Counter(row for node in state.nodes.values() for row in node.samples.rows)
     pods_live = Counter(row for node in state.nodes.values() for _, row, _ in node.pods)
@@ -98,6 +106,8 @@ def _read(rows: Mapping[str, bytes]) -> _Rows:
             read.samples[name] = (_sequence(name, rest), row.samples)
         elif row.pods is not None:
             read.pods[name] = (_sequence(name, rest), row.pods)
+        elif row.policy is not None:
+            read.policies[name] = (_sequence(name, rest), row.policy)
     return read
 
 
@@ -116,8 +126,13 @@ def _drop_void(read: _Rows, last: Progress) -> list[str]:
     ]
     void += [name for name, (row, _) in read.samples.items() if row > last.samples_sequence]
     void += [name for name, (row, _) in read.pods.items() if row > last.pods_sequence]
+    void += [
+        name
+        for name, (row, policy) in read.policies.items()
+        if row > last.policies_sequence or policy.offset > last.position
+    ]
     for name in void:
-        for kind in (read.nodes, read.samples, read.pods):
+        for kind in (read.nodes, read.samples, read.pods, read.policies):
             kind.pop(name, None)
     return void
 
@@ -127,6 +142,7 @@ def _check_complete(read: _Rows, last: Progress, name: str) -> None:
         ("node", len(read.nodes), last.nodes),
         ("samples", len(read.samples), last.samples_rows),
         ("pods", len(read.pods), last.pods_rows),
+        ("policy", len(read.policies), last.policies),
     ):
         if found < expected:
             raise DamagedTable(
@@ -135,7 +151,7 @@ def _check_complete(read: _Rows, last: Progress, name: str) -> None:
 
 
 def _node(
-    members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], collecting: Collecting
+    members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], policies: Policies
 ) -> NodeState:
     cluster, _, name = members.node.partition("/")
     node = NodeState(cluster, name, members.created_offset)
@@ -147,8 +163,7 @@ def _node(
         (each.namespace, each.name, each.uid, each.priority_class): each.number
         for each in members.members
     }
-    since_ms = int(samples.head[in_time[-1], 0]) - collecting.average_horizon_ms
-    timed = _timed(pods, samples, since_ms)
+    timed = _timed(pods, samples, policies.windows(cluster)[1])
     known = np.array(sorted(names.values()), dtype=np.int64)
     node.samples.widen(sorted(_measured(timed) - set(samples.resources)))
     matrices: list[PodSample] = [
@@ -159,19 +174,18 @@ def _node(
 
 
 def _timed(
-    pods: Iterable[RecoveredPods], samples: NodeSamples, since_ms: int
+    pods: Iterable[RecoveredPods], samples: NodeSamples, windows: Windows
 ) -> list[tuple[int, RecoveredPods]]:
     """Pods with the time of their sample, ascending; those of samples that do not count are left out.
 
     A sample can be in two rows, one of them left by a batch that did not hold; it counts once.
     """
     timed = {}
+    counts = counting(samples.head[:, 0], samples.offset, windows)
     for each in pods:
         place = int(np.searchsorted(samples.offset, each.offset))
-        if place < len(samples.offset) and samples.offset[place] == each.offset:
-            time_ms = int(samples.head[place, 0])
-            if time_ms >= since_ms:
-                timed[time_ms] = each
+        if place < len(samples.offset) and samples.offset[place] == each.offset and counts[place]:
+            timed[int(samples.head[place, 0])] = each
     return sorted(timed.items())
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import orjson
 
+from schemas.percentiles import ClusterCollectPolicy
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
 from streams.records import RowChange
@@ -139,6 +140,11 @@ def node_row(partition: int, node: str, created_offset: int, pods: PodWindow) ->
         "members": members,
     }
     return _row(partition, "node", node, content)
+
+
+def policy_row(partition: int, sequence: int, kept: ClusterCollectPolicy) -> RowChange:
+    """A row of kind `policy`."""
+    return _row(partition, "policy", sequence, kept.model_dump(exclude_none=True))
 
 
 def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -> RowChange:

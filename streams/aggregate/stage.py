@@ -5,6 +5,9 @@ batches and not on restarts in between. A record that cannot be used goes to `de
 nothing else. A sample that is a report interval or more after the node's last report emits a metric,
 whose update time is the sample's.
 
+A cluster's collect policy comes among its samples, as a record that the cluster stage wrote: it holds from its place
+in the log on. So the order of samples and policies is that of one log, whenever and wherever they are applied.
+
 A defect of loadstream that a sample shows touches its node alone: the sample is refused, and the node is
 forgotten, since what is in memory of it may be half of what it should be. Its windows begin anew.
 
@@ -18,11 +21,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from schemas.codec import decode
+from schemas.collect import CollectPolicyRecord
 from schemas.partitions import misplaced
 from schemas.refusals import Refusal, from_the_future
-from schemas.topics import node_key
+from schemas.topics import key_of, node_key
 from schemas.usage import NodeUsage
-from streams.aggregate.collect import AggregateLimits, CollectPolicy
+from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.reading import Reading, read
@@ -47,7 +51,7 @@ class AggregateStage:
         self.state = state
         self.counts: Counter[str] = Counter()
         """How many records came to what, since `take_counts`: taken, taken_late, duplicate,
-        redelivered, refused_<category>; and reported, forgotten, set_back."""
+        redelivered, refused_<category>; and reported, forgotten, set_back, policy_adopted, policy_repeated."""
         self._partitions = partitions
         self._limits = limits
         self._outputs: list[OutputRecord] = []
@@ -126,17 +130,42 @@ class AggregateStage:
             known = shortcut(record.value, node)
             if known is not None:
                 pool, reading = known
+                policy = self.state.policies.of(node.cluster).of_pool(pool)
                 return self._from_the_future(reading.sampled_at_ms, record) or self._take(
-                    node, reading, self.state.collecting.of_pool(pool), record.offset
+                    node, reading, policy, record.offset
                 )
-        return self._apply_any(record)
+        message: NodeUsage | CollectPolicyRecord | Refusal = decode(INPUT, record.value)
+        if not isinstance(message, Refusal):
+            message = _mislabelled(record, message) or message
+        match message:
+            case Refusal():
+                return message
+            case CollectPolicyRecord():
+                return self._adopt(message, record.offset)
+        return self._from_the_future(message.sampled_at_ms, record) or self._apply_sample(
+            message, record
+        )
 
-    def _apply_any(self, record: InputRecord) -> Refusal | None:
-        """A record of which nothing is known yet."""
-        sample = self._read(record)
-        if isinstance(sample, Refusal):
-            return sample
-        policy = self.state.collecting.of_pool(sample.pool)
+    def _adopt(self, policy: CollectPolicyRecord, offset: int) -> Refusal | None:
+        """A cluster's collect policy comes, which may be the one that it has."""
+        policies = self.state.policies
+        found = policies.all.get(policy.cluster)
+        if found is None and len(policies.all) >= self._limits.policies_per_partition:
+            return Refusal(
+                "limit",
+                f"policies_per_partition: the policy of {policy.cluster} is one too many; allowed are at most "
+                f"{self._limits.policies_per_partition}",
+            )
+        if found is not None and found.collecting == Collecting.of(policy.default, policy.pools):
+            self.counts["policy_repeated"] += 1
+        else:
+            self.state.adopt(policy, offset)
+            self.counts["policy_adopted"] += 1
+        return None
+
+    def _apply_sample(self, sample: NodeUsage, record: InputRecord) -> Refusal | None:
+        """A sample that is read by its contract."""
+        policy = self.state.policies.of(sample.cluster).of_pool(sample.pool)
         reading = read(sample, record.value or b"", policy.memory_field)
         node = self.state.nodes.get(node_key(sample.cluster, sample.node))
         if node is None:
@@ -154,11 +183,12 @@ class AggregateStage:
         self, node: NodeState, reading: Reading, policy: CollectPolicy, offset: int
     ) -> Refusal | None:
         state = self.state
+        collecting = state.policies.of(node.cluster)
         state.clock.hear(reading.sampled_at_ms)
-        verdict = node.judge(reading, state.collecting, self._limits)
+        verdict = node.judge(reading, collecting, self._limits)
         if isinstance(verdict, Refusal) and self._was_set_back(node, reading):
             verdict = NodeState(node.cluster, node.name, offset).judge(
-                reading, state.collecting, self._limits
+                reading, collecting, self._limits
             )
             if verdict == "take":
                 self.counts["set_back"] += 1
@@ -207,18 +237,6 @@ class AggregateStage:
         self.counts["reported"] += 1
         return refusal
 
-    def _read(self, record: InputRecord) -> NodeUsage | Refusal:
-        sample: NodeUsage | Refusal = decode(INPUT, record.value)
-        if isinstance(sample, Refusal):
-            return sample
-        expected = node_key(sample.cluster, sample.node)
-        if record.key != expected.encode():
-            return Refusal(
-                "invalid",
-                f"key: found {record.key!r}; allowed for this cluster and node is {expected!r}",
-            )
-        return self._from_the_future(sample.sampled_at_ms, record) or sample
-
     def _from_the_future(self, at_ms: int, record: InputRecord) -> Refusal | None:
         if record.timestamp_ms < 0:
             return None  # the record has no timestamp to hold its sample against
@@ -226,7 +244,7 @@ class AggregateStage:
 
     def _was_set_back(self, node: NodeState, reading: Reading) -> bool:
         """Whether a node's newest sample is the odd one out, and not the one that comes after it."""
-        newest_ms, horizon_ms = node.newest_ms, self.state.collecting.horizon_ms
+        newest_ms, horizon_ms = node.newest_ms, self.state.policies.of(node.cluster).horizon_ms
         if newest_ms is None or reading.sampled_at_ms >= newest_ms - horizon_ms:
             return False
         now_ms = self.state.clock.now_ms
@@ -243,12 +261,23 @@ class AggregateStage:
         now_ms = state.clock.now_ms
         if now_ms is None:
             return
-        oldest_ms = now_ms - state.collecting.horizon_ms - self._limits.forget_after_ms
+        oldest_ms = now_ms - self._limits.forget_after_ms
         for node in list(state.nodes.values()):
-            if (node.newest_ms or 0) < oldest_ms:
+            horizon_ms = state.policies.of(node.cluster).horizon_ms
+            if (node.newest_ms or 0) < oldest_ms - horizon_ms:
                 state.forget(node)
                 self.counts["forgotten"] += 1
 
     def _refuse(self, record: InputRecord, refusal: Refusal) -> None:
         self.counts[f"refused_{refusal.category}"] += 1
         self._dead_letters += buried(record, refusal)
+
+
+def _mislabelled(record: InputRecord, message: NodeUsage | CollectPolicyRecord) -> Refusal | None:
+    expected = key_of(INPUT, message)
+    if record.key == expected.encode():
+        return None
+    return Refusal(
+        "invalid",
+        f"key: found {record.key!r}; allowed for this cluster and node is {expected!r}",
+    )

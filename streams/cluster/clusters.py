@@ -14,16 +14,18 @@ from typing import Any
 
 from schemas.clock import ClockTick
 from schemas.codec import encode
+from schemas.collect import CollectPolicyRecord
 from schemas.decisions import AsOf, PlacementDecision
+from schemas.partitions import for_each_partition
 from schemas.refusals import Refusal
 from schemas.rows import HeldPod
-from schemas.topics import TOPIC_OF
+from schemas.topics import TOPIC_OF, key_of
 from streams.cluster import failures
 from streams.cluster.applied import Applied, Spoken
 from streams.cluster.clock_reset import set_back
 from streams.cluster.explain import Cause
 from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
-from streams.cluster.state import ClusterState, Position
+from streams.cluster.state import ClusterState, Output, Position
 from streams.cluster.stored import Parts, Row, by_cluster, restored
 from streams.cluster.tables import ROWS, all_rows, changed_rows, last_rows
 from streams.packing import put
@@ -47,8 +49,9 @@ def no_rows(cluster: str) -> Iterable[Row]:
 class Clusters:
     """States of clusters, and the batch that is being applied to them."""
 
-    def __init__(self, partition: int, recall: Recall, version: str) -> None:
+    def __init__(self, partition: int, partitions: int, recall: Recall, version: str) -> None:
         self.partition = partition
+        self._partitions = partitions
         self.states: dict[str, ClusterState] = {}
         self.failures = Failures(version)
         self.positions: dict[str, int] = {}
@@ -105,7 +108,10 @@ class Clusters:
         if isinstance(answer, Refusal):
             each.refused[cluster] = answer
         else:
-            each.say(cluster, [self._spoken(message, state) for message in answer])
+            each.say(
+                cluster,
+                [self._spoken(message, state) for said in answer for message in self._each(said)],
+            )
         if not state.empty:
             self.states[cluster] = state
         elif not new and isinstance(each.message, ClockTick):
@@ -137,10 +143,17 @@ class Clusters:
         del self.states[state.cluster]
         self._write(state.cluster, last_rows(state, f"{self.partition}/{state.cluster}"))
 
+    def _each(self, said: Output) -> Iterable[Output]:
+        """A message; what is for all partitions of samples, as each of them gets it."""
+        if isinstance(said, CollectPolicyRecord):
+            return for_each_partition(said, self._partitions)
+        return (said,)
+
     def _spoken(self, message: Any, state: ClusterState | None = None) -> Spoken:
+        topic = TOPIC_OF[type(message)]
         output = OutputRecord(
-            topic=TOPIC_OF[type(message)],
-            key=message.cluster,
+            topic=topic,
+            key=key_of(topic, message),
             value=encode(message),
             timestamp_ms=self.now_ms or 0,
         )

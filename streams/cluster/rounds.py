@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.pods import PodRef
 from schemas.rounds import (
     HOT_NODES_MAX,
+    PERCENT_MAX,
     PODS_PER_NODE_MAX,
+    POOLS_MAX,
     HotNode,
     PodVerdict,
     PoolRound,
@@ -17,6 +20,10 @@ from streams.cluster.explain import Cause, reference
 from streams.rebalance import outcome as made
 
 _GATE_MAX = 500
+#: Characters of all verdicts on pods in one record: whatever they are, it stays below the longest value there may be.
+_VERDICTS_CHARACTERS_MAX = VALUE_BYTES_MAX // 4
+#: Characters of a verdict, or of an amount in it, beside its texts.
+_VERDICT_CHARACTERS, _AMOUNT_CHARACTERS = 300, 24
 
 #: Id of the migration that a round began for a pod, by the pod's uid.
 Begun = Mapping[str, str]
@@ -27,21 +34,23 @@ def round_record(
 ) -> RebalanceRound:
     """What a round came to."""
     room = HOT_NODES_MAX
+    verdicts = _Verdicts(begun)
     pools = []
-    for pool in outcome.pools:
-        pools.append(_pool(pool, begun, room))
+    for pool in outcome.pools[:POOLS_MAX]:
+        pools.append(_pool(pool, verdicts, room))
         room -= len(pools[-1].hot)
-    return _record(
-        cause, "rebalancing is paused" if outcome.paused else outcome.ended, pools, dry_run
-    )
+    gate = "rebalancing is paused" if outcome.paused else outcome.ended
+    return _record(cause, gate, pools, len(outcome.pools) - len(pools), dry_run)
 
 
 def no_round(cause: Cause, why: str, *, dry_run: bool) -> RebalanceRound:
     """That a round was due and was not made."""
-    return _record(cause, why, [], dry_run)
+    return _record(cause, why, [], 0, dry_run)
 
 
-def _record(cause: Cause, gate: str, pools: list[PoolRound], dry_run: bool) -> RebalanceRound:
+def _record(
+    cause: Cause, gate: str, pools: list[PoolRound], pools_left_out: int, dry_run: bool
+) -> RebalanceRound:
     return RebalanceRound(
         round_id=f"r-{cause.decision_id('')}",
         cluster=cause.cluster,
@@ -49,12 +58,39 @@ def _record(cause: Cause, gate: str, pools: list[PoolRound], dry_run: bool) -> R
         dry_run=dry_run,
         gate=gate[:_GATE_MAX],
         pools=tuple(pools),
+        pools_left_out=pools_left_out,
         as_of=cause.as_of,
     )
 
 
-def _pool(pool: made.PoolOutcome, begun: Begun, room: int) -> PoolRound:
-    hot = tuple(_hot(node, begun) for node in pool.hot[:room])
+class _Verdicts:
+    """Verdicts on pods, as many as a record has room for."""
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self._room = _VERDICTS_CHARACTERS_MAX
+
+    def of(self, node: made.HotNode) -> tuple[PodVerdict, ...]:
+        """The first of a hot node's."""
+        found = []
+        for each in node.pods[:PODS_PER_NODE_MAX]:
+            verdict = _verdict(each, self._begun)
+            self._room -= _characters(verdict)
+            if self._room < 0:
+                break
+            found.append(verdict)
+        return tuple(found)
+
+
+def _characters(verdict: PodVerdict) -> int:
+    pod = verdict.pod
+    texts = (pod.namespace, pod.name, pod.uid, verdict.gate, verdict.target or "", *verdict.usage)
+    amounts = _AMOUNT_CHARACTERS * len(verdict.usage)
+    return _VERDICT_CHARACTERS + amounts + sum(map(len, texts))
+
+
+def _pool(pool: made.PoolOutcome, verdicts: _Verdicts, room: int) -> PoolRound:
+    hot = tuple(_hot(node, verdicts) for node in pool.hot[:room])
     return PoolRound(
         pool=pool.name,
         nodes=pool.counts(),
@@ -69,21 +105,27 @@ def _pool(pool: made.PoolOutcome, begun: Begun, room: int) -> PoolRound:
 
 
 def _thresholds(thresholds: made.Thresholds) -> ThresholdsInForce:
+    maps = (thresholds.low, thresholds.high, thresholds.prod_low, thresholds.prod_high)
+    words = []
+    if any(percent > PERCENT_MAX for percents in maps for percent in percents.values()):
+        words.append(f"what is above {PERCENT_MAX} % is said as that")
+    words.append(thresholds.source)
+    low, high, prod_low, prod_high = map(_percents, maps)
     return ThresholdsInForce(
-        low=_percents(thresholds.low),
-        high=_percents(thresholds.high),
-        prod_low=_percents(thresholds.prod_low),
-        prod_high=_percents(thresholds.prod_high),
-        source=thresholds.source[:_GATE_MAX],
+        low=low,
+        high=high,
+        prod_low=prod_low,
+        prod_high=prod_high,
+        source="; ".join(words)[:_GATE_MAX],
     )
 
 
 def _percents(percents: made.Percents) -> dict[str, float]:
-    return {name: float(percent) for name, percent in percents.items()}
+    return {name: min(float(percent), float(PERCENT_MAX)) for name, percent in percents.items()}
 
 
-def _hot(node: made.HotNode, begun: Begun) -> HotNode:
-    pods = tuple(_verdict(each, begun) for each in node.pods[:PODS_PER_NODE_MAX])
+def _hot(node: made.HotNode, verdicts: _Verdicts) -> HotNode:
+    pods = verdicts.of(node)
     return HotNode(
         node=node.name,
         phase=node.phase,

@@ -61,7 +61,7 @@ class ClusterStage:
         """What was done since `take_counts`: records applied, repeated and refused, decisions."""
         self.topic_ids: dict[str, str] = {}
         """Identity of each input topic of which anything was applied, where brokers name one."""
-        self._clusters = Clusters(partition, recall, version)
+        self._clusters = Clusters(partition, partitions, recall, version)
 
     @property
     def clusters(self) -> dict[str, ClusterState]:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from schemas.clock import ClockTick
+from schemas.collect import CollectPolicyRecord
 from schemas.decisions import AsOf, PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
@@ -26,6 +27,7 @@ from schemas.refusals import Refusal, from_the_future
 from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
+from streams.cluster.collecting import CollectRelay
 from streams.cluster.effort import Effort
 from streams.cluster.explain import Cause
 from streams.cluster.inventory import Inventory
@@ -71,6 +73,7 @@ Output = (
     | DrainStatus
     | RebalanceRound
     | MoveOutcome
+    | CollectPolicyRecord
 )
 Answer = Sequence[Output] | Refusal
 
@@ -96,6 +99,7 @@ class ClusterState:
             cluster, self.policy, self.inventory, self.memory, self.migrations
         )
         self.pod_rows = PodRows()
+        self.collect = CollectRelay()
         self.row_counts = RowCounts()
         self.row_digest = b""
         """Of the cluster's own row as it was written last; empty: it was not."""
@@ -143,7 +147,7 @@ class ClusterState:
             case CommandOutcome():
                 return self._outcome(message, position)
             case PolicyRecord():
-                return self._policy(message)
+                return self._policy(message, position)
             case MigrationRequest():
                 return self.migrations.request(message, self._cause(position)) or []
             case WorkloadState():
@@ -283,7 +287,7 @@ class ClusterState:
             del self.inventory.endings["pod-lifecycle"]
         return decisions
 
-    def _policy(self, record: PolicyRecord) -> Answer:
+    def _policy(self, record: PolicyRecord, position: Position) -> Answer:
         policy = self.policy
         known = self.policy_record
         # Pausing repeats the document, which may be one that was accepted under wider limits.
@@ -296,7 +300,7 @@ class ClusterState:
         self.policy_changed = True
         self.policy_since_ms = self.now_ms if self.rebalancer.large else None
         self.set_policy(policy)
-        return []
+        return self.collect.relay(policy.collect, self._cause(position))
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
@@ -314,7 +318,10 @@ class ClusterState:
         decisions = self.placement.tick(cause, Effort(part))
         rounds = [] if new_policy else self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms, busy=new_policy or large_round)
-        return [*gone, *decisions, *rounds, *outcomes]
+        collect = []
+        if self.policy_record is not None:
+            collect = self.collect.tick(self.policy.collect, cause)
+        return [*gone, *decisions, *rounds, *outcomes, *collect]
 
     # --- state ----------------------------------------------------------------------------------
 

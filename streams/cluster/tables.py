@@ -181,6 +181,7 @@ def restore(
     for table in migrations.ROWS:
         state.migrations.restore(table, read(table))
     state.rebalancer.restore(read, row.last_round_at_ms, row.round_ticks_ahead or 0)
+    state.collect.at_ms = row.collect_relayed_at_ms
     _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     state.memory.restore(read)
     inventory.changed_nodes.clear()
@@ -258,6 +259,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         endings=dict(state.inventory.endings),
         last_round_at_ms=state.rebalancer.last_round_ms,
         round_ticks_ahead=state.rebalancer.ticks_ahead or None,
+        collect_relayed_at_ms=state.collect.at_ms,
         rows=_row_counts(state),
     )
 

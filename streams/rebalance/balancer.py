@@ -14,7 +14,7 @@ Not guaranteed: that a planned target is where the pod comes to stand; placement
 asks for a node, by the same view of usage.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ from schemas.rows import HotspotCounter, HotspotCounterRow, UsageHistoryRow
 from streams.cluster.inventory import Inventory
 from streams.rebalance.balance import LoadstreamRounds
 from streams.rebalance.columns import Columns
-from streams.rebalance.counters import Counter
+from streams.rebalance.counted import Counted, counted_by, gone_on
+from streams.rebalance.counters import Counter, Watch
 from streams.rebalance.detectors import Detector
 from streams.rebalance.inputs import RoundInput, measured, selectors_of
 from streams.rebalance.koordinator import KoordinatorRounds
@@ -61,13 +62,15 @@ class Balancer:
         self._judged_by: object = None
         self._packed_by: object = None
         """What of the policy the columns depend on."""
+        self._counts: dict[Watch, Counted] = {}
+        """What rounds count under the policy."""
         self._forgotten: dict[str, None] = {}
         self._unfilled = False
         """Maps that rounds had filled were given up with their policy."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Make rounds by another policy; counts begin anew where what they count has changed."""
+        """Make rounds by another policy; counts begin anew where what is counted has changed."""
         judged_by = (
             policy.compat,
             policy.rebalance.model_dump_json(),
@@ -75,13 +78,19 @@ class Balancer:
             policy.descheduling.descheduling_interval_ms,
         )
         if judged_by != self._judged_by:
+            kept: list[HotspotCounterRow] = []
+            counts = counted_by(policy)
             if self._judged_by is not None:
+                kept = self._kept(counts)
                 # Those dropped since rows were written last are among the changed ones only.
                 self._forgotten.update(dict.fromkeys((*self._counted(), *self._changed())))
                 filled = self._filled()
                 self._unfilled |= filled is not None and filled.row() is not None
             made = KoordinatorRounds if policy.compat == "koordinator" else LoadstreamRounds
             self.rounds: KoordinatorRounds | LoadstreamRounds = made(policy)
+            self._counts = counts
+            for row in kept:
+                self._take(row)
         self._judged_by = judged_by
         self.policy = policy
         packed_by = (
@@ -219,6 +228,16 @@ class Balancer:
 
     def _filled(self) -> FilledPools | None:
         return self.rounds.filled if isinstance(self.rounds, KoordinatorRounds) else None
+
+    def _kept(self, counts: Mapping[Watch, Counted]) -> list[HotspotCounterRow]:
+        """Rows of the counters that go on where `counts` is counted from now on."""
+        rows = []
+        for row in filter(None, map(self._row, self._counted())):
+            found = [gone_on(each, self._counts, counts) for each in row.counters]
+            counters = tuple(each for each in found if each is not None)
+            if counters:
+                rows.append(row.model_copy(update={"counters": counters}))
+        return rows
 
     def _counted(self) -> list[str]:
         rounds = self.rounds

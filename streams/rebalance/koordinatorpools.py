@@ -24,6 +24,7 @@ from streams.rebalance.pools import (
     configured,
     from_means,
     portion,
+    without_means,
 )
 
 _FULL = 100.0
@@ -131,8 +132,10 @@ def _pair(
 
 def koordinator_in_force(thresholds: Thresholds, nodes: PoolNodes) -> Thresholds:
     """The thresholds as percentages of capacity, by deviation too (B2.4, B5.6)."""
-    if not thresholds.deviation or not nodes.rows.size:
+    if not thresholds.deviation:
         return thresholds
+    if not nodes.rows.size:
+        return without_means(thresholds)
     means = dict(zip(nodes.resources, _means(nodes, nodes.usage), strict=True))
     prod_means = dict(zip(nodes.resources, _means(nodes, nodes.prod_usage), strict=True))
     made = from_means(thresholds, means, prod_means)

@@ -143,8 +143,10 @@ def limits_of(thresholds: Thresholds, nodes: PoolNodes) -> Limits:
 
 def in_force(thresholds: Thresholds, nodes: PoolNodes) -> Thresholds:
     """The thresholds as percentages of capacity: by deviation what the distances from the mean come to."""
-    if not thresholds.deviation or not nodes.rows.size:
+    if not thresholds.deviation:
         return thresholds
+    if not nodes.rows.size:
+        return without_means(thresholds)
     means = dict(zip(nodes.resources, mean_percentages(nodes, nodes.usage), strict=True))
     prod_means = dict(zip(nodes.resources, mean_percentages(nodes, nodes.prod_usage), strict=True))
     return from_means(thresholds, means, prod_means)
@@ -178,6 +180,17 @@ def from_means(thresholds: Thresholds, means: Percents, prod_means: Percents) ->
     )
 
 
+def without_means(thresholds: Thresholds) -> Thresholds:
+    """Thresholds by deviation of a pool of which nothing is measured: distances from no mean limit nothing."""
+    told = "; ".join(
+        f"{name} -{thresholds.low.get(name, 0):g} +{distance:g}"
+        for name, distance in sorted(thresholds.high.items())
+    )
+    before = "" if thresholds.source == "policy" else f"{thresholds.source}; "
+    source = f"{before}from the mean of the pool's nodes, of which none is measured: {told}"
+    return Thresholds(low={}, high={}, prod_low={}, prod_high={}, source=source)
+
+
 def mean_percentages(nodes: PoolNodes, usage: IntArray) -> list[float]:
     """Mean percentage per resource over the nodes that have any of it; 0 if none has."""
     having = nodes.capacity > 0
@@ -190,8 +203,8 @@ def mean_percentages(nodes: PoolNodes, usage: IntArray) -> list[float]:
 
 
 def portion(percent: float, capacity: IntArray) -> IntArray:
-    """A percentage of capacities, truncated."""
-    return (percent * 0.01 * capacity.astype(np.float64)).astype(np.int64)
+    """A percentage of capacities, truncated; at most what no usage exceeds."""
+    return np.minimum(percent * 0.01 * capacity.astype(np.float64), UNLIMITED).astype(np.int64)
 
 
 def _limit(

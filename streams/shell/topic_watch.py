@@ -39,7 +39,7 @@ Problem = Literal["missing", "partitions", "made again", "ends early"]
 
 def written_by(stage: str) -> list[str]:
     """Topics that a stage writes, but for its journal and tables."""
-    return [topic.name for topic in TOPICS if topic.writer in (stage, "every stage")]
+    return [topic.name for topic in TOPICS if topic.written_by(stage)]
 
 
 class Held(Protocol):

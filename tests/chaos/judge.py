@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from schemas.codec import decode, decode_as
+from schemas.collect import CollectPolicyRecord
 from schemas.decisions import PlacementDecision
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
@@ -23,6 +24,7 @@ from schemas.requests import SchedulingRequest
 from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
 from streams import journal, replay
+from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES, ClusterStage
 from streams.journal import PLACES
 from streams.packing import put
@@ -176,10 +178,10 @@ def _published(history: History, recorded: Counter[Published], verdict: Verdict)
     """Outputs that were published and not recorded, or recorded and not published."""
     published = Counter(
         (topic, each.key or b"", each.value or b"")
-        for topic in OUTPUTS
+        for topic in (*OUTPUTS, USAGE)
         for partition in range(history.partitions)
         for each in history.of(topic, partition)
-        if topic != "dead-letters" or each.key != b"node-usage"
+        if _of_cluster_stage(topic, each)
     )
     verdict.figures["outputs"] = sum(recorded.values())
     verdict.figures["published again"] = sum(published.values()) - len(published)
@@ -195,6 +197,13 @@ def _published(history: History, recorded: Counter[Published], verdict: Verdict)
             if not isinstance(decision, Refusal):
                 by_id[decision.decision_id].add(value)
     yield from (f"decision {id_} has two contents" for id_, all_ in by_id.items() if len(all_) > 1)
+
+
+def _of_cluster_stage(topic: str, record: InputRecord) -> bool:
+    """Whether the cluster stage has written a record: of dead letters and of samples, not all."""
+    if topic == USAGE:
+        return isinstance(decode(USAGE, record.value), CollectPolicyRecord)
+    return topic != "dead-letters" or record.key != b"node-usage"
 
 
 # --- room ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from schemas.codec import encode
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Container, Pod
+from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
@@ -35,13 +36,13 @@ _DECISIONS = "placement-decisions"
 _NOW_MS = 1_800_000_000_000
 
 
-def _whole() -> History:
+def _whole(*more: tuple[str, bytes]) -> History:
     """Four pods for two nodes, in batches of two records, as an undisturbed worker leaves them."""
     history = History(_PARTITIONS)
     stage = ClusterStage(_AT, _PARTITIONS)
     _add(history, journal.TOPIC, journal.opening(_AT))
     place = journal.Place(0, -1, 0)
-    inputs = _inputs()
+    inputs = _inputs(*more)
     for record in inputs:
         history.topics.setdefault((record.topic, _AT), []).append(record)
     rows: dict[tuple[str, str], bytes] = {}
@@ -52,7 +53,9 @@ def _whole() -> History:
             offset = _add(history, journal.TOPIC, value)
         place = journal.Place(0, place.sequence + 1, offset)
         for output in (*result.outputs, *result.dead_letters):
-            _add(history, output.topic, output.value, output.key.encode())
+            output_key = output.key.encode()
+            at = partition_for(output_key, _PARTITIONS) if output.topic == "node-usage" else _AT
+            _add(history, output.topic, output.value, output_key, at)
         before = dict(rows)
         put(rows, result.rows)
         for table, key in sorted(before.keys() | rows.keys()):
@@ -65,7 +68,7 @@ def _whole() -> History:
     return history
 
 
-def _inputs() -> list[InputRecord]:
+def _inputs(*more: tuple[str, bytes]) -> list[InputRecord]:
     messages = [("clock", tick(_AT, _NOW_MS).value)]
     for number in range(2):
         node = NodeState(
@@ -87,6 +90,7 @@ def _inputs() -> list[InputRecord]:
     # A round of rebalancing is due, and told.
     messages.append(("clock", tick(_AT, _NOW_MS + 1_000).value))
     messages.append(("policies", b"not json"))
+    messages += more
     offsets = dict.fromkeys(CLUSTER_INPUTS, -1)
     records = []
     for topic, value in messages:
@@ -125,6 +129,15 @@ def test_a_decision_that_is_published_twice_is_no_fault() -> None:
     verdict = judge(history)
     assert verdict.problems == []
     assert verdict.figures["published again"] == 1
+
+
+def test_collect_policies_among_the_samples_are_looked_for_as_decisions_are() -> None:
+    policy = PolicyRecord(cluster="c", document="", applied_at_ms=_NOW_MS)
+    history = _whole(("policies", encode(policy)))
+    told = "node-usage: in the journal and not published"
+    assert not [each for each in judge(history).problems if each.startswith("node-usage")]
+    del history.topics["node-usage", 0][-1]
+    assert any(told in problem for problem in judge(history).problems)
 
 
 def _change_an_input(history: History) -> None:

@@ -450,3 +450,25 @@ def test_a_name_that_cannot_be_a_key_is_refused(cluster: str) -> None:
     result = run("pause", cluster)
     assert result.exit_code == 2
     assert "Invalid value" in result.stderr
+
+
+def test_windows_that_are_asked_for_and_not_collected_are_warned_of_by_name(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    asks = (
+        "loadAware: {aggregated: {usageThresholds: {cpu: 70}, usageAggregationType: p95, "
+        "usageAggregatedDuration: 15m}}\n"
+    )
+    file = policy_file(tmp_path, asks)
+    for arguments in (("check", file), ("apply", "east", file)):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        assert (
+            "warning: loadAware.aggregated.usageAggregatedDuration is 15m, and "
+            "collect.metricAggregatePolicy.durations are 5m, 10m, 30m" in result.stderr
+        )
+        (said,) = json.loads(run(*arguments, "--json").stdout)["warnings"]
+        assert said.startswith("loadAware.aggregated.usageAggregatedDuration is 15m")
+    collected = asks + "collect: {metricAggregatePolicy: {durations: [15m]}}\n"
+    result = run("check", policy_file(tmp_path, collected))
+    assert (result.exit_code, result.stderr) == (0, "")

@@ -399,6 +399,13 @@ def test_another_cluster_is_left_out_of_what_is_compared() -> None:
     assert (fold.summary.outputs, fold.summary.rows) == (1, 3)
 
 
+def test_what_a_cluster_says_to_partitions_of_samples_is_compared_as_its_own() -> None:
+    log, history = Log(), Journaled()
+    history.apply([log.message(tick()), log.message(policy_record())])
+    difference, fold = history.replay(window=Window(cluster="test"))
+    assert (difference, fold.summary.outputs) == (None, 1)
+
+
 # --- a history that is not whole, or not applied once -------------------------------------------
 
 

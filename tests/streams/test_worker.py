@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.codec import encode
+from schemas.collect import CollectPolicyRecord
 from schemas.decisions import PlacementDecision
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
@@ -154,6 +155,58 @@ async def test_usage_samples_become_metrics_by_which_pods_are_placed(
                     break
             assert decision.refused_by == {"LoadAwareScheduling": _NODES - 1}
             assert decision.node == "n0", "all others are at 94 % of their CPU"
+
+
+async def test_a_collect_policy_governs_samples_of_all_partitions_also_after_a_restart(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    document = """
+collect:
+  metricReportIntervalSeconds: 30
+  metricAggregateDurationSeconds: 60
+  metricAggregatePolicy: {durations: [2m]}
+"""
+    policy = PolicyRecord(cluster="c", document=document, applied_at_ms=_now_ms())
+    began_ms = _now_ms() - 3_600_000
+
+    async def sample(kafka: Client, first_s: int) -> None:
+        for number in range(_NODES):
+            samples = [
+                NodeUsage(
+                    cluster="c",
+                    node=f"n{number}",
+                    sampled_at_ms=began_ms + at * 1_000,
+                    usage={"cpu": at},
+                )
+                for at in range(first_s, first_s + 121, 10)
+            ]
+            await kafka.send("node-usage", samples, key=f"c/n{number}")
+
+    topics = ("node-usage", "node-metrics", "dead-letters")
+    with Worker(broker.settings, tmp_path) as worker:
+        async with client(broker.settings, worker, *topics) as kafka:
+
+            def policies() -> list[CollectPolicyRecord]:
+                found = kafka.of("node-usage")
+                return [each for each in found if isinstance(each, CollectPolicyRecord)]
+
+            await kafka.send("policies", [policy])
+            await kafka.until(lambda: len(policies()) >= broker.settings.partitions)
+            await sample(kafka, 0)
+            await kafka.until(lambda: len(kafka.of("node-metrics")) >= 4 * _NODES)
+            worker.kill()
+            worker.start()
+            await sample(kafka, 130)
+            await kafka.until(lambda: len(kafka.of("node-metrics")) >= 8 * _NODES)
+            metrics: list[NodeMetric] = kafka.of("node-metrics")
+            assert kafka.of("dead-letters") == []
+            assert {each.report_interval_ms for each in metrics} == {30_000}
+            of_pairs = {(each.node, each.updated_at_ms) for each in metrics}
+            assert len(of_pairs) == 8 * _NODES
+            last = [each for each in metrics if each.updated_at_ms == began_ms + 240_000]
+            assert [[w.duration_ms for w in each.aggregated] for each in last] == [
+                [120_000]
+            ] * _NODES
 
 
 def _count_is(kafka: Client, count: int) -> bool:

@@ -26,7 +26,7 @@ class InMemoryWorker:
     """Both stages over a log in memory; what they publish is heard by the session."""
 
     def __init__(self, scenario: Scenario, live: Callable[[], LiveReading] | None = None) -> None:
-        collecting = Collecting.of(scenario.policy.collect)
+        collecting = Collecting.of(*scenario.policy.collect.of_nodes)
         self.session = Session(scenario, self.send, PARTITIONS, live)
         self.sent: dict[str, list[Any]] = defaultdict(list)
         """Everything that the session has sent, by topic."""

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from schemas.checkpoints import CheckpointEnd, CheckpointPiece, CheckpointRow
 from schemas.clock import ClockTick
 from schemas.codec import encode
+from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import DeadLetter
 from schemas.decisions import AsOf, NodeScore, PlacementDecision, ReasonCount, ScoreTerm
 from schemas.evictions import EvictionCommand
@@ -20,6 +21,7 @@ from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Container, Pod, PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
+from schemas.policy import CollectPolicies
 from schemas.requests import SchedulingRequest
 from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 from schemas.rows import PartitionRow
@@ -116,6 +118,15 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         SchedulingRequest(cluster="blue", pod=POD, requested_at_ms=NOW_MS, withdrawn=True),
         NOW_MS,
         "pod web/front-1 does not want a node any more",
+    ),
+    (
+        "node-usage",
+        CollectPolicyRecord(
+            cluster="blue", default=CollectPolicies().of_pool(None).of_node,
+            pools={"web": CollectPolicies().of_pool("web").of_node}, as_of=AS_OF,
+        ),
+        None,
+        "samples become metrics each 1m, averages over 5m, percentiles over 5m, 10m, 30m; 1 pool otherwise",
     ),
     (
         "policies",

@@ -5,15 +5,19 @@ from typing import Any
 
 import orjson
 
-from schemas.codec import decode
+from schemas.codec import decode, encode
+from schemas.collect import CollectPolicyRecord, NodeCollectPolicy
+from schemas.decisions import AsOf
 from schemas.metrics import NodeMetric
-from schemas.partitions import partition_for
+from schemas.partitions import for_each_partition, partition_for
+from schemas.topics import key_of
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.records import InputRecord, OutputRecord, RowChange
 
+AS_OF = AsOf(partition=0, offsets={}, policy_digest="digest")
 #: A time of which nothing is special.
 T0 = 1_700_000_000_000
 SECOND = 1_000
@@ -24,6 +28,18 @@ QUICK = CollectPolicy(
     average_ms=60 * SECOND, report_ms=30 * SECOND, durations_ms=(40 * SECOND, 120 * SECOND)
 )
 QUICK_COLLECTING = Collecting(QUICK)
+
+
+def windows(
+    average_s: int = 60, report_s: int = 30, durations_s: tuple[int, ...] = (40, 120)
+) -> NodeCollectPolicy:
+    """How a node's samples become metrics; as `QUICK` unless said."""
+    return NodeCollectPolicy(
+        average_ms=average_s * SECOND,
+        report_ms=report_s * SECOND,
+        durations_ms=tuple(each * SECOND for each in durations_s),
+        memory="usageWithoutPageCache",
+    )
 
 
 def sample(
@@ -73,6 +89,19 @@ class Log:
             )
             for each in samples
         ]
+
+    def add_policy(
+        self,
+        default: NodeCollectPolicy,
+        pools: Mapping[str, NodeCollectPolicy] | None = None,
+        cluster: str = "c",
+    ) -> InputRecord:
+        """Append a cluster's collect policy, as the cluster stage writes it."""
+        policy = CollectPolicyRecord(
+            cluster=cluster, default=default, pools=dict(pools or {}), as_of=AS_OF
+        )
+        each = list(for_each_partition(policy, self.partitions))[self.partition]
+        return self.add_raw(key_of("node-usage", each).encode(), encode(each))
 
     def add_raw(
         self, key: bytes | None, value: bytes | None, timestamp_ms: int = T0

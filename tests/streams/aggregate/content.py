@@ -34,5 +34,9 @@ def node_content(node: NodeState, collecting: Collecting) -> Any:
 def content(of: AggregateStage) -> Any:
     """The state as far as it decides what comes next."""
     state = of.state
-    nodes = {name: node_content(node, state.collecting) for name, node in state.nodes.items()}
-    return state.position, state.since_sweep, state.clock.heard_ms, nodes
+    policies = state.policies
+    nodes = {
+        name: node_content(node, policies.of(node.cluster)) for name, node in state.nodes.items()
+    }
+    kept = {cluster: each.kept for cluster, each in policies.all.items()}
+    return state.position, state.since_sweep, state.clock.heard_ms, nodes, kept

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from streams.records import InputRecord
-from tests.streams.aggregate.builders import SECOND, T0, Log, pod, sample
+from tests.streams.aggregate.builders import SECOND, T0, Log, pod, sample, windows
 
 NODES = ("n0", "n1")
 
@@ -76,6 +76,14 @@ def usage_samples(draw: DrawFn, at_ms: int, node: str) -> dict[str, Any]:
     )
 
 
+_POLICIES = st.builds(
+    windows,
+    st.sampled_from((30, 60, 90)),
+    st.sampled_from((30, 90)),
+    st.sampled_from(((), (40,), (120,), (40, 240))),
+)
+
+
 @st.composite
 def histories(draw: DrawFn, events: int = 40) -> list[InputRecord]:
     """Records of one partition in the order of its log."""
@@ -84,8 +92,13 @@ def histories(draw: DrawFn, events: int = 40) -> list[InputRecord]:
     for _ in range(draw(st.integers(1, events))):
         node = draw(st.sampled_from(NODES))
         what = draw(
-            st.sampled_from(["next"] * 8 + ["late", "late", "jump", "again", "bad", "back"])
+            st.sampled_from(
+                ["next"] * 8 + ["late", "late", "jump", "again", "bad", "back", "policy"]
+            )
         )
+        if what == "policy":
+            log.add_policy(draw(_POLICIES), {"slow": draw(_POLICIES)})
+            continue
         if what == "again" and log.records:
             old = draw(st.sampled_from(log.records))
             log.add_raw(old.key, old.value, old.timestamp_ms)

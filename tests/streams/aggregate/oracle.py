@@ -76,6 +76,15 @@ class NaiveNode:
         self.anchor_ms = new.at_ms
         return self._metric(sample, policy, newest_ms)
 
+    def change(self, before: Collecting) -> None:
+        """The windows change: what was too old until then is gone."""
+        newest_ms = max((each.at_ms for each in self.points), default=0)
+        horizon_ms, average_ms = before.horizon_ms, before.average_horizon_ms
+        self.points = [each for each in self.points if each.at_ms >= newest_ms - horizon_ms]
+        for each in self.points:
+            if each.at_ms < newest_ms - average_ms:
+                each.pods = []
+
     def _since(self, time_ms: int) -> list[Point]:
         points = [each for each in self.points if each.at_ms >= time_ms]
         return sorted(points, key=lambda each: each.at_ms)

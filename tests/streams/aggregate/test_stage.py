@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.codec import decode, encode
+from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import DeadLetter, source_record
 from schemas.partitions import partition_for
 from schemas.refusals import Category
@@ -349,13 +350,17 @@ def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
     records = data.draw(histories())
     subject = stage(collecting=FAITHFUL, limits=LONG_MEMORY)
     nodes: dict[str, NaiveNode] = {}
-    expected = []
+    expected, collecting = [], FAITHFUL
     for record in records:
         message = decode("node-usage", record.value)
+        if isinstance(message, CollectPolicyRecord):
+            before, collecting = collecting, Collecting.of(message.default, message.pools)
+            for node in nodes.values():
+                node.change(before)
         if not isinstance(message, NodeUsage):
             continue
         node = nodes.setdefault(message.node, NaiveNode())
-        metric = node.take(message, FAITHFUL)
+        metric = node.take(message, collecting)
         expected += [metric] if metric else []
     result = subject.apply(records)
     if not subject.counts["set_back"]:

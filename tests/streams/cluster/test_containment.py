@@ -12,9 +12,10 @@ import pytest
 
 from schemas.codec import decode, decode_as, encode
 from schemas.deadletters import DeadLetter
+from schemas.decisions import PlacementDecision
 from schemas.rounds import RebalanceRound
 from schemas.rows import FailedClusterRow
-from streams.cluster import clusters, tables
+from streams.cluster import clusters, rebalancer, tables
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
 from streams.cluster.figures import figures_of
@@ -22,6 +23,7 @@ from streams.cluster.inventory import Inventory
 from streams.cluster.podrows import PodRows
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
+from streams.rebalance.balancer import Balancer
 from streams.records import InputRecord
 from tests.streams.cluster.builders import (
     CLUSTER,
@@ -301,3 +303,37 @@ def test_outcome_of_defects_depends_neither_on_batches_nor_on_restarts(
     twins.meet()
     assert {category for _, category in letters(twins.steady)} & {"internal", "apart"}
     equal(twins.steady.outputs, twins.restored.outputs, "output")
+
+
+@pytest.mark.parametrize("fails", ["round", "record"])
+def test_a_round_that_fails_takes_what_its_tick_had_decided_back_and_its_room(
+    monkeypatch: Patch, fails: str
+) -> None:
+    """Decided and reserved by the tick before its round: then all of it, or nothing."""
+    told, reserved = Told(), list[str]()
+
+    def failing(*_: Any, **__: Any) -> Any:
+        reserved.extend(told.side.stage.clusters[CLUSTER].inventory.where)
+        raise ArithmeticError("no round")
+
+    rounds = "descheduling: {deschedulingInterval: 30s}"
+    told.say(tick(), policy_record(rounds), request("p"), request("q"))
+    with monkeypatch.context() as patch:
+        if fails == "round":
+            patch.setattr(Balancer, "round", failing)
+        else:
+            patch.setattr(rebalancer, "round_record", failing)
+        told.say(node("a"), metric("a"))
+        before = told.side.stage.clusters[CLUSTER]
+        assert told.say(tick(60)) == []
+        assert sorted(reserved) == ["p", "q"]
+        state = told.side.stage.clusters[CLUSTER]
+        assert state is not before, "put together again from its rows"
+        assert letters(told.side) == [("clock", "internal")]
+        assert list(state.inventory.where) == []
+        assert {each.request.pod.uid for each in state.placement.pending} == {"p", "q"}
+    said = told.say(tick(61))
+    placed = [each for each in said if isinstance(each, PlacementDecision)]
+    assert {(each.pod.uid, each.outcome) for each in placed} == {("p", "placed"), ("q", "placed")}
+    assert [type(each) for each in said].count(RebalanceRound) == 1
+    assert set(told.side.stage.clusters[CLUSTER].inventory.where) == {"p", "q"}

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from schemas.collect import CollectPolicyRecord
 from schemas.decisions import AsOf, PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
@@ -116,7 +117,8 @@ class Moving:
             RebalanceRound: self.rounds,
         }
         for each in said:
-            kept[type(each)].append(each)
+            if not isinstance(each, CollectPolicyRecord):
+                kept[type(each)].append(each)
 
     def later(self, seconds: float = 1) -> list[Any]:
         """Let time pass to one tick."""

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.policy.lownodeload import AnomalyCondition
+from schemas.policy import read_policy
+from schemas.policy.lownodeload import AnomalyCondition, NodePool
+from schemas.policy.selectors import LabelSelector
 from streams.rebalance.counters import Counters
 from tests.streams.rebalance.world import PERCENT, World
 
@@ -127,18 +129,110 @@ def test_only_nodes_that_are_or_were_hot_have_a_row() -> None:
     assert made.rows == {}
 
 
-def test_another_policy_for_rebalancing_begins_to_count_anew() -> None:
+def change(made: World, section: str = "rebalance", **fields: object) -> None:
+    """Another policy holds, and its rows are written."""
+    part = getattr(made.policy, section).model_copy(update=fields)
+    made.policy = made.policy.model_copy(update={section: part})
+    made.balancer.set_policy(made.policy)
+    made.write()
+
+
+def counts(made: World) -> dict[str, bytes]:
+    """Rows of counters, by node."""
+    return {key: row for (table, key), row in made.rows.items() if table == "hotspot_counters"}
+
+
+SAME_COUNTS = [
+    ("rebalance", {"node_fit": False, "number_of_nodes": 0}),
+    ("rebalance", {"resource_weights": {"cpu": 2, "memory": 1}}),
+    ("rebalance", {"detector_cache_timeout_ms": 600_000}),
+    ("rebalance", {"anomaly_condition": condition(1, 4)}),
+]
+OTHER_COUNTS = [
+    ("rebalance", {"high_thresholds": {"cpu": 69.0}}),
+    ("rebalance", {"use_deviation_thresholds": True}),
+    (
+        "rebalance",
+        {
+            "high_thresholds": {"cpu": 70.0, "memory": 90.0},
+            "low_thresholds": {"cpu": 40.0, "memory": 50.0},
+        },
+    ),
+    ("descheduling", {"descheduling_interval_ms": 20_000}),
+]
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+@pytest.mark.parametrize(("section", "fields"), SAME_COUNTS)
+def test_counts_go_on_where_a_policy_changes_nothing_that_is_counted(
+    compat: str, section: str, fields: dict[str, object]
+) -> None:
+    made = world(document(2, compat=compat))
+    rounds(made, [True])
+    before = counts(made)
+    assert before
+    change(made, section, **fields)
+    assert counts(made) == before
+    made.restart()
+    needed = 1 if compat == "loadstream" or "anomaly_condition" in fields else 2
+    assert rounds(made, [True] * 2)[0] == needed
+
+
+def test_lower_thresholds_of_targets_do_not_touch_what_is_hot() -> None:
     made = world(document(2))
-    made.round()
-    made.balancer.set_policy(made.policy.model_copy(update={"mode": "enforce"}))
-    made.write()
-    assert made.rows != {}
-    changed = made.policy.rebalance.model_copy(update={"number_of_nodes": 0, "node_fit": False})
-    made.balancer.set_policy(made.policy.model_copy(update={"rebalance": changed}))
-    made.write()
+    rounds(made, [True])
+    change(made, low_thresholds={"cpu": 45.0})
+    assert rounds(made, [True]) == [1]
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+@pytest.mark.parametrize(("section", "fields"), OTHER_COUNTS)
+def test_counts_begin_anew_where_something_else_is_counted(
+    compat: str, section: str, fields: dict[str, object]
+) -> None:
+    made = world(document(2, compat=compat))
+    rounds(made, [True])
+    change(made, section, **fields)
+    assert counts(made) == {}
+
+
+def test_a_pool_before_it_that_takes_other_nodes_begins_a_pools_counts_anew() -> None:
+    made = world(document(2))
+    rounds(made, [True])
+    change(made, node_pools=(NodePool(name="new", node_selector=LabelSelector()),))
     assert made.rows == {}
-    assert made.round() == []
-    assert made.round() != []
+
+
+def test_a_pool_whose_thresholds_stay_keeps_its_counts_while_another_ones_change() -> None:
+    pools = """
+  nodePools:
+    - {name: web, nodeSelector: {matchLabels: {pool: web}}, highThresholds: {cpu: %s}, lowThresholds: {cpu: 40}}
+"""
+    text = document(2)
+    before, after = (
+        text.replace("\ndescheduling", pools % most + "descheduling") for most in (70, 60)
+    )
+    made = world(before)
+    made.node("web", system=75, labels={"pool": "web"})
+    made.pod("w", "web", 10)
+    rounds(made, [True])
+    assert {node for _, node in made.rows} == {"hot", "web"}
+    change(made, node_pools=read_policy(after).rebalance.node_pools)
+    assert {node for _, node in made.rows} == {"hot"}
+
+
+def test_a_node_that_counted_as_abnormal_has_to_reach_a_number_of_rounds_that_is_raised() -> None:
+    made = world(document(1, 3))
+    assert rounds(made, [True]) == [1]
+    change(made, anomaly_condition=condition(3, 3))
+    assert rounds(made, [True, True]) == [2]
+
+
+def test_an_abnormal_node_that_is_calm_is_forgotten_where_more_rounds_are_needed() -> None:
+    made = world(document(1, 3))
+    rounds(made, [True, False])
+    change(made, anomaly_condition=condition(3, 3))
+    assert made.rows == {}
 
 
 def test_a_counter_dropped_right_before_another_policy_leaves_no_row() -> None:

@@ -1,0 +1,59 @@
+"""What an answer says of thresholds, from rounds as they are really made."""
+
+import pytest
+
+from connectors.whynot.cluster import about_cluster
+from connectors.whynot.evidence import Evidence
+from connectors.whynot.wording import readings_text, thresholds_text
+from schemas.decisions import AsOf
+from schemas.rounds import RebalanceRound
+from streams.cluster.explain import Cause
+from streams.cluster.rounds import round_record
+from tests.streams.cluster.builders import CLUSTER
+from tests.streams.rebalance.world import World
+
+DEVIATION = """
+rebalance:
+  useDeviationThresholds: true
+  highThresholds: {cpu: 15}
+  lowThresholds: {cpu: 10}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+
+
+def recorded(world: World) -> RebalanceRound:
+    """The record of a round."""
+    world.round()
+    as_of = AsOf(partition=0, offsets={}, policy_digest="default")
+    cause = Cause(CLUSTER, "clock", 0, 0, world.now_ms, as_of)
+    return round_record(cause, world.outcome, {}, dry_run=True)
+
+
+def test_by_deviation_limits_are_percentages_and_distances_are_said_to_be_some() -> None:
+    world = World(DEVIATION)
+    world.node("a", system=60)
+    world.node("b", system=20)
+    (pool,) = recorded(world).pools
+    assert thresholds_text(pool.thresholds) == (
+        "lightly loaded below cpu 30 %, hot above cpu 55 % (mean of the pool's nodes: cpu 40.0% -10 +15)"
+    )
+    (hot,) = pool.hot
+    assert readings_text(hot) == "cpu 6 of 10 (60.0 %, at most 55.0 %)"
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+def test_by_deviation_from_the_mean_of_nothing_there_is_no_limit(compat: str) -> None:
+    world = World(f"compat: {compat}" + DEVIATION)
+    world.node("a", system=60)
+    world.stale.add("a")
+    (pool,) = recorded(world).pools
+    said = thresholds_text(pool.thresholds)
+    assert said.startswith(
+        "no thresholds (from the mean of the pool's nodes, of which none is measured: cpu -10 +15"
+    )
+
+
+def test_pools_that_a_record_leaves_out_are_counted() -> None:
+    record = recorded(World(DEVIATION)).model_copy(update={"pools_left_out": 3})
+    answer = about_cluster(Evidence(CLUSTER, record.decided_at_ms, rounds=(record,)))
+    assert "The record leaves out 3 more pools." in answer.sentences

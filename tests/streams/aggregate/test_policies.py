@@ -1,0 +1,237 @@
+from dataclasses import replace
+
+import pytest
+
+from schemas.codec import decode, encode
+from schemas.collect import NodeCollectPolicy
+from schemas.deadletters import DeadLetter
+from streams.aggregate.collect import AggregateLimits
+from streams.aggregate.policies import CHANGES_MAX
+from streams.aggregate.stage import AggregateStage
+from streams.records import InputRecord, StageResult
+from tests.streams.aggregate.builders import (
+    SECOND,
+    T0,
+    Log,
+    metrics,
+    node_in,
+    pod,
+    sample,
+    stage,
+    store,
+    windows,
+)
+from tests.streams.aggregate.content import content
+
+#: Windows of which the longest is the default's, a third of it, and four times as long.
+SAME, SHORT, LONG = windows(), windows(durations_s=(40,), average_s=30), windows(durations_s=(480,))
+
+
+class Run:
+    """A stage that is never restarted, and before each batch one that is put together from its rows.
+
+    Samples that are gone stay in its rows for long, beside others.
+    """
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.table: dict[str, bytes] = {}
+        self.running = stage()
+
+    def apply(self, *records: InputRecord) -> StageResult:
+        """What a batch comes to, restarted or not."""
+        restarted = stage(self.table).apply(records)
+        result = self.running.apply(records)
+        assert (result.outputs, result.dead_letters) == (restarted.outputs, restarted.dead_letters)
+        store(self.table, result.rows)
+        assert content(stage(self.table)) == content(self.running)
+        return result
+
+    def samples(
+        self, first_s: int, last_s: int, step_s: int = 10, cluster: str = "c"
+    ) -> StageResult:
+        """One sample each so many seconds."""
+        return self.apply(
+            *self.log.add(
+                *(
+                    sample(T0 + at * SECOND, at, cluster=cluster, pods=[pod(f"p{at}", at)])
+                    for at in range(first_s, last_s + 1, step_s)
+                )
+            )
+        )
+
+    def policy(self, default: NodeCollectPolicy, **pools: NodeCollectPolicy) -> StageResult:
+        return self.apply(self.log.add_policy(default, pools))
+
+    @property
+    def times_s(self) -> list[int]:
+        """Times of the samples that count, in seconds."""
+        (node,) = (each for each in stage(self.table).state.nodes.values() if each.cluster == "c")
+        return [(each - T0) // SECOND for each in node.samples.times.tolist()]
+
+
+def test_a_policy_holds_from_its_place_in_the_log_on() -> None:
+    run = Run()
+    before = metrics(run.samples(0, 60).outputs)
+    run.policy(windows(report_s=10, durations_s=(20,)))
+    after = metrics(run.samples(70, 90).outputs)
+    assert [each.report_interval_ms for each in before] == [30_000] * 2
+    assert [each.report_interval_ms for each in after] == [10_000] * 3
+    assert [each.duration_ms for each in after[0].aggregated] == [20_000]
+
+
+def test_a_policy_holds_for_the_pools_that_it_names() -> None:
+    run = Run()
+    run.policy(SAME, slow=windows(report_s=60))
+    in_pool = (sample(T0 + at * SECOND, node="s", pool="slow") for at in range(0, 61, 10))
+    other = (sample(T0 + at * SECOND, node="d", pool="unknown") for at in range(0, 61, 10))
+    found = metrics(run.apply(*run.log.add(*in_pool, *other)).outputs)
+    assert [(each.node, each.report_interval_ms) for each in found] == [
+        ("s", 60_000),
+        ("d", 30_000),
+        ("d", 30_000),
+    ]
+
+
+def test_another_cluster_keeps_its_own() -> None:
+    run = Run()
+    run.policy(windows(report_s=10))
+    assert len(metrics(run.samples(0, 60, cluster="other").outputs)) == 2
+
+
+def test_windows_that_become_longer_fill_up_with_what_they_had() -> None:
+    run = Run()
+    run.samples(0, 200)
+    run.policy(LONG)
+    assert run.times_s == list(range(80, 201, 10))
+    run.samples(210, 240)
+    assert run.times_s == list(range(80, 241, 10))
+
+
+def test_windows_that_become_shorter_drop_the_rest_at_the_next_sample() -> None:
+    run = Run()
+    run.samples(0, 200)
+    run.policy(SHORT)
+    (metric,) = metrics(run.samples(210, 210).outputs)
+    assert run.times_s == list(range(170, 211, 10))
+    assert [each.name for each in metric.pods] == ["p180", "p190", "p200", "p210"]
+
+
+def test_what_shorter_windows_have_dropped_does_not_come_back_with_longer_ones() -> None:
+    run = Run()
+    run.samples(0, 200)
+    run.policy(SHORT)
+    run.policy(LONG)
+    assert run.times_s == list(range(160, 201, 10))
+    (metric,) = metrics(run.samples(210, 210).outputs)
+    assert [each.name for each in metric.pods] == ["p170", "p180", "p190", "p200", "p210"]
+
+
+def test_windows_that_become_longer_again_and_again_are_the_same_with_a_restart() -> None:
+    run = Run()
+    for number in range(2 * CHANGES_MAX + 5):
+        run.samples(30 * number, 30 * number)
+        run.policy(windows(average_s=30 + 7 * (number % 9), durations_s=(60 + 20 * number,)))
+    kept = stage(run.table).state.policies.all["c"].kept
+    assert len(kept.changes) == CHANGES_MAX
+
+
+def test_a_policy_that_comes_again_changes_nothing_and_writes_no_row() -> None:
+    run = Run()
+    run.policy(SHORT)
+    result = run.policy(SHORT)
+    assert [row.key for row in result.rows] == ["0/progress/1"]
+    assert run.running.counts["policy_repeated"] == 1
+
+
+def test_a_policy_in_a_batch_that_does_not_hold_is_none() -> None:
+    log, table = Log(), dict[str, bytes]()
+    first = log.add(
+        *(sample(T0 + at * SECOND, pods=[pod(f"p{at}", 1)]) for at in range(0, 200, 10))
+    )
+    subject = stage(table)
+    store(table, subject.apply(first).rows)
+    batch = [
+        *log.add(sample(T0 + 200 * SECOND, pods=[pod("x", 1)])),
+        log.add_policy(SHORT),
+        *log.add(sample(T0 + 210 * SECOND, pods=[pod("y", 1)])),
+        log.add_policy(LONG),
+        *log.add(sample(T0 + 220 * SECOND)),
+    ]
+    result = subject.apply(batch)
+    for kept in range(len(result.rows) + 1):
+        crashed = dict(table)
+        store(crashed, result.rows[:kept])
+        again = stage(crashed)
+        held = again.positions["node-usage"] == batch[-1].offset
+        redone = again.apply(batch)
+        assert redone.outputs == (() if held else result.outputs)
+        store(crashed, redone.rows)
+        assert content(stage(crashed)) == content(subject)
+
+
+def test_a_policy_outlives_a_topic_that_is_made_again_wherever_a_worker_ends() -> None:
+    old, new = Log(), Log()
+    old.add(sample(T0 - 3_600 * SECOND), sample(T0 - 3_599 * SECOND))
+    old.add_policy(LONG)
+    new.add(*(sample(T0 + at * SECOND) for at in range(0, 400, 10)))
+    before = [replace(old.records[0], topic_id="A"), *old.records[1:]]
+    after = [replace(new.records[0], topic_id="B"), *new.records[1:]]
+    for size in (1, 40):
+        table: dict[str, bytes] = {}
+        store(table, stage(table).apply(before).rows)
+        changes = stage(table).apply(after[:size]).rows
+        for kept in range(len(changes) + 1):
+            crashed = dict(table)
+            store(crashed, changes[:kept])
+            assert stage(crashed).state.policies.of("c").horizon_ms == 480_000
+            store(crashed, stage(crashed).apply(after).rows)
+            state = stage(crashed).state
+            assert state.policies.of("c").horizon_ms == 480_000
+            assert len(state.nodes["c/n0"].samples) == 40
+
+
+def test_a_policy_reaches_the_partition_that_its_number_says_and_no_other() -> None:
+    for partition in range(4):
+        log = Log(partition, 4)
+        subject = stage(partition=partition, partitions=4)
+        result = subject.apply(
+            [log.add_policy(LONG), *log.add(sample(T0, node=node_in(partition, 4)))]
+        )
+        assert result.dead_letters == ()
+        assert subject.state.policies.of("c").horizon_ms == 480_000
+    stray = replace(log.records[0], partition=0)
+    assert category(stage(partitions=4), stray) == "misplaced"
+
+
+@pytest.mark.parametrize("key", [b"c/n0", b"c/collect-policy-1", b"d/collect-policy-0", None])
+def test_a_policy_under_another_key_is_refused(key: bytes | None) -> None:
+    record = replace(Log().add_policy(LONG), key=key)
+    subject = stage()
+    assert category(subject, record) == ("invalid" if key else "misplaced")
+    assert subject.state.policies.all == {}
+
+
+def test_a_partition_holds_so_many_policies() -> None:
+    subject, log = stage(limits=AggregateLimits(policies_per_partition=1)), Log()
+    subject.apply([log.add_policy(LONG, cluster="a")])
+    assert category(subject, log.add_policy(LONG, cluster="b")) == "limit"
+    assert subject.apply([log.add_policy(SHORT, cluster="a")]).dead_letters == ()
+
+
+def test_what_cannot_be_read_as_a_policy_is_refused_as_one() -> None:
+    record = Log().add_policy(LONG)
+    bad = replace(record, value=(record.value or b"").replace(b"480000", b"-1"))
+    result = stage().apply([bad])
+    letter = decode("dead-letters", result.dead_letters[0].value)
+    assert isinstance(letter, DeadLetter)
+    assert "default.durations_ms" in letter.reason
+
+
+def category(subject: AggregateStage, record: InputRecord) -> str:
+    """Why a record is refused."""
+    (output,) = subject.apply([record]).dead_letters
+    letter = decode("dead-letters", output.value)
+    assert isinstance(letter, DeadLetter)
+    assert encode(letter) == output.value
+    return letter.category

@@ -1,0 +1,123 @@
+"""A round's record holds whatever a policy may say and a round may come to."""
+
+import pytest
+
+from schemas.codec import encode
+from schemas.decisions import AsOf
+from schemas.limits import VALUE_BYTES_MAX
+from schemas.pods import Pod
+from schemas.policy import PolicyError, read_policy
+from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, POOLS_MAX, RebalanceRound
+from streams.cluster.explain import Cause
+from streams.cluster.rounds import round_record
+from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict
+from tests.streams.cluster.builders import CLUSTER
+from tests.streams.rebalance.world import World
+
+THRESHOLDS = """
+compat: {compat}
+rebalance:
+  useDeviationThresholds: {deviation}
+  highThresholds: {{cpu: {high}}}
+  lowThresholds: {{cpu: 40}}
+  anomalyCondition: {{consecutiveAbnormalities: 1, consecutiveNormalities: 1}}
+"""
+
+
+def recorded(outcome: RoundOutcome) -> RebalanceRound:
+    as_of = AsOf(partition=0, offsets={}, policy_digest="default")
+    record = round_record(
+        Cause(CLUSTER, "clock", 0, 0, 1_795_000_000_000, as_of), outcome, {}, dry_run=True
+    )
+    assert len(encode(record)) <= VALUE_BYTES_MAX
+    return record
+
+
+def judged(document: str) -> World:
+    """A cluster with a node that uses much, after a round."""
+    world = World(document)
+    world.node("hot", system=80)
+    world.pod("a", "hot", 15)
+    world.node("calm", system=10)
+    world.round()
+    return world
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+@pytest.mark.parametrize("deviation", ["false", "true"])
+@pytest.mark.parametrize("high", ["10000.5", "1e300"])
+def test_a_threshold_that_nothing_exceeds_makes_nothing_hot_and_is_recorded(
+    compat: str, deviation: str, high: str
+) -> None:
+    world = judged(THRESHOLDS.format(compat=compat, deviation=deviation, high=high))
+    (pool,) = recorded(world.outcome).pools
+    assert pool.hot == ()
+    if deviation == "false":
+        assert pool.thresholds.high["cpu"] == PERCENT_MAX
+        assert pool.thresholds.source.startswith("what is above 10000 % is said as that; ")
+    else:
+        assert pool.thresholds.high["cpu"] == 100
+
+
+def test_pools_beyond_those_that_a_record_holds_are_counted() -> None:
+    pools = "".join(
+        f"    - {{name: p{number}, nodeSelector: {{matchLabels: {{pool: p{number}}}}}}}\n"
+        for number in range(POOLS_MAX + 10)
+    )
+    document = "rebalance:\n  highThresholds: {cpu: 70}\n  lowThresholds: {cpu: 40}\n  nodePools:\n"
+    with pytest.raises(PolicyError, match="allowed are at most 64"):
+        read_policy(document + pools)
+    world = World()
+    world.policy = read_policy(document + pools, accepted=True)
+    world.balancer.set_policy(world.policy)
+    world.node("n")
+    world.round()
+    record = recorded(world.outcome)
+    assert (len(record.pools), record.pools_left_out) == (POOLS_MAX, 11)
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+def test_more_resources_than_a_record_can_name_are_refused(compat: str) -> None:
+    def maps(letter: str, count: int) -> str:
+        return "{" + ", ".join(f"{letter}{number}: 50" for number in range(count)) + "}"
+
+    def document(count: int) -> str:
+        return (
+            f"compat: {compat}\nrebalance:\n  highThresholds: {maps('a', 40)}\n"
+            f"  lowThresholds: {maps('a', 40)}\n  prodHighThresholds: {maps('b', count)}\n"
+            f"  prodLowThresholds: {maps('b', count)}\n"
+        )
+
+    most = 24 if compat == "loadstream" else 23
+    assert recorded(judged(document(most)).outcome).pools
+    with pytest.raises(PolicyError, match=r"rebalance: found thresholds of 65 resources"):
+        read_policy(document(most + 1))
+
+
+def test_verdicts_that_a_record_has_no_room_for_are_counted() -> None:
+    usage = {f"{'r' * 300}{number}": 2**60 for number in range(64)}
+    pod = Pod(namespace="n" * 63, name="p" * 253, uid="u" * 128)
+    verdict = Verdict(pod, "gate", "é" * 500, "t" * 253, usage)
+    world = judged(THRESHOLDS.format(compat="loadstream", deviation="false", high=70))
+    (pool,) = world.outcome.pools
+    (hot,) = pool.hot
+    pool.hot = [
+        HotNode(
+            name=f"n{number}",
+            phase="node",
+            rounds=1,
+            acting=True,
+            usage=hot.usage,
+            limits=hot.limits,
+            capacity=hot.capacity,
+            over="",
+            looked_at=30,
+            pods=[verdict] * 30,
+        )
+        for number in range(HOT_NODES_MAX + 1)
+    ]
+    (made,) = recorded(world.outcome).pools
+    assert len(made.hot) == HOT_NODES_MAX
+    assert len(made.hot[0].pods) == PODS_PER_NODE_MAX
+    assert {len(each.pods) + each.pods_left_out for each in made.hot} == {30}
+    assert made.hot[-1].pods == ()
