@@ -8,6 +8,7 @@ written is an error: whoever called has state in memory that is not durable, and
 """
 
 import asyncio
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +17,9 @@ from schemas.connection import KafkaSettings
 from schemas.limits import BATCH_BYTES_MAX
 from schemas.partitions import partition_for
 from streams.records import OutputRecord, RowChange
+from streams.shell.patience import RETRY_S, connected, never_expire, passes
+
+logger = logging.getLogger(__name__)
 
 #: Most bytes that travel in one batch to one partition; a larger record makes a batch of its own.
 _BATCH_BYTES = 512 * 1024
@@ -74,8 +78,8 @@ class Publisher:
             "max_request_size": BATCH_BYTES_MAX,
             **self._options,
         }
-        producer = AIOKafkaProducer(**options)
-        await producer.start()
+        producer = await connected(lambda: AIOKafkaProducer(**options))
+        never_expire(producer)
         return producer
 
     async def stop(self) -> None:
@@ -157,8 +161,7 @@ class Publisher:
                         break
                     numbers.append(number)
                     following = next(left, None)
-                answer = await self._producer.send_batch(builder, topic, partition=partition)
-                sent.append((numbers, answer))
+                sent.append((numbers, await self._given(builder, topic, partition)))
         finally:
             # Also when a later batch was not even accepted: what is on its way is waited for.
             answers = await asyncio.gather(*(each for _, each in sent), return_exceptions=True)
@@ -168,6 +171,19 @@ class Publisher:
             if answer.offset >= 0:
                 for index, number in enumerate(numbers):
                     offsets[number] = answer.offset + index
+
+    async def _given(self, batch: Any, topic: str, partition: int) -> Any:
+        """Hand a batch over, after those before it; waits while brokers are away. Answers with its future."""
+        from aiokafka.errors import KafkaError
+
+        while True:
+            try:
+                return await self._producer.send_batch(batch, topic, partition=partition)
+            except KafkaError as error:  # it was not taken in
+                if not passes(error):
+                    raise
+                logger.warning("%s, partition %d: nothing is taken, trying again", topic, partition)
+                await asyncio.sleep(RETRY_S)
 
     async def _partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
