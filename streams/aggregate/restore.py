@@ -51,7 +51,9 @@ def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -
     if not read.progress:
         if rows:
             raise DamagedTable(
-                TABLE, f"{partition}/progress", f"missing, while the table has {len(rows)} other rows"
+                TABLE,
+                f"{partition}/progress",
+                f"missing, while the table has {len(rows)} other rows",
             )
         return PartitionState(partition, collecting, first=True)
     last_key = max(read.progress, key=lambda name: read.progress[name].epoch)

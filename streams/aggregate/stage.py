@@ -129,11 +129,11 @@ class AggregateStage:
         while True:
             try:
                 return self.state.changes()
-            except Exception as error:
+            except Exception:
                 blamed = unwritable(self.state, left[0].offset, partial(_newest_of, left))
                 if not blamed:
                     raise
-                logger.error("rows of %s cannot be written", sorted(blamed), exc_info=error)
+                logger.exception("rows of %s cannot be written", sorted(blamed))
                 for name, (offset, cause) in sorted(blamed.items()):
                     left = self._leave_out(name, offset, cause, left)
 

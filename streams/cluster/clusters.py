@@ -245,12 +245,16 @@ class Clusters:
         if each.set_back_from_ms is None:
             return
         try:
-            rows = {(table, key): value for table, key, value in self._recall(cluster) if table in ROWS}
+            rows = {
+                (table, key): value for table, key, value in self._recall(cluster) if table in ROWS
+            }
             put(rows, self._written.get(cluster, {}).values())
             self._write(cluster, moved_rows(rows, ROWS, each.set_back_from_ms, each.message.now_ms))
         except Exception:
             # Rows that cannot be read do not make a cluster either; it stays apart.
-            logger.exception("the times of cluster %s, which is set apart, are not set back", cluster)
+            logger.exception(
+                "the times of cluster %s, which is set apart, are not set back", cluster
+            )
 
     def _restore(self, cluster: str) -> None:
         """Put a cluster together from its rows as they were before the batch, if it had any."""

@@ -55,7 +55,7 @@ def never_expire(producer: Any) -> None:
     producer._message_accumulator._batch_ttl = math.inf  # noqa: SLF001 - aiokafka names no other way
 
 
-class _Connection(AIOKafkaConnection):
+class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no types
     """A connection that is lost as one when a write fails, whatever the event loop says of it."""
 
     def send(self, *args: Any, **options: Any) -> Any:
@@ -71,7 +71,9 @@ class _Connection(AIOKafkaConnection):
             raise
         except RuntimeError as error:  # of uvloop: the handler is closed
             self.close(reason=CloseReason.CONNECTION_BROKEN)
-            raise KafkaConnectionError(f"Connection at {self.host}:{self.port} broken: {error}") from error
+            raise KafkaConnectionError(
+                f"Connection at {self.host}:{self.port} broken: {error}"
+            ) from error
 
 
 def mend_connections() -> None:

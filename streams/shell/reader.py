@@ -69,15 +69,24 @@ async def read_pieces(
 
     while first < end:
         try:
-            async with aclosing(_connected_pieces(settings, topic, partition, first, end)) as pieces:
+            async with aclosing(
+                _connected_pieces(settings, topic, partition, first, end)
+            ) as pieces:
                 async for piece in pieces:
                     yield piece
                     first = piece[-1].offset + 1
-            return
         except KafkaError as error:
             if not passes(error):
                 raise
-            logger.warning("topic %s, partition %d: reading again from offset %d: %s", topic, partition, first, error)
+            logger.warning(
+                "topic %s, partition %d: reading again from offset %d: %s",
+                topic,
+                partition,
+                first,
+                error,
+            )
+        else:
+            return
 
 
 async def _connected_pieces(

@@ -430,7 +430,9 @@ def test_a_row_that_cannot_be_written_touches_its_nodes_alone(
     assert {each.category for each in dead} == {"internal"}
     if where != "together":
         assert [each.offset for each in dead] == [_POISON]
-        reported = {name: [each.updated_at_ms for each in emitted if each.node == name] for name in names}
+        reported = {
+            name: [each.updated_at_ms for each in emitted if each.node == name] for name in names
+        }
         assert reported["good"] == [T0 + at * SECOND for at in (30, 60, 90)]
         # Its windows begin anew with the sample after the one that failed, at 60 s.
         assert reported["bad"] == [T0 + at * SECOND for at in (30, 90)]
@@ -465,7 +467,9 @@ def test_names_of_pods_that_cannot_be_written_touch_their_node_alone(
     for module in (partition_module, unwritable_module):
         monkeypatch.setattr(module, "node_row", failing)
     log, subject, table = Log(), stage(), dict[str, bytes]()
-    samples = [sample(T0 + at * SECOND, node=name) for at in (0, 10, 40) for name in ("bad", "good")]
+    samples = [
+        sample(T0 + at * SECOND, node=name) for at in (0, 10, 40) for name in ("bad", "good")
+    ]
     samples[2]["pods"] = [pod("poison", 1)]
     result = subject.apply(log.add(*samples))
     store(table, result.rows)

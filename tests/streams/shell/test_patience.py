@@ -1,7 +1,6 @@
 """Brokers that go away are waited for: clients, writers and readers go on when they are back."""
 
 import asyncio
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -66,21 +65,17 @@ async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_
         await publisher.start()
         await publisher.append("journal", 0, [b"0"])
         server.kill_broker()
-        waiting = [
-            asyncio.create_task(each)
-            for each in (
-                publisher.append("journal", 0, [b"1"]),
-                publisher.append("journal", 0, [b"2"]),
-                late.start(),
-                read_range(kafka, "journal", 0, 0, 3),
-            )
+        written = [
+            asyncio.create_task(publisher.append("journal", 0, [each])) for each in (b"1", b"2")
         ]
+        begun = asyncio.create_task(late.start())
+        read = asyncio.create_task(read_range(kafka, "journal", 0, 0, 3))
         await asyncio.sleep(3 * _TIMEOUT_MS / 1000)
-        assert not any(each.done() for each in waiting)
+        assert not any(each.done() for each in (*written, begun, read))
         await asyncio.to_thread(server.start_broker)
-        *offsets, _, entries = await asyncio.gather(*waiting)
-        assert offsets == [1, 2]
-        assert [entry.value for entry in entries] == [b"0", b"1", b"2"]
+        await begun
+        assert await asyncio.gather(*written) == [1, 2]
+        assert [entry.value for entry in await read] == [b"0", b"1", b"2"]
         assert await late.append("journal", 0, [b"3"]) == 3
         for each in (publisher, late):
             await each.stop()
