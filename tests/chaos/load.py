@@ -39,7 +39,7 @@ _COMMANDS = "eviction-commands"
 _STATUS = "migration-status"
 _WINDOWS = changelog(WINDOWS)
 #: With so many pods without a node no further ones ask, so that an outage is soon made up for.
-WAITING_MAX = 400
+WAITING_MAX = 200
 #: A binding is not begun so shortly before its decision expires.
 _MARGIN_MS = 1_000
 

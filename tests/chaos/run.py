@@ -71,7 +71,7 @@ class Outcome:
         return sum(each.migrating > 0 for each in self.ended)
 
 
-class _Member:
+class Member:
     """A worker and the mark of its batch."""
 
     def __init__(self, kafka: KafkaSettings, directory: Path, scenario: Scenario) -> None:
@@ -117,7 +117,7 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
         )
         create_topics(connect(kafka), expected_topics(kafka))
         members = [
-            _Member(kafka, directory / f"worker-{number}", plan.scenario)
+            Member(kafka, directory / f"worker-{number}", plan.scenario)
             for number in range(plan.scenario.workers)
         ]
         async with connected(plan, kafka) as load:
@@ -152,7 +152,7 @@ class _Session:
         plan: Plan,
         load: Load,
         server: KafkaServer,
-        members: list[_Member],
+        members: list[Member],
         surroundings: Surroundings,
         say: Say,
     ) -> None:
@@ -289,7 +289,7 @@ class _Session:
             await asyncio.sleep(0)
         return otherwise
 
-    async def _aim(self, fault: Fault, members: list[_Member]) -> None:
+    async def _aim(self, fault: Fault, members: list[Member]) -> None:
         """Wait until a batch is in flight, and still is a little later; in the end, whether or not."""
         deadline_s = time.monotonic() + _AIM_S
         while time.monotonic() < deadline_s:

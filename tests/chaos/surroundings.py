@@ -42,7 +42,7 @@ _FOREIGN = (b"not ours", b'{"partition":7}', b'{"schema_version":2}\n')
 _WELL_WITHIN_S = 60.0
 
 
-class Member(Protocol):
+class Watched(Protocol):
     """A worker of the run."""
 
     worker: Worker
@@ -57,7 +57,7 @@ class Member(Protocol):
 class Surroundings:
     """The topics and the clock of a run."""
 
-    def __init__(self, kafka: KafkaSettings, load: Load, members: Sequence[Member]) -> None:
+    def __init__(self, kafka: KafkaSettings, load: Load, members: Sequence[Watched]) -> None:
         self._kafka, self._load, self._members = kafka, load, members
         self._connection: Connection = connect(kafka)
         self.changed = Changed()
