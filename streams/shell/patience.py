@@ -11,8 +11,8 @@ How long brokers have been silent is reported by health and metrics, and a stop 
 import asyncio
 import logging
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from aiokafka import conn
 from aiokafka.conn import AIOKafkaConnection, CloseReason
@@ -23,26 +23,42 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+T = TypeVar("T")
+
 logger = logging.getLogger(__name__)
 
 #: Time between two attempts, in seconds.
 RETRY_S = 1.0
 
 
+async def answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
+    """The answer to a question; asks again while no broker answers. `what` is told in the log, once."""
+    silent = False
+    while True:
+        try:
+            return await ask()
+        except KafkaError as error:
+            if not passes(error):
+                raise
+            if not silent:
+                logger.warning("%s: trying again until brokers answer: %s", what, error)
+            silent = True
+            await asyncio.sleep(RETRY_S)
+
+
 async def connected(make: Callable[[], Any]) -> Any:
     """A client of aiokafka that has started; waits while no broker answers."""
-    while True:
+
+    async def started() -> Any:
         client = make()
         try:
             await client.start()
-        except BaseException as error:
+        except BaseException:
             await client.stop()
-            if not isinstance(error, KafkaError) or not passes(error):
-                raise
-            logger.warning("no broker answers, trying again: %s", error)
-            await asyncio.sleep(RETRY_S)
-        else:
-            return client
+            raise
+        return client
+
+    return await answered(started, "connecting")
 
 
 def passes(error: KafkaError) -> bool:

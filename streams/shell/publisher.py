@@ -8,7 +8,6 @@ written is an error: whoever called has state in memory that is not durable, and
 """
 
 import asyncio
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -17,9 +16,7 @@ from schemas.connection import KafkaSettings
 from schemas.limits import BATCH_BYTES_MAX
 from schemas.partitions import partition_for
 from streams.records import OutputRecord, RowChange
-from streams.shell.patience import RETRY_S, connected, never_expire, passes
-
-logger = logging.getLogger(__name__)
+from streams.shell.patience import answered, connected, never_expire
 
 #: Most bytes that travel in one batch to one partition; a larger record makes a batch of its own.
 _BATCH_BYTES = 512 * 1024
@@ -174,20 +171,18 @@ class Publisher:
 
     async def _given(self, batch: Any, topic: str, partition: int) -> Any:
         """Hand a batch over, after those before it; waits while brokers are away. Answers with its future."""
-        from aiokafka.errors import KafkaError
-
-        while True:
-            try:
-                return await self._producer.send_batch(batch, topic, partition=partition)
-            except KafkaError as error:  # it was not taken in
-                if not passes(error):
-                    raise
-                logger.warning("%s, partition %d: nothing is taken, trying again", topic, partition)
-                await asyncio.sleep(RETRY_S)
+        return await answered(
+            # An error says that it was not taken in.
+            lambda: self._producer.send_batch(batch, topic, partition=partition),
+            f"writing to {topic}, partition {partition}",
+        )
 
     async def _partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
         count = self._counts.get(topic)
         if count is None:
-            count = self._counts[topic] = len(await self._producer.partitions_for(topic))
+            found = await answered(
+                lambda: self._producer.partitions_for(topic), f"finding partitions of {topic}"
+            )
+            count = self._counts[topic] = len(found)
         return count
