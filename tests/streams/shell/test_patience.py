@@ -17,7 +17,7 @@ from connectors.kafka.topics import expected_topics
 from streams.shell import patience
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_range
-from tests.conftest import RunningBroker, skipped_where_unavailable
+from tests.conftest import RunningBroker, delete_topic, skipped_where_unavailable
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -81,3 +81,20 @@ async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_
             await each.stop()
     finally:
         server.stop()
+
+
+async def test_what_is_written_to_a_topic_that_is_missing_waits_for_it(
+    clean_kafka: RunningBroker,
+) -> None:
+    kafka = clean_kafka.settings
+    connection = connect(kafka)
+    publisher = Publisher(kafka, request_timeout_ms=_TIMEOUT_MS)
+    await publisher.start()
+    await publisher.append("journal", 0, [b"0"])
+    await asyncio.to_thread(delete_topic, connection, "journal")
+    written = [asyncio.create_task(publisher.append("journal", 0, [each])) for each in (b"1", b"2")]
+    await asyncio.sleep(3 * _TIMEOUT_MS / 1000)
+    assert not any(each.done() for each in written)
+    await asyncio.to_thread(create_topics, connection, expected_topics(kafka))
+    assert await asyncio.gather(*written) == [0, 1]
+    await publisher.stop()
