@@ -58,9 +58,10 @@ def worker(
     from schemas.connection import KafkaSettings, SettingsError
     from schemas.policy import PolicyError
     from streams.settings import read_settings
-    from streams.shell import logs, memory, story
+    from streams.shell import logs, memory, patience, story
 
     uvloop.install()
+    patience.mend_connections()
     try:
         settings, log = read_settings(**({} if log_level is None else {"level": log_level}))
         kafka = KafkaSettings.from_environment()

@@ -112,8 +112,8 @@ class DamagedTable(RuntimeError):
     def __init__(self, table: str, row: str, problem: str) -> None:
         super().__init__(
             f"table {table}, row {row}: {problem}. The worker does not start from a table with holes: "
-            f"mend the row in the table's changelog topic, or, in the cluster stage, have `loadstream mend` show "
-            f"what can be kept without it. To begin with nothing instead, stop all workers "
+            f"mend the row in the table's changelog topic, or have `loadstream mend` show what can be kept "
+            f"without it. To begin with nothing instead, stop all workers "
             f"and delete all changelog topics of the stage together, and for the cluster stage the journal: "
             f"one of them alone would leave the others believing what is gone."
         )

@@ -5,12 +5,20 @@ says so). The worker that applies the record refuses it where it is not its own 
 machine does no harm, and neither does a reset of a partition whose time is right.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.kafka.failures import as_messages
 from connectors.terminal import echo, print_json
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from schemas.clock import ClockTick
+
+_CLOCK = "clock"
+#: Time between two looks whether a reset was applied, in seconds.
+_LOOK_S = 0.5
 
 clock = typer.Typer(no_args_is_help=True, help="Set the time of a partition right.")
 
@@ -25,6 +33,10 @@ def reset(
     partition: Annotated[
         list[int], typer.Option("--partition", min=0, help="Which one; may be repeated.")
     ],
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", help="Wait until the partition's worker has applied or refused it."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Set the time of a partition to now, also if it is later there already.
@@ -33,36 +45,100 @@ def reset(
     """
     with as_messages():
         import time
-        from io import BytesIO
 
         from connectors.kafka.client import connect
-        from connectors.kafka.produce import produce_lines
         from schemas.clock import ClockTick
-        from schemas.codec import encode
         from schemas.connection import KafkaSettings
-        from schemas.topics import TOPIC_BY_NAME
 
-        refused: list[str] = []
         connection = connect(KafkaSettings.from_environment())
+        ends = _ends(connection)
         ticks = [
             ClockTick(partition=number, now_ms=time.time_ns() // 1_000_000, reset=True)
             for number in sorted(set(partition))
         ]
-        produce_lines(
-            connection,
-            TOPIC_BY_NAME["clock"],
-            BytesIO(b"\n".join(map(encode, ticks))),
-            on_error="skip",
-            on_rejection=lambda rejection: refused.append(rejection.reason),
-        )
-    for reason in refused:
-        echo(f"error: {reason}", err=True)
+        refused = _write(connection, ticks)
+        for reason in refused:
+            echo(f"error: {reason}", err=True)
+        written = [tick for tick in ticks if tick.partition in ends]
+        if written and wait:
+            refused += _wait(
+                connection, [_offset(connection, tick, ends) for tick in written], quiet=json
+            )
+        elif written and not json:
+            echo(
+                "written: the worker of the partition sets its time with its next batch, and refuses a reset that is "
+                "not its own present (`--wait` waits for that)"
+            )
     if json:
-        print_json({"written": len(ticks) - len(refused), "refused": refused})
-    elif len(refused) < len(ticks):
-        echo(
-            "written: the worker of the partition sets its time with its next batch, and refuses a reset that is "
-            "not its own present (`loadstream tail dead-letters --from 1m`)"
-        )
+        print_json({"written": len(written), "refused": refused})
     if refused:
         raise typer.Exit(1)
+
+
+def _ends(connection: "Connection") -> dict[int, int]:
+    """Offset of the next clock record of each partition. Raises BrokerUnavailable."""
+    from connectors.kafka.admin import find_topics, read_extents
+
+    found = find_topics(connection, [_CLOCK])
+    extents = read_extents(connection, found.values()).get(_CLOCK, ())
+    return {each.partition: each.next_offset for each in extents}
+
+
+def _write(connection: "Connection", ticks: "list[ClockTick]") -> list[str]:
+    """Write them; answers with why some are refused. Raises BrokerUnavailable."""
+    from io import BytesIO
+
+    from connectors.kafka.produce import produce_lines
+    from schemas.codec import encode
+    from schemas.topics import TOPIC_BY_NAME
+
+    refused: list[str] = []
+    produce_lines(
+        connection,
+        TOPIC_BY_NAME[_CLOCK],
+        BytesIO(b"\n".join(map(encode, ticks))),
+        on_error="skip",
+        on_rejection=lambda rejection: refused.append(rejection.reason),
+    )
+    return refused
+
+
+def _offset(connection: "Connection", tick: "ClockTick", ends: dict[int, int]) -> tuple[int, int]:
+    """Partition and offset of a record that was written after these ends. Raises BrokerUnavailable."""
+    from contextlib import closing
+
+    from connectors.kafka.cursor import Cursor
+    from schemas.codec import encode
+
+    number, value = tick.partition, encode(tick)
+    with closing(Cursor(connection, _CLOCK, number, ends[number])) as cursor:
+        for record in cursor.through(_ends(connection)[number] - 1):
+            if record.value == value:
+                return number, record.offset
+    raise LookupError(f"the record of partition {number} is gone already")
+
+
+def _wait(connection: "Connection", places: list[tuple[int, int]], *, quiet: bool) -> list[str]:
+    """Until workers have applied or refused the records; Ctrl-C ends the command and not the reset."""
+    import time
+
+    from connectors.kafka.applied import APPLIED, REFUSED, Applied
+
+    applied, refused = Applied(connection, _CLOCK), []
+    left = list(places)
+    while left:
+        for number, offset in list(left):
+            state = applied.state(number, offset)
+            if state.startswith(REFUSED):
+                refused.append(state)
+                echo(f"error: partition {number}: {state}", err=True)
+            elif state == APPLIED:
+                if not quiet:
+                    echo(f"partition {number}: the time is set")
+            else:
+                continue
+            left.remove((number, offset))
+        if left:
+            time.sleep(_LOOK_S)
+            applied.look()
+    return refused

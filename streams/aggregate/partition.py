@@ -4,9 +4,10 @@ Everything in it comes back from the rows (`streams.aggregate.restore`): what a 
 `changes`, in the order in which it must be written.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from schemas.collect import CollectPolicyRecord
+from schemas.percentiles import Progress
 from streams.aggregate.collect import Collecting
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition_clock import PartitionClock
@@ -16,6 +17,7 @@ from streams.aggregate.rows import (
     PodEntry,
     RowLog,
     SampleEntry,
+    key,
     node_row,
     pods_row,
     progress_row,
@@ -24,12 +26,24 @@ from streams.aggregate.rows import (
 )
 from streams.records import RowChange
 
+#: Epoch of the progress that precedes the first batch of a table.
+_OPENING = 0
+
 
 class PartitionState:
     """What is kept of one partition of `node-usage`."""
 
-    def __init__(self, partition: int, collecting: Collecting, epoch: int = 1) -> None:
-        """`collecting` is what holds for a cluster until its first policy comes."""
+    def __init__(
+        self, partition: int, collecting: Collecting, epoch: int = 1, *, first: bool = False
+    ) -> None:
+        """Start empty.
+
+        Args:
+            partition: its number.
+            collecting: what holds for a cluster until its first policy comes.
+            epoch: how often this partition's state was built.
+            first: the table has no rows yet, and so no progress.
+        """
         self.partition = partition
         self.epoch = epoch
         """How often this partition's state was built: rows of an earlier owner never have its keys."""
@@ -46,6 +60,7 @@ class PartitionState:
         self.pods_log = RowLog[PodEntry](epoch << 32)
         self.leftovers: list[str] = []
         """Keys of rows that count for nothing, to be removed."""
+        self._first = first
         self._touched: dict[str, NodeState] = {}
         self._forgotten: dict[str, NodeState] = {}
 
@@ -92,6 +107,18 @@ class PartitionState:
         node.clear(self.samples_log, self.pods_log)
         self._forgotten[node.key] = node
 
+    def drop(self, name: str, first_offset: int) -> None:
+        """Records of a node from this one of the batch on cannot be written: forget it, and leave them out."""
+        node = self.nodes.get(name)
+        if node is not None:
+            self.forget(node)
+        self.pods_log.drop(name, first_offset)
+        self.samples_log.drop(name, first_offset)
+
+    def renamed(self) -> list[NodeState]:
+        """Nodes whose names of pods the batch has changed."""
+        return [node for node in self._touched.values() if node.pods.renamed]
+
     def begin_topic(self, topic_id: str) -> None:
         """Records of a topic with this id come now: nothing is kept of one that was deleted, since its offsets say
         which rows hold."""
@@ -103,28 +130,38 @@ class PartitionState:
         self.topic_id = topic_id
 
     def changes(self) -> tuple[RowChange, ...]:
-        """Rows that changed since the last call, in the order in which they must be written."""
+        """Rows that changed since the last call, in the order in which they must be written.
+
+        Where a row cannot be written this raises, and changes nothing; see `unwritable`.
+        """
         partition = self.partition
-        changes = [
-            node_row(partition, node.key, node.created_offset, node.pods)
-            for node in self._touched.values()
-            if node.pods.renamed
+        # What may fail comes first, while nothing is noted as written.
+        changes = list(self._opening())
+        changes += [
+            node_row(partition, node.key, node.created_offset, node.pods) for node in self.renamed()
         ]
-        pods, pods_removed = self.pods_log.changes()
-        samples, samples_removed = self.samples_log.changes()
+        changes += [pods_row(partition, *row) for row in self.pods_log.pending()]
+        changes += [samples_row(partition, *row) for row in self.samples_log.pending()]
         policies, policies_removed = self.policies.changes(partition)
-        changes += [pods_row(partition, sequence, entries) for sequence, entries in pods]
-        changes += [samples_row(partition, sequence, entries) for sequence, entries in samples]
         changes += policies
+        pods_removed, samples_removed = self.pods_log.settle(), self.samples_log.settle()
         changes.append(self._progress())
         changes += _removals(partition, "pods", pods_removed)
         changes += _removals(partition, "samples", samples_removed)
         changes += _removals(partition, "node", self._forgotten)
         changes += policies_removed
         written = {change.key for change in changes}
-        changes += [RowChange(TABLE, key, None) for key in self.leftovers if key not in written]
-        self._touched, self._forgotten, self.leftovers = {}, {}, []
+        changes += [RowChange(TABLE, each, None) for each in self.leftovers if each not in written]
+        self._touched, self._forgotten = {}, {}
+        self.leftovers = [key(partition, "progress", _OPENING)] if self._first else []
+        self._first = False
         return tuple(changes)
+
+    def _opening(self) -> Iterator[RowChange]:
+        """The very first row: rows without any progress are those of a table that has lost it."""
+        if self._first:
+            progress = Progress(epoch=_OPENING, position=-1, samples_sequence=0, pods_sequence=0)
+            yield progress_row(self.partition, progress.model_dump(mode="json", exclude_none=True))
 
     def _progress(self) -> RowChange:
         named = {} if self.topic_id is None else {"topic_id": self.topic_id}

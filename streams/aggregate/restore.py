@@ -52,10 +52,13 @@ def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -
     """
     read = _read(rows)
     if not read.progress:
-        # The first batch ever did not get as far as its progress.
-        state = PartitionState(partition, collecting)
-        state.leftovers = sorted(rows)
-        return state
+        if rows:
+            raise DamagedTable(
+                TABLE,
+                f"{partition}/progress",
+                f"missing, while the table has {len(rows)} other rows",
+            )
+        return PartitionState(partition, collecting, first=True)
     last_key = max(read.progress, key=lambda name: read.progress[name].epoch)
     last = read.progress.pop(last_key)
     leftovers = [*read.progress, last_key, *_drop_void(read, last)]

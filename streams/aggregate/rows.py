@@ -89,16 +89,30 @@ class RowLog(Generic[E]):
             if not self.live[row] and row != self.sequence:
                 self._emptied.add(row)
 
-    def changes(self) -> tuple[list[tuple[int, list[E]]], list[int]]:
-        """Rows to write and rows to remove since the last call, each in ascending order."""
+    def pending(self) -> list[tuple[int, list[E]]]:
+        """Rows to write since the last `settle`, in ascending order."""
+        return [
+            (row, entries)
+            for row, entries in sorted(self._changed.items())
+            if entries and row not in self._emptied
+        ]
+
+    def settle(self) -> list[int]:
+        """What is pending will be written; answers with the rows to remove after it, in ascending order."""
         removed = sorted(self._emptied)
         for row in removed:
             del self.live[row]
-        written = [(row, each) for row, each in sorted(self._changed.items()) if row in self.live]
-        self.stored.update(row for row, _ in written)
+        self.stored.update(row for row, _ in self.pending())
         self.stored.difference_update(removed)
         self._changed, self._emptied = {}, set()
-        return written, removed
+        return removed
+
+    def drop(self, node: str, first_offset: int) -> None:
+        """Leave out what is pending of a forgotten node from an offset of this batch on."""
+        for entries in self._changed.values():
+            entries[:] = [
+                each for each in entries if each.node != node or each.offset < first_offset
+            ]
 
 
 def sample_numbers(resources: int) -> int:

@@ -8,8 +8,9 @@ whose update time is the sample's.
 A cluster's collect policy comes among its samples, as a record that the cluster stage wrote: it holds from its place
 in the log on. So the order of samples and policies is that of one log, whenever and wherever they are applied.
 
-A defect of loadstream that a sample shows touches its node alone: the sample is refused, and the node is
-forgotten, since what is in memory of it may be half of what it should be. Its windows begin anew.
+A defect of loadstream that a sample shows, in applying it or in writing its rows, touches its node alone: the
+sample is refused, and the node is forgotten, since what is in memory of it may be half of what it should be.
+Its windows begin anew with the next sample, also with one of the same batch.
 
 Two things are seen to that no single sample says, at places which the order of the log fixes: a node
 that vanished is forgotten, and a node whose clock was set back begins anew instead of being refused for
@@ -19,6 +20,7 @@ as long as its clock had been ahead.
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from schemas.codec import decode
 from schemas.collect import CollectPolicyRecord
@@ -33,9 +35,10 @@ from streams.aggregate.reading import Reading, read
 from streams.aggregate.report import encoded, report
 from streams.aggregate.rows import SampleEntry
 from streams.aggregate.shortcut import shortcut
+from streams.aggregate.unwritable import unwritable
 from streams.deadletters import buried
 from streams.observation import Counts, Figures
-from streams.records import InputRecord, OutputRecord, StageResult
+from streams.records import InputRecord, OutputRecord, RowChange, StageResult
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +57,9 @@ class AggregateStage:
         redelivered, refused_<category>; and reported, forgotten, set_back, policy_adopted, policy_repeated."""
         self._partitions = partitions
         self._limits = limits
-        self._outputs: list[OutputRecord] = []
-        self._dead_letters: list[OutputRecord] = []
+        self._outputs: dict[int, list[OutputRecord]] = {}
+        """What the batch emits, by the offset of the record that causes it."""
+        self._dead_letters: dict[int, list[OutputRecord]] = {}
 
     @property
     def positions(self) -> Mapping[str, int]:
@@ -74,22 +78,21 @@ class AggregateStage:
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records in the order of the log; those applied before change nothing."""
-        applied = False
+        applied: list[InputRecord] = []
         for record in records:
             if record.topic_id is not None:
                 self.state.begin_topic(record.topic_id)
             if record.offset <= self.state.position:
                 self.counts["redelivered"] += 1
                 continue
-            applied = True
+            applied.append(record)
             self.state.position = record.offset
-            refusal = self._contained(record)
-            if refusal is not None:
-                self._refuse(record, refusal)
+            self._put(record)
             self._sweep()
-        outputs, self._outputs = tuple(self._outputs), []
-        dead_letters, self._dead_letters = tuple(self._dead_letters), []
-        return StageResult(outputs, self.state.changes() if applied else (), dead_letters)
+        rows = self._rows(applied) if applied else ()
+        outputs, self._outputs = _in_order(self._outputs), {}
+        dead_letters, self._dead_letters = _in_order(self._dead_letters), {}
+        return StageResult(outputs, rows, dead_letters)
 
     def prepare(self) -> bool:
         """Nothing waits here: each sample is worked out when it comes."""
@@ -108,23 +111,59 @@ class AggregateStage:
         """The partition's nodes, and the time of their samples."""
         return Figures(self.state.clock.now_ms, len(self.state.nodes))
 
+    def _put(self, record: InputRecord) -> None:
+        refusal = self._contained(record)
+        if refusal is not None:
+            self._refuse(record, refusal)
+
     def _contained(self, record: InputRecord) -> Refusal | None:
         """Apply a record; a defect of ours touches its node alone, which begins anew."""
         try:
             return self._apply(record)
         except Exception as error:
             logger.exception("%s offset %d", record.topic, record.offset)
-            node = self.state.nodes.get((record.key or b"").decode(errors="surrogateescape"))
+            node = self.state.nodes.get(_node_of(record))
             if node is not None:
                 self.state.forget(node)
             return Refusal("internal", f"{type(error).__name__}: {error}")
+
+    def _rows(self, applied: list[InputRecord]) -> tuple[RowChange, ...]:
+        """Rows of the batch; what cannot be written is left out, and its node begins anew."""
+        left = list(applied)
+        while True:
+            try:
+                return self.state.changes()
+            except Exception:
+                blamed = unwritable(self.state, left[0].offset, partial(_newest_of, left))
+                if not blamed:
+                    raise
+                logger.exception("rows of %s cannot be written", sorted(blamed))
+                for name, (offset, cause) in sorted(blamed.items()):
+                    left = self._leave_out(name, offset, cause, left)
+
+    def _leave_out(
+        self, name: str, offset: int, cause: Exception, left: list[InputRecord]
+    ) -> list[InputRecord]:
+        """A record makes a node unwritable: refuse it, and apply those of the node after it once more.
+
+        Answers with the batch's records that have not failed.
+        """
+        self.state.drop(name, offset)
+        again = [each for each in left if each.offset >= offset and _node_of(each) == name]
+        for record in again:
+            self._outputs.pop(record.offset, None)
+            self._dead_letters.pop(record.offset, None)
+        failed, *after = again
+        self._refuse(failed, Refusal("internal", f"{type(cause).__name__}: {cause}"))
+        for record in after:
+            self._put(record)
+        return [each for each in left if each is not failed]
 
     def _apply(self, record: InputRecord) -> Refusal | None:
         refusal = misplaced(record.key, record.partition, self._partitions)
         if refusal is not None:
             return refusal
-        # What is no text is the key of no node.
-        node = self.state.nodes.get((record.key or b"").decode(errors="surrogateescape"))
+        node = self.state.nodes.get(_node_of(record))
         if node is not None:
             self.state.touch(node)
             known = shortcut(record.value, node)
@@ -207,7 +246,7 @@ class AggregateStage:
         refusal = None
         if is_newest and reading.sampled_at_ms >= node.anchor_ms + policy.report_ms:
             node.anchor_ms = reading.sampled_at_ms
-            refusal = self._report(node, policy)
+            refusal = self._report(node, policy, offset)
         state.samples_log.append(
             SampleEntry(
                 node.key,
@@ -222,7 +261,7 @@ class AggregateStage:
         )
         return refusal
 
-    def _report(self, node: NodeState, policy: CollectPolicy) -> Refusal | None:
+    def _report(self, node: NodeState, policy: CollectPolicy, offset: int) -> Refusal | None:
         metric = report(node, policy)
         value = encoded(metric)
         refusal = None
@@ -233,7 +272,7 @@ class AggregateStage:
                 f"{self._limits.metric_bytes}: it is emitted without its pods and host applications",
             )
             value = encoded({**metric, "pods": [], "host_applications": []})
-        self._outputs.append(OutputRecord(OUTPUT, node.cluster, value))
+        self._outputs[offset] = [OutputRecord(OUTPUT, node.cluster, value)]
         self.counts["reported"] += 1
         return refusal
 
@@ -270,7 +309,7 @@ class AggregateStage:
 
     def _refuse(self, record: InputRecord, refusal: Refusal) -> None:
         self.counts[f"refused_{refusal.category}"] += 1
-        self._dead_letters += buried(record, refusal)
+        self._dead_letters[record.offset] = buried(record, refusal)
 
 
 def _mislabelled(record: InputRecord, message: NodeUsage | CollectPolicyRecord) -> Refusal | None:
@@ -281,3 +320,17 @@ def _mislabelled(record: InputRecord, message: NodeUsage | CollectPolicyRecord) 
         "invalid",
         f"key: found {record.key!r}; allowed for this cluster and node is {expected!r}",
     )
+
+
+def _in_order(by_offset: Mapping[int, list[OutputRecord]]) -> tuple[OutputRecord, ...]:
+    """All records in the order of what causes them."""
+    return tuple(record for offset in sorted(by_offset) for record in by_offset[offset])
+
+
+def _node_of(record: InputRecord) -> str:
+    """Key of the record's node; what is no text is the key of no node."""
+    return (record.key or b"").decode(errors="surrogateescape")
+
+
+def _newest_of(records: Sequence[InputRecord], name: str) -> int:
+    return next(each.offset for each in reversed(records) if _node_of(each) == name)

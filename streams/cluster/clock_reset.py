@@ -56,6 +56,18 @@ def set_back(
         yield RowChange(row.table, row.key, encode(_moved(message, was_ms, now_ms)))
 
 
+def moved_rows(
+    rows: Mapping[tuple[str, str], bytes],
+    classes: Mapping[str, type[BaseModel]],
+    was_ms: int,
+    now_ms: int,
+) -> Iterator[RowChange]:
+    """Those of the stored rows, by table and key, that are others as of an earlier time."""
+    before = [RowChange(table, key, value) for (table, key), value in rows.items()]
+    after = set_back(before, classes, {}, was_ms, now_ms)
+    return (new for old, new in zip(before, after, strict=True) if new is not old)
+
+
 def moved_ms(at_ms: int, was_ms: int, now_ms: int) -> int:
     """A time as of an earlier now."""
     return min(at_ms, now_ms + max(0, at_ms - was_ms))

@@ -22,7 +22,7 @@ from schemas.rows import HeldPod
 from schemas.topics import TOPIC_OF, key_of
 from streams.cluster import failures
 from streams.cluster.applied import Applied, Spoken
-from streams.cluster.clock_reset import set_back
+from streams.cluster.clock_reset import moved_rows, set_back
 from streams.cluster.explain import Cause
 from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
 from streams.cluster.state import ClusterState, Output, Position
@@ -79,7 +79,7 @@ class Clusters:
             self.failures.set_back(each.set_back_from_ms, now_ms)
         self.failures.tidy(now_ms)
         for cluster in self.failures.all_apart():
-            each.pass_by(cluster)
+            self._pass_by(cluster, each)
         for cluster in sorted(self.states):
             self.apply(cluster, each)
 
@@ -252,6 +252,23 @@ class Clusters:
             state = self._set_back(state, each.set_back_from_ms, now_ms)
         state.pass_over(now_ms)
 
+    def _pass_by(self, cluster: str, each: Applied) -> None:
+        """Time passes for a cluster that is set apart; where it is set back, so are its rows."""
+        each.pass_by(cluster)
+        if each.set_back_from_ms is None:
+            return
+        try:
+            rows = {
+                (table, key): value for table, key, value in self._recall(cluster) if table in ROWS
+            }
+            put(rows, self._written.get(cluster, {}).values())
+            self._write(cluster, moved_rows(rows, ROWS, each.set_back_from_ms, each.message.now_ms))
+        except Exception:
+            # Rows that cannot be read do not make a cluster either; it stays apart.
+            logger.exception(
+                "the times of cluster %s, which is set apart, are not set back", cluster
+            )
+
     def _restore(self, cluster: str) -> None:
         """Put a cluster together from its rows as they were before the batch, if it had any."""
         try:
@@ -272,11 +289,9 @@ class Clusters:
         self.states.pop(cluster, None)
         self.failures.set_apart(cluster, reason, self.now_ms or 0)
         for other in missed:
-            if cluster in other.failed or not other.concerns(cluster):
-                continue
             if isinstance(other.message, ClockTick):
-                other.pass_by(cluster)
-            else:
+                self._pass_by(cluster, other)
+            elif other.concerns(cluster) and cluster not in other.failed:
                 other.fail(cluster, self.failures.miss(cluster, other.record.topic))
         row = self.failures.rows[cluster]
         logger.error("%s", apart_text(row))

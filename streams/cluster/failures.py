@@ -78,7 +78,8 @@ class Failures:
         """The time is set back; see `clock_reset`."""
         for row in list(self.rows.values()):
             times = tuple(moved_ms(each, was_ms, now_ms) for each in row.failed_at_ms)
-            self._put(row.model_copy(update={"failed_at_ms": times}))
+            apart_ms = moved_ms(row.set_apart_at_ms, was_ms, now_ms)
+            self._put(row.model_copy(update={"failed_at_ms": times, "set_apart_at_ms": apart_ms}))
 
     def tidy(self, now_ms: int) -> None:
         """Forget failures that are long ago."""

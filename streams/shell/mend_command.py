@@ -32,9 +32,10 @@ def mend_command(echo: Echo) -> Callable[[int, bool], None]:
             bool, typer.Option("--yes", help="Mend it; what is listed is lost.")
         ] = False,
     ) -> None:
-        """Show what can be kept of a damaged partition of the cluster stage; with --yes, keep it and drop the rest.
+        """Show what can be kept of a damaged partition, in both stages; with --yes, keep it and drop the rest.
 
         Stop the workers first: one that holds the partition ends otherwise. Nothing is written without --yes.
+        Inputs and outputs are not looked at: what cannot be read there becomes a dead letter.
         """
         import asyncio
 

@@ -1,14 +1,16 @@
-"""Mends a partition of the cluster stage in Kafka; see `mending` for what is kept.
+"""Mends a partition in Kafka; see `streams.mending` and `streams.aggregate.mending` for what is kept.
 
 A look changes nothing. Mending claims the partition first, which shuts out every worker that holds it, then
 reads, writes the rows that have changed and what the redone batches emit, and the place last of all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.connection import APP_ID, KafkaSettings
 from streams import journal
+from streams.aggregate import mending as windows
+from streams.aggregate.rows import TABLE as WINDOWS
 from streams.cluster.stage import TABLES
 from streams.journal import PLACES
 from streams.long_rows import is_chunk, joined, records, row_of
@@ -22,37 +24,69 @@ _TABLES = (*TABLES, PLACES)
 
 async def look(kafka: KafkaSettings, partition: int) -> Mended:
     """What mending would come to."""
-    changelogs = {table: _changelog(table) for table in _TABLES}
-    ends = await _ends(kafka, (*changelogs.values(), journal.TOPIC), partition)
-    stored = {
-        table: await _read(kafka, name, partition, ends[name]) for table, name in changelogs.items()
-    }
-    rows, unreadable = _rows(stored)
-    return await _mended(kafka, partition, rows, unreadable, ends[journal.TOPIC])
+    ends = await _ends(kafka, (*map(_changelog, _TABLES), journal.TOPIC), partition)
+    rows, unreadable = _rows(await _stored(kafka, _TABLES, partition, ends))
+    mended = await _mended(kafka, partition, rows, unreadable, ends[journal.TOPIC])
+    ends = await _ends(kafka, (_changelog(WINDOWS),), partition)
+    of_windows = _windows(partition, await _stored(kafka, (WINDOWS,), partition, ends))
+    mended.rows |= of_windows.rows
+    mended.lost += of_windows.lost
+    return mended
 
 
 async def put_right(kafka: KafkaSettings, partition: int) -> Mended:
-    """Mend the partition; a worker that holds it ends with `LostOffice`."""
+    """Mend the partition in both stages; a worker that holds it ends with `LostOffice`."""
     publisher = FencedPublisher(kafka)
     await publisher.start()
     try:
-        changelogs = {table: _changelog(table) for table in _TABLES}
-        ends = await publisher.claim(list(changelogs.values()), partition)
+        ends = await publisher.claim(list(map(_changelog, _TABLES)), partition)
         journal_end = (await _ends(kafka, (journal.TOPIC,), partition))[journal.TOPIC]
-        stored = {
-            table: await _read(kafka, name, partition, ends[name])
-            for table, name in changelogs.items()
-        }
+        stored = await _stored(kafka, _TABLES, partition, ends)
         rows, unreadable = _rows(stored)
         mended = await _mended(kafka, partition, rows, unreadable, journal_end)
         await publisher.publish(mended.outputs)
-        for table in _TABLES:
-            changes = _changes(table, stored[table], rows, mended.rows)
-            if changes:
-                await publisher.write_rows(changelogs[table], partition, changes)
+        await _write(publisher, partition, stored, rows, mended.rows)
+        ends = await publisher.claim([_changelog(WINDOWS)], partition)
+        stored = await _stored(kafka, (WINDOWS,), partition, ends)
+        of_windows = _windows(partition, stored)
+        if of_windows.lost:
+            await _write(publisher, partition, stored, _rows(stored)[0], of_windows.rows)
     finally:
         await publisher.stop()
+    mended.rows |= of_windows.rows
+    mended.lost += of_windows.lost
     return mended
+
+
+def _windows(partition: int, stored: Mapping[str, Mapping[bytes, bytes]]) -> Mended:
+    """The aggregate stage's part."""
+    rows, unreadable = _rows(stored)
+    kept, lost = windows.mend(partition, {key: value for (_, key), value in rows.items()})
+    return Mended({(WINDOWS, key): value for key, value in kept.items()}, lost=[*unreadable, *lost])
+
+
+async def _stored(
+    kafka: KafkaSettings, tables: Sequence[str], partition: int, ends: Mapping[str, int]
+) -> dict[str, dict[bytes, bytes]]:
+    """Records of the tables' changelogs by key."""
+    return {
+        table: await _read(kafka, _changelog(table), partition, ends[_changelog(table)])
+        for table in tables
+    }
+
+
+async def _write(
+    publisher: FencedPublisher,
+    partition: int,
+    stored: Mapping[str, Mapping[bytes, bytes]],
+    before: Rows,
+    after: Rows,
+) -> None:
+    """Let the changelogs be what they must be."""
+    for table in stored:
+        changes = _changes(table, stored[table], before, after)
+        if changes:
+            await publisher.write_rows(_changelog(table), partition, changes)
 
 
 async def _mended(

@@ -16,6 +16,7 @@ from schemas.connection import KafkaSettings
 from schemas.limits import BATCH_BYTES_MAX
 from schemas.partitions import partition_for
 from streams.records import OutputRecord, RowChange
+from streams.shell.patience import answered, connected, never_expire
 
 #: Most bytes that travel in one batch to one partition; a larger record makes a batch of its own.
 _BATCH_BYTES = 512 * 1024
@@ -74,8 +75,8 @@ class Publisher:
             "max_request_size": BATCH_BYTES_MAX,
             **self._options,
         }
-        producer = AIOKafkaProducer(**options)
-        await producer.start()
+        producer = await connected(lambda: AIOKafkaProducer(**options))
+        never_expire(producer)
         return producer
 
     async def stop(self) -> None:
@@ -157,8 +158,7 @@ class Publisher:
                         break
                     numbers.append(number)
                     following = next(left, None)
-                answer = await self._producer.send_batch(builder, topic, partition=partition)
-                sent.append((numbers, answer))
+                sent.append((numbers, await self._given(builder, topic, partition)))
         finally:
             # Also when a later batch was not even accepted: what is on its way is waited for.
             answers = await asyncio.gather(*(each for _, each in sent), return_exceptions=True)
@@ -169,9 +169,20 @@ class Publisher:
                 for index, number in enumerate(numbers):
                     offsets[number] = answer.offset + index
 
+    async def _given(self, batch: Any, topic: str, partition: int) -> Any:
+        """Hand a batch over, after those before it; waits while brokers are away. Answers with its future."""
+        return await answered(
+            # An error says that it was not taken in.
+            lambda: self._producer.send_batch(batch, topic, partition=partition),
+            f"writing to {topic}, partition {partition}",
+        )
+
     async def _partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
         count = self._counts.get(topic)
         if count is None:
-            count = self._counts[topic] = len(await self._producer.partitions_for(topic))
+            found = await answered(
+                lambda: self._producer.partitions_for(topic), f"finding partitions of {topic}"
+            )
+            count = self._counts[topic] = len(found)
         return count

@@ -5,12 +5,17 @@ were not. Offsets that hold nothing (compacted away, or older than what is kept)
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 from schemas.connection import KafkaSettings
 from streams.records import InputRecord
+from streams.shell.patience import connected, passes
+
+logger = logging.getLogger(__name__)
 
 #: Longest time without a record before reading is given up.
 PATIENCE_S = 60.0
@@ -58,35 +63,65 @@ async def read_pieces(
     Besides the piece that is handed out, at most `PIECE_BYTES_MAX` or one larger record are in memory.
 
     Raises:
-        Unread: the broker gave nothing for too long.
+        Unread: the broker answers, and gave nothing for too long.
     """
-    if first >= end:
-        return
+    from aiokafka.errors import KafkaError
+
+    while first < end:
+        try:
+            async with aclosing(
+                _connected_pieces(settings, topic, partition, first, end)
+            ) as pieces:
+                async for piece in pieces:
+                    yield piece
+                    first = piece[-1].offset + 1
+        except KafkaError as error:
+            if not passes(error):
+                raise
+            logger.warning(
+                "topic %s, partition %d: reading again from offset %d: %s",
+                topic,
+                partition,
+                first,
+                error,
+            )
+        else:
+            return
+
+
+async def _connected_pieces(
+    settings: KafkaSettings, topic: str, partition: int, first: int, end: int
+) -> AsyncGenerator[list[Entry], None]:
+    """Pieces as long as the brokers answer."""
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     place = TopicPartition(topic, partition)
-    consumer: Any = AIOKafkaConsumer(
-        enable_auto_commit=False,
-        fetch_max_wait_ms=100,
-        max_partition_fetch_bytes=PIECE_BYTES_MAX,
-        **settings.aiokafka_options(),
+    consumer: Any = await connected(
+        lambda: AIOKafkaConsumer(
+            enable_auto_commit=False,
+            fetch_max_wait_ms=100,
+            max_partition_fetch_bytes=PIECE_BYTES_MAX,
+            **settings.aiokafka_options(),
+        )
     )
-    await consumer.start()
     try:
         consumer.assign([place])
         start = (await consumer.beginning_offsets([place]))[place]
         consumer.seek(place, max(first, start))
         while True:
-            piece = await asyncio.wait_for(_piece(consumer, place, end), PATIENCE_S)
+            try:
+                piece = await asyncio.wait_for(_piece(consumer, place, end), PATIENCE_S)
+            except TimeoutError:
+                # A silence of the brokers raises here, and is waited for.
+                await consumer.end_offsets([place])
+                at = await consumer.position(place)
+                raise Unread(
+                    f"topic {topic}, partition {partition}: nothing came after offset {at} for {PATIENCE_S:.0f} s; "
+                    f"needed are the records up to {end - 1}. Look whether the partition has a leader."
+                ) from None
             if not piece:
                 return
             yield piece
-    except TimeoutError:
-        at = await consumer.position(place)
-        raise Unread(
-            f"topic {topic}, partition {partition}: nothing came after offset {at} for {PATIENCE_S:.0f} s; "
-            f"needed are the records up to {end - 1}. Look whether the partition has a leader."
-        ) from None
     finally:
         await consumer.stop()
 

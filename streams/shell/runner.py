@@ -24,6 +24,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from schemas.connection import KafkaSettings
@@ -36,6 +37,7 @@ from streams.shell.lookout import ENDS, Lookout
 from streams.shell.newest import Layer, Row, newest_rows
 from streams.shell.notices import RESTART, Notices
 from streams.shell.pace import Pace
+from streams.shell.patience import answered
 from streams.shell.pipeline import AHEAD_MAX, Pipeline, UnderWay
 from streams.shell.publisher import Publisher
 from streams.shell.reader import read_pieces
@@ -403,7 +405,10 @@ class StageRunner:
             for tp in self._app.assignor.assigned_actives()
             if tp.topic in self.topics
         }
-        ends = await self._app.consumer.highwaters(*places) if places else {}
+        ends: Mapping[Any, int] = {}
+        if places:
+            ask = partial(self._app.consumer.highwaters, *places)
+            ends = await answered(ask, f"{self.name}: the ends of its inputs")
         check_ends(places, ends, sorted(self.kept))
 
     def _partitions(self, assigned: Any) -> set[int]:

@@ -119,10 +119,18 @@ class RowTable:
         return None if value is None else joined(self.name, key, value, data.get)
 
     def below(self, prefix: str) -> dict[str, bytes]:
-        """Rows of a key and of all keys below it."""
+        """Rows of a key and of all keys below it.
+
+        Raises:
+            DamagedTable: of a long row a part is missing.
+        """
         key, below = prefix.encode(), f"{prefix}/".encode()
-        data = self._table.data.items()
-        return {raw.decode(): value for raw, value in data if raw == key or raw.startswith(below)}
+        data = self._table.data
+        return {
+            (name := raw.decode()): joined(self.name, name, value, data.get)
+            for raw, value in data.items()
+            if raw == key or raw.startswith(below)
+        }
 
     def references(self) -> tuple[list[bytes], list[bytes]]:
         """Keys and values of all records as they are now, not copied; those of long rows in parts.

@@ -1,7 +1,7 @@
 """Everything that Kafka holds after a run, as plain values for the judge."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -32,11 +32,26 @@ Partition = tuple[str, int]
 
 
 @dataclass
+class Changed:
+    """What was done to topics while the workers ran."""
+
+    kept: dict[Partition, list[InputRecord]] = field(default_factory=dict)
+    """What inputs held that were deleted, in their order."""
+    again_at_ms: dict[str, int] = field(default_factory=dict)
+    """When outputs and the journal were made again: what they held before is gone."""
+    foreign: list[tuple[int, bytes]] = field(default_factory=list)
+    """Partition and value of records that were put into the journal."""
+    ticks: int = 0
+    """How many ticks of next year were written."""
+
+
+@dataclass
 class History:
     """The records of all topics that the stages have a part in, in the order of their logs."""
 
     partitions: int
     topics: dict[Partition, list[InputRecord]] = field(default_factory=dict)
+    changed: Changed = field(default_factory=Changed)
 
     def of(self, topic: str, partition: int) -> list[InputRecord]:
         """The records of one partition."""
@@ -48,10 +63,22 @@ def changelog(table: str) -> str:
     return f"{APP_ID}-{table}-changelog"
 
 
-async def read(kafka: KafkaSettings) -> History:
-    """Read all of it, up to where it ends now."""
+async def read(kafka: KafkaSettings, changed: Changed) -> History:
+    """Read all of it, up to where it ends now; inputs that were made again with what they held before."""
     tables = [changelog(table) for table in (*TABLES, PLACES, WINDOWS)]
     names = [USAGE, *CLUSTER_INPUTS, journal.TOPIC, *OUTPUTS, *tables]
+    history = History(kafka.partitions, await _read(kafka, names), changed)
+    for place, records in changed.kept.items():
+        history.topics[place] = records + history.topics.get(place, [])
+    return history
+
+
+async def read_topic(kafka: KafkaSettings, topic: str) -> dict[Partition, list[InputRecord]]:
+    """All partitions of one topic, up to where they end now."""
+    return await _read(kafka, [topic])
+
+
+async def _read(kafka: KafkaSettings, names: Sequence[str]) -> dict[Partition, list[InputRecord]]:
     places = [TopicPartition(name, each) for name in names for each in range(kafka.partitions)]
     consumer = AIOKafkaConsumer(enable_auto_commit=False, **kafka.aiokafka_options())
     await consumer.start()
@@ -59,24 +86,24 @@ async def read(kafka: KafkaSettings) -> History:
         consumer.assign(places)
         await consumer.seek_to_beginning(*places)
         ends = await consumer.end_offsets(places)
-        return await asyncio.wait_for(_read(consumer, kafka.partitions, ends), _PATIENCE_S)
+        return await asyncio.wait_for(_read_to(consumer, ends), _PATIENCE_S)
     finally:
         await consumer.stop()
 
 
-async def _read(
-    consumer: AIOKafkaConsumer, partitions: int, ends: dict[TopicPartition, int]
-) -> History:
-    history = History(partitions)
+async def _read_to(
+    consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]
+) -> dict[Partition, list[InputRecord]]:
+    found: dict[Partition, list[InputRecord]] = {}
     while await _behind(consumer, ends):
         for place, records in (await consumer.getmany(timeout_ms=200)).items():
-            history.topics.setdefault((place.topic, place.partition), []).extend(
+            found.setdefault((place.topic, place.partition), []).extend(
                 InputRecord(
                     each.topic, each.partition, each.offset, each.key, each.value, each.timestamp
                 )
                 for each in records
             )
-    return history
+    return found
 
 
 async def _behind(consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> bool:

@@ -10,10 +10,11 @@ had a node already. What becomes of usage samples is judged in `windows`, and wh
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schemas.codec import decode, decode_as
 from schemas.collect import CollectPolicyRecord
+from schemas.deadletters import DeadLetter, source_record
 from schemas.decisions import PlacementDecision
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
@@ -31,7 +32,7 @@ from streams.packing import put
 from streams.records import InputRecord, OutputRecord, RowChange
 from streams.verdict import Verdict as Replayed
 from streams.verdict import as_lines
-from tests.chaos import evictions, windows
+from tests.chaos import evictions, made_again, windows
 from tests.chaos.history import OUTPUTS, SAID, History, changelog, rows_of
 
 #: Topic, key and value.
@@ -67,8 +68,10 @@ class _Inputs:
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Records that were not given before, up to an offset that belongs to them."""
-        ahead = self._ahead[topic]
-        while ahead and ahead[0].offset <= last_offset:
+        ahead, before = self._ahead[topic], -1
+        # Offsets begin anew where the topic was made again.
+        while ahead and before < ahead[0].offset <= last_offset:
+            before = ahead[0].offset
             yield ahead.popleft()
 
     def left(self) -> Iterator[str]:
@@ -81,16 +84,12 @@ class _Inputs:
 def judge(history: History) -> Verdict:
     """Look at everything."""
     verdict = Verdict()
-    recorded: Counter[Published] = Counter()
     now_ms: dict[int, int] = {}
-    for partition in range(history.partitions):
-        try:
-            outputs, now_ms[partition] = _judge_partition(history, partition, verdict)
-        except (journal.JournalDamaged, replay.NotReplayable) as error:
-            verdict.say([f"partition {partition}: {error}"])
-            continue
-        recorded.update((out.topic, out.key.encode(), out.value) for out in outputs)
-    verdict.say(_published(history, recorded, verdict))
+    if journal.TOPIC in history.changed.again_at_ms:
+        verdict.say(made_again.look(history, now_ms))
+    else:
+        _judge_journal(history, now_ms, verdict)
+    verdict.say(_foreign(history))
     found = windows.look(history)
     verdict.say(found.outputs)
     verdict.say(found.rows)
@@ -100,6 +99,20 @@ def judge(history: History) -> Verdict:
         verdict.say(problems)
     verdict.figures.update(moved.figures)
     return verdict
+
+
+def _judge_journal(history: History, now_ms: dict[int, int], verdict: Verdict) -> None:
+    """Look at what the journal says; notes the newest time of each partition."""
+    recorded: dict[Published, list[OutputRecord]] = defaultdict(list)
+    for partition in range(history.partitions):
+        try:
+            outputs, now_ms[partition] = _judge_partition(history, partition, verdict)
+        except (journal.JournalDamaged, replay.NotReplayable) as error:
+            verdict.say([f"partition {partition}: {error}"])
+            continue
+        for out in outputs:
+            recorded[out.topic, out.key.encode(), out.value].append(out)
+    verdict.say(_published(history, recorded, verdict))
 
 
 def _judge_partition(
@@ -135,7 +148,10 @@ def _applied(
     for offset, value in entries:
         batch = reader.take(offset, value)
         for run in () if batch is None else batch.inputs:
-            yield from inputs.through(run.topic, run.last_offset)
+            topic_id = run.topic_id
+            for record in inputs.through(run.topic, run.last_offset):
+                yield replace(record, refused_at_ms=run.refused_at_ms, topic_id=topic_id)
+                topic_id = None
 
 
 # --- tables and topics --------------------------------------------------------------------------
@@ -169,12 +185,28 @@ def _order(history: History, partition: int, outputs: list[OutputRecord]) -> Ite
     """Topics whose first copies are not published in the journal's order."""
     for topic in SAID:
         first = dict.fromkeys(each.value for each in history.of(topic, partition))
-        wanted = [each.value for each in outputs if each.topic == topic]
+        wanted = [
+            each.value
+            for each in outputs
+            if each.topic == topic and (each.value in first or not _gone(history, each))
+        ]
         if list(first) != list(dict.fromkeys(wanted)):
             yield f"{topic}/{partition}: first copies are not in the journal's order"
 
 
-def _published(history: History, recorded: Counter[Published], verdict: Verdict) -> Iterator[str]:
+def _gone(history: History, output: OutputRecord) -> bool:
+    """Whether it was published to a topic that was deleted since, or may have been."""
+    again_ms = history.changed.again_at_ms.get(output.topic)
+    if again_ms is None:
+        return False
+    letter = decode(output.topic, output.value)
+    at_ms = letter.timestamp_ms if isinstance(letter, DeadLetter) else output.timestamp_ms
+    return (at_ms or 0) <= again_ms
+
+
+def _published(
+    history: History, recorded: dict[Published, list[OutputRecord]], verdict: Verdict
+) -> Iterator[str]:
     """Outputs that were published and not recorded, or recorded and not published."""
     published = Counter(
         (topic, each.key or b"", each.value or b"")
@@ -183,13 +215,17 @@ def _published(history: History, recorded: Counter[Published], verdict: Verdict)
         for each in history.of(topic, partition)
         if _of_cluster_stage(topic, each)
     )
-    verdict.figures["outputs"] = sum(recorded.values())
+    verdict.figures["outputs"] = sum(map(len, recorded.values()))
     verdict.figures["published again"] = sum(published.values()) - len(published)
     for topic, key, value in published.keys() - recorded.keys():
         yield f"{topic}: published and not in the journal: {key!r} {value!r}"
-    for topic, key, value in recorded.keys() - published.keys():
-        yield f"{topic}: in the journal and not published: {key!r} {value!r}"
-    yield from (f"{key!r}: recorded {n} times" for (_, key, _), n in recorded.items() if n > 1)
+    for what in recorded.keys() - published.keys():
+        if not all(_gone(history, each) for each in recorded[what]):
+            topic, key, value = what
+            yield f"{topic}: in the journal and not published: {key!r} {value!r}"
+    for (_, key, _), outputs in recorded.items():
+        if len(outputs) > 1:
+            yield f"{key!r}: recorded {len(outputs)} times"
     by_id: dict[str, set[bytes]] = defaultdict(set)
     for topic, _, value in published:
         if topic == _DECISIONS:
@@ -203,7 +239,27 @@ def _of_cluster_stage(topic: str, record: InputRecord) -> bool:
     """Whether the cluster stage has written a record: of dead letters and of samples, not all."""
     if topic == USAGE:
         return isinstance(decode(USAGE, record.value), CollectPolicyRecord)
-    return topic != "dead-letters" or record.key != b"node-usage"
+    return topic != "dead-letters" or record.key not in (b"node-usage", journal.TOPIC.encode())
+
+
+def _foreign(history: History) -> Iterator[str]:
+    """Records that were put into journal and clock, and are not whole in dead letters."""
+    letters = {
+        (letter.topic, letter.partition, letter.offset): letter
+        for partition in range(history.partitions)
+        for record in history.of("dead-letters", partition)
+        if isinstance(letter := decode("dead-letters", record.value), DeadLetter)
+    }
+    buried = Counter(
+        (letter.partition, source_record(letter)[1] or b"")
+        for letter in letters.values()
+        if letter.topic == journal.TOPIC
+    )
+    for partition, value in (Counter(history.changed.foreign) - buried).elements():
+        yield f"partition {partition}: no dead letter of {value!r}, which was put into the journal"
+    ticks = sum((each.topic, each.category) == ("clock", "future") for each in letters.values())
+    if ticks != history.changed.ticks:
+        yield f"{history.changed.ticks} ticks of next year were written, {ticks} were refused"
 
 
 # --- room ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -61,6 +61,13 @@ Ending = Literal["kill -9", "kill -9 twice", "SIGTERM", "stall", "broker", "disk
 have its partitions, and then goes on as if it had them. disk full: a broker can write no more, gives up, and
 comes back to a disk that has room."""
 
+Change = Literal[
+    "input made again", "input grown", "output gone", "dead letters gone", "journal gone",
+    "foreign records", "clock ahead",
+]  # fmt: skip
+"""What is done to topics and clock under running workers; see `surroundings`."""
+CHANGES: frozenset[str] = frozenset(get_args(Change))
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -69,7 +76,7 @@ class Scenario:
     name: str
     brokers: int
     workers: int
-    endings: tuple[Ending, ...]
+    endings: tuple[Ending | Change, ...]
     """What happens, in an order that the seed draws."""
     calm_s: float = 0.0
     """So much longer the load goes on before each ending: pods must be evicted although outages are long."""
@@ -78,12 +85,21 @@ class Scenario:
 
 
 SCENARIOS = (
-    Scenario("one-worker", 1, 1, ("kill -9", "kill -9", "kill -9 twice", "SIGTERM")),
-    Scenario("two-workers", 1, 2, ("kill -9", "kill -9", "kill -9", "SIGTERM")),
-    Scenario("stalled-worker", 1, 2, ("stall", "stall", "kill -9")),
+    Scenario(
+        "one-worker",
+        1,
+        1,
+        ("foreign records", "kill -9 twice", "SIGTERM", "clock ahead"),
+    ),
+    Scenario("two-workers", 1, 2, ("kill -9", "kill -9", "SIGTERM")),
+    Scenario("stalled-worker", 1, 2, ("stall", "kill -9")),
     Scenario("three-brokers", 3, 1, ("broker", "broker", "kill -9")),
-    Scenario("full-disk", 1, 1, ("disk full", "disk full"), calm_s=10.0),
-    Scenario("standbys", 1, 2, ("kill -9", "stall", "SIGTERM"), standby_replicas=1),
+    Scenario("one-broker", 1, 1, ("disk full", "broker"), calm_s=5.0),
+    Scenario("standbys", 1, 2, ("kill -9", "stall"), standby_replicas=1),
+    Scenario(
+        "topics", 1, 1, ("input made again", "input grown", "output gone", "dead letters gone")
+    ),
+    Scenario("journal", 1, 1, ("journal gone", "kill -9")),
 )
 
 
@@ -91,7 +107,7 @@ SCENARIOS = (
 class Fault:
     """One ending."""
 
-    ending: Ending
+    ending: Ending | Change
     target: int
     """Which worker or broker, from 0."""
     after_s: float

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
-from connectors.kafka.server import KafkaServer
+from connectors.kafka.server import KafkaServer, free_port
 from connectors.kafka.topics import expected_topics
 from schemas.connection import KafkaSettings
 from tests.chaos.history import read
 from tests.chaos.judge import Verdict, judge
 from tests.chaos.load import Load, connected
-from tests.chaos.plan import Fault, Plan, Scenario
+from tests.chaos.plan import CHANGES, Change, Fault, Plan, Scenario
+from tests.chaos.surroundings import Surroundings
 from tests.chaos.watched import Mark, Phase
 from tests.streams.worker import Worker
 
@@ -54,6 +56,8 @@ class Outcome:
 
     verdict: Verdict
     ended: list[Ended] = field(default_factory=list)
+    gave_up: int = 0
+    """How often a worker has lost what it held, and was started again."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -67,7 +71,7 @@ class Outcome:
         return sum(each.migrating > 0 for each in self.ended)
 
 
-class _Member:
+class Member:
     """A worker and the mark of its batch."""
 
     def __init__(self, kafka: KafkaSettings, directory: Path, scenario: Scenario) -> None:
@@ -76,11 +80,13 @@ class _Member:
         self.mark = Mark(file)
         program = ("-m", "tests.chaos.watched", str(file))
         replicas = str(scenario.standby_replicas)
-        self.worker = Worker(kafka, directory, program, standby_replicas=replicas)
-        self.may_give_up = False
-        """It may find that it has lost what it held, and end with an error: it stood still, or another one
-        stood still while it took partitions over, goes on with that and shuts this one out. So may one whose
-        only broker ends in the middle of a fetch, by which its consumer breaks now and then."""
+        self.port = free_port(set())
+        self.worker = Worker(
+            kafka, directory, program, standby_replicas=replicas, metrics_port=str(self.port)
+        )
+        self.may_give_up = scenario.workers > 1
+        """It may find that it has lost what it held, and end with an error: it stood still, its machine was
+        crowded, or another one stood still while it took partitions over and shuts this one out."""
 
     def start(self) -> None:
         """Start the worker; what the mark of an earlier one says is over."""
@@ -88,13 +94,12 @@ class _Member:
         self.worker.start()
 
     def check(self) -> bool:
-        """Fail if it has died; one that gave up is started again, as whoever runs it would.
+        """Fail if it has died; one that gave up is started again, as whoever runs it does.
 
         Answers whether it gave up.
         """
-        gave_up = self.may_give_up and self.worker.ended
+        gave_up = self.may_give_up and self.worker.gave_up
         if gave_up:
-            self.may_give_up = False
             self.start()
         self.worker.check()
         return gave_up
@@ -112,21 +117,22 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
         )
         create_topics(connect(kafka), expected_topics(kafka))
         members = [
-            _Member(kafka, directory / f"worker-{number}", plan.scenario)
+            Member(kafka, directory / f"worker-{number}", plan.scenario)
             for number in range(plan.scenario.workers)
         ]
         async with connected(plan, kafka) as load:
             await load.begin()
             for member in members:
                 stack.enter_context(member.worker)
-            session = _Session(plan, load, server, members, say)
+            surroundings = Surroundings(kafka, load, members)
+            session = _Session(plan, load, server, members, surroundings, say)
             outcome.seconds["starting"] = time.monotonic() - began_s
             outcome.verdict.say(await session.go())
-            outcome.ended = session.ended
+            outcome.ended, outcome.gave_up = session.ended, session.gave_up
         read_at_s = time.monotonic()
         outcome.seconds["under load"] = session.load_ended_s - began_s - outcome.seconds["starting"]
         outcome.seconds["settling"] = read_at_s - session.load_ended_s
-        history = await read(kafka)
+        history = await read(kafka, surroundings.changed)
     found = judge(history)
     outcome.verdict.problems += found.problems
     outcome.verdict.figures = found.figures
@@ -142,11 +148,20 @@ class _Session:
     """The part of a run in which brokers and workers are up."""
 
     def __init__(
-        self, plan: Plan, load: Load, server: KafkaServer, members: list[_Member], say: Say
+        self,
+        plan: Plan,
+        load: Load,
+        server: KafkaServer,
+        members: list[Member],
+        surroundings: Surroundings,
+        say: Say,
     ) -> None:
         self._plan, self._load, self._server = plan, load, server
         self._members, self._say = members, say
+        self._surroundings = surroundings
         self.ended: list[Ended] = []
+        self.gave_up = 0
+        """How often a worker has lost what it held, and was started again."""
         self.load_ended_s = 0.0
 
     async def go(self) -> list[str]:
@@ -156,7 +171,10 @@ class _Session:
             await self._decides_everywhere(tasks)
             for fault in self._plan.faults():
                 await asyncio.sleep(fault.after_s)
-                await self._end(fault, tasks)
+                if fault.ending in CHANGES:
+                    await self._change(cast("Change", fault.ending), tasks)
+                else:
+                    await self._end(fault, tasks)
             self._load.stop()
             self.load_ended_s = time.monotonic()
             await tasks[0]
@@ -167,6 +185,15 @@ class _Session:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _change(self, what: Change, tasks: list[asyncio.Task[None]]) -> None:
+        """Change topics or clock, see it noticed and set it right, and wait until decisions come again."""
+        began_s = time.monotonic()
+        seen_s = await self._surroundings.change(what)
+        back_s = await self._decides_everywhere(tasks) - began_s
+        self._say(
+            f"{what}: noticed after {seen_s:.1f} s, decisions of every partition after {back_s:.1f} s"
+        )
 
     async def _end(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> None:
         """End somebody, wait until decisions come from every partition, and let it come back."""
@@ -181,16 +208,12 @@ class _Session:
                 self._server.kill_broker(fault.target + 1)
             case "disk full":
                 _fill_disk(self._server.pid(fault.target + 1))
-                for member in self._members:
-                    member.may_give_up = True
             case "kill -9" | "kill -9 twice":
                 members[0].worker.kill()
             case "SIGTERM":
                 members[0].worker.ask_to_stop()
             case "stall":
                 members[0].worker.stall()
-                for member in self._members:
-                    member.may_give_up = True
         phase = max(member.mark.phase for member in members)
         ended = Ended(fault.ending, phase, self._load.evictor.live)
         self.ended.append(ended)
@@ -203,6 +226,10 @@ class _Session:
 
     async def _bring_back(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> float:
         """Answers with the time at which all partitions were decided for again."""
+        if fault.ending == "broker" and self._plan.scenario.brokers == 1:
+            await asyncio.sleep(fault.away_s)
+            await asyncio.to_thread(self._server.start_broker, fault.target + 1)
+            return await self._decides_everywhere(tasks)
         if fault.ending == "broker":
             # The others must do without it.
             back_s = await self._decides_everywhere(tasks)
@@ -212,10 +239,7 @@ class _Session:
             await self._gave_up(fault.target + 1)
             await asyncio.sleep(fault.away_s)
             await asyncio.to_thread(self._server.start_broker, fault.target + 1)
-            back_s = await self._decides_everywhere(tasks)
-            for each in self._members:
-                each.may_give_up = False
-            return back_s
+            return await self._decides_everywhere(tasks)
         member = self._members[fault.target]
         worker = member.worker
         if fault.ending == "stall":
@@ -225,8 +249,6 @@ class _Session:
             worker.resume()
             await asyncio.sleep(fault.away_s)
             await self._decides_everywhere(tasks)
-            for each in self._members:
-                each.may_give_up &= each is member
             return back_s
         if fault.ending == "SIGTERM":
             code = await asyncio.to_thread(worker.wait)
@@ -267,7 +289,7 @@ class _Session:
             await asyncio.sleep(0)
         return otherwise
 
-    async def _aim(self, fault: Fault, members: list[_Member]) -> None:
+    async def _aim(self, fault: Fault, members: list[Member]) -> None:
         """Wait until a batch is in flight, and still is a little later; in the end, whether or not."""
         deadline_s = time.monotonic() + _AIM_S
         while time.monotonic() < deadline_s:
@@ -320,6 +342,7 @@ class _Session:
     def _check(self, tasks: list[asyncio.Task[None]]) -> None:
         for number, member in enumerate(self._members):
             if member.check():
+                self.gave_up += 1
                 self._say(f"worker {number} gave up what it held, and was started again")
         for task in tasks:
             if task.done():

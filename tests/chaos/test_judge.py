@@ -1,7 +1,7 @@
 """The judge of chaos runs finds what it is there to find, in a history made by the stage itself."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -36,13 +36,13 @@ _DECISIONS = "placement-decisions"
 _NOW_MS = 1_800_000_000_000
 
 
-def _whole(*more: tuple[str, bytes]) -> History:
+def _whole(inputs: Sequence[InputRecord] | None = None) -> History:
     """Four pods for two nodes, in batches of two records, as an undisturbed worker leaves them."""
     history = History(_PARTITIONS)
     stage = ClusterStage(_AT, _PARTITIONS)
     _add(history, journal.TOPIC, journal.opening(_AT))
     place = journal.Place(0, -1, 0)
-    inputs = _inputs(*more)
+    inputs = _inputs() if inputs is None else inputs
     for record in inputs:
         history.topics.setdefault((record.topic, _AT), []).append(record)
     rows: dict[tuple[str, str], bytes] = {}
@@ -133,7 +133,7 @@ def test_a_decision_that_is_published_twice_is_no_fault() -> None:
 
 def test_collect_policies_among_the_samples_are_looked_for_as_decisions_are() -> None:
     policy = PolicyRecord(cluster="c", document="", applied_at_ms=_NOW_MS)
-    history = _whole(("policies", encode(policy)))
+    history = _whole(_inputs(("policies", encode(policy))))
     told = "node-usage: in the journal and not published"
     assert not [each for each in judge(history).problems if each.startswith("node-usage")]
     del history.topics["node-usage", 0][-1]
@@ -207,6 +207,80 @@ def test_every_fault_is_told(fault: Callable[[History], None], told: str) -> Non
     history = _whole()
     fault(history)
     assert any(told in problem for problem in judge(history).problems)
+
+
+def _made_again() -> list[InputRecord]:
+    """Two of the pods ask in a topic that was deleted, the others in the one that has its name now."""
+    records = [
+        replace(each, offset=each.offset % 2) if each.topic == "scheduling-requests" else each
+        for each in _inputs()
+    ]
+    asked = [number for number, each in enumerate(records) if each.topic == "scheduling-requests"]
+    for number, topic_id in ((asked[0], "old"), (asked[2], "new")):
+        records[number] = replace(records[number], topic_id=topic_id)
+    return records
+
+
+def test_an_input_that_was_made_again_is_judged_with_what_it_held_before() -> None:
+    history = _whole(_made_again())
+    assert judge(history).problems == []
+    late = replace(history.of("scheduling-requests", _AT)[-1], offset=2)
+    history.topics["scheduling-requests", _AT].append(late)
+    assert any("not applied" in problem for problem in judge(history).problems)
+
+
+def test_what_a_deleted_output_held_is_not_missed_and_what_came_later_is() -> None:
+    history = _whole()
+    _lose_a_round(history)
+    history.changed.again_at_ms["rebalance-rounds"] = _NOW_MS + 1_000
+    assert judge(history).problems == []
+    history.changed.again_at_ms["rebalance-rounds"] = _NOW_MS + 999
+    assert any("in the journal and not published" in each for each in judge(history).problems)
+
+
+def _foreign_record(history: History) -> None:
+    history.changed.foreign.append((_AT, b"not ours"))
+
+
+def _tick_of_next_year(history: History) -> None:
+    history.changed.ticks += 1
+
+
+def _other_content(history: History) -> None:
+    _copy_of_a_decision(history)
+    last = len(history.of(_DECISIONS, _AT)) - 1
+    _alter(history, _DECISIONS, last, b'"attempt":0', b'"attempt":9')
+
+
+def _copy_of_a_decision(history: History) -> None:
+    _add(history, _DECISIONS, history.of(_DECISIONS, _AT)[1].value, b"c")
+
+
+def _lose_a_row(history: History) -> None:
+    rows = history.topics[changelog("nodes"), _AT]
+    rows[:] = [each for each in rows if each.key != rows[0].key]
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (_copy_of_a_decision, None),
+        (_foreign_record, "no dead letter of b'not ours'"),
+        (_tick_of_next_year, "1 ticks of next year were written, 0 were refused"),
+        (_other_content, "has 2 contents"),
+        (_never_apply_a_record, "applied up to offset 1, the topic ends at 2"),
+        (_lose_a_row, "table clusters"),
+    ],
+)
+def test_a_run_whose_journal_was_made_again_is_judged_by_rows_and_decisions(
+    fault: Callable[[History], None], told: str | None
+) -> None:
+    history = _whole()
+    history.changed.again_at_ms[journal.TOPIC] = _NOW_MS
+    assert judge(history).problems == []
+    fault(history)
+    problems = judge(history).problems
+    assert problems == [] if told is None else any(told in each for each in problems), problems
 
 
 def test_a_seed_gives_the_same_load_and_the_same_kills() -> None:

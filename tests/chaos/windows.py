@@ -60,7 +60,10 @@ def look(history: History) -> Windows:
     published = list(_metrics(history, nodes))
     windows.figures["metrics published again"] = len(published) - len(set(published))
     windows.outputs += _differences(OUTPUT, metrics, published)
-    windows.outputs += _differences(_LETTERS, letters, list(_letters(history)))
+    said = list(_letters(history))
+    if _LETTERS in history.changed.again_at_ms:  # which of them are gone cannot be told
+        letters = [each for each in letters if (each.key, each.value) in said]
+    windows.outputs += _differences(_LETTERS, letters, said)
     windows.outputs += _order(metrics, published)
     return windows
 

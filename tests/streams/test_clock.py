@@ -62,6 +62,7 @@ async def test_a_tick_of_next_year_is_refused_and_one_that_was_applied_is_seen_a
             await seen.until(lambda: bool(seen.of("dead-letters")))
             (letter,) = seen.of("dead-letters")
             assert (letter.topic, letter.category) == ("clock", "future")
-            result = CliRunner().invoke(app, ["clock", "reset", "--partition", "0"])
+            result = CliRunner().invoke(app, ["clock", "reset", "--partition", "0", "--wait"])
             assert result.exit_code == 0, result.output
+            assert "partition 0: the time is set" in result.output
             assert eventually(lambda: '"ok":true' in _ready(port)), _ready(port)

@@ -1,9 +1,6 @@
 """Topics that are deleted, made again or grown under a worker, on a real Kafka: seen within seconds, and nothing is lost."""
 
-import json
 import time
-import urllib.error
-import urllib.request
 from functools import partial
 from pathlib import Path
 
@@ -18,10 +15,9 @@ from schemas.nodes import NodeState
 from schemas.pods import Container, Pod
 from schemas.requests import SchedulingRequest
 from tests.conftest import RunningBroker, delete_topic, eventually
+from tests.streams.noticing import SEEN_WITHIN_S, counted, problems
 from tests.streams.worker import Client, Worker, client
 
-#: The promise that is held to here.
-SEEN_WITHIN_S = 30.0
 _NODES = 10
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -51,39 +47,14 @@ def _requests(first: int, count: int) -> list[SchedulingRequest]:
     ]
 
 
-def _problems(port: int, path: str) -> str:
-    """What `/healthz` or `/readyz` finds wrong; empty: nothing."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            body = answer.read()
-    except urllib.error.HTTPError as error:
-        body = error.read()
-    except OSError as error:
-        return f"no answer: {error}"
-    return "; ".join(json.loads(body)["problems"])
-
-
-def _metrics(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        return str(answer.read().decode())
-
-
-def _counted(port: int, problem: str) -> bool:
-    line = f'loadstream_topic_problems{{problem="{problem}",stage="cluster"}} '
-    return any(
-        each.startswith(line) and float(each.rpartition(" ")[2]) >= 1
-        for each in _metrics(port).splitlines()
-    )
-
-
 def _log(tmp_path: Path) -> str:
     return (tmp_path / "worker.log").read_text()
 
 
 def _seen(worker: Worker, port: int, path: str, words: str, problem: str) -> None:
     """Health, metric and log say it in time."""
-    assert eventually(lambda: words in _problems(port, path), SEEN_WITHIN_S), worker.log()
-    assert eventually(lambda: _counted(port, problem), SEEN_WITHIN_S)
+    assert eventually(lambda: words in problems(port, path), SEEN_WITHIN_S), worker.log()
+    assert eventually(lambda: counted(port, problem), SEEN_WITHIN_S)
 
 
 def _make_again(connection: Connection) -> None:
@@ -119,7 +90,7 @@ async def test_an_input_that_is_made_again_is_read_from_its_first_record_on(
             # Once more while no worker runs: more records than were applied, so ends alone tell nothing.
             worker.start()
             await seen.until(lambda: len(_decided(seen)) == 500)
-            assert eventually(lambda: not _problems(port, "/readyz")), worker.log()
+            assert eventually(lambda: not problems(port, "/readyz")), worker.log()
             worker.stop()
             delete_topic(connection, "scheduling-requests")
             _make_again(connection)
@@ -175,7 +146,7 @@ async def test_an_output_that_is_deleted_is_seen_and_made_again_gets_what_waited
         async with client(kafka, worker, "placement-decisions", "dead-letters") as seen:
             await seen.until(lambda: {f"u{n}" for n in range(10, 20)} <= _decided(seen))
             await seen.until(lambda: bool(seen.of("dead-letters")))
-            assert eventually(lambda: not _problems(port, "/readyz")), worker.log()
+            assert eventually(lambda: not problems(port, "/readyz")), worker.log()
 
 
 async def test_a_journal_that_is_made_again_begins_behind_the_tables(

@@ -28,6 +28,8 @@ PATIENCE_S = 120.0
 
 #: Arguments of Python that make it run `loadstream worker`.
 LOADSTREAM_WORKER = ("-c", "from connectors.cli import main; main()", "worker")
+#: In the last line of a worker that has lost what it held: its session ran out, or it stood still.
+_GAVE_UP = "the worker was stopped by LostOffice"
 
 
 class Worker:
@@ -111,9 +113,19 @@ class Worker:
         """Whether its process has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
+    def whole_log(self) -> str:
+        """All that it wrote, also before it was started again."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
     def log(self) -> str:
         """The last lines that it wrote."""
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-30:])
+        return "\n".join(self.whole_log().splitlines()[-30:])
+
+    @property
+    def gave_up(self) -> bool:
+        """It has ended since another worker has what it held: whoever runs workers starts it again."""
+        lines = self.whole_log().splitlines()
+        return self.ended and bool(lines) and _GAVE_UP in lines[-1]
 
     def check(self) -> None:
         """Fail with its log if it has died."""

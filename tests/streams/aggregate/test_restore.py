@@ -251,7 +251,7 @@ def test_a_node_that_was_forgotten_stays_so_when_a_crash_keeps_its_rows() -> Non
     batch = log.add(*(sample(T0 + DAY_MS + MINUTE + at, node="other") for at in range(10)))
     rows = subject.apply(batch).rows
     progress = [row.key.split("/")[1] for row in rows].index("progress")
-    assert [row.value for row in rows[progress + 1 :]] == [None]
+    assert [row.value for row in rows[progress + 1 :]] == [None, None]
     store(table, rows[: progress + 1])
     assert content(stage(table)) == content(subject)
     assert set(stage(table).state.nodes) == {"c/other"}
@@ -306,3 +306,27 @@ def test_windows_begin_anew_with_a_topic_that_was_made_again_wherever_a_worker_e
         assert content(end)[0] == content(fresh)[0]
         assert content(end)[3] == content(fresh)[3]
         assert end.topic_ids == {"node-usage": "B"}
+
+
+def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_was_not_finished_is_redone() -> (
+    None
+):
+    log = Log()
+    batch = log.add(*(sample(T0 + at * SECOND, node=f"n{at}") for at in range(5)))
+    first = stage()
+    rows = first.apply(batch).rows
+    for kept in range(len(rows) + 1):
+        table: dict[str, bytes] = {}
+        store(table, rows[:kept])
+        again = stage(table)
+        store(table, again.apply(batch).rows)
+        assert content(again) == content(first) == content(stage(table))
+    more = log.add(*(sample(T0 + MINUTE + at * SECOND, node=f"n{at}") for at in range(5)))
+    store(table, again.apply(more).rows)
+    progress = [name for name in table if "/progress/" in name]
+    assert len(progress) == 1
+    del table[progress[0]]
+    with pytest.raises(
+        DamagedTable, match=r"row 0/progress: missing, while the table has 7 other rows.*mend"
+    ):
+        stage(table)

@@ -11,6 +11,9 @@ from schemas.deadletters import DeadLetter, source_record
 from schemas.partitions import partition_for
 from schemas.refusals import Category
 from schemas.usage import NodeUsage
+from streams.aggregate import partition as partition_module
+from streams.aggregate import rows as rows_module
+from streams.aggregate import unwritable as unwritable_module
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.node import NodeState
 from streams.aggregate.reading import Reading
@@ -30,6 +33,7 @@ from tests.streams.aggregate.builders import (
     stage,
     store,
 )
+from tests.streams.aggregate.content import content
 from tests.streams.aggregate.histories import batches, histories
 from tests.streams.aggregate.oracle import NaiveNode
 
@@ -401,6 +405,84 @@ def test_no_bytes_stop_the_stage_and_none_disappear(
 def test_the_partition_of_a_key_is_that_of_its_node() -> None:
     assert partition_for(f"c/{node_in(3, 4)}".encode(), 4) == 3
     assert read(sample(T0)).node == "n0"
+
+
+@pytest.mark.parametrize("where", ["samples", "pods", "together"])
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_a_row_that_cannot_be_written_touches_its_nodes_alone(
+    monkeypatch: pytest.MonkeyPatch, where: str, size: int
+) -> None:
+    """The same wherever batches end and whenever the worker starts again."""
+    name = "pods_row" if where == "pods" else "samples_row"
+    for module in (partition_module, unwritable_module):
+        monkeypatch.setattr(module, name, _failing(getattr(rows_module, name), where))
+    log, subject, table = Log(), stage(), dict[str, bytes]()
+    names = ("bad", "good") if where != "together" else ("bad", "worse")
+    records = log.add(
+        *(
+            sample(T0 + at * SECOND, node=name, pods=[pod("p", 1)])
+            for at in range(0, 100, 10)
+            for name in names
+        )
+    )
+    emitted, dead = [], []
+    for start in range(0, len(records), size):
+        result = subject.apply(records[start : start + size])
+        store(table, result.rows)
+        emitted += metrics(result.outputs)
+        dead += [letter(each) for each in result.dead_letters]
+        assert content(stage(table)) == content(subject)
+    assert {each.category for each in dead} == {"internal"}
+    if where != "together":
+        assert [each.offset for each in dead] == [_POISON]
+        reported = {
+            name: [each.updated_at_ms for each in emitted if each.node == name] for name in names
+        }
+        assert reported["good"] == [T0 + at * SECOND for at in (30, 60, 90)]
+        # Its windows begin anew with the sample after the one that failed, at 60 s.
+        assert reported["bad"] == [T0 + at * SECOND for at in (30, 90)]
+    assert subject.positions == {"node-usage": len(records) - 1}
+
+
+#: Offset of the sample of node `bad` that no row takes.
+_POISON = 10
+
+
+def _failing(write: Any, where: str) -> Any:
+    def failing(partition: int, sequence: int, entries: Any) -> Any:
+        if where == "together" and len({each.node for each in entries}) > 1:
+            raise ValueError("not these two")
+        if where != "together" and _POISON in [each.offset for each in entries]:
+            raise OverflowError("too large for a row")
+        return write(partition, sequence, entries)
+
+    return failing
+
+
+def test_names_of_pods_that_cannot_be_written_touch_their_node_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = rows_module.node_row
+
+    def failing(partition: int, node: str, created_offset: int, pods: Any) -> Any:
+        if any(name == "poison" for _, name, *_ in pods.members):
+            raise TypeError("no name")
+        return written(partition, node, created_offset, pods)
+
+    for module in (partition_module, unwritable_module):
+        monkeypatch.setattr(module, "node_row", failing)
+    log, subject, table = Log(), stage(), dict[str, bytes]()
+    samples = [
+        sample(T0 + at * SECOND, node=name) for at in (0, 10, 40) for name in ("bad", "good")
+    ]
+    samples[2]["pods"] = [pod("poison", 1)]
+    result = subject.apply(log.add(*samples))
+    store(table, result.rows)
+    assert {letter(each).category for each in result.dead_letters} == {"internal"}
+    assert "good" in [each.node for each in metrics(result.outputs)]
+    assert content(stage(table)) == content(subject)
+    more = log.add(*(sample(T0 + at * SECOND, node="bad") for at in (50, 80)))
+    assert [each.node for each in metrics(subject.apply(more).outputs)] == ["bad"]
 
 
 def test_a_defect_touches_the_node_of_the_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,7 @@ def test_a_long_row_is_one_row_to_everybody_else(
     assert len(made) == 6
     assert table.rows([0])[0] == {"0/c/a": long, "0/c/b": b"{}"}
     assert table.row("0/c/a") == long
+    assert table.below("0/c") == {"0/c/a": long, "0/c/b": b"{}"}
     made = _put(table, ("0/c/a", b"{2}"))
     assert [record.value for record in made] == [b"{2}", None, None, None, None]
     assert len(table.references()[0]) == 2

@@ -1,0 +1,48 @@
+"""What can be kept of the windows of a partition from which no worker starts.
+
+How far the input was applied is kept, so that nothing is reported twice. The windows begin anew, all of
+them: a row has samples of many nodes, so which nodes a missing one had cannot be told, and percentiles over a window
+with holes would look like any others. Pure: rows in, rows and sentences out.
+"""
+
+from collections.abc import Mapping
+
+from schemas.codec import decode_as, encode
+from schemas.percentiles import NodePercentilesRow, Progress
+from schemas.refusals import Refusal
+from streams.aggregate.collect import Collecting
+from streams.aggregate.restore import restore
+from streams.aggregate.rows import key
+from streams.records import DamagedTable
+
+
+def mend(partition: int, rows: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
+    """Rows that a worker starts from, and what is lost; no sentences: it starts from the rows as they are."""
+    try:
+        restore(partition, rows, Collecting())
+    except DamagedTable as damaged:
+        lost = [f"table {damaged.table}, row {damaged.row}: {damaged.problem}"]
+    else:
+        return dict(rows), []
+    known = [read.progress for value in rows.values() if (read := _read(value)) and read.progress]
+    if not known:
+        return {}, [*lost, "the windows of all nodes; node-usage is read from its first record on"]
+    last = max(known, key=lambda progress: progress.epoch)
+    progress = Progress(
+        epoch=last.epoch,
+        position=last.position,
+        samples_sequence=last.samples_sequence,
+        pods_sequence=last.pods_sequence,
+        heard_ms=last.heard_ms,
+        topic_id=last.topic_id,
+    )
+    row = NodePercentilesRow(kind="progress", progress=progress)
+    return {key(partition, "progress", last.epoch): encode(row)}, [
+        *lost,
+        f"the windows of {last.nodes} nodes, which begin anew with the sample after offset {last.position}",
+    ]
+
+
+def _read(value: bytes) -> NodePercentilesRow | None:
+    row = decode_as(NodePercentilesRow, value, bytes_max=None)
+    return None if isinstance(row, Refusal) else row

@@ -1,0 +1,228 @@
+"""What is done to topics and clock under running workers: each fault, its notice, and the operator's remedy.
+
+The notice (health, metric and log) must come within `SEEN_WITHIN_S`. Before an input is deleted, producers hold
+back what they have for it, and all that was written is applied: what a deleted topic still had would be
+gone, which nobody could be blamed for. They go on as soon as the topic is there again, while the worker still
+goes by the deleted one.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
+
+from connectors.kafka.admin import create_topics
+from connectors.kafka.client import Connection, connect
+from connectors.kafka.topics import expected_topics
+from schemas.clock import ClockTick
+from schemas.codec import encode
+from schemas.connection import KafkaSettings
+from streams import journal
+from tests.chaos.history import Changed, read_topic
+from tests.chaos.load import Load
+from tests.chaos.plan import Change
+from tests.conftest import delete_topic
+from tests.streams.noticing import SEEN_WITHIN_S, counted, metric, problems
+from tests.streams.worker import Worker
+
+#: Which topic is meant by a fault.
+_TOPICS: dict[Change, str] = {
+    "input made again": "scheduling-requests",
+    "input grown": "node-state",
+    "output gone": "rebalance-rounds",
+    "dead letters gone": "dead-letters",
+    "journal gone": journal.TOPIC,
+}
+_YEAR_MS = 365 * 86_400_000
+_FOREIGN = (b"not ours", b'{"partition":7}', b'{"schema_version":2}\n')
+#: Longest wait until all is well after the remedy, in seconds.
+_WELL_WITHIN_S = 60.0
+
+
+class Watched(Protocol):
+    """A worker of the run."""
+
+    worker: Worker
+    port: int
+    """Where it answers."""
+
+    def start(self) -> None:
+        """Start the worker."""
+        ...
+
+
+class Surroundings:
+    """The topics and the clock of a run."""
+
+    def __init__(self, kafka: KafkaSettings, load: Load, members: Sequence[Watched]) -> None:
+        self._kafka, self._load, self._members = kafka, load, members
+        self._connection: Connection = connect(kafka)
+        self.changed = Changed()
+        """What the verdict must know of."""
+
+    async def change(self, what: Change) -> float:
+        """Do it, see it noticed, and set it right; answers with the seconds until it was noticed."""
+        match what:
+            case "input made again":
+                return await self._make_again(_TOPICS[what])
+            case "input grown":
+                return await self._grow(_TOPICS[what])
+            case "output gone" | "dead letters gone" | "journal gone":
+                return await self._lose(_TOPICS[what])
+            case "foreign records":
+                return await self._write_foreign()
+            case "clock ahead":
+                return await self._run_ahead()
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    async def _make_again(self, topic: str) -> float:
+        await self._keep(topic)
+        await asyncio.to_thread(delete_topic, self._connection, topic)
+        await self._create()
+        await self._load.release(topic)
+        seen_s = await self._noticed(
+            "/healthz", f"topic {topic} was deleted and made again", "made again"
+        )
+        await self._start_again()
+        return seen_s
+
+    async def _grow(self, topic: str) -> float:
+        await self._keep(topic)
+        more = self._kafka.partitions + 2
+        grown = self._connection.admin.create_partitions([NewPartitions(topic, more)])
+        await asyncio.to_thread(grown[topic].result)
+        words = f"topic {topic} has {more} partitions; expected {self._kafka.partitions}"
+        seen_s = await self._noticed("/readyz", words, "partitions")
+        await self._stop()
+        await asyncio.to_thread(delete_topic, self._connection, topic)
+        await self._create()
+        await self._load.release(topic)
+        await self._start()
+        return seen_s
+
+    async def _lose(self, topic: str) -> float:
+        await asyncio.to_thread(delete_topic, self._connection, topic)
+        seen_s = await self._noticed("/readyz", f"topic {topic} is missing", "missing")
+        await self._create()
+        self.changed.again_at_ms[topic] = time.time_ns() // 1_000_000
+        if topic == journal.TOPIC:
+            await self._until(
+                lambda: (
+                    self._ended()
+                    or self._finds("/healthz", f"topic {topic} was deleted and made again")
+                ),
+                f"that {topic} was made again",
+                SEEN_WITHIN_S,
+            )
+            await self._start_again()
+        else:
+            await self._well()
+        return seen_s
+
+    async def _keep(self, topic: str) -> None:
+        """Producers hold back, all is applied, and the verdict knows what the topic has held."""
+        await self._load.hold(topic)
+        for place, records in (await read_topic(self._kafka, topic)).items():
+            self.changed.kept.setdefault(place, []).extend(records)
+
+    async def _create(self) -> None:
+        # A broker may still be at deleting it.
+        await asyncio.to_thread(create_topics, self._connection, expected_topics(self._kafka))
+
+    # --- journal and clock ------------------------------------------------------------------------
+
+    async def _write_foreign(self) -> float:
+        places = [(number, value) for number in range(self._kafka.partitions) for value in _FOREIGN]
+        self.changed.foreign += [(number, value) for number, value in places]
+        await asyncio.to_thread(self._produce, journal.TOPIC, places)
+        return await self._logged("was passed over", len(places))
+
+    async def _run_ahead(self) -> float:
+        ahead_ms = time.time_ns() // 1_000_000 + _YEAR_MS
+        places = [
+            (number, encode(ClockTick(partition=number, now_ms=ahead_ms)))
+            for number in range(self._kafka.partitions)
+        ]
+        await asyncio.to_thread(self._produce, "clock", places)
+        line = 'loadstream_dead_letters_total{category="future",stage="cluster",topic="clock"}'
+        began_s = time.monotonic()
+        self.changed.ticks += len(places)
+        await self._until(
+            lambda: sum(metric(each.port, line) for each in self._members) >= len(places),
+            "metrics to count the ticks as refused",
+            SEEN_WITHIN_S,
+        )
+        return time.monotonic() - began_s
+
+    def _produce(self, topic: str, places: Sequence[tuple[int, bytes]]) -> None:
+        producer = Producer({**self._kafka.librdkafka_options(), "log_level": 0})
+        for partition, value in places:
+            producer.produce(topic, value, key=b"by mistake", partition=partition)
+        assert producer.flush(30) == 0
+
+    # --- workers ----------------------------------------------------------------------------------
+
+    async def _noticed(self, path: str, words: str, problem: str) -> float:
+        """Health, metric and log say it in time; answers with how long that took."""
+        began_s = time.monotonic()
+        await self._until(
+            lambda: self._finds(path, words), f"{path} to say {words!r}", SEEN_WITHIN_S
+        )
+        await self._until(
+            lambda: any(counted(each.port, problem) for each in self._members),
+            f"metrics to count {problem!r}",
+            SEEN_WITHIN_S,
+        )
+        assert any(words in each.worker.whole_log() for each in self._members), (
+            f"no log says {words!r}"
+        )
+        return time.monotonic() - began_s
+
+    async def _logged(self, words: str, times: int) -> float:
+        began_s = time.monotonic()
+        await self._until(
+            lambda: sum(each.worker.whole_log().count(words) for each in self._members) >= times,
+            f"logs to say {words!r} {times} times",
+            SEEN_WITHIN_S,
+        )
+        return time.monotonic() - began_s
+
+    async def _well(self) -> None:
+        await self._until(
+            lambda: not any(problems(each.port, "/readyz") for each in self._members),
+            "all workers to be ready",
+            _WELL_WITHIN_S,
+        )
+
+    async def _stop(self) -> None:
+        for member in self._members:
+            if not member.worker.ended:
+                await asyncio.to_thread(member.worker.stop)
+
+    async def _start_again(self) -> None:
+        """As who runs workers does where they are not alive."""
+        await self._stop()
+        await self._start()
+
+    async def _start(self) -> None:
+        for member in self._members:
+            member.start()
+        await self._well()
+
+    def _finds(self, path: str, words: str) -> bool:
+        return any(words in problems(each.port, path) for each in self._members)
+
+    def _ended(self) -> bool:
+        return any(each.worker.ended for each in self._members)
+
+    async def _until(self, holds: Callable[[], Any], what: str, within_s: float) -> None:
+        deadline_s = time.monotonic() + within_s
+        while not await asyncio.to_thread(holds):
+            if time.monotonic() > deadline_s:
+                logs = "\n".join(each.worker.log() for each in self._members)
+                raise TimeoutError(f"waited {within_s:.0f} s for {what}; the workers:\n{logs}")
+            await asyncio.sleep(0.2)

@@ -1,0 +1,51 @@
+"""Who runs the workers of a chaos run: one that has lost what it held is started again, any other end is a fault."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from schemas.connection import KafkaSettings
+from streams.shell.durability import LostOffice
+from tests.chaos.plan import SCENARIOS
+from tests.chaos.run import Member
+from tests.streams.worker import Worker
+
+_LAST_LINE = '{{"event": "the worker was stopped by {}: found out"}}'
+
+
+def _ended(directory: Path, reason: str, workers: int) -> Member:
+    """A member whose worker writes a last line and ends, and which is started again as one that goes on."""
+    kafka = KafkaSettings.local("127.0.0.1:1")
+    member = Member(kafka, directory / "member", replace(SCENARIOS[0], workers=workers))
+    once = directory / "once"
+    program = (
+        f"import pathlib, sys, time; once = pathlib.Path({str(once)!r}); "
+        "again = once.exists(); once.touch(); "
+        f"again or sys.exit(print({_LAST_LINE.format(reason)!r}) or 1); time.sleep(60)"
+    )
+    member.worker = Worker(kafka, directory, ("-c", program))
+    member.start()
+    while not member.worker.ended:
+        time.sleep(0.05)
+    return member
+
+
+def test_a_worker_that_has_lost_what_it_held_is_started_again_and_counted(tmp_path: Path) -> None:
+    member = _ended(tmp_path, LostOffice.__name__, workers=2)
+    try:
+        assert member.check()
+        assert not member.worker.ended
+        assert not member.check()
+    finally:
+        member.worker.kill()
+
+
+@pytest.mark.parametrize(("reason", "workers"), [("JournalDamaged", 2), ("LostOffice", 1)])
+def test_a_worker_that_ends_otherwise_or_that_nobody_can_have_succeeded_is_a_fault(
+    tmp_path: Path, reason: str, workers: int
+) -> None:
+    member = _ended(tmp_path, reason, workers)
+    with pytest.raises(AssertionError, match="the worker has died"):
+        member.check()
