@@ -362,7 +362,7 @@ def test_at_the_peak_a_batch_pod_is_told_to_leave_within_all_limits_though_no_ro
     run = cluster(calm=0, document=peak)
     # Room would be held for what replaces them: of an owner, and of a scheduler that takes part.
     owner = (OwnerReference(kind="ReplicaSet", name="batch", uid="batch", controller=True),)
-    of_owner = {"owners": owner, "scheduler": "koord-scheduler", "ready": True}
+    of_owner: dict[str, Any] = {"owners": owner, "scheduler": "koord-scheduler", "ready": True}
     batch = [pod(f"batch-{n}", priority=5_500, **of_owner) for n in range(2)]
     run.say(*(lifecycle("running", each, "hot-0") for each in batch))
     for seconds in (20, 40, 60):
