@@ -256,8 +256,8 @@ EFFECTS: dict[str, str] = {
         "LowNodeLoadArgs.evictableNamespaces LowNodeLoadArgs.podSelectors "
         "PodSelector.selector Policy.rebalance"
     ),
-    "tests/streams/rebalance/test_counters.py::"
-    "test_another_policy_for_rebalancing_begins_to_count_anew": ("LowNodeLoadArgs.nodeFit"),
+    "tests/streams/rebalance/test_targets.py::"
+    "test_with_node_fit_a_pod_goes_only_where_it_could_run": ("LowNodeLoadArgs.nodeFit"),
     "tests/streams/rebalance/test_counters.py::test_calm_rounds_in_a_row_end_the_abnormal_state": (
         "AnomalyCondition.consecutiveNormalities"
     ),
