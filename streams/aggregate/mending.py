@@ -1,6 +1,7 @@
 """What can be kept of the windows of a partition from which no worker starts.
 
-How far the input was applied is kept, so that nothing is reported twice. The windows begin anew, all of
+How far the input was applied is kept, so that nothing is reported twice, and collect policies as far as they can be
+read: one that is lost comes again with the cluster's next policy. The windows begin anew, all of
 them: a row has samples of many nodes, so which nodes a missing one had cannot be told, and percentiles over a window
 with holes would look like any others. Pure: rows in, rows and sentences out.
 """
@@ -24,10 +25,16 @@ def mend(partition: int, rows: Mapping[str, bytes]) -> tuple[dict[str, bytes], l
         lost = [f"table {damaged.table}, row {damaged.row}: {damaged.problem}"]
     else:
         return dict(rows), []
-    known = [read.progress for value in rows.values() if (read := _read(value)) and read.progress]
+    read = {name: row for name, value in rows.items() if (row := _read(value)) is not None}
+    known = [row.progress for row in read.values() if row.progress is not None]
     if not known:
         return {}, [*lost, "the windows of all nodes; node-usage is read from its first record on"]
     last = max(known, key=lambda progress: progress.epoch)
+    policies = {
+        name: rows[name]
+        for name, row in read.items()
+        if row.policy is not None and row.policy.offset <= last.position and _holds(name, last)
+    }
     progress = Progress(
         epoch=last.epoch,
         position=last.position,
@@ -35,12 +42,20 @@ def mend(partition: int, rows: Mapping[str, bytes]) -> tuple[dict[str, bytes], l
         pods_sequence=last.pods_sequence,
         heard_ms=last.heard_ms,
         topic_id=last.topic_id,
+        policies_sequence=last.policies_sequence,
+        policies=len(policies),
     )
     row = NodePercentilesRow(kind="progress", progress=progress)
-    return {key(partition, "progress", last.epoch): encode(row)}, [
+    return {key(partition, "progress", last.epoch): encode(row), **policies}, [
         *lost,
         f"the windows of {last.nodes} nodes, which begin anew with the sample after offset {last.position}",
     ]
+
+
+def _holds(name: str, last: Progress) -> bool:
+    """Whether a policy's row is of a batch that was written whole."""
+    sequence = name.rpartition("/")[2]
+    return sequence.isdecimal() and int(sequence) <= last.policies_sequence
 
 
 def _read(value: bytes) -> NodePercentilesRow | None:

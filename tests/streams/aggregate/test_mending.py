@@ -18,6 +18,7 @@ from tests.streams.aggregate.builders import (
     store,
 )
 from tests.streams.aggregate.content import content
+from tests.streams.aggregate.test_policies import SHORT
 
 Table = dict[str, bytes]
 
@@ -73,6 +74,17 @@ def test_windows_begin_anew_after_the_record_that_was_applied_last(
     assert set(mended.state.nodes) == {"c/a"}
     store(kept, result.rows)
     assert content(stage(kept)) == content(mended)
+
+
+def test_a_collect_policy_is_kept() -> None:
+    log, table = _history()
+    subject = stage(table)
+    store(table, subject.apply([log.add_policy(SHORT)]).rows)
+    _without("samples")(table)
+    kept, _ = mend(0, table)
+    mended = stage(kept)
+    assert mended.state.policies.of("c") == subject.state.policies.of("c")
+    assert mended.state.policies.of("c") != stage().state.policies.of("c")
 
 
 @pytest.mark.parametrize("damage", [_without("progress"), _garbled("progress")])
