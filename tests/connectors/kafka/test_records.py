@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.records import place
+from schemas.collect import CollectPolicyRecord
 from schemas.topics import TOPIC_BY_NAME, TOPICS
 from tests.connectors.kafka.messages import EXAMPLES
 
@@ -22,7 +23,8 @@ def test_a_record_belongs_where_its_message_says(
     topic: str, message: Any, time_ms: int | None, text: str
 ) -> None:
     found = place(TOPIC_BY_NAME[topic], message)
-    assert found.key == KEYS.get(topic, b"blue")
+    policy = isinstance(message, CollectPolicyRecord)
+    assert found.key == (b"blue/collect-policy-0" if policy else KEYS.get(topic, b"blue"))
     assert found.timestamp_ms == time_ms
     by_partition = TOPIC_BY_NAME[topic].key == "partition"
     assert found.partition == (message.partition if by_partition else None)

@@ -140,7 +140,7 @@ def test_a_policy_that_comes_again_changes_nothing_and_writes_no_row() -> None:
     run = Run()
     run.policy(SHORT)
     result = run.policy(SHORT)
-    assert [row.key for row in result.rows if row.value is not None] == ["0/progress/1"]
+    assert {row.key.split("/")[1] for row in result.rows} == {"progress"}
     assert run.running.counts["policy_repeated"] == 1
 
 
