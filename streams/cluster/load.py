@@ -10,11 +10,10 @@ This is Koordinator's pod-assign cache, with its rules for which event counts a 
 overlooked. Source: koordinator.md A3, A4, A6; features.md 1.4.
 """
 
-from dataclasses import dataclass
-
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Pod
+from streams.cluster.assigned import AssignedPod, Share, minus, plus, same_for_estimation
 from streams.cluster.demand import PodDemand
 from streams.cluster.estimate import Estimator, Vector
 from streams.cluster.metric import MetricVectors
@@ -22,30 +21,6 @@ from streams.cluster.priority import priority_class
 from streams.cluster.profile import node_profile, node_total
 
 RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
-
-
-@dataclass(frozen=True, slots=True)
-class AssignedPod:
-    """A pod as it was when it was last counted; later changes of its labels are overlooked."""
-
-    pod: Pod
-    demand: PodDemand
-    cached_at_ms: int
-    prod: bool
-    estimate: Vector
-    timestamp_ms: int
-    """When it was scheduled, else when it was counted."""
-    deadline_ms: int | None
-    """It is estimated by metrics older than this even if they contain it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """What one pod adds to the sums of its node."""
-
-    delta: Vector
-    prod_usage: Vector
-    prod_delta: Vector
 
 
 def terminated(pod: Pod) -> bool:
@@ -94,7 +69,7 @@ class NodeLoad:
         """Update time that estimation goes by; a metric without one keeps the time before it."""
         self.assigned: dict[str, AssignedPod] = {}
         """By pod uid."""
-        self._shares: dict[str, _Share] = {}
+        self._shares: dict[str, Share] = {}
         self._counted: MetricVectors | None = None
         """The metric over the resources by which pods are counted."""
         self._clear()
@@ -155,7 +130,7 @@ class NodeLoad:
         if terminated(pod):
             return self.unassign(pod.uid)
         cached = self.assigned.get(pod.uid)
-        if cached is not None and _same_for_estimation(cached.pod, pod):
+        if cached is not None and same_for_estimation(cached.pod, pod):
             return False
         return self.assign(pod, demand, now_ms)
 
@@ -323,7 +298,7 @@ class NodeLoad:
         self._estimated = minus(self._estimated, assigned.estimate)
         return True
 
-    def _share(self, assigned: AssignedPod) -> _Share:
+    def _share(self, assigned: AssignedPod) -> Share:
         zero = (0,) * len(self.counting.resources)
         pod = assigned.pod
         vectors = self._counted
@@ -333,7 +308,7 @@ class NodeLoad:
         if min(estimate, default=0) < 0:
             estimate = tuple([max(0, expected) for expected in estimate])
         if vectors is None or measured is None:
-            return _Share(estimate, zero, estimate if assigned.prod else zero)
+            return Share(estimate, zero, estimate if assigned.prod else zero)
         usage, known_as_prod = measured
         beyond = zero
         if any(estimate) and self._believes_estimate(assigned, vectors):
@@ -341,11 +316,11 @@ class NodeLoad:
                 max(0, expected - used) for expected, used in zip(estimate, usage, strict=True)
             )
         if not assigned.prod:
-            return _Share(beyond, zero, zero)
+            return Share(beyond, zero, zero)
         if known_as_prod:
-            return _Share(beyond, usage, beyond)
+            return Share(beyond, usage, beyond)
         # The node's agent counts it in another class: none of its usage is known as prod usage.
-        return _Share(beyond, zero, estimate)
+        return Share(beyond, zero, estimate)
 
     def _believes_estimate(self, assigned: AssignedPod, vectors: MetricVectors) -> bool:
         """The metric is too young a witness of this pod, so its estimate counts (A4.3)."""
@@ -365,26 +340,3 @@ class NodeLoad:
     def _forget_time(self) -> None:
         if self.metric is None and not self.assigned:
             self.metric_time_ms = None
-
-
-def _same_for_estimation(cached: Pod, pod: Pod) -> bool:
-    """Spec and conditions are as they were; a change of labels or annotations alone is overlooked."""
-    return (
-        cached.node == pod.node
-        and cached.scheduled_at_ms == pod.scheduled_at_ms
-        and cached.initialized_at_ms == pod.initialized_at_ms
-        and cached.priority == pod.priority
-        and cached.containers == pod.containers
-        and cached.init_containers == pod.init_containers
-        and cached.overhead == pod.overhead
-    )
-
-
-def plus(left: Vector, right: Vector) -> Vector:
-    """Sum per resource."""
-    return tuple(map(int.__add__, left, right))
-
-
-def minus(left: Vector, right: Vector) -> Vector:
-    """Difference per resource."""
-    return tuple(map(int.__sub__, left, right))

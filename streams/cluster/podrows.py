@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from schemas.codec import encode
 from schemas.pods import Pod
 from schemas.rows import HeldPod
-from streams.cluster.load import AssignedPod
+from streams.cluster.assigned import AssignedPod
 from streams.cluster.node import Held
 from streams.sized_cache import SizedCache
 

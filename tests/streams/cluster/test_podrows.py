@@ -8,9 +8,9 @@ from schemas.codec import encode
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.rows import HeldPod
+from streams.cluster.assigned import AssignedPod
 from streams.cluster.demand import pod_demand
 from streams.cluster.inventory import Inventory
-from streams.cluster.load import AssignedPod
 from streams.cluster.node import Held
 from streams.cluster.podrows import PodRows
 from tests.streams.cluster.builders import START_MS, lifecycle, pod

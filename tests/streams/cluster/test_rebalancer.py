@@ -311,7 +311,6 @@ def test_a_round_over_many_nodes_is_put_off_until_ticks_have_prepared_it(
 ) -> None:
     monkeypatch.setattr(rebalancer, "PACKED_PER_TICK_MAX", 2)
     run = cluster(hot=2, calm=6)
-    run.say(tick(1))
     # Nobody has ticked for long: nothing is prepared, and what it takes for eight nodes are four ticks.
     rounds_at: list[int] = []
     packed: list[int] = []
@@ -346,10 +345,10 @@ def test_the_tick_after_a_policy_makes_no_round_over_many_nodes(
     run.outputs.clear()
     run.say(
         policy_record(POLICY + "evictor: {minReplicas: 2}"),
-        *(tick(second) for second in range(10, 14)),
+        *(tick(second) for second in range(10, 15)),
     )
     assert not rounds(run)
-    run.say(*(tick(second) for second in range(14, 17)))
+    run.say(*(tick(second) for second in range(15, 18)))
     assert rounds(run)
 
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.cluster.arithmetic import usage_percent
+from streams.cluster.assigned import plus
 from streams.cluster.demand import pod_demand
 from streams.cluster.estimate import Estimator
 from streams.cluster.kind import Kind, kind_of
-from streams.cluster.load import NodeLoad, plus
+from streams.cluster.load import NodeLoad
 from streams.cluster.node import Node
 from streams.cluster.plugins.load_aware import LoadAwareFilter, LoadAwareScore, left_percent
 from streams.cluster.thresholds import node_thresholds
