@@ -20,6 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 from schemas.quantities import QUANTITY_PATTERN, QUANTITY_TEXT_MAX
 
 INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
 
 #: Most that one node or pod can use of a resource: an exbibyte is 2**60, and no machine has a thousandth
 #: of one. Schemas take any 64-bit amount; what is summed is held to this, so that sums over all pods of a

@@ -12,6 +12,8 @@ from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
 from schemas.base import (
+    INT64_MAX,
+    INT64_MIN,
     ClusterName,
     Count,
     Counts,
@@ -167,18 +169,29 @@ class WaitingGroupRow(Message):
     """Nothing has changed since the last failure."""
 
 
+#: As a policy says it, which may say less than nothing.
+_Seconds = Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX, json_schema_extra=published(unit="s"))]
+
+
 class Counting(Part):
     """What of a policy the estimates of pods depend on."""
 
-    resources: Annotated[tuple[ResourceName, ...], Field(max_length=COUNTED_RESOURCES_MAX)]
+    resources: Annotated[
+        tuple[ResourceName, ...], Field(max_length=COUNTED_RESOURCES_MAX, fail_fast=True)
+    ]
     """Estimated ones, in ascending order."""
-    factors: Annotated[dict[ResourceName, int], Field(max_length=COUNTED_RESOURCES_MAX)]
+    factors: Annotated[
+        dict[ResourceName, Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]],
+        Field(
+            max_length=COUNTED_RESOURCES_MAX, fail_fast=True, json_schema_extra=published(unit="%")
+        ),
+    ]
     """Percent of a request or limit, by resource."""
     by_annotations: bool = False
     """Annotations of a pod may say otherwise."""
-    after_scheduled_s: int | None = None
+    after_scheduled_s: _Seconds | None = None
     """How long a pod is estimated after it was scheduled, whatever is measured."""
-    after_initialized_s: int | None = None
+    after_initialized_s: _Seconds | None = None
     """The same after it was initialised."""
 
 

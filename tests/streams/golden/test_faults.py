@@ -305,8 +305,8 @@ _ROUNDS = (
     Fault(
         "usage is that of pods which are still there",
         "streams.rebalance.figures",
-        "            live = _sum((pod.usage for pod in metric.pods), resources)",
-        "            live = measured.sum(axis=0).tolist()",
+        "            used = _sum((pod.usage for pod in metric.pods), resources)",
+        "            used = live",
     ),
     Fault(
         "the raw allocatable is merged",
@@ -390,8 +390,8 @@ _ROUNDS = (
     Fault(
         "a pod whose metric names other resources only is not measured",
         "streams.rebalance.figures",
-        "self.metered = [name in reported for name in pods.names]",
-        "self.metered = [bool({*resources} & {*reported.get(name, ())}) for name in pods.names]",
+        "self._measured = used, [name in reported for name in names]",
+        "self._measured = used, [bool({*resources} & {*reported.get(name, ())}) for name in names]",
     ),
     Fault(
         "Koordinator's quality of service is overlooked",
