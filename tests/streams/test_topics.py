@@ -173,5 +173,9 @@ async def test_a_journal_that_is_made_again_begins_behind_the_tables(
                 wanted = {f"u{number}" for number in range(150 if not kill else 100)}
                 await seen.until(partial(_all_decided, seen, wanted))
                 worker.kill()
-    nodes = [each.node for each in seen.of("placement-decisions") if each.outcome == "placed"]
-    assert len(set(nodes)) > 1
+    decisions = {
+        (each.pod.uid, each.decision_id)
+        for each in seen.of("placement-decisions")
+        if each.outcome == "placed"
+    }
+    assert len(decisions) == len(_decided(seen)), "a request was decided twice"
