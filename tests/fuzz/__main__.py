@@ -22,7 +22,6 @@ FAILURES = Path("fuzz-failures")
 
 def main(arguments: Sequence[str]) -> int:
     """Answers with 1 if a history has failed."""
-    logging.disable(logging.CRITICAL)  # stages tell of defects, which are told of here
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument(
         "--seeds", type=_seeds, default=range(1, 51), help="from-to; one history each"
@@ -112,4 +111,5 @@ def _seeds(text: str) -> range:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)  # stages log defects, which are reported here
     sys.exit(main(sys.argv[1:]))
