@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(worker)
     app.command()(replay)
-    app.command()(mend_command(echo))
+    app.command()(mend_command(echo, _reach))
     know_plugins(_known_plugins)
 
 
@@ -77,6 +77,17 @@ def worker(
         raise typer.Exit(2) from None
     memory.look_rarely()
     sys.exit(_run(app, settings.stop_timeout_s))
+
+
+def _reach(kafka: "KafkaSettings") -> None:
+    """End with 2 where no broker answers; say why, and what to do."""
+    from connectors.kafka.client import BrokerUnavailable, connect
+
+    try:
+        connect(kafka)
+    except BrokerUnavailable as error:
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
 
 
 def _check_topics(kafka: "KafkaSettings") -> None:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.cli import app
+from connectors.kafka.server import free_port
 
 _HEAVY = ("faust", "numpy", "kubernetes_asyncio", "aiokafka", "confluent_kafka", "matplotlib")
 _PROBE = """
@@ -150,3 +151,15 @@ def test_a_misspelt_setting_of_a_worker_is_no_setting_at_its_default(
     done = CliRunner().invoke(app, ["worker"])
     assert done.exit_code == 2
     assert f"{variable}: there is no such setting; did you mean {meant}?" in done.output
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("arguments", [[], ["--yes"]])
+def test_mending_without_a_broker_ends_with_advice_instead_of_waiting(arguments: list[str]) -> None:
+    nobody = {
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{free_port(set())}",
+        "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "1",
+    }
+    result = CliRunner().invoke(app, ["mend", "--partition", "0", *arguments], env=nobody)
+    assert result.exit_code == 2
+    assert "no usable broker at 127.0.0.1:" in result.stderr

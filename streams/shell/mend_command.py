@@ -5,9 +5,12 @@ Exit codes: 0 there is nothing to mend, or it was mended; 1 it would lose what i
 """
 
 from collections.abc import Callable
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
+
+if TYPE_CHECKING:
+    from schemas.connection import KafkaSettings
 
 #: Most losses that are listed; the others are counted.
 LISTED_MAX = 50
@@ -21,8 +24,13 @@ class Echo(Protocol):
         ...
 
 
-def mend_command(echo: Echo) -> Callable[[int, bool], None]:
-    """The command, which prints through `echo`."""
+def mend_command(
+    echo: Echo, reach: "Callable[[KafkaSettings], None]"
+) -> Callable[[int, bool], None]:
+    """The command, which prints through `echo`; `reach` ends it with advice where no broker answers.
+
+    What reads and writes after that waits for brokers that go away meanwhile, as a worker does.
+    """
 
     def mend(
         partition: Annotated[
@@ -49,6 +57,7 @@ def mend_command(echo: Echo) -> Callable[[int, bool], None]:
                     f"found {partition}; there are the partitions 0 to {kafka.partitions - 1}",
                     param_hint="--partition",
                 )
+            reach(kafka)
             mended = asyncio.run((put_right if yes else look)(kafka, partition))
         except (SettingsError, OSError, RuntimeError) as error:
             echo(f"error: {error}", err=True)

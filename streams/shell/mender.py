@@ -17,6 +17,7 @@ from streams.long_rows import is_chunk, joined, records, row_of
 from streams.mending import Mended, Rows, known_place, mend
 from streams.records import DamagedTable, RowChange
 from streams.shell.fence import FencedPublisher
+from streams.shell.patience import connected
 from streams.shell.reader import read_pieces
 
 _TABLES = (*TABLES, PLACES)
@@ -155,8 +156,9 @@ async def _read(kafka: KafkaSettings, topic: str, partition: int, end: int) -> d
 async def _ends(kafka: KafkaSettings, topics: tuple[str, ...], partition: int) -> dict[str, int]:
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    consumer: Any = AIOKafkaConsumer(enable_auto_commit=False, **kafka.aiokafka_options())
-    await consumer.start()
+    consumer: Any = await connected(
+        lambda: AIOKafkaConsumer(enable_auto_commit=False, **kafka.aiokafka_options())
+    )
     try:
         places = {topic: TopicPartition(topic, partition) for topic in topics}
         ends = await consumer.end_offsets(list(places.values()))

@@ -32,7 +32,7 @@ RETRY_S = 1.0
 
 
 async def answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
-    """The answer to a question; asks again while no broker answers. `what` is told in the log, once."""
+    """The answer to a question; asks again while no broker answers. `what` is logged once."""
     silent = False
     while True:
         try:
