@@ -81,7 +81,7 @@ def mislabelled(topic: str, key: bytes | None, message: Any) -> Refusal | None:
 def for_each_partition(
     record: CollectPolicyRecord, partitions: int
 ) -> Iterator[CollectPolicyRecord]:
-    """The record as each of so many partitions gets it, in their order: its number makes its key hash there."""
+    """The record as each partition gets it, in their order: its number makes its key hash there."""
     for number in _numbers(record.cluster, partitions):
         yield record.model_copy(update={"number": number})
 

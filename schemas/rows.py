@@ -215,7 +215,7 @@ class ClusterPolicyRow(Message):
     recount: Recount | None = None
     """Nodes whose pods are not counted by it yet; none: all are."""
     since_ms: EpochMs | None = None
-    """The log's time when it came to a cluster of so many nodes that the next tick does little else."""
+    """The log's time when it came, where the cluster has many nodes and the next tick does little else."""
 
 
 class ClusterRow(Message):

@@ -88,7 +88,7 @@ class Topic:
     framed: type[Message] | None = None
     """The class of records that are a line of JSON, their head, with other bytes after it; none: there are none."""
     inserted: type[Message] | None = None
-    """The class of records that the cluster stage writes among those from outside, told apart by their `kind`; none:
+    """The class of records that the cluster stage writes among those from outside, which differ from them by their `kind`; none:
     there are none."""
 
     @property

@@ -1,8 +1,8 @@
 """What can be kept of the windows of a partition from which no worker starts.
 
-How far the input was applied is kept, so that nothing is reported twice, and collect policies as far as they can be
-read: one that is lost comes again with the cluster's next policy. The windows begin anew, all of
-them: a row has samples of many nodes, so which nodes a missing one had cannot be told, and percentiles over a window
+How far the input was applied is kept, so that nothing is reported twice, and collect policies as far as
+they can be read: one that is lost comes again within an hour. The windows begin anew, all of them: a row
+has samples of many nodes, so nothing shows which nodes a missing one had, and percentiles over a window
 with holes would look like any others. Pure: rows in, rows and sentences out.
 """
 

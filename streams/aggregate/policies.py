@@ -23,7 +23,7 @@ from streams.records import RowChange
 Ints = npt.NDArray[np.int64]
 
 #: Most changes that are kept of a cluster. A further one counts together with the one before, by the shorter
-#: windows of the two: whoever makes windows longer so often waits a little longer until they are full.
+#: windows of the two: where windows are made longer that often, it takes a little longer until they are full.
 CHANGES_MAX = 16
 
 

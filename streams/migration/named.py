@@ -1,7 +1,7 @@
 """What pods name and do not describe: namespaces with their labels, priority classes with their values.
 
 In come records of `pod-lifecycle`, one by one or in full lists; out come answers to the protections, which ask
-by name. What a cluster has never sent is not known, and whoever asks is told so rather than given a guess.
+by name. What a cluster has never sent is not known, and the answer says so instead of guessing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
