@@ -49,7 +49,7 @@ fix: $(STAMP) ## Format, and mend what the linter can.
 	@$(BIN)/ruff format .
 
 golden: $(STAMP) ## Run the golden cases found below DIR.
-	@$(BIN)/python -m streams.golden $(DIR)
+	@$(BIN)/python -m tests.golden $(DIR)
 
 bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
 	@found=; for package in streams connectors; do \
@@ -57,12 +57,12 @@ bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
 	    found=yes; $(BIN)/python -m $$package.bench $(ONLY) || exit; \
 	  fi; \
 	done; \
-	[ -n "$$found" ] || { echo "no benchmark $(ONLY); \`python -m streams.bench --list\` and" \
-	  "\`python -m connectors.bench --list\` name them" >&2; exit 2; }
+	[ -n "$$found" ] || { echo "no benchmark $(ONLY); \`python -m benchmarks --list\` and" \
+	  "\`python -m benchmarks --list\` name them" >&2; exit 2; }
 
 figures: $(STAMP) ## Measure everything, and write the figures into README and docs; FROM=FILE: of what was measured before.
 	@$(if $(FROM),cp $(FROM),$(MAKE) --no-print-directory bench >) docs/figures.jsonl
-	@$(BIN)/python -m connectors.bench.publish
+	@$(BIN)/python -m benchmarks.publish
 
 chaos: $(STAMP) ## Kill workers and brokers of a real Kafka under load, and judge what is left. SEED=n RUNS=k
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --runs $(RUNS) $(if $(SCENARIO),--scenario $(SCENARIO))

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from connectors import policy_commands, schema_commands
+from connectors import schema_commands
 from connectors.demo import commands as demo_commands
 from connectors.kafka import commands as kafka_commands
-from connectors.migrating import commands as migrating_commands
+from connectors.migration_commands import commands as migrating_commands
+from connectors.policy import commands
 from connectors.simulated import commands as simulated_commands
 from connectors.terminal import echo
 from connectors.whynot import commands as why_not_commands
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 kafka_commands.register(app)
-app.add_typer(policy_commands.app, name="policy")
+app.add_typer(commands.app, name="policy")
 why_not_commands.register(app)
 migrating_commands.register(app)
 app.add_typer(schema_commands.app, name="schemas")

@@ -1,7 +1,7 @@
 """How to reach Kafka: one group of settings that every client is configured from.
 
 Values come from environment variables `LOADSTREAM_KAFKA_<FIELD>`. `aiokafka_options` and
-`librdkafka_options` translate them for the two client libraries, `streams.broker` for Faust, so TLS and
+`librdkafka_options` translate them for the two client libraries, `streams.worker.broker` for Faust, so TLS and
 SASL mean the same everywhere. Secrets are kept out of `repr`, logs and error messages; the two option
 dictionaries hold them in clear, because the clients need them, and must not be logged.
 """

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.connection import APP_ID, KafkaSettings
 from schemas.policy import read_policy
-from streams.settings import WorkerSettings
-from streams.shell.batches import BatchLimits
-from streams.shell.publisher import Publisher
-from streams.shell.telemetry import Telemetry
+from streams.worker.batches import BatchLimits
+from streams.worker.publisher import Publisher
+from streams.worker.settings import WorkerSettings
+from streams.worker.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from streams.shell.runner import StageRunner
+    from streams.worker.runner import StageRunner
 
 
 def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
@@ -28,8 +28,8 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
         PolicyError: the collect file cannot be read as a policy.
         OSError: it is not there.
     """
-    from streams.broker import broker_credentials, broker_urls
-    from streams.shell.transport import WorkerApp
+    from streams.worker.broker import broker_credentials, broker_urls
+    from streams.worker.transport import WorkerApp
 
     worker.data_dir.mkdir(parents=True, exist_ok=True)
     app = WorkerApp(
@@ -75,14 +75,14 @@ def _add_aggregate(
     limits: BatchLimits,
     telemetry: Telemetry,
 ) -> "StageRunner":
-    from streams.aggregate import agent
+    from streams.agents import aggregate
     from streams.aggregate.collect import Collecting
 
     collecting = Collecting()
     if worker.collect_file is not None:
         document = read_policy(worker.collect_file.read_bytes())
         collecting = Collecting.of(*document.collect.of_nodes)
-    return agent.register(
+    return cluster.register(
         app,
         partitions=kafka.partitions,
         kafka=kafka,
@@ -99,10 +99,10 @@ def _add_cluster(
     limits: BatchLimits,
     telemetry: Telemetry,
 ) -> "StageRunner":
-    from streams.cluster import agent
-    from streams.shell.ticker import Ticker
+    from streams.agents import cluster
+    from streams.worker.ticker import Ticker
 
-    runner = agent.register(
+    runner = cluster.register(
         app,
         partitions=kafka.partitions,
         kafka=kafka,
@@ -129,10 +129,10 @@ def _add_endpoints(
     telemetry: Telemetry,
     runners: "list[StageRunner]",
 ) -> None:
-    from streams.shell.endpoints import serve
-    from streams.shell.gauges import Gauges
-    from streams.shell.health import Health
-    from streams.shell.observer import Observer
+    from streams.worker.endpoints import serve
+    from streams.worker.gauges import Gauges
+    from streams.worker.health import Health
+    from streams.worker.observer import Observer
 
     gauges = Gauges(wall_clock=worker.clock == "wall")
     telemetry.registry.register(gauges)

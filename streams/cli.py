@@ -14,16 +14,16 @@ import typer
 from connectors.known_plugins import know_plugins
 from connectors.terminal import echo
 from schemas.printable import json_text
-from streams.shell.mend_command import mend_command
+from streams.worker.mend_command import mend_command
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
     from connectors.kafka.cursor import Cursor
     from schemas.connection import KafkaSettings
     from schemas.policy import KnownPlugins
-    from streams.records import InputRecord
-    from streams.replay import Window
-    from streams.verdict import Verdict
+    from streams.replay.fold import Window
+    from streams.replay.report import Verdict
+    from streams.stage.records import InputRecord
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _known_plugins() -> "KnownPlugins":
-    from streams.cluster.plugins.registry import KNOWN
+    from streams.placement.plugins.registry import KNOWN
 
     return KNOWN
 
@@ -57,8 +57,8 @@ def worker(
 
     from schemas.connection import KafkaSettings, SettingsError
     from schemas.policy import PolicyError
-    from streams.settings import read_settings
-    from streams.shell import logs, memory, patience, story
+    from streams.worker import garbage_collection, logs, patience, story
+    from streams.worker.settings import read_settings
 
     uvloop.install()
     patience.mend_connections()
@@ -75,7 +75,7 @@ def worker(
     except (SettingsError, PolicyError, OSError) as error:
         echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None
-    memory.look_rarely()
+    garbage_collection.look_rarely()
     sys.exit(_run(app, settings.stop_timeout_s))
 
 
@@ -115,7 +115,7 @@ def _check_topics(kafka: "KafkaSettings") -> None:
 def _run(app: Any, stop_timeout_s: float) -> int:
     import logging
 
-    from streams.shell.stopping import PromptWorker
+    from streams.worker.shutdown import PromptWorker
 
     worker = PromptWorker(app, stop_timeout_s)
     code = 0
@@ -157,8 +157,8 @@ def replay(
 
         from connectors.kafka.client import connect
         from schemas.connection import KafkaSettings
-        from streams.replay import Window
-        from streams.verdict import as_lines, as_object, exit_code
+        from streams.replay.fold import Window
+        from streams.replay.report import as_lines, as_object, exit_code
 
         window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
         connection = connect(KafkaSettings.from_environment())
@@ -227,7 +227,7 @@ def _partitions(connection: "Connection") -> int:
     """How many there are; all topics of the stage must be there, with as many partitions."""
     from connectors.kafka.admin import find_topics
     from schemas.topics import CLUSTER_INPUTS
-    from streams.journal import TOPIC
+    from streams.stage.journal import TOPIC
 
     found = find_topics(connection, (TOPIC, *CLUSTER_INPUTS))
     missing = [name for name in (TOPIC, *CLUSTER_INPUTS) if name not in found]
@@ -265,10 +265,10 @@ def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> li
 def _replay_partition(
     connection: "Connection", number: int, partitions: int, window: "Window"
 ) -> "Verdict":
-    from streams.beginning import find_beginning
-    from streams.journal import TOPIC, JournalDamaged
-    from streams.replay import NotReplayable, Replay, Summary, follow
-    from streams.verdict import Verdict
+    from streams.replay.fold import NotReplayable, Replay, Summary, follow
+    from streams.replay.report import Verdict
+    from streams.replay.start import find_beginning
+    from streams.stage.journal import TOPIC, JournalDamaged
 
     summary = Summary()
     with ExitStack() as open_cursors:
@@ -338,7 +338,7 @@ class _Inputs:
 
     def through(self, topic: str, last_offset: int) -> "Iterable[InputRecord]":
         """Records that were not given before, up to an offset."""
-        from streams.records import InputRecord
+        from streams.stage.records import InputRecord
 
         if topic not in self._cursors:
             first = self._following.get(topic, 0)

@@ -21,12 +21,12 @@ from typing import Literal, NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+from connectors.brokers.distribution import KafkaUnavailable
+from connectors.brokers.embedded import EmbeddedBroker
+from connectors.brokers.process import Broker
+from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics, find_topics
 from connectors.kafka.client import Connection, connect
-from connectors.kafka.distribution import KafkaUnavailable
-from connectors.kafka.embedded import EmbeddedBroker
-from connectors.kafka.process import Broker
-from connectors.kafka.server import KafkaServer
 from connectors.kafka.topics import expected_topics
 from schemas.connection import ENV_PREFIX, KafkaSettings
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.embedded import EmbeddedBroker
+from connectors.brokers.embedded import EmbeddedBroker
 
 _ROOT = Path(__file__).parents[1]
 _STARTERS = {"embedded", "clean_kafka", "broker", "kafka", "secured"}

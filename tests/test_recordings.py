@@ -19,16 +19,16 @@ from schemas.pods import Container, Pod
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.topics import TOPIC_BY_NAME
-from streams import journal
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import TABLES, ClusterStage
-from streams.journal import PLACES
-from streams.records import InputRecord
-from streams.shell.durability import JournalFirst, RowWriter
-from streams.shell.fence import FencedPublisher
+from streams.stage import journal
+from streams.stage.journal import PLACES
+from streams.stage.records import InputRecord
+from streams.worker.durability import JournalFirst, RowWriter
+from streams.worker.fence import FencedPublisher
 from tests.conftest import RunningBroker
 from tests.recordings.narrowing import narrowings
 

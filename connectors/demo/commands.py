@@ -120,7 +120,7 @@ def _run(
 def _tell(console: "Console", done: "Run", output: Path, traced: bool) -> list[str]:
     """Print the summary, write the files; answers with what was not as it should be."""
     from connectors.demo.picture import draw
-    from connectors.demo.relieved import usage_staying
+    from connectors.demo.rebalance_summary import usage_staying
     from connectors.demo.report import print_next, print_report, write_figures
     from connectors.demo.summary import figures_of, problems_of, thresholds, usage_by_requests
 

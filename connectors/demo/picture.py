@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.demo.grid import UsageGrid
-from connectors.demo.relieved import hot_nodes
+from connectors.demo.rebalance_summary import hot_nodes
 from connectors.demo.session import Session
 from connectors.demo.summary import thresholds
 

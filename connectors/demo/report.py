@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from connectors.demo.relieved import Rebalanced
+from connectors.demo.rebalance_summary import Rebalanced
 from connectors.demo.summary import SHORT_ABOVE, Figures, Spread
 from connectors.demo.wording import reason_text
 from schemas.printable import printable

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from connectors.brokers.embedded import EMBEDDED_PARTITIONS, EmbeddedBroker
 from connectors.demo.display import Display
 from connectors.demo.scenario import Scenario
 from connectors.demo.session import HEARD, Session
 from connectors.demo.status import Phase, Status
 from connectors.demo.wire import Wire
 from connectors.demo.worker import WorkerProcess
-from connectors.kafka.embedded import EMBEDDED_PARTITIONS, EmbeddedBroker
 from connectors.simulated.machine import LiveReading
 from schemas.announcement import AlreadyAnnounced, announce
 from schemas.base import Message

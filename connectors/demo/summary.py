@@ -1,7 +1,7 @@
 """What came of a run: figures, and what was not as it should be.
 
 The comparison is with the same pods on the same base load, placed by requests alone
-(`connectors.simulated.byrequests`); both are measured by what the nodes used, this very machine left out.
+(`connectors.simulated.baseline_requests`); both are measured by what the nodes used, this very machine left out.
 """
 
 from collections import Counter
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from connectors.demo.grid import FloatArray, UsageGrid
-from connectors.demo.relieved import Rebalanced, rebalanced
+from connectors.demo.rebalance_summary import Rebalanced, rebalanced
 from connectors.demo.session import Session
-from connectors.simulated.byrequests import place_by_requests
+from connectors.simulated.baseline_requests import place_by_requests
 
 #: CPU usage from which a node counts as short of cores.
 SHORT_ABOVE = 0.95

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from connectors.kafka.embedded import EMBEDDED_PARTITIONS
+from connectors.brokers.embedded import EMBEDDED_PARTITIONS
 from connectors.kafka.records import place
 from schemas.codec import decode, encode
 from schemas.connection import KafkaSettings

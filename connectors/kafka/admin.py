@@ -120,7 +120,7 @@ def create_topics(
 def _embedded_refusals(
     expected: tuple[ExpectedTopic, ...], found: dict[str, FoundTopic]
 ) -> list[Finding]:
-    from connectors.kafka.embedded import EMBEDDED_PARTITIONS
+    from connectors.brokers.embedded import EMBEDDED_PARTITIONS
 
     return [
         Finding(

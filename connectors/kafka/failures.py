@@ -14,9 +14,9 @@ def as_messages() -> Iterator[None]:
 
     Anything else is a fault of ours and keeps its traceback.
     """
+    from connectors.brokers.distribution import KafkaUnavailable
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.distribution import KafkaUnavailable
     from schemas.announcement import AlreadyAnnounced
     from schemas.connection import SettingsError
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from connectors.brokers.distribution import KafkaUnavailable
+from connectors.brokers.embedded import EmbeddedBroker
+from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
-from connectors.kafka.distribution import KafkaUnavailable
-from connectors.kafka.embedded import EmbeddedBroker
-from connectors.kafka.server import KafkaServer
 from connectors.kafka.topics import expected_topics
 from connectors.terminal import echo
 from schemas.announcement import announce

@@ -58,8 +58,8 @@ def simulate(
         from connectors.demo.wire import Wire, WireError
         from connectors.kafka.client import connect
         from connectors.kafka.foreground import terminable
-        from connectors.policy_entries import newest_entry
-        from connectors.simulated.lasting import LastingCluster
+        from connectors.policy.entries import newest_entry
+        from connectors.simulated.continuous import LastingCluster
         from schemas.connection import KafkaSettings
 
         kafka = KafkaSettings.from_environment()

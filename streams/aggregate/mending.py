@@ -14,7 +14,7 @@ from schemas.refusals import Refusal
 from streams.aggregate.collect import Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.rows import key
-from streams.records import DamagedTable
+from streams.stage.records import DamagedTable
 
 
 def mend(partition: int, rows: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:

@@ -24,7 +24,7 @@ from streams.aggregate.rows import (
     removed,
     samples_row,
 )
-from streams.records import RowChange
+from streams.stage.records import RowChange
 
 #: Epoch of the progress that precedes the first batch of a table.
 _OPENING = 0

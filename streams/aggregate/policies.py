@@ -18,7 +18,7 @@ from schemas.collect import CollectPolicyRecord
 from schemas.percentiles import ClusterCollectPolicy, WindowChange
 from streams.aggregate.collect import Collecting
 from streams.aggregate.rows import policy_row, removed
-from streams.records import RowChange
+from streams.stage.records import RowChange
 
 Ints = npt.NDArray[np.int64]
 

@@ -15,7 +15,7 @@ from schemas.percentiles import PodColumns, SampleColumns
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.policies import Ints, Windows, counting
 from streams.aggregate.rows import TABLE
-from streams.records import DamagedTable
+from streams.stage.records import DamagedTable
 
 
 @dataclass(frozen=True, slots=True)

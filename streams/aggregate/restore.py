@@ -30,7 +30,7 @@ from streams.aggregate.pods import PodSample
 from streams.aggregate.policies import Ints, Policies, Windows, counting
 from streams.aggregate.regroup import NodeSamples, RecoveredPods, node_samples, pods_by_node
 from streams.aggregate.rows import TABLE, PodEntry, RowLog, SampleEntry
-from streams.records import DamagedTable
+from streams.stage.records import DamagedTable
 
 
 @dataclass(slots=True)

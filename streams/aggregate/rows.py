@@ -14,7 +14,7 @@ import orjson
 from schemas.percentiles import ClusterCollectPolicy
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
-from streams.records import RowChange
+from streams.stage.records import RowChange
 
 TABLE = "node_percentiles"
 

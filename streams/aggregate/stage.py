@@ -36,9 +36,9 @@ from streams.aggregate.report import encoded, report
 from streams.aggregate.rows import SampleEntry
 from streams.aggregate.shortcut import shortcut
 from streams.aggregate.unwritable import unwritable
-from streams.deadletters import buried
-from streams.observation import Counts, Figures
-from streams.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.stage.dead_letters import buried
+from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.stage.statistics import Counts, Figures
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ OUTPUT = "node-metrics"
 
 
 class AggregateStage:
-    """Windows of the nodes of one partition; see `streams.records.Stage`."""
+    """Windows of the nodes of one partition; see `streams.stage.records.Stage`."""
 
     def __init__(self, state: PartitionState, partitions: int, limits: AggregateLimits) -> None:
         """`partitions` is how many `node-usage` has: a key must hash to the one it is found in."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas.clock import ClockTick
 from schemas.refusals import Refusal
-from streams.records import InputRecord, OutputRecord
+from streams.stage.records import InputRecord, OutputRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from schemas.codec import encode
-from streams.packing import PACKED, packed_row
-from streams.records import RowChange
+from streams.stage.packing import PACKED, packed_row
+from streams.stage.records import RowChange
 
 #: A number in JSON under a name of a time or a length of time.
 _TIME = re.compile(rb'_ms":(\d+)')

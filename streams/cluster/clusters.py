@@ -23,13 +23,13 @@ from schemas.topics import TOPIC_OF, key_of
 from streams.cluster import failures
 from streams.cluster.applied import Applied, Spoken
 from streams.cluster.clock_reset import moved_rows, set_back
-from streams.cluster.explain import Cause
 from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
 from streams.cluster.state import ClusterState, Output, Position
 from streams.cluster.stored import Parts, Row, by_cluster, restored
 from streams.cluster.tables import ROWS, all_rows, changed_rows, last_rows
-from streams.packing import put
-from streams.records import DamagedTable, OutputRecord, RowChange
+from streams.placement.explain import Cause
+from streams.stage.packing import put
+from streams.stage.records import DamagedTable, OutputRecord, RowChange
 
 logger = logging.getLogger(__name__)
 

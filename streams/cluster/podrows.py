@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from schemas.codec import encode
 from schemas.pods import Pod
 from schemas.rows import HeldPod
-from streams.cluster.assigned import AssignedPod
-from streams.cluster.node import Held
-from streams.sized_cache import SizedCache
+from streams.inventory.assigned import AssignedPod
+from streams.inventory.node import Held
+from streams.stage.sized_cache import SizedCache
 
 #: Fields of a pod that hold messages of their own and are the same for all pods of a kind.
 _LARGE = ("containers", "init_containers", "required_node_affinity", "tolerations")

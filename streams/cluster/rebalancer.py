@@ -21,14 +21,14 @@ from schemas.evictions import EvictionCommand
 from schemas.migrations import MigrationStatus
 from schemas.policy import Policy
 from schemas.rounds import RebalanceRound
-from streams.cluster.explain import Cause
-from streams.cluster.inventory import Inventory
 from streams.cluster.rounds import no_round, round_record
-from streams.migration.book import live
-from streams.migration.desk import Said
+from streams.inventory.inventory import Inventory
+from streams.migration.lifecycle import Said
 from streams.migration.migrations import Migrations
+from streams.migration.registry import live
 from streams.moves.memory import MoveMemory
 from streams.moves.owner import owner_key
+from streams.placement.explain import Cause
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import Candidate, EndOfNode, Phase, RoundOutcome
 

@@ -9,7 +9,7 @@ counts itself.
 from collections import defaultdict
 from collections.abc import Mapping
 
-from streams.records import DamagedTable
+from streams.stage.records import DamagedTable
 
 #: Tables whose rows the state counts: one a pod that takes room, one a request that waits.
 COUNTED = ("reserved_pods", "pending_requests")

@@ -22,14 +22,14 @@ from schemas.rows import FailedClusterRow, PartitionRow
 from streams.cluster import failures
 from streams.cluster.applied import Applied
 from streams.cluster.clusters import Clusters, Recall, no_rows
-from streams.cluster.figures import count_said, figures_of, policy_words
 from streams.cluster.state import ClusterState
+from streams.cluster.statistics import count_said, figures_of, policy_words
 from streams.cluster.stored import Row, by_cluster, read_row
 from streams.cluster.tables import ROWS
-from streams.deadletters import buried, too_long
-from streams.observation import ClusterFigures, Counts, Figures
-from streams.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
-from streams.version import VERSION
+from streams.stage.dead_letters import buried, too_long
+from streams.stage.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
+from streams.stage.statistics import ClusterFigures, Counts, Figures
+from streams.stage.version import VERSION
 
 logger = logging.getLogger(__name__)
 

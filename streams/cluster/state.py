@@ -28,19 +28,19 @@ from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
-from streams.cluster.effort import Effort
-from streams.cluster.explain import Cause
-from streams.cluster.inventory import Inventory
-from streams.cluster.limits import beyond_limits
-from streams.cluster.load import terminated
-from streams.cluster.metric import beyond_any_machine
-from streams.cluster.placement import Placement
-from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
+from streams.inventory.inventory import Inventory
+from streams.inventory.limits import beyond_limits
+from streams.inventory.load import terminated
+from streams.inventory.metric import beyond_any_machine
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
+from streams.placement.effort import Effort
+from streams.placement.explain import Cause
+from streams.placement.placement import Placement
+from streams.placement.plugins.registry import KNOWN
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000

@@ -7,7 +7,7 @@ from typing import Any
 
 from streams.cluster.state import ClusterState
 from streams.cluster.tables import ROWS, restore
-from streams.records import DamagedTable
+from streams.stage.records import DamagedTable
 
 #: Table, key and value.
 Row = tuple[str, str, bytes]

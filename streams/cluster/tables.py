@@ -25,17 +25,17 @@ from schemas.rows import (
     WaitingGroup,
     WaitingGroupRow,
 )
-from streams.cluster.kind import kind_of, shared
-from streams.cluster.node import Held, Node
-from streams.cluster.pending import Group, Waiting
-from streams.cluster.plugins.registry import KNOWN
 from streams.cluster.podrows import counted_pod
 from streams.cluster.row_counts import COUNTED, check_counts
 from streams.cluster.state import ClusterState
+from streams.inventory.kind import kind_of, shared
+from streams.inventory.node import Held, Node
 from streams.migration import migrations
 from streams.moves import memory
-from streams.packing import single
-from streams.records import RowChange
+from streams.placement.pending import Group, Waiting
+from streams.placement.plugins.registry import KNOWN
+from streams.stage.packing import single
+from streams.stage.records import RowChange
 
 #: Tables of a cluster and the classes of their rows, in the order in which rows are written.
 ROWS: dict[str, type[Message]] = {

@@ -7,16 +7,16 @@ each is let through unless a gate holds it back. Source: features.md 1.7.
 
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
-from streams.cluster.explain import Cause
-from streams.cluster.node import Held
-from streams.cluster.owners import controller
-from streams.fair_turns import fair_order, fitting
-from streams.migration.candidate import Wish
-from streams.migration.desk import Desk
-from streams.migration.limits import Gate
+from streams.inventory.node import Held
+from streams.inventory.owners import controller
+from streams.migration.concurrency_limits import Gate
+from streams.migration.lifecycle import Desk
+from streams.migration.proposal import Wish
 from streams.migration.protections import insists
+from streams.placement.explain import Cause
 from streams.rebalance.costs import eviction_keys
 from streams.rebalance.outcome import EndOfNode, EndOfRound
+from streams.stage.fair_turns import fair_order, fitting
 
 #: Most waiting migrations that one tick asks: a twentieth of a second.
 ARBITRATED_PER_TICK_MAX = 800

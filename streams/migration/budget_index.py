@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from schemas.codec import encode
 from schemas.workloads import PodSelector
-from streams.sized_cache import SizedCache
+from streams.stage.sized_cache import SizedCache
 
 #: Most selectors of one namespace that name no label which a pod must have: each is asked of every pod.
 UNBOUND_SELECTORS_MAX = 256

@@ -15,10 +15,10 @@ from typing import Literal
 from schemas.evictions import SOFT_EVICTION_ANNOTATION, DeleteOptions, EvictionCommand
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
-from streams.cluster.explain import Cause, reference
-from streams.cluster.node import Held
-from streams.fair_turns import fair_order
-from streams.migration.desk import Desk, command_id, condition
+from streams.inventory.node import Held
+from streams.migration.lifecycle import Desk, command_id, condition
+from streams.placement.explain import Cause, reference
+from streams.stage.fair_turns import fair_order
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
 #: Label of a pod that says how it is to be evicted.

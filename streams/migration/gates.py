@@ -16,18 +16,18 @@ from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
-from streams.cluster.inventory import Inventory
-from streams.cluster.node import Held, Node
-from streams.cluster.owners import controller
-from streams.cluster.plugins.unsupported import refusal
-from streams.migration.book import Book
+from streams.inventory.inventory import Inventory
+from streams.inventory.node import Held, Node
+from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets, left
-from streams.migration.candidate import Wish
-from streams.migration.limiters import Limiters
-from streams.migration.limits import Gate, Limits
+from streams.migration.concurrency_limits import Gate, Limits
+from streams.migration.proposal import Wish
 from streams.migration.protections import Protections, insists
-from streams.migration.rooms import Rooms
+from streams.migration.rate_limits import Limiters
+from streams.migration.registry import Book
+from streams.migration.reservations import Rooms
 from streams.migration.workloads import Replicas, Workloads
+from streams.placement.plugins.unsupported import refusal
 
 #: Gate of pods for whose replacement no room can be reserved anywhere.
 UNRESERVABLE = "Unreservable"

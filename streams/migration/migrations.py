@@ -29,21 +29,21 @@ from schemas.pods import Pod, PodLifecycle
 from schemas.policy import Policy
 from schemas.refusals import Refusal
 from schemas.workloads import DisruptionBudget, WorkloadState
-from streams.cluster.explain import Cause
-from streams.cluster.inventory import Inventory
-from streams.cluster.node import Held
-from streams.cluster.placement import Placement
+from streams.inventory.inventory import Inventory
+from streams.inventory.node import Held
 from streams.migration.arbitration import Arbitration
-from streams.migration.book import MIGRATIONS_MAX, live
-from streams.migration.candidate import Candidate, Wish, wish_of
-from streams.migration.cycle import Cycle
-from streams.migration.desk import Desk, Said
+from streams.migration.concurrency_limits import Gate
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution
-from streams.migration.following import Following
-from streams.migration.limits import Gate
+from streams.migration.lifecycle import Desk, Said
+from streams.migration.proposal import Candidate, Wish, wish_of
+from streams.migration.registry import MIGRATIONS_MAX, live
 from streams.migration.requests import Requests
-from streams.migration.rooms import Rooms
+from streams.migration.reservations import Rooms
+from streams.migration.round_limits import Cycle
+from streams.migration.tracking import Following
+from streams.placement.explain import Cause
+from streams.placement.placement import Placement
 from streams.rebalance.outcome import EndOfRound
 
 

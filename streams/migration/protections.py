@@ -13,7 +13,7 @@ for labels or values which the cluster has not sent protects the pod, and the ve
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.migration import BUILT_IN_CLASSES, PriorityThreshold
-from streams.cluster.node import Held
+from streams.inventory.node import Held
 from streams.migration.named import Namespaces, PriorityClasses
 from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost
 

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from schemas.base import EPOCH_MS_MAX
 from schemas.migrations import DrainRow, MigrationRequest, MigrationRow
 from schemas.refusals import Refusal
-from streams.cluster.explain import Cause
-from streams.migration.book import MIGRATIONS_MAX, live
-from streams.migration.candidate import Wish
-from streams.migration.desk import Desk
+from streams.migration.concurrency_limits import Gate
 from streams.migration.drains import Drains
-from streams.migration.following import PAUSED_MAX_MS
 from streams.migration.gates import UNRESERVABLE, pool_of
-from streams.migration.limits import Gate
+from streams.migration.lifecycle import Desk
+from streams.migration.proposal import Wish
+from streams.migration.registry import MIGRATIONS_MAX, live
+from streams.migration.tracking import PAUSED_MAX_MS
+from streams.placement.explain import Cause
 
 
 class Requests:

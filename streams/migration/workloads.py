@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from schemas.migrations import WorkloadRow
 from schemas.pods import Pod
 from schemas.workloads import WorkloadState
-from streams.cluster.owners import Owners, controller
+from streams.inventory.owners import Owners, controller
 
 #: Most workloads of a cluster that are remembered.
 WORKLOADS_MAX = 200_000

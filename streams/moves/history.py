@@ -16,9 +16,9 @@ from schemas.moves import RecentMove, RecentMovesRow
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.moves import HISTORY_MAX
-from streams.moves.circles import circle
-from streams.moves.cooling import Cooling
+from streams.moves.cooldown import Cooling
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
+from streams.moves.loops import circle
 from streams.moves.owner import owner_key
 
 #: Most owners that are remembered; the one of which nothing was heard longest is forgotten first.

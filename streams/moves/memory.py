@@ -20,7 +20,7 @@ from schemas.moves import (
 )
 from schemas.pods import Pod
 from schemas.policy import Policy
-from streams.moves.follower import Follower
+from streams.moves.effects import Follower
 from streams.moves.history import Moves
 from streams.moves.owner import owner_key
 from streams.moves.unmovable import Unmovable

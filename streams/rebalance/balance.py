@@ -5,7 +5,7 @@ force; what was over counts a hot round, what was not a calm one (`counters`). N
 enough act: their pods are looked at one after the other (`turns`) until the node is below its thresholds by the
 plan. Targets are the nodes below all low thresholds that are not abnormal themselves.
 
-Source: features.md 1.6, with X10 to X19 and X21 as design.md says; `streams.rebalance.koordinator` is upstream's way.
+Source: features.md 1.6, with X10 to X19 and X21 as design.md says; `streams.rebalance.koordinator.rules` is upstream's way.
 """
 
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from schemas.policy import Policy
-from streams.cluster.plugins.base import BoolArray, IntArray
+from streams.placement.plugins.base import BoolArray, IntArray
 from streams.rebalance.counters import Counters
-from streams.rebalance.figures import Universe
+from streams.rebalance.dynamic_thresholds import watched_resources
 from streams.rebalance.inputs import (
     PodFilter,
     RoundInput,
     measured,
     over_text,
 )
-from streams.rebalance.moving import watched_resources
+from streams.rebalance.node_arrays import Universe
 from streams.rebalance.order import by_usage
 from streams.rebalance.outcome import (
     BOTH_LOW,
@@ -38,6 +38,7 @@ from streams.rebalance.outcome import (
     RoundOutcome,
     Thresholds,
 )
+from streams.rebalance.planning import Turns
 from streams.rebalance.pools import (
     UNLIMITED,
     Limits,
@@ -49,7 +50,6 @@ from streams.rebalance.pools import (
     loadstream_pools,
     mean_percentages,
 )
-from streams.rebalance.turns import Turns
 
 
 class LoadstreamRounds:

@@ -23,17 +23,17 @@ from schemas.base import Message
 from schemas.policy import Policy
 from schemas.policy.lownodeload import AnomalyCondition
 from schemas.rows import HotspotCounter, HotspotCounterRow, UsageHistoryRow
-from streams.cluster.inventory import Inventory
+from streams.inventory.inventory import Inventory
 from streams.rebalance.balance import LoadstreamRounds
 from streams.rebalance.columns import Columns
 from streams.rebalance.counted import Counted, counted_by, gone_on
 from streams.rebalance.counters import Counter, Watch
-from streams.rebalance.detectors import Detector
+from streams.rebalance.dynamic_thresholds import note_round, pool_in_force, watched_resources
 from streams.rebalance.inputs import RoundInput, measured, selectors_of
-from streams.rebalance.koordinator import KoordinatorRounds
-from streams.rebalance.koordinatorpools import FilledPools
+from streams.rebalance.koordinator.detectors import Detector
+from streams.rebalance.koordinator.pools import FilledPools
+from streams.rebalance.koordinator.rules import KoordinatorRounds
 from streams.rebalance.looks import Looks
-from streams.rebalance.moving import note_round, pool_in_force, watched_resources
 from streams.rebalance.outcome import (
     Avoided,
     Filter,

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy.selectors import LabelSelector
-from streams.cluster.inventory import Inventory
-from streams.cluster.node import Node
-from streams.cluster.placer import Placer
-from streams.cluster.plugins.base import BoolArray, IntArray
-from streams.cluster.plugins.fit import NodeResourcesFit
-from streams.cluster.plugins.node_affinity import NodeAffinity
-from streams.cluster.plugins.taints import TaintToleration
-from streams.rebalance.figures import NodeFigures, Universe
+from streams.inventory.inventory import Inventory
+from streams.inventory.node import Node
+from streams.placement.placer import Placer
+from streams.placement.plugins.base import BoolArray, IntArray
+from streams.placement.plugins.fit import NodeResourcesFit
+from streams.placement.plugins.node_affinity import NodeAffinity
+from streams.placement.plugins.taints import TaintToleration
+from streams.rebalance.node_arrays import NodeFigures, Universe
 from streams.rebalance.packed_pods import PackedPods
 
 

@@ -5,7 +5,7 @@ A node becomes abnormal after `consecutiveAbnormalities` hot rounds in a row and
 that cannot judge a node, for want of a fresh metric, neither counts nor breaks a row, but what no round has
 judged for a while is forgotten: an abnormal state after the condition's `timeout`, a count after
 `detectorCacheTimeout`, neither before two intervals between rounds have gone by. Unlike Koordinator's
-(`streams.rebalance.detectors`, features.md X10 to X13), counts are really consecutive, N means N, and
+(`streams.rebalance.koordinator.detectors`, features.md X10 to X13), counts are really consecutive, N means N, and
 calm rounds really end the abnormal state.
 """
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from streams.cluster.node import Held
-from streams.cluster.plugins.base import BoolArray, IntArray
-from streams.cluster.plugins.node_affinity import required_affinity
+from streams.inventory.node import Held
+from streams.placement.plugins.base import BoolArray, IntArray
+from streams.placement.plugins.node_affinity import required_affinity
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import Phase
 

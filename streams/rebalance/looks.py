@@ -3,12 +3,12 @@
 A pod that is looked at costs a target and every gate that may keep it, so a round over hundreds of hot nodes whose
 pods may not leave would look at thousands in vain, round after round. Half of what a round may look at are the pods of
 the nodes that are used most; the other half begins elsewhere at each round, so that every node has its turn
-(`streams.fair_turns`).
+(`streams.stage.fair_turns`).
 """
 
 from collections.abc import Sequence
 
-from streams.fair_turns import fair_order, fitting
+from streams.stage.fair_turns import fair_order, fitting
 
 #: Most pods that one round looks at: some 80 ms.
 LOOKS_PER_ROUND_MAX = 1_500

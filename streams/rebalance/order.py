@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from streams.cluster.plugins.base import FloatArray, IntArray
-from streams.rebalance.figures import UNMEASURED, NodeFigures, Universe
+from streams.placement.plugins.base import FloatArray, IntArray
+from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe
 from streams.rebalance.pools import PoolNodes
 
 _THOUSAND = 1_000

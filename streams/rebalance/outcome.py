@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from schemas.migrations import Mode
 from schemas.pods import Pod
-from streams.cluster.node import Held
+from streams.inventory.node import Held
 
 Phase = Literal["node", "prod"]
 NodeClass = Literal["low", "bothLow", "prodLow", "high", "prodHigh", "normal", "skipped"]

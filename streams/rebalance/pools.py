@@ -1,7 +1,7 @@
 """Pools of nodes by a policy: thresholds, weights, and limits in amounts.
 
 loadstream gives a node to the first pool that selects it; Koordinator lets every pool see all the nodes
-that it selects (`streams.rebalance.koordinator` says which of them it leaves out).
+that it selects (`streams.rebalance.koordinator.rules` says which of them it leaves out).
 
 A limit is a percentage of a node's capacity, truncated in Koordinator's order of operations: int(float(percent)
 * 0.01 * float(capacity)) (koordinator.md B2.2). By deviation the percentage is the pool's mean less or plus the
@@ -15,9 +15,9 @@ import numpy as np
 
 from schemas.policy import NodePool, Policy
 from schemas.policy.lownodeload import AnomalyCondition
-from streams.cluster.plugins.base import BoolArray, FloatArray, IntArray
+from streams.placement.plugins.base import BoolArray, FloatArray, IntArray
 from streams.rebalance.columns import Columns
-from streams.rebalance.figures import TOTAL_MAX, Universe
+from streams.rebalance.node_arrays import TOTAL_MAX, Universe
 from streams.rebalance.outcome import (
     BOTH_LOW,
     HIGH,

@@ -8,12 +8,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.connection import APP_ID, KafkaSettings
 from schemas.topics import CLUSTER_INPUTS, TOPICS
-from streams import checkpoint, journal
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES
-from streams.journal import PLACES
-from streams.records import InputRecord
+from streams.stage import checkpoint, journal
+from streams.stage.journal import PLACES
+from streams.stage.records import InputRecord
 
 #: What the cluster stage says to others, in the order of its journal.
 SAID = tuple(

@@ -24,14 +24,15 @@ from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
-from streams import journal, replay
 from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES, ClusterStage
-from streams.journal import PLACES
-from streams.packing import put
-from streams.records import InputRecord, OutputRecord, RowChange
-from streams.verdict import Verdict as Replayed
-from streams.verdict import as_lines
+from streams.replay import fold
+from streams.replay.report import Verdict as Replayed
+from streams.replay.report import as_lines
+from streams.stage import journal
+from streams.stage.journal import PLACES
+from streams.stage.packing import put
+from streams.stage.records import InputRecord, OutputRecord, RowChange
 from tests.chaos import evictions, made_again, windows
 from tests.chaos.history import OUTPUTS, SAID, History, changelog, rows_of
 
@@ -107,7 +108,7 @@ def _judge_journal(history: History, now_ms: dict[int, int], verdict: Verdict) -
     for partition in range(history.partitions):
         try:
             outputs, now_ms[partition] = _judge_partition(history, partition, verdict)
-        except (journal.JournalDamaged, replay.NotReplayable) as error:
+        except (journal.JournalDamaged, fold.NotReplayable) as error:
             verdict.say([f"partition {partition}: {error}"])
             continue
         for out in outputs:
@@ -122,8 +123,8 @@ def _judge_partition(
     entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
     tail = journal.follow(journal.Place(), entries)
     inputs = _Inputs(history, partition)
-    fold = replay.Replay(partition, history.partitions)
-    difference = replay.follow(entries, inputs, fold)
+    fold = fold.Replay(partition, history.partitions)
+    difference = fold.follow(entries, inputs, fold)
     verdict.figures.update(batches=fold.summary.batches, records=fold.summary.inputs)
     if difference is not None:
         verdict.say(as_lines(Replayed(partition, fold.summary, difference)))

@@ -32,7 +32,7 @@ from streams.aggregate.stage import INPUT as USAGE
 from tests.chaos.evictor import Evictor
 from tests.chaos.history import changelog
 from tests.chaos.plan import NODES_PER_CLUSTER, STEP_S, Fate, Plan, Sampled, Step
-from tests.streams.worker import POSITIONS
+from tests.streams.worker_process import POSITIONS
 
 _DECISIONS = "placement-decisions"
 _COMMANDS = "eviction-commands"

@@ -12,7 +12,7 @@ from schemas.decisions import PlacementDecision
 from schemas.refusals import Refusal
 from schemas.topics import CLUSTER_INPUTS
 from streams.cluster.stage import TABLES, ClusterStage
-from streams.records import DamagedTable
+from streams.stage.records import DamagedTable
 from tests.chaos.history import History, changelog, rows_of
 
 

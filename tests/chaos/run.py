@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
+from connectors.brokers.server import KafkaServer, free_port
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
-from connectors.kafka.server import KafkaServer, free_port
 from connectors.kafka.topics import expected_topics
 from schemas.connection import KafkaSettings
 from tests.chaos.history import read
@@ -20,7 +20,7 @@ from tests.chaos.load import Load, connected
 from tests.chaos.plan import CHANGES, Change, Fault, Plan, Scenario
 from tests.chaos.surroundings import Surroundings
 from tests.chaos.watched import Mark, Phase
-from tests.streams.worker import Worker
+from tests.streams.worker_process import Worker
 
 PARTITIONS = 4
 #: Longest wait for decisions after an ending, and for all pods to have a node at the end.

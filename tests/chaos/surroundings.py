@@ -20,13 +20,13 @@ from connectors.kafka.topics import expected_topics
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
-from streams import journal
+from streams.stage import journal
 from tests.chaos.history import Changed, read_topic
 from tests.chaos.load import Load
 from tests.chaos.plan import Change
 from tests.conftest import delete_topic
 from tests.streams.noticing import SEEN_WITHIN_S, counted, metric, problems
-from tests.streams.worker import Worker
+from tests.streams.worker_process import Worker
 
 #: Which topic is meant by a fault.
 _TOPICS: dict[Change, str] = {

@@ -21,8 +21,8 @@ from schemas.pods import Pod, PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from streams.cluster.stage import ClusterStage
-from streams.records import InputRecord
-from streams.shell.ticker import tick
+from streams.stage.records import InputRecord
+from streams.worker.ticker import tick
 from tests.chaos import evictions, services
 from tests.chaos.history import History
 from tests.chaos.plan import SCENARIOS, Plan

@@ -15,16 +15,16 @@ from schemas.requests import SchedulingRequest
 from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
 from schemas.usage import NodeUsage
-from streams import journal
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
-from streams.journal import PLACES
-from streams.packing import put
-from streams.records import InputRecord
-from streams.shell.ticker import tick
+from streams.stage import journal
+from streams.stage.journal import PLACES
+from streams.stage.packing import put
+from streams.stage.records import InputRecord
+from streams.worker.ticker import tick
 from tests.chaos import windows
 from tests.chaos.history import History, changelog
 from tests.chaos.judge import judge

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from schemas.connection import KafkaSettings
-from streams.shell.durability import LostOffice
+from streams.worker.durability import LostOffice
 from tests.chaos.plan import SCENARIOS
 from tests.chaos.run import Member
-from tests.streams.worker import Worker
+from tests.streams.worker_process import Worker
 
 _LAST_LINE = '{{"event": "the worker was stopped by {}: found out"}}'
 

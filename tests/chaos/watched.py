@@ -45,10 +45,10 @@ class Mark:
 def main(file: Path) -> None:
     """Run the worker with its journal watched."""
     from connectors.cli import main as loadstream
-    from streams.cluster import agent
-    from streams.records import OutputRecord
-    from streams.shell.durability import Applied, JournalFirst
-    from streams.shell.fence import FencedPublisher
+    from streams.agents import cluster
+    from streams.stage.records import OutputRecord
+    from streams.worker.durability import Applied, JournalFirst
+    from streams.worker.fence import FencedPublisher
 
     mark = Mark(file)
 
@@ -66,7 +66,7 @@ def main(file: Path) -> None:
                 mark.phase = Phase.OUTPUTS
             return await super().publish(records)
 
-    vars(agent).update(JournalFirst=WatchedJournal, FencedPublisher=WatchedPublisher)
+    vars(cluster).update(JournalFirst=WatchedJournal, FencedPublisher=WatchedPublisher)
     sys.argv = ["loadstream", "worker"]
     loadstream()
 

@@ -18,7 +18,7 @@ from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE
 from streams.aggregate.stage import INPUT, OUTPUT, AggregateStage
-from streams.records import DamagedTable, InputRecord, OutputRecord
+from streams.stage.records import DamagedTable, InputRecord, OutputRecord
 from tests.chaos.history import History, changelog, rows_of
 
 Published = tuple[str, bytes]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from connectors.cli import app
 from schemas.connection import KafkaSettings
-from streams.settings import LogSettings, WorkerSettings
+from streams.worker.settings import LogSettings, WorkerSettings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from streams.observation import ClusterFigures, Counts, Figures
-from streams.records import OutputRecord, RowChange, StageResult
-from streams.settings import LogSettings, WorkerSettings
-from streams.shell.gauges import Gauges, Look
-from streams.shell.telemetry import TOPIC_PROBLEMS, Telemetry
-from streams.shell.topic_watch import LOOK_S
+from streams.stage.records import OutputRecord, RowChange, StageResult
+from streams.stage.statistics import ClusterFigures, Counts, Figures
+from streams.worker.gauges import Gauges, Look
+from streams.worker.settings import LogSettings, WorkerSettings
+from streams.worker.telemetry import TOPIC_PROBLEMS, Telemetry
+from streams.worker.topic_watch import LOOK_S
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

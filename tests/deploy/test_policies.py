@@ -7,7 +7,7 @@ import pytest
 from schemas.codec import decode
 from schemas.evictions import EvictionCommand
 from schemas.policy import read_policy
-from streams.cluster.plugins.registry import KNOWN
+from streams.placement.plugins.registry import KNOWN
 from tests.streams.cluster.builders import (
     lifecycle,
     metric,

@@ -5,8 +5,8 @@ from typing import Any
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
-from streams.observation import Counts
-from streams.records import InputRecord, StageResult
+from streams.stage.records import InputRecord, StageResult
+from streams.stage.statistics import Counts
 from tests.fuzz.failure import require
 from tests.fuzz.trial import Trial
 from tests.fuzz.workers import WriteThroughWorker

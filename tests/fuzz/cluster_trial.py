@@ -4,9 +4,9 @@ from typing import Any
 
 from schemas.codec import decode
 from streams.cluster.stage import ClusterStage
-from streams.observation import Counts
-from streams.packing import Changes
-from streams.records import InputRecord, StageResult
+from streams.stage.packing import Changes
+from streams.stage.records import InputRecord, StageResult
+from streams.stage.statistics import Counts
 from tests.fuzz.failure import Failure, require
 from tests.fuzz.trial import Trial
 from tests.fuzz.watcher import Watcher

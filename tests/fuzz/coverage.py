@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from streams.observation import Counts
-from streams.records import InputRecord
+from streams.stage.records import InputRecord
+from streams.stage.statistics import Counts
 
 
 @dataclass(slots=True)

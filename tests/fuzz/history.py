@@ -12,7 +12,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from streams.records import InputRecord
+from streams.stage.records import InputRecord
 
 StageName = Literal["cluster", "aggregate"]
 STAGES: tuple[StageName, ...] = ("cluster", "aggregate")

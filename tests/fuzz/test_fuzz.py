@@ -9,12 +9,12 @@ import pytest
 from schemas.evictions import EvictionCommand
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.pods import PodWindow
-from streams.cluster.inventory import Inventory
-from streams.cluster.plugins.fit import NodeResourcesFit
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
-from streams.deadletters import buried
-from streams.records import InputRecord
+from streams.inventory.inventory import Inventory
+from streams.placement.plugins.fit import NodeResourcesFit
+from streams.stage.dead_letters import buried
+from streams.stage.records import InputRecord
 from tests.fuzz.__main__ import main
 from tests.fuzz.campaign import Outcome, explore, repeat
 from tests.fuzz.failure import Failure

@@ -19,8 +19,8 @@ from schemas.deadletters import DeadLetter, joined, source_record
 from schemas.limits import VALUE_BYTES_MAX
 from schemas.refusals import Refusal
 from schemas.topics import key_of
-from streams.observation import Counts
-from streams.records import InputRecord, OutputRecord, Stage, StageResult
+from streams.stage.records import InputRecord, OutputRecord, Stage, StageResult
+from streams.stage.statistics import Counts
 from tests.fuzz.coverage import Coverage
 from tests.fuzz.failure import Failure, raised, require
 from tests.fuzz.history import Cut, Step

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from schemas.partitions import partition_for
-from streams.records import InputRecord
+from streams.stage.records import InputRecord
 from tests.fuzz import borderline
 from tests.fuzz.broken import broken, misplaced_key
 from tests.fuzz.history import Cut, Step

@@ -22,9 +22,9 @@ from schemas.policies import PolicyRecord
 from schemas.policy import Policy
 from schemas.quantities import amounts
 from schemas.requests import SchedulingRequest
-from streams.cluster.demand import pod_demand
 from streams.cluster.stage import ClusterStage
-from streams.records import InputRecord
+from streams.inventory.demand import pod_demand
+from streams.stage.records import InputRecord
 from tests.fuzz.failure import require
 
 #: Commands that are looked back upon for rates.

@@ -10,14 +10,14 @@ from random import Random
 from typing import Protocol
 
 from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
-from streams import journal
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
-from streams.packing import Changes, put
-from streams.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.stage import journal
+from streams.stage.packing import Changes, put
+from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 from tests.fuzz.failure import require
 
 

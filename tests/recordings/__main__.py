@@ -28,14 +28,14 @@ from schemas.requests import SchedulingRequest
 from schemas.rows import JournalPositionRow
 from schemas.topics import TOPIC_BY_NAME
 from schemas.usage import NodeUsage, PodUsage
-from streams import journal
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
-from streams.journal import PLACES
-from streams.packing import put
-from streams.records import InputRecord, OutputRecord, RowChange
+from streams.stage import journal
+from streams.stage.journal import PLACES
+from streams.stage.packing import put
+from streams.stage.records import InputRecord, OutputRecord, RowChange
 
 DIRECTORY = Path(__file__).parent
 #: One partition holds everything.

@@ -7,7 +7,7 @@ from typing import Any
 from schemas.codec import encode
 from schemas.partitions import partition_for
 from schemas.topics import key_of
-from streams.records import InputRecord, OutputRecord
+from streams.stage.records import InputRecord, OutputRecord
 
 PARTITIONS = 2
 

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from streams.cluster.plugins.fit import NodeResourcesFit
+from streams.placement.plugins.fit import NodeResourcesFit
 from tests.simulation.simulation import Simulation, Violation
 from tests.streams.cluster.run import decision
 

@@ -14,8 +14,8 @@ from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
-from streams.packing import put
-from streams.records import InputRecord, Stage, StageResult
+from streams.stage.packing import put
+from streams.stage.records import InputRecord, Stage, StageResult
 from tests.simulation.log import PARTITIONS, Log
 from tests.simulation.outside import SKEW_MS
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from schemas.refusals import Refusal
-from streams import journal
-from streams.checkpoint import Checkpoint, Cutter
 from streams.cluster.stage import ClusterStage
-from streams.journal_records import read_record, whole
-from streams.packing import put
-from streams.records import InputRecord, StageResult
-from streams.replay import Difference, Replay, Window, follow
+from streams.replay.fold import Difference, Replay, Window, follow
+from streams.stage import journal
+from streams.stage.checkpoint import Checkpoint, Cutter
+from streams.stage.journal_records import read_record, whole
+from streams.stage.packing import put
+from streams.stage.records import InputRecord, StageResult
 
 
 class Topics:

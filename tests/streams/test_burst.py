@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from connectors.brokers.server import KafkaServer, free_port
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
-from connectors.kafka.server import KafkaServer, free_port
 from connectors.kafka.topics import expected_topics
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
 from schemas.pods import Container, Pod
 from schemas.requests import SchedulingRequest
-from streams.shell.batches import BatchLimits
-from streams.shell.runner import in_flight_max
+from streams.worker.batches import BatchLimits
+from streams.worker.runner import in_flight_max
 from tests.conftest import running
-from tests.streams.worker import PATIENCE_S, Worker
+from tests.streams.worker_process import PATIENCE_S, Worker
 
 REQUESTS = int(os.environ.get("LOADSTREAM_TEST_BURST", "8000"))
 _CLUSTERS = 8

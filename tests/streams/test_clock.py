@@ -9,13 +9,13 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner
 
+from connectors.brokers.server import free_port
 from connectors.cli import app
-from connectors.kafka.server import free_port
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from tests.conftest import RunningBroker, eventually
-from tests.streams.worker import Worker, client
+from tests.streams.worker_process import Worker, client
 
 _YEAR_MS = 365 * 86_400_000
 

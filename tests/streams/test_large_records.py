@@ -11,10 +11,10 @@ from schemas.deadletters import DeadLetter, source_record
 from schemas.limits import BATCH_BYTES_MAX
 from schemas.pods import Container, Pod, PodLifecycle
 from schemas.requests import SchedulingRequest
-from streams.journal import TOPIC as JOURNAL
+from streams.stage.journal import TOPIC as JOURNAL
 from tests.conftest import RunningBroker
 from tests.streams.replaying import HOME, nodes, replay, request
-from tests.streams.worker import POSITIONS, Worker, client
+from tests.streams.worker_process import POSITIONS, Worker, client
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -16,7 +16,7 @@ from tests.chaos.history import changelog, read_topic, rows_of
 from tests.conftest import RunningBroker
 from tests.streams.aggregate.builders import node_in
 from tests.streams.replaying import HOME, NOW_MS, nodes, request
-from tests.streams.worker import POSITIONS, Client, Worker, client
+from tests.streams.worker_process import POSITIONS, Client, Worker, client
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 

@@ -14,10 +14,10 @@ from schemas.pods import Container, Pod, PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
-from streams.journal import TOPIC as JOURNAL
-from streams.journal_records import Batch, read_record, whole
+from streams.stage.journal import TOPIC as JOURNAL
+from streams.stage.journal_records import Batch, read_record, whole
 from tests.conftest import RunningBroker
-from tests.streams.worker import Client, Worker, client
+from tests.streams.worker_process import Client, Worker, client
 
 _RESERVATION_S = 4
 #: Records that stand before the confirmations.

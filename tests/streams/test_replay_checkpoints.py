@@ -11,10 +11,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from streams.checkpoint import Finder, Found
+from streams.stage.checkpoint import Finder, Found
 from tests.conftest import RunningBroker, delete_topic
 from tests.streams.replaying import HOME, nodes, replay, request
-from tests.streams.worker import Worker, client
+from tests.streams.worker_process import Worker, client
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.kafka]
 

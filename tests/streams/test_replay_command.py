@@ -18,7 +18,7 @@ from schemas.journal import JournalPart
 from schemas.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.streams.replaying import HOME, NOW_MS, nodes, replay, request
-from tests.streams.worker import Worker, client
+from tests.streams.worker_process import Worker, client
 
 pytestmark = pytest.mark.timeout(400)
 

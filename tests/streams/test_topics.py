@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewPartitions
 
+from connectors.brokers.server import free_port
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import Connection, connect
-from connectors.kafka.server import free_port
 from connectors.kafka.topics import expected_topics
 from schemas.nodes import NodeState
 from schemas.pods import Container, Pod
 from schemas.requests import SchedulingRequest
 from tests.conftest import RunningBroker, delete_topic, eventually
 from tests.streams.noticing import SEEN_WITHIN_S, counted, problems
-from tests.streams.worker import Client, Worker, client
+from tests.streams.worker_process import Client, Worker, client
 
 _NODES = 10
 

@@ -19,7 +19,7 @@ from schemas.quantities import amount
 from schemas.requests import SchedulingRequest
 from schemas.usage import NodeUsage
 from tests.conftest import RunningBroker
-from tests.streams.worker import POSITIONS, Client, Worker, client
+from tests.streams.worker_process import POSITIONS, Client, Worker, client
 
 _NODES = 8
 _POD_CPU = "1500m"

@@ -16,7 +16,7 @@ from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
-from streams.records import InputRecord, OutputRecord
+from streams.stage.records import InputRecord, OutputRecord
 
 PARTITIONS = 2
 STEP_MS = 120_000

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from connectors.demo.picture import draw
-from connectors.demo.relieved import usage_staying
+from connectors.demo.rebalance_summary import usage_staying
 from connectors.demo.scenario import simulated_scenario
 from connectors.demo.session import Session
 from connectors.demo.summary import usage_by_requests

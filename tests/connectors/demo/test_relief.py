@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from connectors.demo.rebalance_summary import hot_above, hot_nodes, rebalanced, usage_staying
 from connectors.demo.relief import Relief
-from connectors.demo.relieved import hot_above, hot_nodes, rebalanced, usage_staying
 from connectors.demo.scenario import CLUSTER, simulated_scenario
 from connectors.demo.session import Session
 from schemas.decisions import AsOf

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from connectors.demo.grid import BINS, UsageGrid
-from connectors.demo.relieved import usage_staying
+from connectors.demo.rebalance_summary import usage_staying
 from connectors.demo.scenario import simulated_scenario
 from connectors.demo.session import Refusal, Session
 from connectors.demo.summary import (

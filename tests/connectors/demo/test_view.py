@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from connectors.demo.display import PlainDisplay, line_of
-from connectors.demo.relieved import usage_staying
+from connectors.demo.rebalance_summary import usage_staying
 from connectors.demo.report import print_report
 from connectors.demo.scenario import simulated_scenario
 from connectors.demo.session import Session

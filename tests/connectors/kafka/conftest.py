@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
-from connectors.kafka.server import KafkaServer
 from connectors.kafka.topics import expected_topics
 from schemas.connection import KafkaSettings
 from tests.conftest import running

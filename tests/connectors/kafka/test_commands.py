@@ -13,10 +13,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from connectors.brokers.distribution import fetch_jars
+from connectors.brokers.server import free_port
 from connectors.kafka import commands
 from connectors.kafka.client import connect
-from connectors.kafka.distribution import fetch_jars
-from connectors.kafka.server import free_port
 from connectors.kafka.topics import expected_names
 from schemas.announcement import announced
 from schemas.base import Message

@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka import produce
 from connectors.kafka.client import BrokerUnavailable, connect
-from connectors.kafka.embedded import EmbeddedBroker
 from connectors.kafka.produce import Rejection, produce_lines, read_lines
 from schemas.codec import encode
 from schemas.connection import KafkaSettings

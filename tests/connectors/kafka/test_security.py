@@ -52,7 +52,7 @@ import sys
 import faust
 from pydantic import TypeAdapter
 from schemas.connection import KafkaSettings
-from streams.broker import broker_credentials, broker_urls
+from streams.worker.broker import broker_credentials, broker_urls
 
 settings = KafkaSettings.from_environment()
 app = faust.App(

@@ -11,9 +11,9 @@ from confluent_kafka import Producer, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.admin import find_topics, read_extents
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
-from connectors.kafka.embedded import EmbeddedBroker
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.tail import Entry, Gap, as_json, parse_start, read_entries
 from connectors.kafka.tail import _Reader as Reader

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from connectors.simulated.baseline_no_eviction import Placed, stay
 from connectors.simulated.cluster import Machine, make_machines
 from connectors.simulated.evictor import Evictor
 from connectors.simulated.fitted import ALIBABA_2018
@@ -12,7 +13,6 @@ from connectors.simulated.kubelet import GRACE_MS, START_MS, Kubelets, PodEvent
 from connectors.simulated.owners import Owners
 from connectors.simulated.pods import PodPlan
 from connectors.simulated.readings import Readings
-from connectors.simulated.staying import Placed, stay
 from schemas.decisions import AsOf
 from schemas.evictions import EvictionCommand
 from schemas.pods import OwnerReference, Pod, PodRef

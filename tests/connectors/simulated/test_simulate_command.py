@@ -14,7 +14,7 @@ from schemas.codec import encode
 from schemas.partitions import partition_for
 from schemas.policies import PolicyRecord
 from tests.conftest import RunningBroker, eventually
-from tests.streams.worker import Worker, client
+from tests.streams.worker_process import Worker, client
 
 _COMMAND = [sys.executable, "-c", "from connectors.cli import main; main()", "simulate"]
 

@@ -28,88 +28,88 @@ EFFECTS: dict[str, str] = {
         "PoolCollectPolicy.metricAggregatePolicy PoolCollectPolicy.metricMemoryCollectPolicy "
         "PoolCollectPolicy.metricReportIntervalSeconds PoolCollectPolicy.name"
     ),
-    "tests/streams/cluster/plugins/test_limits_aware.py::"
+    "tests/streams/placement/plugins/test_limits_aware.py::"
     "test_a_pod_without_a_limit_counts_with_the_default_one": (
         "NodeResourceLimitsAwareArgs.defaultLimit"
     ),
-    "tests/streams/cluster/plugins/test_limits_aware.py::test_the_example_of_kep_217": (
+    "tests/streams/placement/plugins/test_limits_aware.py::test_the_example_of_kep_217": (
         "Policy.resourceLimits"
     ),
-    "tests/streams/cluster/plugins/test_limits_aware.py::"
+    "tests/streams/placement/plugins/test_limits_aware.py::"
     "test_the_raw_score_is_the_weighted_share_that_limits_leave": (
         "NodeResourceLimitsAwareArgs.resources ResourceWeight.name ResourceWeight.weight"
     ),
-    "tests/streams/cluster/plugins/test_load_aware.py::"
+    "tests/streams/placement/plugins/test_load_aware.py::"
     "test_aggregated_thresholds_take_the_place_of_the_plain_ones": (
         "AggregatedArgs.usageAggregatedDuration AggregatedArgs.usageThresholds "
         "LoadAwareSchedulingArgs.aggregated"
     ),
-    "tests/streams/cluster/plugins/test_load_aware.py::"
+    "tests/streams/placement/plugins/test_load_aware.py::"
     "test_prod_pods_are_judged_by_prod_thresholds_alone": (
         "LoadAwareSchedulingArgs.prodUsageThresholds"
     ),
-    "tests/streams/cluster/plugins/test_load_aware.py::"
+    "tests/streams/placement/plugins/test_load_aware.py::"
     "test_prod_pods_may_be_scored_by_what_prod_pods_use": (
         "LoadAwareSchedulingArgs.scoreAccordingProdUsage"
     ),
-    "tests/streams/cluster/plugins/test_load_aware.py::"
+    "tests/streams/placement/plugins/test_load_aware.py::"
     "test_prod_pods_may_have_to_pass_the_thresholds_of_the_whole_node_too": (
         "AggregatedArgs.usageAggregationType LoadAwareSchedulingArgs.checkBoth"
     ),
-    "tests/streams/cluster/plugins/test_load_aware.py::"
+    "tests/streams/placement/plugins/test_load_aware.py::"
     "test_the_first_resource_by_name_is_the_reason": ("LoadAwareSchedulingArgs.usageThresholds"),
-    "tests/streams/cluster/plugins/test_load_aware.py::test_the_score_goes_by_its_own_statistic": (
+    "tests/streams/placement/plugins/test_load_aware.py::test_the_score_goes_by_its_own_statistic": (
         "AggregatedArgs.scoreAggregatedDuration AggregatedArgs.scoreAggregationType"
     ),
-    "tests/streams/cluster/plugins/test_load_aware.py::"
+    "tests/streams/placement/plugins/test_load_aware.py::"
     "test_the_score_is_the_weighted_mean_of_what_is_left": (
         "LoadAwareSchedulingArgs.dominantResourceWeight "
         "LoadAwareSchedulingArgs.resourceWeights LoadAwareSchedulingArgs.supportedResources"
     ),
-    "tests/streams/cluster/plugins/test_load_aware.py::"
+    "tests/streams/placement/plugins/test_load_aware.py::"
     "test_what_an_expired_metric_means_is_said_by_two_switches": (
         "LoadAwareSchedulingArgs.enableScheduleWhenNodeMetricsExpired "
         "LoadAwareSchedulingArgs.filterExpiredNodeMetrics"
     ),
-    "tests/streams/cluster/plugins/test_registry.py::test_the_policy_enables_orders_and_weighs": (
+    "tests/streams/placement/plugins/test_registry.py::test_the_policy_enables_orders_and_weighs": (
         "Plugin.name PluginChoice.filter PluginChoice.score Policy.plugins ScorePlugin.name "
         "ScorePlugin.weight"
     ),
     "tests/streams/cluster/test_closed_loop.py::"
     "test_in_a_cluster_that_observes_nothing_moves_and_verdicts_are_dry": ("Policy.mode"),
-    "tests/streams/cluster/test_estimate.py::test_a_pod_may_bring_its_own_factors": (
+    "tests/streams/inventory/test_estimate.py::test_a_pod_may_bring_its_own_factors": (
         "LoadAwareSchedulingArgs.allowCustomizeEstimation"
     ),
-    "tests/streams/cluster/test_estimate.py::test_estimation_may_go_on_for_a_while": (
+    "tests/streams/inventory/test_estimate.py::test_estimation_may_go_on_for_a_while": (
         "LoadAwareSchedulingArgs.estimatedSecondsAfterInitialized "
         "LoadAwareSchedulingArgs.estimatedSecondsAfterPodScheduled"
     ),
-    "tests/streams/cluster/test_estimate.py::test_other_resources_are_expected_of_prod_pods_only": (
+    "tests/streams/inventory/test_estimate.py::test_other_resources_are_expected_of_prod_pods_only": (
         "LoadAwareSchedulingArgs.estimatedScalingFactors"
     ),
-    "tests/streams/cluster/test_inventory.py::test_another_policy_judges_freshness_anew": (
+    "tests/streams/inventory/test_inventory.py::test_another_policy_judges_freshness_anew": (
         "LoadAwareSchedulingArgs.nodeMetricExpirationSeconds Policy.loadAware"
     ),
-    "tests/streams/cluster/test_load.py::test_prod_usage_may_start_from_the_systems": (
+    "tests/streams/inventory/test_load.py::test_prod_usage_may_start_from_the_systems": (
         "LoadAwareSchedulingArgs.prodUsageIncludeSys"
     ),
-    "tests/streams/cluster/test_moving.py::test_a_pod_is_placed_as_soon_as_the_window_opens": (
+    "tests/streams/inventory/test_usage_history.py::test_a_pod_is_placed_as_soon_as_the_window_opens": (
         "MovingFilter.windows MovingThresholds.filter"
     ),
-    "tests/streams/cluster/test_moving.py::test_a_window_moves_each_kind_of_threshold_by_itself": (
+    "tests/streams/inventory/test_usage_history.py::test_a_window_moves_each_kind_of_threshold_by_itself": (
         "FilterWindow.aggregatedUsageThresholds FilterWindow.prodUsageThresholds "
         "FilterWindow.usageThresholds"
     ),
-    "tests/streams/cluster/test_moving.py::"
+    "tests/streams/inventory/test_usage_history.py::"
     "test_the_recent_past_of_the_whole_cluster_makes_whole_percents": ("MovingFilter.recentPast"),
-    "tests/streams/cluster/test_pending.py::test_the_back_off_doubles_up_to_its_limit": (
+    "tests/streams/placement/test_pending.py::test_the_back_off_doubles_up_to_its_limit": (
         "Policy.initialBackoffSeconds Policy.maxBackoffSeconds"
     ),
-    "tests/streams/cluster/test_placement.py::"
+    "tests/streams/placement/test_placement.py::"
     "test_more_requests_than_may_wait_go_to_dead_letters_before_the_first_tick": (
         "Policy.maxPendingRequests"
     ),
-    "tests/streams/cluster/test_placement.py::"
+    "tests/streams/placement/test_placement.py::"
     "test_reservations_that_end_at_once_end_over_several_ticks": ("Policy.reservationSeconds"),
     "tests/streams/cluster/test_rebalancer.py::"
     "test_at_the_peak_a_batch_pod_is_told_to_leave_within_all_limits_though_no_room_is_reserved": (
@@ -220,7 +220,7 @@ EFFECTS: dict[str, str] = {
     "tests/streams/migration/test_waiting.py::test_a_round_is_dry_by_its_own_switch": (
         "LowNodeLoadArgs.dryRun"
     ),
-    "tests/streams/moves/test_follower.py::"
+    "tests/streams/moves/test_effects.py::"
     "test_doubles_with_each_further_move_in_vain_and_ends_with_one_that_helps": (
         "MoveArgs.followSeconds MoveArgs.initialBackoffSeconds MoveArgs.maxBackoffSeconds "
         "MoveArgs.minHelpedPercent MoveArgs.verdicts Policy.moves"
@@ -268,35 +268,35 @@ EFFECTS: dict[str, str] = {
     "test_what_no_round_has_judged_for_long_is_forgotten": (
         "AnomalyCondition.timeout LowNodeLoadArgs.detectorCacheTimeout"
     ),
-    "tests/streams/rebalance/test_koordinator.py::"
+    "tests/streams/rebalance/koordinator/test_rules.py::"
     "test_the_number_of_pods_weighs_in_where_the_weights_name_it": (
         "LowNodeLoadArgs.anomalyCondition LowNodeLoadArgs.resourceWeights "
         "NodePool.anomalyCondition NodePool.resourceWeights"
     ),
-    "tests/streams/rebalance/test_koordinator.py::"
+    "tests/streams/rebalance/koordinator/test_rules.py::"
     "test_what_a_later_pool_fills_in_reaches_an_earlier_one_in_the_next_round": (
         "LowNodeLoadArgs.highThresholds LowNodeLoadArgs.lowThresholds "
         "LowNodeLoadArgs.nodePools LowNodeLoadArgs.prodHighThresholds "
         "LowNodeLoadArgs.prodLowThresholds NodePool.highThresholds NodePool.lowThresholds "
         "NodePool.prodHighThresholds NodePool.prodLowThresholds"
     ),
-    "tests/streams/rebalance/test_moving.py::"
+    "tests/streams/rebalance/test_dynamic_thresholds.py::"
     "test_a_window_moves_thresholds_of_prod_pods_by_themselves": (
         "HotspotWindow.prodHighThresholds HotspotWindow.prodLowThresholds"
     ),
-    "tests/streams/rebalance/test_moving.py::"
+    "tests/streams/rebalance/test_dynamic_thresholds.py::"
     "test_at_the_peak_batch_and_free_pods_leave_without_a_target_until_the_node_is_below": (
         "HotspotWindow.evictWithoutTarget"
     ),
-    "tests/streams/rebalance/test_moving.py::"
+    "tests/streams/rebalance/test_dynamic_thresholds.py::"
     "test_mean_and_deviations_of_the_newest_rounds_make_the_threshold": (
         "MovingHotspots.recentPast RecentPast.atLeast RecentPast.atMost RecentPast.deviations "
         "RecentPast.rounds"
     ),
-    "tests/streams/rebalance/test_moving.py::test_the_window_that_is_open_holds_and_is_told": (
+    "tests/streams/rebalance/test_dynamic_thresholds.py::test_the_window_that_is_open_holds_and_is_told": (
         "HotspotWindow.highThresholds HotspotWindow.lowThresholds MovingHotspots.windows"
     ),
-    "tests/streams/rebalance/test_moving.py::test_what_does_not_go_together_is_refused": (
+    "tests/streams/rebalance/test_dynamic_thresholds.py::test_what_does_not_go_together_is_refused": (
         "MovingHotspots.pool NodePool.useDeviationThresholds"
     ),
     "tests/streams/rebalance/test_pools.py::test_a_deviation_of_zero_is_a_threshold": (

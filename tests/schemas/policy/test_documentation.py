@@ -12,7 +12,7 @@ from schemas.policy.errors import PROBLEMS_MAX
 from schemas.policy.parts import RESOURCES_MAX
 from schemas.policy.reader import NODE_POOLS_MAX
 from schemas.policy.yamltext import DEPTH_MAX, DOCUMENTS_MAX, TEXT_BYTES_MAX, VALUES_MAX
-from streams.cluster.plugins.registry import FILTERS, SCORES
+from streams.placement.plugins.registry import FILTERS, SCORES
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "deploy" / "policies").glob("*.yaml"))

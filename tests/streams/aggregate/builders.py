@@ -15,7 +15,7 @@ from schemas.usage import NodeUsage
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
-from streams.records import InputRecord, OutputRecord, RowChange
+from streams.stage.records import InputRecord, OutputRecord, RowChange
 
 AS_OF = AsOf(partition=0, offsets={}, policy_digest="digest")
 #: A time of which nothing is special.

@@ -11,7 +11,7 @@ import orjson
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from streams.records import InputRecord
+from streams.stage.records import InputRecord
 from tests.streams.aggregate.builders import SECOND, T0, Log, pod, sample, windows
 
 NODES = ("n0", "n1")

@@ -15,9 +15,9 @@ from schemas.connection import APP_ID, KafkaSettings
 from schemas.percentiles import NodePercentilesRow
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import Collecting
-from streams.records import InputRecord, OutputRecord
+from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.aggregate.builders import stage
-from tests.streams.worker import PATIENCE_S, Worker
+from tests.streams.worker_process import PATIENCE_S, Worker
 
 CHANGELOG = f"{APP_ID}-node_percentiles-changelog"
 TOPICS = ("node-usage", "node-metrics", "dead-letters", CHANGELOG)

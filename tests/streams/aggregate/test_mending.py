@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from streams.aggregate.mending import mend
-from streams.records import DamagedTable
+from streams.stage.records import DamagedTable
 from tests.streams.aggregate.builders import (
     MINUTE,
     SECOND,

@@ -8,7 +8,7 @@ from schemas.deadletters import DeadLetter
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.policies import CHANGES_MAX
 from streams.aggregate.stage import AggregateStage
-from streams.records import InputRecord, StageResult
+from streams.stage.records import InputRecord, StageResult
 from tests.streams.aggregate.builders import (
     SECOND,
     T0,

@@ -10,7 +10,7 @@ from schemas.codec import decode_as, encode
 from schemas.percentiles import NodePercentilesRow
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.stage import AggregateStage
-from streams.records import DamagedTable, OutputRecord
+from streams.stage.records import DamagedTable, OutputRecord
 from tests.streams.aggregate.builders import (
     MINUTE,
     QUICK,

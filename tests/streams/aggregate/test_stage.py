@@ -18,7 +18,7 @@ from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.node import NodeState
 from streams.aggregate.reading import Reading
 from streams.aggregate.stage import AggregateStage
-from streams.records import InputRecord, OutputRecord
+from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.aggregate.builders import (
     MINUTE,
     QUICK,

@@ -10,19 +10,19 @@ import pytest
 from schemas.connection import KafkaSettings
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.stage import AggregateStage
-from streams.broker import broker_urls
-from streams.records import InputRecord, StageResult
-from streams.shell import fence
-from streams.shell.durability import Applied, LostOffice
-from streams.shell.fence import FencedPublisher
-from streams.shell.reader import read_range
-from streams.shell.tables import RowTable
-from streams.shell.transport import WorkerApp
-from streams.shell.writethrough import WriteThrough
+from streams.stage.records import InputRecord, StageResult
+from streams.worker import fence
+from streams.worker.broker import broker_urls
+from streams.worker.durability import Applied, LostOffice
+from streams.worker.fence import FencedPublisher
+from streams.worker.reader import read_range
+from streams.worker.tables import RowTable
+from streams.worker.transport import WorkerApp
+from streams.worker.writethrough import WriteThrough
 from tests.conftest import RunningBroker
+from tests.streams.agents.test_aggregate import NODES, assert_complete, minutes, settled
 from tests.streams.aggregate.builders import MINUTE, SECOND, T0, Log, pod, sample, stage
 from tests.streams.aggregate.observer import AggregateWorker, observer
-from tests.streams.aggregate.test_agent import NODES, assert_complete, minutes, settled
 
 pytestmark = pytest.mark.timeout(400)
 

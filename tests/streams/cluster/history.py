@@ -20,7 +20,7 @@ from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.pods import OwnerReference, Pod
 from schemas.topics import CLUSTER_INPUTS
 from schemas.workloads import DisruptionBudget, WorkloadState
-from streams.records import InputRecord, OutputRecord
+from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.cluster.builders import (
     AFTER_SCHEDULED,
     CLUSTER,

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.policy import Policy
-from streams.cluster.estimate import Estimator
-from streams.cluster.inventory import Inventory
-from streams.cluster.kind import Kind
-from streams.cluster.node import Node
-from streams.cluster.plugins.base import Plugin
-from streams.cluster.plugins.registry import build_filters, build_scores
-from streams.cluster.ranking import REFUSED, Ranking
+from streams.inventory.estimate import Estimator
+from streams.inventory.inventory import Inventory
+from streams.inventory.kind import Kind
+from streams.inventory.node import Node
+from streams.placement.plugins.base import Plugin
+from streams.placement.plugins.registry import build_filters, build_scores
+from streams.placement.ranking import REFUSED, Ranking
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
-from streams.packing import put
-from streams.records import InputRecord, StageResult
+from streams.stage.packing import put
+from streams.stage.records import InputRecord, StageResult
 from tests.streams.cluster.builders import CLUSTER, tick
 
 _TOPICS: dict[type, str] = {

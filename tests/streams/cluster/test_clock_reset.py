@@ -13,7 +13,7 @@ from schemas.codec import decode
 from schemas.deadletters import DeadLetter
 from streams.cluster.clock_reset import moved_ms
 from streams.cluster.stage import ClusterStage
-from streams.records import InputRecord
+from streams.stage.records import InputRecord
 from tests.streams.cluster.builders import (
     at,
     lifecycle,

@@ -13,7 +13,7 @@ from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.collecting import REPEAT_MS
-from streams.records import InputRecord, OutputRecord, StageResult
+from streams.stage.records import InputRecord, OutputRecord, StageResult
 from tests.streams.aggregate.builders import Log as UsageLog
 from tests.streams.aggregate.builders import node_in, sample, store
 from tests.streams.cluster.builders import CLUSTER, START_MS, policy_record, tick

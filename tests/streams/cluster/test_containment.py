@@ -19,13 +19,13 @@ from schemas.rows import FailedClusterRow
 from streams.cluster import clusters, rebalancer, tables
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
-from streams.cluster.figures import figures_of
-from streams.cluster.inventory import Inventory
 from streams.cluster.podrows import PodRows
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
+from streams.cluster.statistics import figures_of
+from streams.inventory.inventory import Inventory
 from streams.rebalance.balancer import Balancer
-from streams.records import InputRecord
+from streams.stage.records import InputRecord
 from tests.streams.cluster.builders import (
     CLUSTER,
     at,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.decisions import PlacementDecision
 from schemas.pods import OwnerReference, Pod
-from streams.records import InputRecord
+from streams.stage.records import InputRecord
 from tests.streams.cluster.builders import (
     at,
     lifecycle,

@@ -8,11 +8,11 @@ from schemas.codec import encode
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.rows import HeldPod
-from streams.cluster.assigned import AssignedPod
-from streams.cluster.demand import pod_demand
-from streams.cluster.inventory import Inventory
-from streams.cluster.node import Held
 from streams.cluster.podrows import PodRows
+from streams.inventory.assigned import AssignedPod
+from streams.inventory.demand import pod_demand
+from streams.inventory.inventory import Inventory
+from streams.inventory.node import Held
 from tests.streams.cluster.builders import START_MS, lifecycle, pod
 from tests.streams.cluster.strategies import pods
 

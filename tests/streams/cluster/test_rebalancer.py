@@ -17,7 +17,7 @@ from schemas.pods import OwnerReference
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
-from streams.rebalance import figures
+from streams.rebalance import node_arrays
 from tests.streams.cluster.builders import (
     CLUSTER,
     lifecycle,
@@ -314,13 +314,13 @@ def test_a_round_over_many_nodes_is_put_off_until_ticks_have_prepared_it(
     # Nobody has ticked for long: nothing is prepared, and what it takes for eight nodes are four ticks.
     rounds_at: list[int] = []
     packed: list[int] = []
-    take = figures.NodeFigures.take
+    take = node_arrays.NodeFigures.take
 
-    def taking(self: figures.NodeFigures, *given: Any) -> bool:
+    def taking(self: node_arrays.NodeFigures, *given: Any) -> bool:
         packed[-1] += 1
         return take(self, *given)
 
-    monkeypatch.setattr(figures.NodeFigures, "take", taking)
+    monkeypatch.setattr(node_arrays.NodeFigures, "take", taking)
     for second in (100, 101, 102, 103, 104, 105, 106):
         if restarts:
             run.restart()

@@ -7,8 +7,10 @@ import pytest
 
 from schemas.codec import decode_as
 from schemas.deadletters import DeadLetter
-from streams.cluster import effort, rebalancer, recount
-from streams.migration import arbitration, drains, execution, following
+from streams.cluster import rebalancer
+from streams.inventory import recount
+from streams.migration import arbitration, drains, execution, tracking
+from streams.placement import effort
 from streams.rebalance import looks
 from tests.streams.cluster.history import History
 from tests.streams.cluster.twins import Twins
@@ -21,7 +23,7 @@ SMALL: dict[Any, dict[str, int]] = {
     drains: {"LOOKS_PER_TICK_MAX": 2},
     effort: {"EFFORT_PER_TICK_MAX": 9},
     execution: {"STEPS_PER_TICK_MAX": 2, "COMMANDS_PER_TICK_MAX": 1},
-    following: {"ENDED_PER_TICK_MAX": 1},
+    tracking: {"ENDED_PER_TICK_MAX": 1},
     looks: {"LOOKS_PER_ROUND_MAX": 3, "ORDERED_MAX": 5},
     rebalancer: {"PACKED_PER_TICK_MAX": 2},
     recount: {"RECOUNTED_PER_RECORD_MAX": 1},

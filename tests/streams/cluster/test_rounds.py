@@ -8,8 +8,8 @@ from schemas.limits import VALUE_BYTES_MAX
 from schemas.pods import Pod
 from schemas.policy import PolicyError, read_policy
 from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, POOLS_MAX, RebalanceRound
-from streams.cluster.explain import Cause
 from streams.cluster.rounds import round_record
+from streams.placement.explain import Cause
 from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.rebalance.world import World

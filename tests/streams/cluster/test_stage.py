@@ -13,10 +13,10 @@ from schemas.lists import ListBegin
 from schemas.partitions import partition_for
 from schemas.rows import ClusterRow, NodeRow
 from schemas.topics import CLUSTER_INPUTS, TOPIC_BY_NAME
-from streams import deadletters
 from streams.cluster import stage as stage_module
 from streams.cluster.stage import ClusterStage
-from streams.records import DamagedTable, InputRecord
+from streams.stage import dead_letters
+from streams.stage.records import DamagedTable, InputRecord
 from tests.strategies import payloads
 from tests.streams.cluster.builders import (
     CLUSTER,
@@ -297,7 +297,7 @@ def test_a_policy_that_was_accepted_under_wider_limits_stays_in_force_and_may_be
 def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deadletters, "VALUE_BYTES_MAX", 300)
+    monkeypatch.setattr(dead_letters, "VALUE_BYTES_MAX", 300)
     log, stage = Log(), ClusterStage(0, 1)
     records = [log.message(each) for each in (tick(), node("a"), request("p"))]
     result = stage.apply(records)

@@ -20,7 +20,7 @@ from schemas.pods import Pod
 from schemas.policy import Policy, effective_yaml
 from schemas.quantities import amounts
 from schemas.topics import CLUSTER_INPUTS
-from streams.cluster.demand import pod_demand
+from streams.inventory.demand import pod_demand
 from tests.streams.cluster.builders import (
     CLUSTER,
     lifecycle,

@@ -17,8 +17,8 @@ from schemas.rows import (
 from schemas.topics import TABLES
 from streams.cluster.stage import TABLES as STAGE_TABLES
 from streams.cluster.stage import ClusterStage
-from streams.packing import put
-from streams.records import DamagedTable
+from streams.stage.packing import put
+from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import (
     at,
     lifecycle,

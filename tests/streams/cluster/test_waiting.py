@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from streams.cluster import effort
-from streams.cluster.kind import kind_of
-from streams.cluster.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
-from streams.cluster.plugins.fit import NodeResourcesFit
+from streams.inventory.kind import kind_of
+from streams.placement import effort
+from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
+from streams.placement.plugins.fit import NodeResourcesFit
 from tests.streams.cluster.builders import (
     at,
     full,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streams.cluster.stage import ClusterStage
-from streams.packing import put
-from streams.records import InputRecord, OutputRecord, StageResult
+from streams.stage.packing import put
+from streams.stage.records import InputRecord, OutputRecord, StageResult
 
 Row = tuple[str, str, bytes]
 

@@ -14,9 +14,9 @@ from schemas.pods import OwnerReference, Pod, PodRef
 from schemas.refusals import Refusal
 from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
-from streams.cluster.explain import Cause
-from streams.cluster.node import Held
 from streams.cluster.state import ClusterState, Position
+from streams.inventory.node import Held
+from streams.placement.explain import Cause
 from tests.streams.cluster.builders import (
     CLUSTER,
     at,

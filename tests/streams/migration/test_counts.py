@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.migrations import MigrationRow
-from streams.migration.book import Book, moving
+from streams.migration.registry import Book, moving
 from tests.streams.cluster.builders import lifecycle
 from tests.streams.migration.moving import (
     FREE,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schemas.pods import OwnerReference, Pod, VolumeClaim
-from streams.migration.limits import share_of
+from streams.migration.concurrency_limits import share_of
 from streams.migration.protections import Protections, insists
 from streams.rebalance.outcome import EndOfNode, EndOfRound
 from tests.streams.cluster.builders import at, lifecycle, node, policy, policy_record, request

@@ -21,8 +21,8 @@ from schemas.migrations import MigrationRequest, MigrationStatus
 from schemas.pods import Pod
 from schemas.refusals import Refusal
 from schemas.workloads import DisruptionBudget, WorkloadState
-from streams.cluster.owners import controller
-from streams.migration.limits import share_of
+from streams.inventory.owners import controller
+from streams.migration.concurrency_limits import share_of
 from tests.streams.cluster.builders import (
     lifecycle,
     metric,

@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.lists import ListBegin, ListEnd
 from schemas.workloads import PodSelector, SelectorRequirement
-from streams.cluster.owners import Owners
+from streams.inventory.owners import Owners
 from streams.migration.budgets import Budgets, describe, left
 from streams.migration.workloads import Workloads
 from tests.streams.cluster.builders import CLUSTER

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.migration import arbitration, drains, execution, following
+from streams.migration import arbitration, drains, execution, tracking
 from tests.streams.cluster.builders import lifecycle
 from tests.streams.migration.moving import FREE, Moving, ask, budget, cluster, policy_text, replica
 
@@ -69,7 +69,7 @@ def test_an_arbitration_asks_no_more_than_the_limit_and_everyone_in_time(
 def test_a_tick_ends_no_more_than_the_limit_and_the_oldest_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(following, "ENDED_PER_TICK_MAX", 5)
+    monkeypatch.setattr(tracking, "ENDED_PER_TICK_MAX", 5)
     of = many(policy_text(defaultJobTTL="10s", defaultJobMode="EvictDirectly"))
     of.say(*(ask("drain", node="node-1"),))
     of.later()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.migration.limiters import QPS_SPREAD_MS
+from streams.migration.rate_limits import QPS_SPREAD_MS
 from tests.streams.cluster.builders import lifecycle, node, policy_record
 from tests.streams.migration.moving import (
     Moving,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from streams.cluster.kind import kind_of
-from streams.cluster.node import Held
+from streams.inventory.kind import kind_of
+from streams.inventory.node import Held
 from streams.rebalance.outcome import EndOfNode, EndOfRound
 from tests.streams.cluster.builders import pod
 from tests.streams.rebalance.world import PERCENT, THRESHOLDS, World, hot_world, targets

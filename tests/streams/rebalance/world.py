@@ -11,7 +11,7 @@ from schemas.pods import OwnerReference, Pod
 from schemas.policy import Policy, read_policy
 from schemas.refusals import Refusal
 from schemas.topics import TABLES
-from streams.cluster.inventory import Inventory
+from streams.inventory.inventory import Inventory
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
 from tests.streams.cluster.builders import CLUSTER, START_MS, container, lifecycle, node

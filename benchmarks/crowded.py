@@ -1,0 +1,177 @@
+"""A partition with one crowded cluster, fed record by record as the agent feeds it, and a watch beside it."""
+
+import gc
+import os
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from time import process_time_ns
+from typing import Any
+
+from schemas.clock import ClockTick
+from schemas.codec import encode
+from schemas.metrics import NodeMetric, PodMetric
+from schemas.nodes import NodeState
+from schemas.pods import Container, OwnerReference, Pod, PodLifecycle
+from schemas.policies import PolicyRecord
+from schemas.requests import SchedulingRequest
+from streams.cluster.stage import ClusterStage
+from streams.stage.records import InputRecord, Stage, StageResult
+
+CLUSTER = "bench"
+NOW_MS = 1_800_000_000_000
+NODES = 5_000
+PODS_PER_NODE = 30
+_GIB = 2**30
+_CORES = 64
+
+
+class Crowded:
+    """A stage of one partition, and the log that it has read."""
+
+    def __init__(self, *, pods: int = PODS_PER_NODE, wide: bool = False) -> None:
+        """Bring up a cluster of `NODES` nodes.
+
+        Args:
+            pods: on each node.
+            wide: nodes have 128 labels and 64 resources, as many as one pod may ask for.
+        """
+        self.stage = ClusterStage(0, 1)
+        self.now_ms = NOW_MS
+        self._ends: dict[str, int] = {}
+        self.apply(self.tick_record(0))
+        for number in range(NODES):
+            of_node = [pod(f"{number}-{place}", node=name(number)) for place in range(pods)]
+            self.apply(
+                self.record("node-state", node(number, wide=wide)),
+                self.record("node-metrics", metric(number, of_node)),
+                *(self.seen(each) for each in of_node),
+            )
+        self.apply(self.request(pod("first")))
+        for _ in range(6):
+            # The first round, and what is packed for the next ones.
+            self.apply(self.tick_record(1))
+
+    # --- records ----------------------------------------------------------------------------------
+
+    def record(self, topic: str, message: Any) -> InputRecord:
+        """The next record of a topic."""
+        offset = self._ends.get(topic, 0)
+        self._ends[topic] = offset + 1
+        key = b"0" if topic == "clock" else CLUSTER.encode()
+        return InputRecord(topic, 0, offset, key, encode(message), timestamp_ms=0)
+
+    def tick_record(self, seconds: float) -> InputRecord:
+        """It is later by so much."""
+        self.now_ms += int(seconds * 1000)
+        return self.record("clock", ClockTick(partition=0, now_ms=self.now_ms))
+
+    def request(self, wanting: Pod) -> InputRecord:
+        """A pod wants a node."""
+        message = SchedulingRequest(cluster=CLUSTER, pod=wanting, requested_at_ms=NOW_MS)
+        return self.record("scheduling-requests", message)
+
+    def seen(self, running: Pod) -> InputRecord:
+        """A pod runs."""
+        message = PodLifecycle(cluster=CLUSTER, event="running", pod=running)
+        return self.record("pod-lifecycle", message)
+
+    def policy(self, document: str) -> InputRecord:
+        """Another policy."""
+        message = PolicyRecord(cluster=CLUSTER, document=document, applied_at_ms=NOW_MS)
+        return self.record("policies", message)
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def apply(self, *records: InputRecord) -> StageResult:
+        """Apply records in one batch."""
+        return self.stage.apply(records)
+
+    def timed_ms(self, records: Iterable[InputRecord]) -> float:
+        """CPU time of the longest of some records, each applied by itself; they are made meanwhile."""
+        return longest_ms(self.stage, records)
+
+
+def longest_ms(stage: Stage, records: Iterable[InputRecord]) -> float:
+    """CPU time that a stage takes for the longest of some records, without the collector's."""
+    gc.collect()
+    gc.disable()
+    longest = 0
+    try:
+        for each in records:
+            began = process_time_ns()
+            stage.apply([each])
+            longest = max(longest, process_time_ns() - began)
+    finally:
+        gc.enable()
+    return longest / 1e6
+
+
+def in_a_copy(measure: Callable[[], float]) -> float:
+    """What a measurement gives in a copy of this process, which leaves nothing behind."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        failed = True
+        try:
+            os.write(writing, repr(measure()).encode())
+            failed = False
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(failed)
+    os.close(writing)
+    with os.fdopen(reading) as result:
+        text = result.read()
+    os.waitpid(child, 0)
+    return float(text)
+
+
+def name(number: int) -> str:
+    """Name of a node."""
+    return f"node-{number:05}"
+
+
+def node(number: int, *, wide: bool = False) -> NodeState:
+    """A node."""
+    allocatable = {"cpu": str(_CORES), "memory": "256Gi", "pods": "110"}
+    labels = {"kubernetes.io/hostname": name(number), "zone": f"zone-{number % 3}"}
+    if wide:
+        allocatable |= {f"example.com/r{index:02}": "1" for index in range(61)}
+        labels |= {f"label-{index:03}": f"v{number % (index + 2)}" for index in range(126)}
+    return NodeState(
+        cluster=CLUSTER, node=name(number), event="added", allocatable=allocatable, labels=labels
+    )
+
+
+def pod(uid: str, *, node: str | None = None, millicores: int | None = None, **fields: Any) -> Pod:
+    """A pod of one of eight kinds, or of one that asks for so much."""
+    cpu = 400 + 50 * (len(uid) % 8) if millicores is None else millicores
+    amounts = {"cpu": f"{cpu}m", "memory": "1Gi"}
+    return Pod.model_validate(
+        {
+            "namespace": "default",
+            "name": uid,
+            "uid": uid,
+            "node": node,
+            "phase": "Running" if node else "Pending",
+            "ready": node is not None,
+            "scheduler": "koord-scheduler",
+            "owners": (OwnerReference(kind="ReplicaSet", name="web", uid="web", controller=True),),
+            "containers": (Container(requests=amounts, limits=amounts),),
+            **fields,
+        }
+    )
+
+
+def metric(number: int, pods: Sequence[Pod], *, share: float | None = None) -> NodeMetric:
+    """A fresh metric of a node and its pods; one node of twenty is hot."""
+    share = (0.85 if number % 20 == 0 else 0.3 + number % 30 / 100) if share is None else share
+    used = int(share * _CORES * 1000)
+    each = {"cpu": used // max(1, len(pods)), "memory": _GIB}
+    return NodeMetric(
+        cluster=CLUSTER,
+        node=name(number),
+        updated_at_ms=NOW_MS - 1000,
+        usage={"cpu": used, "memory": 64 * _GIB},
+        pods=tuple(PodMetric(namespace=of.namespace, name=of.name, usage=each) for of in pods),
+    )

@@ -1,0 +1,65 @@
+"""`python -m benchmarks.publish [--check]`: the figures of the documents, from what was measured.
+
+`docs/figures.jsonl` is what `make bench` printed when the documents were last brought up to date. A document
+names a figure where it shows it, `<!--recovery_s-->10.9 s<!---->`, and this writes what stands in between; with `#least`
+after the name it is the smallest of the measured times. So README and the page of benchmarks cannot disagree.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+MEASURED = ROOT / "docs/figures.jsonl"
+#: The documents that show figures.
+DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/sizing.md")
+
+_SHOWN = re.compile(r"<!--([a-z_0-9.]+)(#least)?-->.*?<!---->")
+_UNITS = {"us": "µs", "B": "", "1/s": "/s"}
+
+
+def read(text: str) -> dict[str, Mapping[str, Any]]:
+    """Figures by name, of the lines that a benchmark prints."""
+    return {line["name"]: line for line in map(json.loads, text.splitlines())}
+
+
+def filled_in(document: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
+    """A document with the figures as they were measured; raises KeyError for one that was not."""
+
+    def shown(match: re.Match[str]) -> str:
+        name, least = match[1], match[2] or ""
+        figure = figures[name]
+        value = figure["detail"]["min_us"] if least else figure["value"]
+        return f"<!--{name}{least}-->{_text(value, figure['unit'])}<!---->"
+
+    return _SHOWN.sub(shown, document)
+
+
+def _text(value: float, unit: str) -> str:
+    """Three digits that count, no more after the point than these need."""
+    digits = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    word = _UNITS.get(unit, unit)
+    return f"{digits}{'' if word.startswith('/') or not word else ' '}{word}"
+
+
+def main(arguments: list[str]) -> int:
+    """Bring the documents up to date; with `--check` say which are not, and change nothing."""
+    figures = read(MEASURED.read_text(encoding="utf-8"))
+    differing = 0
+    for name in DOCUMENTS:
+        path = ROOT / name
+        before = path.read_text(encoding="utf-8")
+        after = filled_in(before, figures)
+        if after != before:
+            differing += 1
+            print(f"{'differs' if '--check' in arguments else 'wrote'}: {name}")
+            if "--check" not in arguments:
+                path.write_text(after, encoding="utf-8")
+    return 1 if differing and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

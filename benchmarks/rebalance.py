@@ -1,0 +1,181 @@
+"""How long a round of rebalancing takes.
+
+`rebalance_round_ms`: classes of all nodes, counts of rounds, order of hot nodes and of their pods, and the
+plan of all moves, with a gate that lets everybody leave. Packing what has changed since the last round is
+spread over the ticks between two rounds and told apart in `detail`; so is what the gates of protections and
+limits take, which are not part of this. After each run the plan is checked against its own promise: no target
+above its high threshold.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from time import process_time_ns
+
+import numpy as np
+
+from benchmarks.figures import Benchmark, Figure, median_us
+from schemas.metrics import NodeMetric, PodMetric
+from schemas.nodes import NodeState
+from schemas.pods import Container, OwnerReference, Pod
+from schemas.policy import Policy
+from streams.inventory.inventory import Inventory
+from streams.inventory.kind import kind_of
+from streams.inventory.node import Held
+from streams.rebalance.balancer import Balancer
+from streams.rebalance.outcome import RoundOutcome
+
+_CLUSTER = "bench"
+_NOW_MS = 1_800_000_000_000
+_PODS = 30
+_KINDS = 8
+_GIB = 2**30
+_CORES, _MEMORY = 64, 256 * _GIB
+_HIGH, _LOW = {"cpu": 70, "memory": 80}, {"cpu": 45, "memory": 60}
+_REPEATS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    nodes: int = 5_000
+    hot_percent: int = 5
+
+
+_VARIANTS = {
+    "": _Variant(),
+    "nodes_1000": _Variant(nodes=1_000),
+    "nodes_20000": _Variant(nodes=20_000),
+    "hot_0": _Variant(hot_percent=0),
+    "hot_30": _Variant(hot_percent=30),
+}
+
+
+class BrokenPromise(AssertionError):
+    """The plan moves a target above its high threshold."""
+
+
+def benchmarks() -> dict[str, Benchmark]:
+    """All figures of this module, by name."""
+    found: dict[str, Benchmark] = {}
+    for node_fit in (False, True):
+        base = "rebalance_round_ms" + (".nodefit" if node_fit else "")
+        for name, variant in _VARIANTS.items():
+            full = f"{base}.{name}" if name else base
+            found[full] = partial(_round, full, variant, node_fit)
+    return found
+
+
+def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
+    policy = Policy.model_validate(
+        {
+            "rebalance": {
+                "highThresholds": _HIGH,
+                "lowThresholds": _LOW,
+                "nodeFit": node_fit,
+                "anomalyCondition": {"consecutiveAbnormalities": 1},
+            }
+        }
+    )
+    inventory = _inventory(variant, policy)
+    balancer = Balancer(_CLUSTER, policy)
+    packed, _ = median_us(lambda _: balancer.refresh(inventory), 1, warmup=0)
+    outcomes: list[RoundOutcome] = []
+
+    spent: list[int] = []
+
+    def step(number: int) -> None:
+        began = process_time_ns()
+        outcomes[:] = [balancer.round(inventory, _NOW_MS)]
+        spent.append(process_time_ns() - began)
+
+    middle, least = median_us(step, _REPEATS, warmup=3)
+    (outcome,) = outcomes
+    _check(outcome, inventory)
+    detail: dict[str, object] = {
+        "nodes": variant.nodes,
+        "pods": variant.nodes * _PODS,
+        "hot": len(outcome.pools[0].hot),
+        "moves": len(outcome.moves),
+        "repeats": _REPEATS,
+        "min_ms": round(least / 1000, 2),
+        "cpu_ms": round(median(spent) / 1e6, 2),
+        "packing_us_per_node": round(packed / variant.nodes, 1),
+    }
+    return Figure(name, middle / 1000, "ms", detail)
+
+
+def _inventory(variant: _Variant, policy: Policy) -> Inventory:
+    inventory = Inventory(policy)
+    inventory.advance(_NOW_MS)
+    random = np.random.default_rng(1)
+    kinds = [_pod(number) for number in range(_KINDS)]
+    templates = [(kind.pod, kind.demand) for kind in map(kind_of, kinds)]
+    hot_every = 100 // variant.hot_percent if variant.hot_percent else 0
+    for number in range(variant.nodes):
+        name = f"node-{number:05}"
+        inventory.apply_node(
+            NodeState(
+                cluster=_CLUSTER,
+                node=name,
+                event="added",
+                allocatable={"cpu": str(_CORES), "memory": str(_MEMORY), "pods": "110"},
+            )
+        )
+        share = 0.75 + 0.2 * random.random()
+        if not hot_every or number % hot_every:
+            share = 0.2 + 0.45 * random.random()
+        parts = random.dirichlet(np.full(_PODS, 4.0)) * share
+        metrics = []
+        for place, part in enumerate(parts.tolist()):
+            pod, demand = templates[(number + place) % _KINDS]
+            uid = f"{number}-{place}"
+            made = pod.model_copy(
+                update={"name": uid, "uid": uid, "node": name, "created_at_ms": _NOW_MS - place}
+            )
+            inventory.hold(name, Held(made, demand, 0), first_seen=True)
+            usage = {"cpu": int(part * _CORES * 1000), "memory": int(part * 0.8 * _MEMORY)}
+            metrics.append(PodMetric(namespace="default", name=uid, usage=usage))
+        inventory.apply_metric(
+            NodeMetric(
+                cluster=_CLUSTER,
+                node=name,
+                updated_at_ms=_NOW_MS,
+                usage={},
+                report_interval_ms=0,
+                pods=tuple(metrics),
+            )
+        )
+    return inventory
+
+
+def _pod(kind: int) -> Pod:
+    requests = {"cpu": f"{400 + 50 * kind}m", "memory": "2Gi"}
+    return Pod(
+        namespace="default",
+        name="pod",
+        uid="pod",
+        phase="Running",
+        priority=5_500 if kind % 4 == 0 else 9_500,
+        qos_class="Burstable",
+        owners=(OwnerReference(kind="ReplicaSet", name="web", uid="web", controller=True),),
+        containers=(Container(requests=requests, limits=requests),),
+    )
+
+
+def _check(outcome: RoundOutcome, inventory: Inventory) -> None:
+    """Add up what the plan moves onto each target."""
+    added: dict[str, dict[str, int]] = {}
+    for move in outcome.moves:
+        if move.target is None:
+            raise BrokenPromise(f"{move.held.pod.name} leaves for nowhere")
+        of_target = added.setdefault(move.target, dict.fromkeys(_HIGH, 0))
+        for resource in _HIGH:
+            of_target[resource] += move.usage[resource]
+    capacity = {"cpu": _CORES * 1000, "memory": _MEMORY}
+    for name, amounts in added.items():
+        metric = inventory.nodes[name].load.metric
+        assert metric is not None  # noqa: S101 - targets are measured
+        for resource, high in _HIGH.items():
+            used = sum(pod.usage[resource] for pod in metric.pods) + amounts[resource]
+            if used > int(high * 0.01 * capacity[resource]):
+                raise BrokenPromise(f"{name} would use {used} of {capacity[resource]} {resource}")

@@ -1,0 +1,147 @@
+"""How much one worker gets through, from a backlog: it always has more to do than it can.
+
+The clock runs from the first record sent to the last answer received, so it includes producing the
+backlog; `detail` says how fast that goes, beside the worker.
+"""
+
+import time
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+from benchmarks import messages
+from benchmarks.decisions import check_decisions
+from benchmarks.figures import Figure, Unproven
+from benchmarks.rig import BrokerKind, Rig, rig, usage, watched
+from benchmarks.wire import PATIENCE_S, Arrival, Encoded, Receiver, encoded
+from connectors.demo.worker import WorkerProcess
+from connectors.kafka.topics import changelog_name
+
+NODES = 5_000
+PODS_PER_SAMPLE = 30
+#: Share of the answers at both ends that `steady` leaves out.
+_EDGE = 0.1
+
+
+@cache
+def decisions(kind: BrokerKind, requests: int, pods_per_node: int) -> dict[str, Any]:
+    """Requests of eight kinds in, decisions out; the journal's bytes are of these alone."""
+    with rig(kind) as place, place.worker("cluster") as worker:
+        place.describe_cluster(worker, NODES, pods_per_node=pods_per_node)
+        _warm_up(place, worker)
+        before = _journal_bytes(place)
+        records = encoded("scheduling-requests", map(messages.request, range(requests)))
+        found, measured = _through(place, worker, records, "placement-decisions", requests)
+        check_decisions(
+            (each.value for each in found), {f"asking-{n}" for n in range(requests)}, NODES
+        )
+        measured |= {"nodes": NODES, "pods_per_node": pods_per_node, "kinds": len(messages.KINDS)}
+        measured["bytes_per_record"] = round((_journal_bytes(place) - before) / requests)
+    return measured
+
+
+@cache
+def samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]:
+    """Usage samples with 30 pods each in, node metrics out; the changelog's bytes are of all samples."""
+    metrics = nodes * ((rounds - 1) // messages.SAMPLES_PER_METRIC)
+    with rig(kind) as place, place.worker("aggregate") as worker:
+        records = encoded("node-usage", messages.usage_samples(nodes, rounds, PODS_PER_SAMPLE))
+        # The first round makes every node known, and shows that the worker has its partitions.
+        changelog = changelog_name("node_percentiles")
+        with Receiver(place.settings, [changelog]) as receiver:
+            place.sender.send(records[:nodes])
+            deadline = time.monotonic() + PATIENCE_S
+            while not list(watched(receiver, worker)):
+                if time.monotonic() > deadline:
+                    raise Unproven(f"no sample was applied; {worker.last_words()}")
+        found, measured = _through(place, worker, records[nodes:], "node-metrics", metrics)
+        measured |= {
+            "pods_per_sample": PODS_PER_SAMPLE,
+            "sample_bytes": sum(len(record.value) for record in records) // len(records),
+            "metrics": len(found),
+        }
+        measured["bytes_per_record"] = round(place.bytes_in([changelog]) / len(records))
+    return measured
+
+
+def _figure(name: str, key: str, unit: str, measure: Callable[[], dict[str, Any]]) -> Figure:
+    """One of the figures of a run; several figures of one run come from one run."""
+    measured = measure()
+    return Figure(name, measured[key], unit, measured)
+
+
+def _journal_bytes(place: Rig) -> int:
+    # The embedded broker forgets the journal's beginning, so a difference would mean nothing.
+    return place.bytes_in(["journal"]) if place.broker_pid else 0
+
+
+def _through(
+    place: Rig, worker: WorkerProcess, records: list[Encoded], answers: str, expected: int
+) -> tuple[list[Arrival], dict[str, Any]]:
+    """Send all records, wait for so many answers, and see that there are no more."""
+    found: list[Arrival] = []
+    with Receiver(place.settings, [answers, "dead-letters"]) as receiver:
+        before = usage(worker.pid)
+        broker_before = usage(place.broker_pid).cpu_s if place.broker_pid else 0.0
+        began = time.monotonic()
+        producer_per_s = place.sender.send(records)
+        while len(found) < expected:
+            came = list(watched(receiver, worker))
+            found += came
+            if not came and time.monotonic() > (found[-1].at_s if found else began) + PATIENCE_S:
+                raise Unproven(f"{len(found)} of {expected} came; {worker.last_words()}")
+        seconds = found[-1].at_s - began
+        after = usage(worker.pid)
+        broker_cpu_s = usage(place.broker_pid).cpu_s - broker_before if place.broker_pid else 0.0
+        found += watched(receiver, worker, wait_s=1.5)
+    if len(found) != expected:
+        raise Unproven(f"{len(found)} records came in {answers}; expected {expected}")
+    inner = found[int(expected * _EDGE) : int(expected * (1 - _EDGE))]
+    steady_s = inner[-1].at_s - inner[0].at_s
+    measured: dict[str, Any] = {
+        "records": len(records),
+        "per_s": round(len(records) / seconds, 1),
+        "seconds": round(seconds, 2),
+        "steady_per_s": round(len(records) * (1 - 2 * _EDGE) / steady_s) if steady_s else None,
+        "worker_cpu_us_per_record": round((after.cpu_s - before.cpu_s) / len(records) * 1e6, 1),
+        "worker_cpu_share": round((after.cpu_s - before.cpu_s) / seconds, 2),
+        # Others had the cores: on a machine of its own the worker would be that much faster.
+        "worker_queued_share": round((after.queued_s - before.queued_s) / seconds, 2),
+        "broker_cpu_us_per_record": round(broker_cpu_s / len(records) * 1e6, 1),
+        "producer_per_s": round(producer_per_s),
+        "worker_rss_mib": round(after.rss_mib),
+    }
+    return found, measured
+
+
+def _warm_up(place: Rig, worker: WorkerProcess, requests: int = 200) -> None:
+    """Some decisions before the clock starts; they are of other pods."""
+    numbers = range(-requests, 0)
+    records = encoded("scheduling-requests", map(messages.request, numbers))
+    found, _ = _through(place, worker, records, "placement-decisions", requests)
+    check_decisions((each.value for each in found), {f"asking-{n}" for n in numbers}, NODES)
+
+
+_DECISIONS: dict[str, Callable[[], dict[str, Any]]] = {
+    "": partial(decisions, "kafka", 30_000, 0),
+    ".loaded": partial(decisions, "kafka", 20_000, 30),
+    # A partition of the embedded broker keeps 5 MB.
+    ".embedded": partial(decisions, "embedded", 6_000, 0),
+}
+_SAMPLES: dict[str, Callable[[], dict[str, Any]]] = {
+    "": partial(samples, "kafka", 2_000, 9),
+    ".embedded": partial(samples, "embedded", 700, 5),
+}
+_FIGURES = (
+    ("decisions_per_s", "per_s", "1/s", _DECISIONS),
+    ("journal_bytes_per_decision", "bytes_per_record", "B", _DECISIONS),
+    ("aggregate_samples_per_s", "per_s", "1/s", _SAMPLES),
+    ("changelog_bytes_per_sample", "bytes_per_record", "B", _SAMPLES),
+)
+BENCHMARKS = {
+    f"{base}{variant}": partial(_figure, f"{base}{variant}", key, unit, measure)
+    for base, key, unit, runs in _FIGURES
+    for variant, measure in runs.items()
+    if unit != "B" or variant != ".embedded"
+}
+"""All figures of this module, by name."""

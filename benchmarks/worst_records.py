@@ -1,0 +1,184 @@
+"""The records of a cluster that take longest, within the limits, and a usage sample's.
+
+Each function changes a copy of a crowded cluster and answers with the CPU time of the longest record, in milliseconds.
+"""
+
+from benchmarks import crowded
+from benchmarks.crowded import CLUSTER, NODES, NOW_MS, Crowded, longest_ms, name, node, pod
+from schemas.codec import encode
+from schemas.lists import ListBegin, ListEnd
+from schemas.outcomes import CommandOutcome
+from schemas.pods import Container, HostPort, NodeRequirement, NodeSelectorTerm, PodRef, Toleration
+from schemas.usage import HostApplicationUsage, NodeUsage, PodUsage
+from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.restore import restore
+from streams.aggregate.stage import AggregateStage
+from streams.inventory.limits import (
+    EXPRESSIONS_PER_POD_MAX,
+    HOST_PORTS_PER_POD_MAX,
+    LABELS_PER_POD_MAX,
+    RESOURCES_PER_POD_MAX,
+    VALUES_PER_POD_MAX,
+)
+from streams.stage.records import InputRecord
+
+THRESHOLDS = "loadAware: {usageThresholds: {cpu: 61, memory: 95}}"
+ESTIMATES = "loadAware: {estimatedScalingFactors: {cpu: 61, memory: 70}}"
+
+
+def affinity(world: Crowded) -> float:
+    """As many labels, expressions and values as a pod may have; every label is one of the nodes'."""
+    values = VALUES_PER_POD_MAX // EXPRESSIONS_PER_POD_MAX
+    labels = [f"label-{index:03}" for index in range(LABELS_PER_POD_MAX - 2)]
+
+    def wanting(number: int) -> InputRecord:
+        expressions = [
+            NodeRequirement(
+                key=labels[index % len(labels)],
+                operator="NotIn",
+                values=tuple(f"x{number}-{index}-{value}" for value in range(values)),
+            )
+            for index in range(EXPRESSIONS_PER_POD_MAX - 16)
+        ]
+        none = NodeRequirement(key="zone", operator="In", values=("nowhere",))
+        terms = tuple(
+            NodeSelectorTerm(match_expressions=(*expressions[begin : begin + 63], none))
+            for begin in range(0, len(expressions), 63)
+        )
+        return world.request(pod(f"wants-{number}", required_node_affinity=terms))
+
+    return world.timed_ms([wanting(number) for number in range(3)])
+
+
+def resources(world: Crowded) -> float:
+    """As many resources as a pod may name, all of which nodes have."""
+
+    def wanting(number: int) -> InputRecord:
+        amounts = {f"example.com/r{index:02}": "1" for index in range(RESOURCES_PER_POD_MAX - 3)}
+        amounts |= {"cpu": f"{number + 1}", "memory": "1Gi", "none.com/r": "1"}
+        containers = (Container(requests=amounts, limits=amounts),) * 64
+        return world.request(pod(f"wants-{number}", containers=containers))
+
+    return world.timed_ms([wanting(number) for number in range(3)])
+
+
+def ports(world: Crowded) -> float:
+
+    def wanting(number: int) -> InputRecord:
+        ports = tuple(
+            HostPort(port=1 + index, host_ip=f"10.0.{number}.{index % 250}")
+            for index in range(HOST_PORTS_PER_POD_MAX // 4)
+        )
+        return world.request(pod(f"wants-{number}", containers=(Container(host_ports=ports),) * 4))
+
+    return world.timed_ms([wanting(number) for number in range(3)])
+
+
+def tolerations(world: Crowded) -> float:
+    some = tuple(Toleration(key=f"key-{index}", value="v" * 500) for index in range(256))
+    return world.timed_ms(
+        [
+            world.request(pod(f"wants-{number}", millicores=100_000 + number, tolerations=some))
+            for number in range(3)
+        ]
+    )
+
+
+def metric(world: Crowded) -> float:
+    """As many pods as a metric may name."""
+    pods = [pod(f"0-{place}", node=name(0)) for place in range(2_000)]
+    return world.timed_ms([world.record("node-metrics", crowded.metric(0, pods)) for _ in range(3)])
+
+
+def node_added(world: Crowded) -> float:
+    """A node is added, and a request after it makes all rows move."""
+    records = []
+    for number in range(NODES, NODES + 3):
+        records += [world.record("node-state", node(number)), world.request(pod(f"w-{number}"))]
+    return world.timed_ms(records)
+
+
+def outcome(world: Crowded) -> float:
+    outcome = CommandOutcome(
+        command_id="e-never-sent",
+        cluster=CLUSTER,
+        command="evict",
+        pod=PodRef(namespace="default", name="0-0", uid="0-0"),
+        node=name(0),
+        result="done",
+        happened_at_ms=NOW_MS,
+    )
+    return world.timed_ms([world.record("command-outcomes", outcome) for _ in range(3)])
+
+
+# --- policies ---------------------------------------------------------------------------------------
+
+
+def policy(document: str, world: Crowded) -> float:
+    """A policy, and the request after it."""
+    return world.timed_ms([world.policy(document), world.request(pod("after"))])
+
+
+def _pools(count: int) -> str:
+    pools = "".join(
+        f"    - {{name: p{number}, nodeSelector: {{matchLabels: {{pool: p{number}}}}}}}\n"
+        for number in range(count)
+    )
+    return f"rebalance:\n  highThresholds: {{cpu: 70}}\n  lowThresholds: {{cpu: 45}}\n  nodePools:\n{pools}"
+
+
+def values() -> str:
+    """As many values as a policy may have."""
+    names = ", ".join(f"ns-{number}" for number in range(1_000))
+    lists = "".join(f"      - {{name: s{number}, selector: {{matchExpressions: [{{key: app, operator: In, values: [{names}]}}]}}}}\n" for number in range(5))  # fmt: skip
+    return f"{_pools(64)}  podSelectors:\n{lists}"
+
+
+def moving() -> str:
+    """Every pool has thresholds that move, in as many windows as there is room for."""
+    windows = ", ".join(["{from: '00:00', to: '06:00', highThresholds: {cpu: 80}}"] * 8)
+    entries = "".join(f"    - {{pool: p{number}, windows: [{windows}]}}\n" for number in range(64))
+    return f"{_pools(64)}movingThresholds:\n  hotspots:\n{entries}"
+
+
+# --- lists and samples --------------------------------------------------------------------------------
+
+
+def list_end_pods(world: Crowded) -> float:
+    """A full list names no pod: all go, over some ticks."""
+    world.apply(world.record("pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="1")))
+    end = world.record("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="1"))
+    return world.timed_ms([end, *(world.tick_record(1) for _ in range(3))])
+
+
+def list_end_nodes(world: Crowded) -> float:
+    """A full list names no node: all go, over some ticks."""
+    world.apply(world.record("node-state", ListBegin(cluster=CLUSTER, list_id="1")))
+    end = world.record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))
+    return world.timed_ms([end, *(world.tick_record(1) for _ in range(3))])
+
+
+def usage_sample() -> float:
+    """As many pods and applications as a sample may name, and a window of thousands of samples."""
+    stage = AggregateStage(restore(0, {}, Collecting()), 1, AggregateLimits())
+    usage = {"cpu": 100, "memory": 2**30}
+    pods = tuple(PodUsage(namespace="default", name=f"p-{number}", uid=f"u-{number}", usage=usage) for number in range(2_000))  # fmt: skip
+    others = tuple(HostApplicationUsage(name=f"h-{number}", usage=usage) for number in range(256))
+
+    def sample(offset: int) -> InputRecord:
+        crowded = offset % 100 == 0
+        at_ms = NOW_MS + offset * 250
+        message = NodeUsage(
+            cluster=CLUSTER,
+            node="n",
+            sampled_at_ms=at_ms,
+            usage={"cpu": 300_000, "memory": 2**42},
+            pods=pods if crowded else (),
+            host_applications=others if crowded else (),
+        )
+        key = f"{CLUSTER}/n".encode()
+        return InputRecord("node-usage", 0, offset, key, encode(message), timestamp_ms=at_ms)
+
+    for offset in range(7_000):
+        stage.apply([sample(offset)])
+    return longest_ms(stage, [sample(offset) for offset in range(7_000, 8_000)])

@@ -1,0 +1,181 @@
+"""The ticks of a cluster that take longest, within the limits.
+
+Each function changes a copy of a crowded cluster and answers with the CPU time of the longest tick, in milliseconds.
+"""
+
+from collections.abc import Iterator
+
+from benchmarks import crowded
+from benchmarks.crowded import CLUSTER, NODES, NOW_MS, Crowded, name, node, pod
+from schemas.migrations import MigrationRequest
+from schemas.pods import PodRef
+from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement, WorkloadState
+from streams.migration.registry import MIGRATIONS_MAX
+from streams.stage.records import InputRecord
+
+_KINDS = 10_000
+_BUDGETS = 10_000
+_ROUNDS_POLICY = """
+mode: enforce
+loadAware: {usageThresholds: {cpu: 90, memory: 95}}
+rebalance:
+  highThresholds: {cpu: 70, memory: 95}
+  lowThresholds: {cpu: 45, memory: 80}
+  anomalyCondition: {consecutiveAbnormalities: 1}
+descheduling: {deschedulingInterval: 60s}
+migration: {evictQPS: 1000, maxMigratingPerNode: 0, maxMigratingPerNamespace: 0, maxMigratingPerWorkload: 90%}
+"""
+
+
+# --- pods that wait -----------------------------------------------------------------------------------
+
+
+def _let_wait(world: Crowded, kinds: int) -> None:
+    """So many kinds of pods wait for a node."""
+    records = [world.request(pod(f"w-{number}", millicores=100_000 + number)) for number in range(kinds)]  # fmt: skip
+    for begin in range(0, kinds, 500):
+        world.apply(*records[begin : begin + 500])
+
+
+def _change(world: Crowded) -> None:
+    world.apply(world.record("node-metrics", crowded.metric(1, [])))
+
+
+def waiting_kinds(world: Crowded) -> float:
+    """All are due at once, and something has changed."""
+    _let_wait(world, _KINDS)
+    _change(world)
+    return world.timed_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
+
+
+def policy_waiting_kinds(world: Crowded) -> float:
+    _let_wait(world, _KINDS)
+    policy = world.policy("loadAware: {usageThresholds: {cpu: 61, memory: 95}}")
+    return world.timed_ms([policy, world.tick_record(5), world.tick_record(1)])
+
+
+def waiting_placed(world: Crowded) -> float:
+    """Pods of many kinds wait, and there is room for all of them at once."""
+    _let_wait(world, 1_000)
+    for number in range(1_000):
+        roomy = node(number).model_copy(update={"allocatable": {"cpu": "400", "memory": "1Ti", "pods": "110"}})  # fmt: skip
+        world.apply(world.record("node-state", roomy))
+    world.apply(world.request(pod("settles")))
+    return world.timed_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
+
+
+def expiries(world: Crowded) -> float:
+    """Many reservations end at once."""
+    world.apply(world.policy("reservationSeconds: 10"))
+    for begin in range(0, _KINDS, 500):
+        world.apply(*(world.request(pod(f"r-{begin + index}")) for index in range(500)))
+    return world.timed_ms(world.tick_record(seconds) for seconds in (12, 1, 1))
+
+
+# --- rounds and drains ---------------------------------------------------------------------------------
+
+
+def _rounds(world: Crowded) -> Iterator[InputRecord]:
+    """A tick a second, some of which make a round; hot nodes are measured again in between."""
+    for second in range(140):
+        if second % 60 == 20:
+            world.apply(
+                *(
+                    world.record("node-metrics", _fresh(world, number))
+                    for number in range(0, NODES, 20)
+                )
+            )
+        yield world.tick_record(1)
+
+
+def _fresh(world: Crowded, number: int) -> object:
+    pods = [pod(f"{number}-{place}", node=name(number)) for place in range(30)]
+    return crowded.metric(number, pods).model_copy(update={"updated_at_ms": world.now_ms})
+
+
+def round(world: Crowded) -> float:
+    """One node of twenty is hot, and everything was packed at the ticks before."""
+    world.apply(world.policy(_ROUNDS_POLICY))
+    world.apply(world.tick_record(1))
+    return world.timed_ms(_rounds(world))
+
+
+def round_unpacked(world: Crowded) -> float:
+    """The first round under a policy that looks at other resources, after an outage: every node is packed anew."""
+    world.apply(world.policy(_ROUNDS_POLICY))
+    return world.timed_ms(world.tick_record(seconds) for seconds in (120, *(1,) * 10))
+
+
+def round_budgets(world: Crowded) -> float:
+    """The same under many budgets, none of which says by its first label which pods it covers."""
+    world.apply(world.policy(_ROUNDS_POLICY))
+    workload = WorkloadState(cluster=CLUSTER, uid="web", owner_kind="ReplicaSet", namespace="default", name="web", replicas=150_000)  # fmt: skip
+    world.apply(world.record("pod-lifecycle", workload))
+    for number in range(_BUDGETS):
+        own = SelectorRequirement(key="app", operator="In", values=(f"app-{number}",))
+        selector = PodSelector(match_labels={"tier": "web"}, match_expressions=(own,))
+        budget = DisruptionBudget(cluster=CLUSTER, namespace="default", name=f"b-{number}", selector=selector, disruptions_allowed=1)  # fmt: skip
+        world.apply(world.record("pod-lifecycle", budget))
+    for number in range(0, NODES, 20):
+        for place in range(30):
+            labels = {"tier": "web", "app": f"app-{number + place}"}
+            world.apply(world.seen(pod(f"{number}-{place}", node=name(number), labels=labels)))
+    world.apply(world.tick_record(1))
+    return world.timed_ms(_rounds(world))
+
+
+def drain(world: Crowded) -> float:
+    """Hundreds of nodes are drained: the request for one, and ticks that begin migrations."""
+    world.apply(world.policy(_ROUNDS_POLICY))
+    records = [
+        world.record(
+            "migration-requests",
+            MigrationRequest(
+                request_id=f"drain-{number:05}",
+                cluster=CLUSTER,
+                action="drain",
+                node=name(number),
+                requested_at_ms=NOW_MS,
+            ),
+        )
+        for number in range(1, 200)
+    ]
+    world.apply(world.tick_record(1))
+    return max(world.timed_ms(records), world.timed_ms(world.tick_record(1) for _ in range(8)))
+
+
+def round_hot(world: Crowded) -> float:
+    """Two nodes of five are hot, and their pods may not leave."""
+    world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", "1}")))
+    for number in range(0, NODES, 5):
+        for hot in (number, number + 1):
+            pods = [pod(f"{hot}-{place}", node=name(hot)) for place in range(30)]
+            world.apply(world.record("node-metrics", crowded.metric(hot, pods, share=0.9)))
+    return world.timed_ms(world.tick_record(1) for _ in range(130))
+
+
+def _under_way(world: Crowded, ttl_s: int) -> None:
+    """As many migrations as there may be, all of which wait for their owner's limit."""
+    world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", f"1, defaultJobTTL: {ttl_s}s}}")))
+    world.apply(world.tick_record(1))
+    for number in range(MIGRATIONS_MAX):
+        wanted = MigrationRequest(
+            request_id=f"migrate-{number:05}",
+            cluster=CLUSTER,
+            action="migrate",
+            pod=PodRef(namespace="default", name=f"{number + 1}-0", uid=f"{number + 1}-0"),
+            requested_at_ms=NOW_MS,
+        )
+        world.apply(world.record("migration-requests", wanted))
+
+
+def migrations_wait(world: Crowded) -> float:
+    """Two thousand migrations wait for their turn."""
+    _under_way(world, 3_600)
+    return world.timed_ms(world.tick_record(1) for _ in range(8))
+
+
+def migrations_end(world: Crowded) -> float:
+    """Two thousand migrations have come to their end at once."""
+    _under_way(world, 20)
+    return world.timed_ms(world.tick_record(seconds) for seconds in (30, *(1,) * 8))

@@ -1,0 +1,131 @@
+"""What rebalancing came to: hot nodes with and without it on the same load, and what the evictions did.
+
+A node is hot where its mean usage over one bin of the grid is above the policy's high threshold. The
+comparison (`connectors.simulated.baseline_no_eviction`) has the same pods on the same load, none of them evicted.
+"""
+
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from connectors.demo.grid import FloatArray, UsageGrid
+from connectors.demo.session import Session
+from connectors.simulated.baseline_no_eviction import stay
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalanced:
+    """Figures of the second act; all but the dry commands are of that act alone."""
+
+    hours: float
+    """How long it was."""
+    hot_above: float
+    """Share of a node's cores above which it is hot."""
+    bin_minutes: float
+    """Usage is averaged over so long."""
+    hot_minutes: float
+    """Minutes in which nodes were hot, added up over all nodes."""
+    hot_minutes_staying: float
+    """The same without evictions."""
+    turned_hot: int
+    """How many times a node turned hot, or was hot when the act began."""
+    cooled: int
+    minutes_to_cool: float | None
+    """Median of the time from turning hot, or the beginning of the act, to having cooled."""
+    still_hot: tuple[str, ...]
+    evictions: int
+    commands: int
+    dry_commands: int
+    """Before the act began, when evictions were only said."""
+    results: tuple[tuple[str, int], ...]
+    """What came of the commands, by result."""
+    repeated: int
+    """Commands that came twice, or for a pod evicted already: none, if no eviction is duplicated."""
+    placed_again: int
+    """Pods that came in place of evicted ones and have a node."""
+    verdicts: tuple[tuple[str, int], ...]
+    """How many moves were judged to have helped, and what became of the others."""
+
+    @property
+    def judged(self) -> int:
+        """Moves that were judged."""
+        return sum(count for _, count in self.verdicts)
+
+    @property
+    def helped(self) -> int:
+        """Moves that helped."""
+        return dict(self.verdicts).get("helped", 0)
+
+
+def usage_staying(session: Session) -> UsageGrid:
+    """Usage as it would have been if no pod had been evicted, up to now."""
+    scenario = session.scenario
+    grid = UsageGrid(len(scenario.machines), scenario.begin_ms, scenario.end_ms)
+    for at_ms, number, usage in stay(
+        scenario.machines,
+        session.placements,
+        scenario.readings,
+        session.now_ms,
+        hot_above(session),
+    ):
+        machine = scenario.machines[number]
+        cpu, memory = usage["cpu"] / machine.millicores, usage["memory"] / machine.memory_bytes
+        grid.add(at_ms, number, cpu, memory)
+    return grid
+
+
+def hot_above(session: Session) -> float:
+    """Share of a node's cores above which rebalancing calls it hot."""
+    thresholds = session.scenario.policy.rebalance.high_thresholds or {}
+    return thresholds.get("cpu", 100.0) / 100
+
+
+def hot_nodes(session: Session, grid: UsageGrid) -> FloatArray:
+    """How many nodes were hot in each bin, shape (bins,); this very machine is left out."""
+    usage = grid.without(session.scenario.live).cpu
+    counts: FloatArray = np.nan_to_num(usage > hot_above(session)).sum(axis=1).astype(np.float64)
+    return counts
+
+
+def rebalanced(session: Session, staying: UsageGrid) -> Rebalanced | None:
+    """The figures of the second act; None: the run ended before it."""
+    began_ms = session.enforced_ms
+    if began_ms is None:
+        return None
+    relief, evictor, scenario = session.relief, session.evictor, session.scenario
+    first = session.grid.bin_of(began_ms)
+    minutes = session.grid.bin_ms / 60_000
+    ours, theirs = (hot_nodes(session, grid)[first:] for grid in (session.grid, staying))
+    live = None if scenario.live is None else scenario.machines[scenario.live].name
+    spells = [
+        spell
+        for spell in relief.spells
+        if spell.node != live and (spell.until_ms is None or spell.until_ms >= began_ms)
+    ]
+    lasted = [
+        (spell.until_ms - max(began_ms, spell.since_ms)) / 60_000
+        for spell in spells
+        if spell.until_ms is not None
+    ]
+    return Rebalanced(
+        hours=(session.now_ms - began_ms) / 3_600_000,
+        hot_above=hot_above(session),
+        bin_minutes=minutes,
+        hot_minutes=float(ours.sum()) * minutes,
+        hot_minutes_staying=float(theirs.sum()) * minutes,
+        turned_hot=len(spells),
+        cooled=len(lasted),
+        minutes_to_cool=median(lasted) if lasted else None,
+        still_hot=tuple(spell.node for spell in spells if spell.until_ms is None),
+        evictions=len(evictor.evictions),
+        commands=relief.commands,
+        dry_commands=relief.dry_commands,
+        results=tuple(sorted((k, n) for k, n in evictor.results.items() if k != "dry")),
+        repeated=len(evictor.repeated),
+        placed_again=sum(
+            uid in session.replaced
+            for uid in (d.pod.uid for d in session.observed.of_outcome("placed"))
+        ),
+        verdicts=tuple(sorted(relief.verdicts.items())),
+    )

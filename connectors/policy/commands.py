@@ -1,0 +1,370 @@
+"""The commands around policies: `policy check`, `apply`, `history`, `pause` and `resume`.
+
+A policy is a file that is checked before it is written, and a record of topic `policies` keyed by its
+cluster; the newest record of a cluster holds. Pausing and resuming repeat the newest document with the
+switch changed, and applying a document leaves the switch as it is. A record takes effect when the
+cluster's worker applies it, not when the command ends, unless `--wait` waits for that. Two commands at
+the same moment: the later record holds, with the document and the switch that its author saw.
+
+Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong;
+3 done, for a cluster that nothing has ever named, which may be a mistyped one.
+"""
+
+import io
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connectors import wall_clock
+from connectors.arguments import as_field
+from connectors.attention import UNSEEN, warn, warn_first
+from connectors.kafka.failures import as_messages
+from connectors.known_plugins import known_plugins
+from connectors.policy.entries import TOPIC, Entry, newest_entry, read_entries_of
+from connectors.terminal import echo, print_json
+from schemas.printable import json_text, one_line, yaml_text
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from schemas.policies import PolicyRecord
+    from schemas.policy import Policy
+
+app = typer.Typer(
+    no_args_is_help=True, help="Check policies, give them to clusters, pause and resume clusters."
+)
+
+#: Time between two looks whether a policy was applied, in seconds.
+_LOOK_S = 0.5
+
+
+def _record() -> "type[PolicyRecord]":
+    from schemas.policies import PolicyRecord
+
+    return PolicyRecord
+
+
+def _field(name: str) -> Callable[[Any], Any]:
+    """Checks an argument as the field of the record that it becomes."""
+    return as_field(_record, name)
+
+
+Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=_field("cluster"))]
+File = Annotated[Path, typer.Argument(help="YAML file; - reads standard input.")]
+Reason = Annotated[
+    str, typer.Option("--reason", help="Why; shown in the history.", callback=_field("comment"))
+]
+#: What `--reason` was called here first.
+OldReason = Annotated[str, typer.Option("--comment", hidden=True, callback=_field("comment"))]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait until the cluster's worker has applied or refused it.")
+]
+
+
+@app.command()
+def check(
+    file: File,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Also look whether the policy fits what is known of this cluster."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Print the effective policy and what of the file has no effect, or every error at once.
+
+    What is printed is YAML that reads back to the same policy.
+    """
+    from schemas.policy import effective_yaml
+
+    policy, _ = _read(file)
+    warnings = _warn_of_windows(policy)
+    if json:
+        print_json(
+            {"digest": policy.digest, "mode": policy.mode, "not_applied": list(policy.not_applied),
+             "warnings": warnings, "effective": effective_yaml(policy)}
+        )  # fmt: skip
+    else:
+        echo(yaml_text(effective_yaml(policy)), nl=False)
+        echo(f"# digest: {policy.digest}")
+        for path in policy.not_applied:
+            echo(f"# not applied: {one_line(path)}")
+    if cluster is not None:
+        with as_messages():
+            connection = _connect()
+            seen = warn_first(connection, cluster)
+            _warn_of_cluster(connection, cluster, policy)
+        _end(seen)
+
+
+def _warn_of_windows(policy: "Policy") -> list[str]:
+    """Warn of what the policy asks of metrics and does not collect."""
+    from schemas.policy.collected import uncollected
+
+    found = list(uncollected(policy))
+    for sentence in found:
+        warn(sentence)
+    return found
+
+
+def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> None:
+    from connectors.kafka.schedulers import schedulers_of, unreached
+    from connectors.kafka.unsent import unsent
+
+    why = unreached(policy, schedulers_of(connection, cluster))
+    if why is not None:
+        warn(why)
+    for each in unsent(connection, cluster, policy):
+        warn(each)
+
+
+@app.command()
+def apply(
+    cluster: Cluster,
+    file: File,
+    reason: Reason = "",
+    comment: OldReason = "",
+    wait: Wait = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Make a file the cluster's policy. A file with errors is not written; a pause stays."""
+    policy, document = _read(file)
+    warnings = _warn_of_windows(policy)
+    with as_messages():
+        connection = _connect()
+        seen = warn_first(connection, cluster)
+        _warn_of_cluster(connection, cluster, policy)
+        newest = newest_entry(connection, cluster)
+        paused = newest is not None and newest.record.paused
+        _write(connection, cluster, document, paused=paused, comment=reason or comment, wait=wait)
+    if json:
+        whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode, "paused": paused}
+        print_json(
+            {
+                **whole,
+                "not_applied": list(policy.not_applied),
+                "warnings": warnings,
+                "applied": wait,
+            }
+        )
+        _end(seen)
+        return
+    for path in policy.not_applied:
+        echo(f"not applied: {one_line(path)}", err=True)
+    effect = "evictions are marked dry" if policy.dry_run else "evictions are commands"
+    echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {effect})")
+    if paused:
+        echo(f"it stays paused; `loadstream policy resume {cluster}` resumes it")
+    _end(seen)
+
+
+@app.command()
+def history(
+    cluster: Cluster,
+    document: Annotated[
+        bool, typer.Option("--document", help="Also print each document as it was written.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a policy.")] = False,
+) -> None:
+    """Show the cluster's policies, oldest first: the last one holds.
+
+    Kafka keeps older ones for 30 days at least, the embedded broker until it ends.
+    """
+    from connectors.kafka.applied import Applied
+
+    with as_messages():
+        connection = _connect()
+        seen = warn_first(connection, cluster)
+        entries = list(read_entries_of(connection, cluster))
+        applied = Applied(connection, TOPIC)
+    if not entries and not json:
+        echo(f"cluster {cluster} has no policy: the default one holds")
+    for entry in entries:
+        state = applied.state(entry.partition, entry.offset)
+        echo(json_text(_entry_json(entry, state)) if json else one_line(_entry_line(entry, state)))
+        if document and entry.record.document and not json:
+            for line in entry.record.document.splitlines():
+                echo(f"    {one_line(line)}")
+    _end(seen)
+
+
+def _entry_line(entry: Entry, state: str) -> str:
+    from connectors.kafka.rebalancing import ago_text
+    from connectors.kafka.units import time_text
+
+    record = entry.record
+    ago_ms = wall_clock.now_ms() - record.applied_at_ms
+    parts = [
+        time_text(record.applied_at_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""),
+        f"{entry.partition}:{entry.offset}",
+        _summary(record.document),
+        "paused" if record.paused else "running",
+        state,
+        one_line(record.comment),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def _entry_json(entry: Entry, state: str) -> str:
+    import orjson
+
+    from schemas.policy import PolicyError, read_policy
+
+    whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
+    try:
+        policy = read_policy(entry.record.document, known_plugins())
+    except PolicyError as error:
+        whole["problems"] = [problem.message for problem in error.problems]
+    else:
+        whole |= {"digest": policy.digest, "mode": policy.mode}
+    return orjson.dumps({**entry.record.payload(), **whole}).decode()
+
+
+@app.command()
+def pause(
+    cluster: Cluster,
+    reason: Reason = "",
+    comment: OldReason = "",
+    wait: Wait = False,
+    json: Json = False,
+) -> None:
+    """Stop all commands of a cluster at once; requests wait. Its policy stays as it is."""
+    _switch(cluster, paused=True, comment=reason or comment, wait=wait, json=json)
+
+
+@app.command()
+def resume(
+    cluster: Cluster,
+    reason: Reason = "",
+    comment: OldReason = "",
+    wait: Wait = False,
+    json: Json = False,
+) -> None:
+    """Let a paused cluster go on under its policy."""
+    _switch(cluster, paused=False, comment=reason or comment, wait=wait, json=json)
+
+
+def _end(seen: bool) -> None:
+    if not seen:
+        raise typer.Exit(UNSEEN)
+
+
+def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, json: bool) -> None:
+    """Repeat the newest document with the switch changed; nothing to change is no error."""
+    state = "paused" if paused else "running"
+    with as_messages():
+        connection = _connect()
+        seen = warn_first(connection, cluster)
+        newest = newest_entry(connection, cluster)
+        # A cluster without a policy runs under the default one, which is the empty document.
+        if (newest is not None and newest.record.paused) is paused:
+            if json:
+                print_json({"cluster": cluster, "paused": paused, "written": False})
+            else:
+                echo(f"cluster {cluster} is {state} already; nothing was written")
+            _end(seen)
+            return
+        document = newest.record.document if newest is not None else ""
+        _write(connection, cluster, document, paused=paused, comment=comment, wait=wait)
+    if json:
+        print_json({"cluster": cluster, "paused": paused, "written": True, "applied": wait})
+    else:
+        echo(f"cluster {cluster} is {state}")
+    _end(seen)
+
+
+def _write(
+    connection: "Connection",
+    cluster: str,
+    document: str,
+    *,
+    paused: bool,
+    comment: str,
+    wait: bool,
+) -> None:
+    """Write one record and wait until all replicas have it. Raises BrokerUnavailable."""
+    from connectors.kafka.produce import produce_lines
+    from schemas.codec import encode
+    from schemas.policies import PolicyRecord
+    from schemas.topics import TOPIC_BY_NAME
+
+    record = PolicyRecord(
+        cluster=cluster,
+        document=document,
+        paused=paused,
+        applied_at_ms=wall_clock.now_ms(),
+        comment=comment,
+    )
+    refused: list[str] = []
+    produce_lines(
+        connection,
+        TOPIC_BY_NAME[TOPIC],
+        io.BytesIO(encode(record)),
+        on_rejection=lambda rejection: refused.append(rejection.reason),
+    )
+    if refused:
+        echo(f"error: the record was not written: {refused[0]}", err=True)
+        raise typer.Exit(1)
+    if wait:
+        _wait(connection, cluster, record)
+
+
+def _wait(connection: "Connection", cluster: str, record: "PolicyRecord") -> None:
+    """Until a worker has read the record; Ctrl-C ends the command and not the policy."""
+    from connectors.kafka.applied import APPLIED, REFUSED, Applied
+
+    entries = [each for each in read_entries_of(connection, cluster) if each.record == record]
+    applied = Applied(connection, TOPIC)
+    while True:
+        state = applied.state(entries[-1].partition, entries[-1].offset)
+        if state.startswith(REFUSED):
+            echo(f"error: {one_line(state)}", err=True)
+            raise typer.Exit(1)
+        if state == APPLIED:
+            return
+        time.sleep(_LOOK_S)
+        applied.look()
+
+
+def _read(file: Path) -> "tuple[Policy, str]":
+    """The policy of a file and its text; errors are printed as `file:line: path: what is wrong`."""
+    from schemas.policies import DOCUMENT_BYTES_MAX
+    from schemas.policy import PolicyError, read_policy
+
+    name = "standard input" if str(file) == "-" else str(file)
+    try:
+        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
+            # One byte more than allowed is enough to refuse a file that is too long.
+            text = stream.read(DOCUMENT_BYTES_MAX + 1)
+        return read_policy(text, known_plugins()), text.decode()
+    except OSError as error:
+        echo(f"error: {name} cannot be read: {error.strerror}", err=True)
+    except PolicyError as error:
+        for problem in error.problems:
+            place = f"{name}:{problem.line}" if problem.line else name
+            parts = (place, problem.path, problem.message)
+            echo(one_line(": ".join(part for part in parts if part)), err=True)
+        count = len(error.problems)
+        echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
+    raise typer.Exit(1)
+
+
+def _summary(document: str) -> str:
+    """A document in a few words: its digest and mode, or that it cannot be read."""
+    from schemas.policy import PolicyError, read_policy
+
+    try:
+        policy = read_policy(document, known_plugins(), accepted=True)
+    except PolicyError as error:
+        return f"{'invalid':16}  {len(error.problems)} errors: not applied"
+    return f"{policy.digest}  {policy.mode}"
+
+
+def _connect() -> "Connection":
+    from connectors.kafka.client import connect
+    from schemas.connection import KafkaSettings
+
+    return connect(KafkaSettings.from_environment())

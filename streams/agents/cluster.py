@@ -1,0 +1,72 @@
+"""The cluster stage as a Faust agent: one agent over all inputs, one writer per partition.
+
+Records of all input topics come through one stream, so that what one partition's clusters are told
+meets in one place; `streams.worker` makes batches of them, applies them and makes the result durable.
+"""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from schemas.connection import KafkaSettings
+from schemas.topics import CLUSTER_INPUTS
+from streams.cluster.stage import TABLES, ClusterStage
+from streams.stage.journal import PLACES
+from streams.worker.batches import BatchLimits
+from streams.worker.checkpointer import Checkpointer
+from streams.worker.durability import JournalFirst, RowWriter
+from streams.worker.fence import FencedPublisher
+from streams.worker.runner import Rows, StageRunner
+from streams.worker.tables import RowTable
+from streams.worker.telemetry import Telemetry
+
+
+def register(
+    app: Any,
+    *,
+    partitions: int,
+    kafka: KafkaSettings,
+    limits: BatchLimits,
+    checkpoint_interval_s: float = 0.0,
+    telemetry: Telemetry | None = None,
+) -> StageRunner:
+    """Add the stage to a Faust app that has not started yet; an interval of 0: there are no checkpoints."""
+
+    def build(partition: int, rows: Rows) -> ClusterStage:
+        return ClusterStage.restored(
+            partition,
+            partitions,
+            ((table, key, value) for table in TABLES for key, value in rows[table].items()),
+            recall=lambda cluster: runner.rows_of(partition, f"{partition}/{cluster}"),
+        )
+
+    publisher = FencedPublisher(kafka)
+    telemetry = telemetry or Telemetry()
+    checkpointer = None
+    if checkpoint_interval_s:
+        tell = partial(telemetry.checkpoint, "cluster")
+        checkpointer = Checkpointer(publisher.apart(), checkpoint_interval_s, tell)
+    tables = [RowTable(app, name, partitions) for name in (*TABLES, PLACES)]
+    runner = StageRunner(
+        app,
+        topics=CLUSTER_INPUTS,
+        tables=tables,
+        publisher=publisher,
+        durability=JournalFirst(kafka, publisher, RowWriter(tables, publisher), checkpointer),
+        settings=kafka,
+        build=build,
+        limits=limits,
+        name="cluster",
+        telemetry=telemetry,
+    )
+
+    async def cluster(stream: Any) -> None:
+        beside = None if checkpointer is None else asyncio.create_task(checkpointer.run())
+        try:
+            await runner.run(stream)
+        finally:
+            if beside is not None:
+                beside.cancel()
+
+    app.agent(app.inputs(CLUSTER_INPUTS), name="cluster")(cluster)
+    return runner

@@ -1,0 +1,98 @@
+"""Clusters in figures, for metrics: what they said, how many nodes are unknown or hot, who waits.
+
+Walks over the nodes once, which takes about two milliseconds for 5,000 of them: for a look every few
+seconds, not for every batch.
+"""
+
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.migrations import LIVE, MigrationStatus
+from schemas.moves import MoveOutcome
+from schemas.rounds import RebalanceRound
+from streams.cluster.state import ClusterState, Output
+from streams.migration.registry import live
+from streams.stage.statistics import ClusterFigures, Counts
+
+#: Class of reason of a decision that needs none: placed, withdrawn, expired.
+NO_REASON = "none"
+#: Refused whatever nodes there are: what the pod needs is not supported, or too many wait already.
+UNPLACEABLE = "unplaceable"
+#: Waiting though no filter refused a node: there are none, the cluster is paused, or a binding failed.
+POSTPONED = "postponed"
+
+
+def reason_class(decision: PlacementDecision) -> str:
+    """Why a pod has no node, as one of few words: the filter that refused most nodes, or one of above.
+
+    Of filters that refused as many, the first by name.
+    """
+    if decision.outcome == "refused":
+        return UNPLACEABLE
+    if decision.outcome != "waiting":
+        return NO_REASON
+    if not decision.refused_by:
+        return POSTPONED
+    return min(decision.refused_by.items(), key=lambda item: (-item[1], item[0]))[0]
+
+
+def round_class(made: RebalanceRound) -> str:
+    """What a round came to, as one of few words."""
+    if made.gate:
+        return "stopped"
+    if any(pool.leaving for pool in made.pools):
+        return "moves"
+    return "hot" if any(pool.hot for pool in made.pools) else "calm"
+
+
+def count_said(counts: Counts, message: Output) -> None:
+    """Count what a cluster has said."""
+    match message:
+        case PlacementDecision():
+            counts.decided[message.outcome, reason_class(message)] += 1
+        case EvictionCommand():
+            mode = "observe" if message.dry_run else "enforce"
+            counts.commands[message.cluster, message.trigger or "unknown", mode] += 1
+        case MigrationStatus():
+            if message.phase not in LIVE:
+                counts.migrations[message.cluster, message.phase, message.reason or "Complete"] += 1
+        case RebalanceRound():
+            counts.rounds[round_class(message)] += 1
+        case MoveOutcome():
+            counts.verdicts[message.cluster, message.verdict] += 1
+
+
+def policy_words(state: ClusterState) -> str:
+    """The policy of a cluster in a few words."""
+    record = state.policy_record
+    paused = ", paused" if record is not None and record.paused else ""
+    return f"{state.policy.digest} ({state.policy.mode}{paused})"
+
+
+def figures_of(state: ClusterState) -> ClusterFigures:
+    """One cluster as it is now."""
+    now_ms = state.now_ms
+    nodes = stale = estimated = 0
+    newest_ms: int | None = None
+    for node in state.inventory.nodes.values():
+        metric = node.load.metric
+        if metric is not None and metric.updated_at_ms is not None:
+            newest_ms = max(newest_ms or 0, metric.updated_at_ms)
+        if node.state is not None:
+            nodes += 1
+            stale += node.load.expired(state.inventory.now_ms)
+            estimated += bool(node.lacking)
+    age_ms = None
+    if now_ms is not None and newest_ms is not None:
+        # A metric may be ahead of the log's time by as much as the policy allows.
+        age_ms = max(0, now_ms - newest_ms)
+    return ClusterFigures(
+        cluster=state.cluster,
+        nodes=nodes,
+        stale_nodes=stale,
+        pods=len(state.inventory.where),
+        pending_requests=len(state.placement.pending),
+        hot_nodes=state.rebalancer.balancer.hot_nodes,
+        migrations=sum(map(live, state.migrations.desk.book)),
+        nodes_by_estimates=estimated,
+        newest_metric_age_ms=age_ms,
+    )

@@ -1,0 +1,57 @@
+"""A pod as a node counts it, and what it adds to the node's sums.
+
+Source: koordinator.md A3, A4; see `load`.
+"""
+
+from dataclasses import dataclass
+
+from schemas.pods import Pod
+from streams.inventory.demand import PodDemand
+from streams.inventory.estimate import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedPod:
+    """A pod as it was when it was last counted; later changes of its labels are overlooked."""
+
+    pod: Pod
+    demand: PodDemand
+    cached_at_ms: int
+    prod: bool
+    estimate: Vector
+    timestamp_ms: int
+    """When it was scheduled, else when it was counted."""
+    deadline_ms: int | None
+    """It is estimated by metrics older than this even if they contain it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one pod adds to the sums of its node."""
+
+    delta: Vector
+    prod_usage: Vector
+    prod_delta: Vector
+
+
+def same_for_estimation(cached: Pod, pod: Pod) -> bool:
+    """Spec and conditions are as they were; a change of labels or annotations alone is overlooked."""
+    return (
+        cached.node == pod.node
+        and cached.scheduled_at_ms == pod.scheduled_at_ms
+        and cached.initialized_at_ms == pod.initialized_at_ms
+        and cached.priority == pod.priority
+        and cached.containers == pod.containers
+        and cached.init_containers == pod.init_containers
+        and cached.overhead == pod.overhead
+    )
+
+
+def plus(left: Vector, right: Vector) -> Vector:
+    """Sum per resource."""
+    return tuple(map(int.__add__, left, right))
+
+
+def minus(left: Vector, right: Vector) -> Vector:
+    """Difference per resource."""
+    return tuple(map(int.__sub__, left, right))

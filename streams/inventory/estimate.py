@@ -1,0 +1,203 @@
+"""What a pod is expected to use before it has been measured.
+
+Per resource the larger of its limit and its request, times a scaling factor in percent, rounded, at
+most its limit; a pod that names neither is expected to use a small flat amount of cpu and memory.
+Source: koordinator.md A4.1, A4.2, A6.5; features.md 1.4.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Self
+
+from schemas.base import INT64_MAX
+from schemas.pods import Pod
+from schemas.policy import LoadAwareSchedulingArgs
+from schemas.rows import Counting
+from streams.inventory.demand import PodDemand
+from streams.inventory.go_json import as_integers, decode
+from streams.inventory.kind import Kind
+from streams.inventory.priority import PriorityClass
+from streams.inventory.rounding import round_half_away
+from streams.inventory.thresholds import policy_thresholds
+from streams.stage.sized_cache import SizedCache
+
+#: Amounts over the resources of a policy, in ascending order of their names.
+Vector = tuple[int, ...]
+
+SCALING_FACTORS_ANNOTATION = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+AFTER_SCHEDULED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
+AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
+
+#: Expected use of a pod without requests and limits: 250 millicores, 200 MiB; not scaled.
+_FLAT = {
+    "cpu": 250,
+    "memory": 200 * 1024 * 1024,
+    "kubernetes.io/batch-cpu": 250,
+    "kubernetes.io/batch-memory": 200 * 1024 * 1024,
+}
+#: The resource that a class of pods asks for in place of cpu and memory.
+_TRANSLATED: dict[PriorityClass, dict[str, str]] = {
+    "batch": {"cpu": "kubernetes.io/batch-cpu", "memory": "kubernetes.io/batch-memory"},
+    "mid": {"cpu": "kubernetes.io/mid-cpu", "memory": "kubernetes.io/mid-memory"},
+    "free": {},
+}
+#: Estimates that are kept, and bytes of the demands that are kept with them.
+_KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
+#: Bytes of a demand, and of each resource and port in it.
+_DEMAND_BYTES, _ITEM_BYTES = 1_000, 250
+#: Arguments on which estimates depend.
+_COUNTED_BY = (
+    "estimated_scaling_factors",
+    "allow_customize_estimation",
+    "estimated_seconds_after_pod_scheduled",
+    "estimated_seconds_after_initialized",
+)
+_GO_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+class Estimator:
+    """Estimates pods under one set of arguments, as vectors over one list of resources."""
+
+    def __init__(self, args: LoadAwareSchedulingArgs) -> None:
+        self.args = args
+        self.resources: tuple[str, ...] = _universe(args)
+        """Names in ascending order: the axis of every vector."""
+        self.thresholds = policy_thresholds(args)
+        """Thresholds of nodes that do not override them."""
+        self._factors = dict(args.estimated_scaling_factors)
+        self._last: tuple[bytes, Vector] = (b"", ())
+        self._known = SizedCache[tuple[int, PriorityClass], tuple[PodDemand, Vector]](
+            _KNOWN_BYTES_MAX, _KNOWN_MAX
+        )
+        """Estimates by the identity of the demand, which is kept with them: pods of a kind have one in common."""
+
+    @classmethod
+    def of(cls, counting: Counting) -> Self:
+        """One that estimates as a row says; it judges nothing."""
+        factors = dict(counting.factors)
+        made = cls(
+            LoadAwareSchedulingArgs().model_copy(
+                update={
+                    "estimated_scaling_factors": factors,
+                    "allow_customize_estimation": counting.by_annotations,
+                    "estimated_seconds_after_pod_scheduled": counting.after_scheduled_s,
+                    "estimated_seconds_after_initialized": counting.after_initialized_s,
+                }
+            )
+        )
+        made.resources = counting.resources
+        return made
+
+    def counting(self) -> Counting:
+        """What its estimates depend on."""
+        args = self.args
+        return Counting(
+            resources=self.resources,
+            factors=dict(sorted(self._factors.items())),
+            by_annotations=args.allow_customize_estimation,
+            after_scheduled_s=args.estimated_seconds_after_pod_scheduled,
+            after_initialized_s=args.estimated_seconds_after_initialized,
+        )
+
+    def counts_like(self, other: "Estimator") -> bool:
+        """Both estimate every pod alike, over the same resources: thresholds may differ."""
+        mine, theirs = self.args, other.args
+        return self.resources == other.resources and all(
+            getattr(mine, field) == getattr(theirs, field) for field in _COUNTED_BY
+        )
+
+    def vector(self, amounts: Mapping[str, int]) -> Vector:
+        """Amounts as a vector; a resource that is not named counts 0."""
+        return tuple(amounts.get(resource, 0) for resource in self.resources)
+
+    def estimate(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Vector:
+        """Expected use of a pod, shape (resources,); within 64 bits, negative by a negative factor."""
+        if self.args.allow_customize_estimation:
+            return self._estimated({**self._factors, **_custom_factors(pod)}, demand, of_class)
+        known = self._known.get((id(demand), of_class))
+        if known is None:
+            known = demand, self._estimated(self._factors, demand, of_class)
+            items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
+            size = _DEMAND_BYTES + items * _ITEM_BYTES
+            self._known.put((id(demand), of_class), known, size)
+        return known[1]
+
+    def _estimated(
+        self, factors: Mapping[str, int], demand: PodDemand, of_class: PriorityClass
+    ) -> Vector:
+        return tuple(
+            _expected(_translate(resource, of_class), factors[resource], demand)
+            if resource in factors
+            else 0
+            for resource in self.resources
+        )
+
+    def of_kind(self, kind: Kind) -> Vector:
+        """Expected use of a kind of pods; remembered for the plugins that ask one after the other."""
+        key, estimate = self._last
+        if key != kind.key:
+            estimate = self.estimate(kind.pod, kind.demand, kind.priority_class)
+            self._last = kind.key, estimate
+        return estimate
+
+    def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
+        """Until when the pod is estimated even though it is measured; None: not at all."""
+        after_scheduled = self.args.estimated_seconds_after_pod_scheduled or 0
+        after_initialized = self.args.estimated_seconds_after_initialized or 0
+        if self.args.allow_customize_estimation:
+            after_scheduled = _custom_seconds(pod, AFTER_SCHEDULED_ANNOTATION, after_scheduled)
+            after_initialized = _custom_seconds(
+                pod, AFTER_INITIALIZED_ANNOTATION, after_initialized
+            )
+        if after_initialized > 0 and pod.initialized_at_ms is not None:
+            return pod.initialized_at_ms + after_initialized * 1000
+        if after_scheduled > 0:
+            return timestamp_ms + after_scheduled * 1000
+        return None
+
+
+def _universe(args: LoadAwareSchedulingArgs) -> tuple[str, ...]:
+    names = {"cpu", "memory", *args.supported_resources}
+    for named in (
+        args.usage_thresholds,
+        args.prod_usage_thresholds,
+        args.resource_weights,
+        args.estimated_scaling_factors,
+        args.aggregated.usage_thresholds if args.aggregated else {},
+    ):
+        names.update(named)
+    return tuple(sorted(names))
+
+
+def _translate(resource: str, of_class: PriorityClass) -> str | None:
+    if of_class == "prod":
+        return resource
+    return _TRANSLATED[of_class].get(resource)
+
+
+def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
+    if resource is None:
+        return 0
+    limit = demand.limits.get(resource, 0)
+    base = max(limit, demand.requests.get(resource, 0))
+    if base == 0:
+        return _FLAT.get(resource, 0)
+    expected = round_half_away(float(base) * float(factor) / 100)
+    # An annotation may hold any factor: what comes of it stays an amount, if a negative one.
+    return max(min(expected, limit if limit > 0 else INT64_MAX), -INT64_MAX)
+
+
+def _custom_factors(pod: Pod) -> dict[str, int]:
+    text = pod.annotations.get(SCALING_FACTORS_ANNOTATION)
+    try:
+        return {} if text is None else as_integers(decode(text))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _custom_seconds(pod: Pod, annotation: str, default: int) -> int:
+    text = pod.annotations.get(annotation)
+    if text is None or not _GO_INTEGER.fullmatch(text) or len(text) > 20:
+        return default
+    seconds = int(text)
+    return seconds if 0 <= seconds <= INT64_MAX else default

@@ -1,0 +1,457 @@
+"""Nodes and pods of one cluster, and the columns derived from them.
+
+In come node states, node metrics and pod lifecycles; what changes is passed on to the placer, and the
+names of changed table rows are collected until they are written. Room is taken in `hold` and given
+back in `release`, wherever the pod came from.
+"""
+
+import heapq
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+
+from schemas.lists import ListBegin, ListEnd
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.pods import Pod, PodLifecycle
+from schemas.policy import Policy
+from streams.inventory.demand import pod_demand
+from streams.inventory.estimate import Estimator
+from streams.inventory.kind import kind_of, shared
+from streams.inventory.load import NodeLoad, terminated
+from streams.inventory.node import Held, Node
+from streams.inventory.owners import Owners
+from streams.inventory.recount import Recounting
+from streams.inventory.usage_history import UsageHistory, filter_in_force
+from streams.placement.placer import Placer
+from streams.placement.plugins import load_aware
+from streams.placement.plugins.base import Change
+from streams.placement.plugins.registry import build_filters, build_scores
+
+#: Pods taken in by one record have places of its own; no record takes in more than so many bits say.
+_PLACES_PER_RECORD_BITS = 20
+
+
+class Inventory:
+    """What there is in a cluster."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.where: dict[str, str] = {}
+        """Node on which a pod is held, by pod uid."""
+        self.owners = Owners()
+        self.cordoned: dict[str, None] = {}
+        """Nodes that take no new pods because they are being drained."""
+        self._sequence = 0
+        self._number_due = False
+        self.lists: dict[str, tuple[str, int]] = {}
+        """Full lists that have begun: kind of list to its id and the sequence at its begin."""
+        self.endings: dict[str, tuple[str, int]] = {}
+        """Full lists that have ended while not all that they lack is removed yet: as `lists`."""
+        self.changed_nodes: dict[str, None] = {}
+        """Rows of table `nodes` to write."""
+        self.changed_pods: dict[tuple[str, str], None] = {}
+        """Items of table `reserved_pods` to write: node and uid of pods."""
+        self.held_pods = 0
+        """How many pods take room, one that does on two nodes counted twice."""
+        self._last_place = 0
+        self.touched: dict[str, None] = {}
+        """Nodes that have changed since rebalancing looked at them last."""
+        self.fresh_nodes = 0
+        self.now_ms = 0
+        """The log's time; 0 before its first tick."""
+        self.history = UsageHistory()
+        """Mean usage in the newest rounds, for thresholds that follow it."""
+        self._judged_by: tuple[object, ...] = ()
+        """What of the policy the columns depend on."""
+        self.recounting = Recounting(Estimator(policy.load_aware))
+        self.set_policy(policy)
+
+    # --- numbers --------------------------------------------------------------------------------
+
+    @property
+    def sequence(self) -> int:
+        """Number of the record that is being applied.
+
+        A tick has one from the moment at which something asks for it, so that one which changes nothing
+        leaves no trace.
+        """
+        if self._number_due:
+            self.next_number()
+        return self._sequence
+
+    @sequence.setter
+    def sequence(self, number: int) -> None:
+        self._sequence, self._number_due = number, False
+
+    def next_number(self) -> None:
+        """A record begins."""
+        self.sequence = self._sequence + 1
+
+    @contextmanager
+    def number_if_asked(self) -> Iterator[None]:
+        """A tick is applied within."""
+        self._number_due = True
+        yield
+        self._number_due = False
+
+    # --- policy and time ------------------------------------------------------------------------
+
+    def set_policy(self, policy: Policy) -> None:
+        """Judge by another policy: everything anew, unless it says of nodes and pods what the last one did."""
+        judged_by = (
+            policy.load_aware,
+            policy.plugins,
+            policy.resource_limits,
+            policy.moving_thresholds.filter,
+        )
+        self.policy = policy
+        if judged_by != self._judged_by:
+            self._judged_by = judged_by
+            self._judge_anew(policy)
+
+    def _judge_anew(self, policy: Policy) -> None:
+        self.estimator = Estimator(policy.load_aware)
+        in_force = filter_in_force(policy, self.history, self.now_ms)
+        self.estimator.thresholds = in_force.thresholds
+        self.placer = Placer(
+            build_filters(policy, self.estimator), build_scores(policy, self.estimator)
+        )
+        plugins = (*policy.plugins.filter, *policy.plugins.score)
+        self._by_load = any(plugin.name == load_aware.NAME for plugin in plugins)
+        self.placer.now_ms = self.now_ms
+        self.placer.load_thresholds = in_force.told
+        self._expiries: list[tuple[int, str]] = []
+        """When to see whether a node's metric has expired."""
+        self._expected: dict[str, int] = {}
+        """The entry of each node that counts; so many metrics do not make so many entries."""
+        for node in self.nodes.values():
+            node.row = -1
+            if node.load.rebuild(self.estimator, node.state):
+                self.touched[node.name] = None
+            self._expect_expiry(node)
+        self.recounting.want(self.estimator)
+        self.recount()
+        self.layout_stale = True
+        """A node has come or gone since the columns were laid out."""
+
+    def recount(self) -> None:
+        """Count pods of some nodes anew, where a policy estimates them otherwise than before."""
+        loads = ((node.name, len(node.load.assigned)) for node in self.nodes.values())
+        for name in self.recounting.turn(loads):
+            node = self.nodes[name]
+            node.load.count_by(self.recounting.counting(name))
+            self._touch(node, Change.METRIC)
+
+    def advance(self, now_ms: int) -> None:
+        """Metrics that have become too old turn unknown."""
+        self.now_ms = self.placer.now_ms = now_ms
+        due = []
+        while self._expiries and self._expiries[0][0] <= now_ms:
+            at_ms, name = heapq.heappop(self._expiries)
+            if self._expected.get(name) == at_ms:
+                del self._expected[name]
+                due.append(name)
+        for node in map(self.nodes.get, due):
+            if node is None:
+                continue
+            if not node.load.expired(now_ms):
+                self._expect_expiry(node)
+            elif node.fresh:
+                self._judge_freshness(node)
+                self._touch(node, Change.METRIC)
+        self.move_thresholds()
+
+    def move_thresholds(self) -> None:
+        """A tick or a round has passed: bring thresholds that move up to date."""
+        if self.policy.moving_thresholds.filter is None:
+            return
+        in_force = filter_in_force(self.policy, self.history, self.now_ms)
+        self.placer.load_thresholds = in_force.told
+        if in_force.thresholds == self.estimator.thresholds:
+            return
+        self.estimator.thresholds = in_force.thresholds
+        for node in self.nodes.values():
+            node.load.describe(node.state)
+            self._touch(node, Change.METRIC)
+
+    def ready(self) -> Placer:
+        """The placer, with a row for every node that Kubernetes has named."""
+        if self.layout_stale:
+            self.placer.layout(node for node in self.nodes.values() if node.state is not None)
+            self.layout_stale = False
+            for node in self.placer.nodes:
+                node.fresh = not node.load.expired(self.now_ms)
+            self.fresh_nodes = sum(node.fresh for node in self.placer.nodes)
+            self.placer.lacking.clear()
+            for node in self.placer.nodes:
+                node.lacking = ()
+                self._judge_lacking(node)
+        return self.placer
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def apply_node(self, state: NodeState) -> None:
+        """Kubernetes says something of a node."""
+        node = self.node(state.node)
+        node.list_id = self.named_by("node-state", state.list_id) or node.list_id
+        self.changed_nodes[state.node] = None
+        if state.event == "removed":
+            self._remove(node)
+            return
+        if node.state is None:
+            self.layout_stale = True
+        node.describe(state)
+        self._touch(node, Change.STATE | Change.METRIC)
+
+    def apply_metric(self, metric: NodeMetric) -> None:
+        """A node's usage was reported, or is not reported any more."""
+        node = self.node(metric.node)
+        if metric.removed:
+            node.load.delete_metric()
+        else:
+            node.load.set_metric(metric)
+            self._expect_expiry(node)
+        self._judge_freshness(node)
+        self.changed_nodes[metric.node] = None
+        self._touch(node, Change.METRIC)
+        self._forget_empty(node)
+
+    def _remove(self, node: Node) -> None:
+        if node.row >= 0:
+            node.row = -1
+        node.describe(None)
+        self.layout_stale = True
+        self._forget_empty(node)
+
+    def _forget_empty(self, node: Node) -> None:
+        """A node of which nothing is known any more is no node."""
+        if node.state is None and not node.held and node.load.metric is None:
+            self.nodes.pop(node.name, None)
+            self.changed_nodes[node.name] = None
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is known but metrics that are not fresh, of nodes that Kubernetes has not named."""
+        return not (self.where or self.lists or self.endings or self.cordoned) and all(
+            node.state is None and node.load.expired(self.now_ms) for node in self.nodes.values()
+        )
+
+    def forget_metrics(self) -> None:
+        """Metrics are not kept any longer; with an empty inventory no node is left."""
+        for node in list(self.nodes.values()):
+            self.apply_metric(NodeMetric(cluster="-", node=node.name, removed=True))
+
+    def node(self, name: str) -> Node:
+        """A node, known or not yet."""
+        node = self.nodes.get(name)
+        if node is None:
+            node = self.nodes[name] = Node(
+                name, NodeLoad(self.estimator, self.recounting.counting(name))
+            )
+            node.cordoned = name in self.cordoned
+        return node
+
+    def cordon(self, name: str, *, cordoned: bool) -> None:
+        """Let a node take no new pods, or take them again; one that is not known yet is remembered."""
+        if cordoned:
+            self.cordoned[name] = None
+        else:
+            self.cordoned.pop(name, None)
+        node = self.nodes.get(name)
+        if node is not None and node.cordoned != cordoned:
+            node.cordoned = cordoned
+            self._touch(node, Change.STATE)
+
+    def _expect_expiry(self, node: Node) -> None:
+        at_ms = node.load.expires_at_ms
+        if at_ms is not None and at_ms < self._expected.get(node.name, at_ms + 1):
+            self._expected[node.name] = at_ms
+            heapq.heappush(self._expiries, (at_ms, node.name))
+
+    def _judge_freshness(self, node: Node) -> None:
+        fresh = not node.load.expired(self.now_ms)
+        if node.row >= 0:
+            self.fresh_nodes += fresh - node.fresh
+        node.fresh = fresh
+
+    def _judge_lacking(self, node: Node) -> None:
+        """Whether its metric has the statistics that it is judged by."""
+        lacking = node.load.lacking if node.fresh and self._by_load else ()
+        if lacking != node.lacking:
+            self.placer.lacking.subtract(node.lacking)
+            self.placer.lacking.update(lacking)
+            node.lacking = lacking
+
+    def _touch(self, node: Node, change: int) -> None:
+        self.touched[node.name] = None
+        if node.row >= 0:
+            if change != Change.PODS:
+                self._judge_lacking(node)
+            self.placer.touch(node.row, change)
+
+    # --- pods -----------------------------------------------------------------------------------
+
+    def held(self, uid: str) -> tuple[Node, Held] | None:
+        """Where a pod is held."""
+        name = self.where.get(uid)
+        if name is None:
+            return None
+        node = self.nodes[name]
+        return node, node.held[uid]
+
+    def hold(self, name: str, held: Held, *, first_seen: bool) -> None:
+        """Take room for a pod on a node. The caller gives back what it held elsewhere.
+
+        Args:
+            name: the node.
+            held: the pod and why it is held.
+            first_seen: count it for estimation from now even if nothing about it has changed.
+        """
+        uid = held.pod.uid
+        if not held.place:
+            held = replace(held, place=self.next_place())
+        node = self.node(name)
+        self._take_room(node, held)
+        self.where[uid] = name
+        self.owners.add(held.pod)
+        if first_seen:
+            node.load.assign(held.pod, held.demand, self.now_ms)
+        else:
+            node.load.update(held.pod, held.demand, self.now_ms)
+        self.changed_pods[name, uid] = None
+        self._touch(node, Change.PODS)
+
+    def _take_room(self, node: Node, held: Held) -> None:
+        self.held_pods += held.pod.uid not in node.held
+        node.hold(held)
+
+    def next_place(self) -> int:
+        """A place that is greater than all before; the same if the state was put together from its rows."""
+        self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
+        return self._last_place
+
+    def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
+        """Take room for a pod as a table row has it, counted by the state that the row names."""
+        node = self.node(name)
+        self._take_room(node, held)
+        self.where[held.pod.uid] = name
+        self.owners.add(held.pod)
+        if counted_at_ms is not None:
+            demand = held.demand if counted is held.pod else pod_demand(counted)
+            node.load.assign(counted, demand, counted_at_ms)
+
+    def release(self, uid: str, name: str | None = None) -> Held | None:
+        """Give a pod's room back, on the node where it was held last or on a given one."""
+        name = name or self.where.get(uid)
+        node = None if name is None else self.nodes.get(name)
+        held = None if node is None else node.release(uid)
+        if node is None or held is None:
+            return None
+        self.held_pods -= 1
+        if self.where[uid] == node.name:
+            del self.where[uid]
+            self.owners.drop(uid)
+        metric_time_ms = node.load.metric_time_ms
+        node.load.unassign(uid)
+        self.changed_pods[node.name, uid] = None
+        if node.load.metric_time_ms != metric_time_ms:
+            self.changed_nodes[node.name] = None
+        self._touch(node, Change.PODS)
+        self._forget_empty(node)
+        return held
+
+    def confirm(self, uid: str) -> None:
+        """A reservation has become a fact."""
+        self.keep(uid, None)
+
+    def keep(self, uid: str, expires_at_ms: int | None) -> None:
+        """Keep what is held until another time, or for good."""
+        found = self.held(uid)
+        if found is not None:
+            node, held = found
+            node.held[uid] = replace(held, expires_at_ms=expires_at_ms)
+            self.changed_pods[node.name, uid] = None
+
+    def observe(self, lifecycle: PodLifecycle) -> None:
+        """Something happened to a pod."""
+        pod = lifecycle.pod
+        found = self.held(pod.uid)
+        if lifecycle.event == "deleted":
+            self.release(pod.uid)
+        elif terminated(pod) or lifecycle.event == "finished":
+            if lifecycle.event != "seen":
+                self.release(pod.uid)
+        elif pod.node is not None:
+            if found is not None and found[0].name != pod.node:
+                self.release(pod.uid)
+            before = None if found is None else found[1]
+            self._hold_bound(pod, pod.node, before, lifecycle)
+        elif (
+            found is not None
+            and (list_id := self.named_by("pod-lifecycle", lifecycle.list_id)) is not None
+        ):
+            node, held = found
+            node.held[pod.uid] = replace(held, list_id=list_id)
+            self.changed_pods[node.name, pod.uid] = None
+
+    def _hold_bound(
+        self, pod: Pod, name: str, before: Held | None, lifecycle: PodLifecycle
+    ) -> None:
+        kind = kind_of(pod)
+        held = Held(
+            pod=shared(pod, kind),
+            demand=kind.demand,
+            assigned_at_ms=self.now_ms if before is None else before.assigned_at_ms,
+            decision_id=None if before is None else before.decision_id,
+            requested_at_ms=None if before is None else before.requested_at_ms,
+            sequence=self.sequence if before is None else before.sequence,
+            list_id=self.named_by("pod-lifecycle", lifecycle.list_id)
+            or (None if before is None else before.list_id),
+            place=self.next_place(),
+        )
+        self.hold(name, held, first_seen=lifecycle.event == "seen")
+
+    # --- full lists -----------------------------------------------------------------------------
+
+    def begin_list(self, what: str, begin: ListBegin) -> None:
+        """A full list of nodes or pods begins; one that has not ended is abandoned."""
+        self.lists[what] = (begin.list_id, self.sequence)
+        # What the list before lacks and this one has is there; what both lack goes with this one.
+        self.endings.pop(what, None)
+
+    def named_by(self, what: str, list_id: str | None) -> str | None:
+        """The full list that a record of a node or a pod names; what is heard of after a list's end is there."""
+        if list_id is None and what in self.endings:
+            return self.endings[what][0]
+        return list_id
+
+    def end_list(self, what: str, end: ListEnd) -> tuple[str, int] | None:
+        """Id and begin of the list that has ended; None: it is not the one that began."""
+        begun = self.lists.get(what)
+        if begun is None or begun[0] != end.list_id:
+            return None
+        return self.lists.pop(what)
+
+    def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
+        """Nodes that the full list lacks are gone, at most so many at a time; answers whether all are."""
+        unlisted = (
+            node
+            for node in map(self.nodes.__getitem__, sorted(self.nodes))
+            if node.state is not None and node.list_id != list_id
+        )
+        removed = list(islice(unlisted, most))
+        for node in removed:
+            self.changed_nodes[node.name] = None
+            self._remove(node)
+        return len(removed) < most
+
+    def unlisted_pods(self, list_id: str, begin: int) -> Iterator[str]:
+        """uids of pods held since before the list began that it lacks, in a stable order."""
+        for name in sorted(self.nodes):
+            for uid, held in self.nodes[name].held.items():
+                if held.for_replacement:
+                    continue
+                if held.list_id != list_id and held.sequence < begin:
+                    yield uid

@@ -1,0 +1,167 @@
+"""How many pods may move at once: globally, from a node, in a namespace, of a workload.
+
+Counted are migrations that have passed arbitration, those whose command may still be carried out, and,
+before a new one is taken in, those that wait as well. A limit of 0 is off, as upstream. Source: features.md
+1.7 (retryable set) and G10.
+"""
+
+from dataclasses import dataclass
+
+from schemas.pods import Pod
+from schemas.policy import Policy
+from streams.inventory.owners import Owners
+from streams.migration.registry import Book, Group, moving
+from streams.migration.workloads import Replicas
+from streams.rebalance.outcome import EndOfNode, EndOfRound
+
+#: Owners of which it is remembered how many of their pods on the move are ready.
+_GONE_MAX = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What holds a migration back: the name of the gate, and a sentence with numbers."""
+
+    name: str
+    text: str
+    """`EndOfNode` where it would hold back every pod of the node, `EndOfRound` where all."""
+
+
+def share_of(value: int | str | None, replicas: int) -> int:
+    """How many of a workload's pods a number or percentage is, at least 1 and at most all.
+
+    Percentages are rounded down. By default: 10 % of more than ten replicas, two of four to ten, else one.
+    """
+    if value is None:
+        value = "10%" if replicas > 10 else 2 if replicas >= 4 else 1
+    count = value if isinstance(value, int) else replicas * int(value[:-1]) // 100
+    return min(max(count, 1), max(replicas, 1))
+
+
+class Limits:
+    """The limits of one policy over the migrations of one cluster."""
+
+    def __init__(self, policy: Policy, book: Book, owners: Owners) -> None:
+        self.book = book
+        self.owners = owners
+        self._gone: dict[tuple[str, bool], tuple[tuple[int, int], int, int]] = {}
+        """By owner, and whether those that wait count: versions of the book's group and of the owners' pods;
+        how many pods on the move are not among those that are not ready; how many of these are held."""
+        self.recounts = 0
+        """How often the pods on the move of an owner were counted one by one."""
+        self.set_policy(policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Count by another policy."""
+        self.args = policy.migration
+        self._skipped = frozenset(policy.migration.skip_eviction_gates)
+
+    def gate(
+        self, pod: Pod, node: str, replicas: Replicas | None, *, waiting_too: bool
+    ) -> Gate | None:
+        """The first limit that one more migration would exceed; None: there is room for it.
+
+        Args:
+            pod: the pod that would move; its own migration does not count.
+            node: the node that it would leave.
+            replicas: those of its owner; None: it has none, and no limit per workload.
+            waiting_too: count migrations that have not passed arbitration as well.
+        """
+        args, book = self.args, self.book
+        own = book.of_pod(pod.uid)
+        under_way = len(book) if waiting_too else book.moving
+        under_way -= own is not None and (waiting_too or moving(own))
+        own_id = "" if own is None else own.migration_id
+
+        def others(group: Group) -> int:
+            counted = group.counted(waiting_too=waiting_too)
+            return len(counted) - (own_id in counted)
+
+        counts = (
+            ("MaxMigratingGlobally", args.max_migrating_globally, under_way, "in the cluster"),
+            ("MaxMigratingPerNode", args.max_migrating_per_node,
+             others(book.node_group(node)), f"from node {node}"),
+            ("MaxMigratingPerNamespace", args.max_migrating_per_namespace,
+             others(book.namespace_group(pod.namespace)), f"in namespace {pod.namespace}"),
+        )  # fmt: skip
+        for name, limit, count, where in counts:
+            if limit and count >= limit and name not in self._skipped:
+                text = f"{count} migrations are under way {where}; {_argument(name)} is {limit}"
+                return Gate(name, _END.get(name, str)(text))
+        return None if replicas is None else self._workload(own_id, replicas, waiting_too)
+
+    def _workload(self, own_id: str, replicas: Replicas, waiting_too: bool) -> Gate | None:
+        group = self.book.owner_group(replicas.owner_uid)
+        counted = group.counted(waiting_too=waiting_too)
+        count = len(counted) - (own_id in counted)
+        most = share_of(self.args.max_migrating_per_workload, replicas.count)
+        if count >= most and "MaxMigratingPerWorkload" not in self._skipped:
+            text = f"{count} migrations of {replicas} are under way; at most {most} may be"
+            return Gate("MaxMigratingPerWorkload", text)
+        if "MaxUnavailablePerWorkload" in self._skipped:
+            return None
+        most = share_of(self.args.max_unavailable_per_workload, replicas.count)
+        if self._unavailable_at_most(replicas, count) < most:
+            return None
+        unavailable = self._unavailable(replicas, group, own_id, waiting_too)
+        if unavailable >= most:
+            text = f"{unavailable} pods of {replicas} are unavailable; at most {most} may be"
+            return Gate("MaxUnavailablePerWorkload", text)
+        return None
+
+    def _unavailable_at_most(self, replicas: Replicas, others: int) -> int:
+        """As many as there are if no pod on the move is among those that are not ready."""
+        count = len(self.owners.unready(replicas.owner_uid)) + others
+        if replicas.inferred:
+            return count
+        missing = replicas.count - len(self.owners.pods(replicas.owner_uid))
+        return max(count, missing + count)
+
+    def _unavailable(self, replicas: Replicas, group: Group, own_id: str, waiting_too: bool) -> int:
+        """Pods that are not ready, on the move, or, where the owner's number is known, missing."""
+        uids = group.counted(waiting_too=waiting_too)
+        pods = self.owners.pods(replicas.owner_uid)
+        unready = self.owners.unready(replicas.owner_uid)
+        known = self._gone.get((replicas.owner_uid, waiting_too))
+        state = (group.version, self.owners.version)
+        if known is None or known[0] != state:
+            self.recounts += 1
+            moving_ready = sum(uid not in unready for uid in uids.values())
+            there = sum(uid in pods and uid not in unready for uid in uids.values())
+            known = self._gone[replicas.owner_uid, waiting_too] = state, moving_ready, there
+            while len(self._gone) > _GONE_MAX:
+                del self._gone[next(iter(self._gone))]
+        _, moving_ready, there = known
+        own = uids.get(own_id)
+        if own is not None and own not in unready:
+            moving_ready -= 1
+            there -= own in pods
+        count = len(unready) + moving_ready
+        if replicas.inferred:
+            return count
+        return max(count, replicas.count - (len(pods) - len(unready) - there))
+
+    def too_few(self, replicas: Replicas | None) -> Gate | None:
+        """Why a workload is too small to be touched; None: it is not."""
+        skipped = "ExpectedReplicas" in self._skipped or self.args.skip_check_expected_replicas
+        if replicas is None or skipped:
+            return None
+        migrating = share_of(self.args.max_migrating_per_workload, replicas.count)
+        unavailable = share_of(self.args.max_unavailable_per_workload, replicas.count)
+        if replicas.count > 1 and replicas.count not in (migrating, unavailable):
+            return None
+        text = (
+            f"{replicas} is too small: {migrating} may migrate and {unavailable} be unavailable at "
+            "once, which is all of it; skipCheckExpectedReplicas is false"
+        )
+        return Gate("ExpectedReplicas", text)
+
+
+_END: dict[str, type[str]] = {
+    "MaxMigratingGlobally": EndOfRound,
+    "MaxMigratingPerNode": EndOfNode,
+}
+
+
+def _argument(gate: str) -> str:
+    return gate[0].lower() + gate[1:]

@@ -1,0 +1,236 @@
+"""Where migrations are changed: one place, so that every change is in a row and told once.
+
+A report leaves when a phase, a reason, a condition or a pause has changed, and when what only waits begins to wait for
+something else.
+"""
+
+from hashlib import blake2b
+from typing import Any
+
+from schemas.base import EPOCH_MS_MAX
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.migrations import (
+    Condition,
+    ConditionType,
+    DrainStatus,
+    Migration,
+    MigrationRow,
+    MigrationStatus,
+    Mode,
+    Phase,
+    Reason,
+)
+from schemas.policy import Policy
+from streams.inventory.inventory import Inventory
+from streams.inventory.owners import controller
+from streams.migration.budgets import Budgets
+from streams.migration.gates import Gates
+from streams.migration.named import Namespaces, PriorityClasses
+from streams.migration.proposal import Wish
+from streams.migration.protections import Protections
+from streams.migration.rate_limits import Limiters
+from streams.migration.registry import Book
+from streams.migration.reservations import Rooms
+from streams.migration.workloads import Workloads
+from streams.moves.owner import owner_key
+from streams.placement.explain import Cause, reference
+
+#: What migrations say.
+Said = EvictionCommand | MigrationStatus | DrainStatus | PlacementDecision
+
+_REPORTED = tuple(Migration.model_fields)
+#: What is told as soon as it changes.
+_TOLD = frozenset(("phase", "reason", "paused", "conditions", "replacement", "command_id"))
+#: What a migration waits for as it begins.
+WAITS = "waiting for arbitration"
+_TEXT_MAX = 2_000
+#: Longest time that a migration may take, whatever it is given; 0, which upstream takes for no end, too.
+TTL_MAX_MS = 7 * 86_400_000
+
+
+def migration_id(cause: Cause, uid: str) -> str:
+    """Id of the migration of a pod that an input causes."""
+    return f"m-{cause.decision_id(uid)}"
+
+
+def command_id(row: MigrationRow, attempt: int) -> str:
+    """Id of one of the commands of a migration."""
+    text = f"{row.migration_id}\0{attempt}"
+    return f"e-{blake2b(text.encode(), digest_size=12).hexdigest()}"
+
+
+class Desk:
+    """The migrations of one cluster, and everything that they depend on."""
+
+    def __init__(
+        self,
+        cluster: str,
+        policy: Policy,
+        inventory: Inventory,
+        rooms: Rooms,
+    ) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.inventory = inventory
+        self.rooms = rooms
+        self.book = Book()
+        self.workloads = Workloads(cluster, inventory.owners)
+        self.budgets = Budgets(cluster)
+        self.namespaces = Namespaces(cluster)
+        self.classes = PriorityClasses(cluster)
+        self.limiters = Limiters(cluster, policy)
+        self.gates = Gates(
+            policy,
+            inventory,
+            self.book,
+            self.workloads,
+            self.budgets,
+            self.limiters,
+            rooms,
+            Protections(policy, self.namespaces, self.classes),
+        )
+        self.said: list[Said] = []
+        """What is to be said, in order."""
+        self.created = 0
+        """How many migrations have been created."""
+        self.passed = 0
+        """How many have passed arbitration."""
+        self.changed = False
+        """The row of what belongs to all migrations has changed."""
+
+    def set_policy(self, policy: Policy) -> None:
+        """Decide by another policy."""
+        self.policy = policy
+        self.limiters.set_policy(policy)
+        self.gates.set_policy(policy)
+
+    def take(self) -> list[Said]:
+        """What is to be said since the last call."""
+        said, self.said = self.said, []
+        return said
+
+    # --- a migration's life -----------------------------------------------------------------------
+
+    def new(
+        self, wish: Wish, mode: Mode, cause: Cause, *, phase: Phase = "Pending"
+    ) -> MigrationRow:
+        """A migration as it begins; it stands nowhere yet."""
+        pod = wish.pod
+        owner = controller(pod)
+        ttl_ms = wish.ttl_ms or self.policy.migration.default_job_ttl_ms or TTL_MAX_MS
+        ttl_ms = min(ttl_ms, TTL_MAX_MS)
+        return MigrationRow(
+            cluster=self.cluster,
+            migration_id=migration_id(cause, pod.uid),
+            pod=reference(pod),
+            source_node=wish.node,
+            target_node=wish.target,
+            mode=mode,
+            phase=phase,
+            trigger=wish.trigger,
+            cause=wish.reason[:_TEXT_MAX],
+            dry_run=wish.dry_run or self.policy.dry_for(wish.trigger),
+            deadline_ms=min(cause.now_ms + ttl_ms, EPOCH_MS_MAX),
+            created_at_ms=cause.now_ms,
+            changed_at_ms=cause.now_ms,
+            sequence=self.created + 1,
+            owner_uid="" if owner is None else owner.uid,
+            pool=wish.pool,
+            watched=wish.watched,
+            owner=owner_key(pod),
+            ignore_windows=wish.ignore_windows,
+            ttl_ms=ttl_ms,
+        )
+
+    def create(self, wish: Wish, mode: Mode, cause: Cause) -> MigrationRow:
+        """Take in a migration, which waits for arbitration."""
+        row = self.new(wish, mode, cause).model_copy(update={"message": WAITS})
+        self.created += 1
+        self.changed = True
+        self.book.put(row)
+        self.report(row, cause)
+        return row
+
+    def advance(
+        self,
+        row: MigrationRow,
+        cause: Cause,
+        condition: Condition | None = None,
+        **fields: Any,
+    ) -> MigrationRow:
+        """Change a migration; tell it if its phase, reason, pause, a condition or its gate is another one now."""
+        conditions = _with(row.conditions, condition)
+        if "message" in fields:
+            fields["message"] = fields["message"][:_TEXT_MAX]
+        changed = {name: value for name, value in fields.items() if getattr(row, name) != value}
+        if conditions is not row.conditions:
+            changed["conditions"] = conditions
+        if not changed:
+            return row
+        news = not _TOLD.isdisjoint(changed)
+        if news:
+            changed["changed_at_ms"] = cause.now_ms
+        after = row.model_copy(update=changed)
+        self.book.put(after)
+        if news or changed.get("gate"):
+            self.report(after, cause)
+        return after
+
+    def finish(
+        self,
+        row: MigrationRow,
+        cause: Cause,
+        phase: Phase,
+        reason: Reason,
+        message: str,
+        condition: Condition | None = None,
+    ) -> None:
+        """End a migration; it is forgotten when no command of it may be carried out any more."""
+        self.rooms.give_back(row)
+        after = self.advance(
+            row, cause, condition,
+            phase=phase, reason=reason, message=message, reserved=None, gate="", paused=False,
+        )  # fmt: skip
+        if after.command_expires_at_ms is None:
+            self.forget(after)
+
+    def forget(self, row: MigrationRow) -> None:
+        """Nothing may come of a migration any more."""
+        self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
+        self.book.drop(row)
+
+    def report(self, row: MigrationRow, cause: Cause) -> None:
+        """Tell how a migration stands."""
+        values = {name: getattr(row, name) for name in _REPORTED}
+        values["message"] = row.message[:_TEXT_MAX]
+        self.said.append(
+            MigrationStatus.model_construct(
+                **values, happened_at_ms=cause.now_ms, as_of=cause.as_of
+            )
+        )
+
+
+def condition(
+    of: ConditionType, status: bool, cause: Cause, reason: Reason = "", message: str = ""
+) -> Condition:
+    """How a step stands now."""
+    return Condition(
+        type=of,
+        status=status,
+        reason=reason,
+        message=message[:_TEXT_MAX],
+        changed_at_ms=cause.now_ms,
+    )
+
+
+def _with(conditions: tuple[Condition, ...], new: Condition | None) -> tuple[Condition, ...]:
+    """Conditions with one of them as it is now; one that says the same keeps its time and words."""
+    if new is None:
+        return conditions
+    for index, old in enumerate(conditions):
+        if old.type == new.type:
+            if (old.status, old.reason) == (new.status, new.reason):
+                return conditions
+            return (*conditions[:index], new, *conditions[index + 1 :])
+    return (*conditions, new)

@@ -1,0 +1,156 @@
+"""How many pods may be evicted in a time: evictQPS for all, objectLimiters per workload and namespace.
+
+Buckets are kept by what they limit, and only while they are not full. A token is taken when a command is
+decided; a command that comes to nothing does not give it back, as upstream. Source: features.md 1.7.
+
+Commands leave at ticks of the log's clock. So evictQPS allows at a tick what it would have allowed since the tick before,
+of at most a second: 10 a second are 10 a second, whether ticks come every second or ten times in one.
+"""
+
+from collections.abc import Iterable
+
+from schemas.migrations import EvictionLimiterRow
+from schemas.pods import Pod
+from schemas.policy import Policy
+from schemas.policy.durations import format_duration_ms
+from streams.migration.concurrency_limits import Gate, share_of
+from streams.migration.token_bucket import Bucket, Rate, full, rate_over, rate_per_second
+from streams.migration.workloads import Replicas
+
+#: What a bucket limits ("cluster", "workload", "namespace") and its name.
+Key = tuple[str, str]
+EVERYTHING: Key = ("cluster", "")
+#: Longest time between two ticks of which evictQPS is made up for; after an outage not all commands leave at once.
+QPS_SPREAD_MS = 1_000
+
+
+class Limiters:
+    """The token buckets of a cluster."""
+
+    def __init__(self, cluster: str, policy: Policy) -> None:
+        self.cluster = cluster
+        self._buckets: dict[Key, Bucket] = {}
+        self.changed: dict[Key, None] = {}
+        """Rows of table `eviction_limiters` to write."""
+        self.set_policy(policy)
+
+    def __len__(self) -> int:
+        """How many buckets are not full."""
+        return len(self._buckets)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Limit by another policy; what was taken stays taken."""
+        self.args = policy.migration
+        self._qps = rate_per_second(policy.migration.evict_qps, policy.migration.evict_burst)
+
+    # --- questions ------------------------------------------------------------------------------
+
+    def exhausted(
+        self, pod: Pod, replicas: Replicas | None, now_ms: int, *, ahead: int = 0
+    ) -> Gate | None:
+        """Why a pod's workload or namespace may have no eviction now; None: it may.
+
+        `ahead` is how many evictions of the workload are to come before this one.
+        """
+        for key, rate, whose in self._of(pod, replicas):
+            bucket = self._bucket(key, rate, now_ms)
+            if bucket.tokens > ahead:
+                continue
+            wait = format_duration_ms(bucket.wait_ms(rate))
+            text = f"{whose} has used up its evictions (objectLimiters.{key[0]}"
+            if bucket.tokens:
+                text += f": {bucket.tokens} left, {ahead} migrations before this one)"
+            else:
+                text += f": {rate.burst} at once; the next one in {wait})"
+            return Gate("ObjectLimiter", text)
+        return None
+
+    def passed(self, length_ms: int) -> None:
+        """So much time has passed since the last tick: what evictQPS allowed in it may leave at once."""
+        rate = rate_per_second(self.args.evict_qps, self.args.evict_burst)
+        meanwhile = int(rate.per_ms * min(length_ms, QPS_SPREAD_MS))
+        self._qps = Rate(rate.per_ms, max(rate.burst, meanwhile))
+
+    def too_fast(self, now_ms: int) -> str | None:
+        """Why evictQPS allows no command now; None: it allows one."""
+        bucket = self._bucket(EVERYTHING, self._qps, now_ms)
+        if bucket.tokens:
+            return None
+        wait = format_duration_ms(bucket.wait_ms(self._qps))
+        return f"evictQPS {self.args.evict_qps:g} allows the next command in {wait}"
+
+    def take(self, pod: Pod, replicas: Replicas | None, now_ms: int) -> None:
+        """A command is decided; the caller has asked whether it may be."""
+        self._take(EVERYTHING, self._qps, now_ms)
+        for key, rate, _ in self._of(pod, replicas):
+            self._take(key, rate, now_ms)
+
+    def _of(self, pod: Pod, replicas: Replicas | None) -> list[tuple[Key, Rate, str]]:
+        found = []
+        limiter = self.args.object_limiters.get("workload")
+        if limiter is not None and limiter.duration_ms and replicas is not None:
+            value = limiter.max_migrating
+            value = self.args.max_migrating_per_workload if value is None else value
+            rate = rate_over(
+                share_of(value, replicas.count), limiter.duration_ms, max(1, limiter.burst)
+            )
+            found.append((("workload", replicas.owner_uid), rate, str(replicas)))
+        limiter = self.args.object_limiters.get("namespace")
+        # Upstream reads a percentage as 0 here, and 0 is off.
+        most = limiter.max_migrating if limiter is not None else None
+        if limiter is not None and limiter.duration_ms and isinstance(most, int) and most:
+            rate = rate_over(most, limiter.duration_ms, max(1, limiter.burst))
+            found.append((("namespace", pod.namespace), rate, f"namespace {pod.namespace}"))
+        return found
+
+    # --- buckets --------------------------------------------------------------------------------
+
+    def _bucket(self, key: Key, rate: Rate, now_ms: int) -> Bucket:
+        bucket = self._buckets.get(key)
+        return full(rate, now_ms) if bucket is None else bucket.filled(rate, now_ms)
+
+    def _take(self, key: Key, rate: Rate, now_ms: int) -> None:
+        self._buckets[key] = self._bucket(key, rate, now_ms).taken()
+        self.changed[key] = None
+
+    def tidy(self, now_ms: int) -> None:
+        """Forget buckets that nothing was drawn from for so long that they are full again."""
+        longest_ms = max(
+            -(-self._qps.burst // self._qps.per_ms),
+            *(each.duration_ms * max(1, each.burst) for each in self.args.object_limiters.values()),
+            0,
+        )
+        old = [key for key, each in self._buckets.items() if now_ms - each.at_ms >= longest_ms]
+        for key in old:
+            del self._buckets[key]
+            self.changed[key] = None
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Count every bucket as changed."""
+        self.changed.update(dict.fromkeys(self._buckets))
+
+    def row(self, key: Key) -> EvictionLimiterRow | None:
+        """The row of a bucket; None: it is full."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            return None
+        return EvictionLimiterRow.model_validate(
+            {
+                "cluster": self.cluster,
+                "scope": key[0],
+                "name": key[1],
+                "tokens": bucket.tokens,
+                "part": bucket.part,
+                "parts": bucket.parts,
+                "filled_at_ms": bucket.at_ms,
+            }
+        )
+
+    def restore(self, rows: Iterable[EvictionLimiterRow]) -> None:
+        """Take over table rows."""
+        for row in rows:
+            self._buckets[row.scope, row.name] = Bucket(
+                row.tokens, row.part, row.parts, row.filled_at_ms
+            )

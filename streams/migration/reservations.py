@@ -1,0 +1,98 @@
+"""Room for a replacement: where it would go, and holding it there until the replacement comes.
+
+The room is held as a pod of its own, with an id that no pod has and without an owner, so that nothing
+takes it for a replica. It is taken through the same filters and scores as every placement.
+"""
+
+from schemas.migrations import MigrationRow
+from schemas.pods import Pod
+from streams.inventory.inventory import Inventory
+from streams.inventory.kind import kind_of
+from streams.inventory.node import Held
+from streams.placement.exclusions import Excluded
+from streams.placement.placement import Placement
+from streams.placement.ranking import REFUSED
+
+
+def stand_in(pod: Pod, migration_id: str) -> Pod:
+    """The pod by which room for a pod's replacement is held."""
+    return pod.model_copy(
+        update={
+            "uid": f"reserved-{migration_id}",
+            "name": f"reserved-{migration_id}",
+            "node": None,
+            "required_node": None,
+            "owners": (),
+            "phase": "Pending",
+            "ready": False,
+            "scheduled_at_ms": None,
+            "initialized_at_ms": None,
+            "deleting_at_ms": None,
+        }
+    )
+
+
+class Rooms:
+    """Room for replacements in one cluster."""
+
+    def __init__(self, inventory: Inventory, placement: Placement) -> None:
+        self.inventory = inventory
+        self.placement = placement
+
+    def find(self, pod: Pod, source: str, target: str | None = None) -> str | None:
+        """The node to which a pod like this would go: the target if it can, never the source.
+
+        None: no other node takes it.
+        """
+        placer = self.inventory.ready()
+        template = stand_in(pod, "")
+        ranking = placer.rank(kind_of(template))
+        excluded = self._excluded(pod, source)
+        planned = None if target is None else self.inventory.nodes.get(target)
+        row = -1 if planned is None else planned.row
+        if row >= 0 and row not in excluded.rows and int(ranking.totals[row]) != REFUSED:
+            return target
+        best = excluded.best(ranking)
+        return None if best is None else placer.nodes[best].name
+
+    def _excluded(self, pod: Pod, source: str) -> Excluded:
+        node = self.inventory.nodes.get(source)
+        own = frozenset({-1 if node is None else node.row})
+        found = self.placement.apart.exclusions.of(pod, self.inventory.now_ms)
+        return Excluded(own if found is None else own | found.rows)
+
+    def hold(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:
+        """Hold room for the replacement of a pod; answers with what stands in for it."""
+        template = stand_in(pod, row.migration_id)
+        held = Held(
+            pod=template,
+            demand=kind_of(template).demand,
+            assigned_at_ms=now_ms,
+            expires_at_ms=row.deadline_ms,
+            sequence=self.inventory.sequence,
+        )
+        self.inventory.hold(node, held, first_seen=True)
+        return template
+
+    def give_back(self, row: MigrationRow) -> None:
+        """Hold the room no more."""
+        if row.reserved is not None:
+            self.inventory.release(row.reserved.uid)
+
+    def prolong(self, row: MigrationRow) -> None:
+        """Hold the room until the deadline as it is now."""
+        if row.reserved is not None:
+            self.inventory.keep(row.reserved.uid, row.deadline_ms)
+
+    def over(self, row: MigrationRow, now_ms: int) -> bool:
+        """The time for which room was held has passed."""
+        found = None if row.reserved is None else self.inventory.held(row.reserved.uid)
+        ends_ms = None if found is None else found[1].expires_at_ms
+        return ends_ms is not None and ends_ms <= now_ms
+
+    def lost(self, row: MigrationRow) -> bool:
+        """Room that was held is not there any more: its node is gone or takes no pods."""
+        if row.reserved is None:
+            return False
+        found = self.inventory.held(row.reserved.uid)
+        return found is None or found[0].state is None or found[0].cordoned

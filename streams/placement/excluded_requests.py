@@ -1,0 +1,70 @@
+"""Pods that wait alone, because every node that would take their kind is forbidden for their owner.
+
+Their kind is not to blame, so they do not hold up its group. They are looked at in each tick, which costs
+little, and join the group as soon as their owner may go where their kind can: when a node has cooled, or
+another one has room. That they still wait is told at the steps of their back-off only.
+"""
+
+from schemas.decisions import PlacementDecision
+from schemas.policy import Policy
+from streams.inventory.inventory import Inventory
+from streams.moves.history import Moves
+from streams.placement import explain
+from streams.placement.effort import EFFORT_PER_KIND, Effort
+from streams.placement.exclusions import Excluded, Exclusions
+from streams.placement.explain import Cause
+from streams.placement.pending import PendingRequests, Waiting, backoff_ms
+from streams.placement.ranking import Ranking
+
+
+class Apart:
+    """Requests of one cluster that wait because of their owners."""
+
+    def __init__(
+        self,
+        moves: Moves,
+        inventory: Inventory,
+        pending: PendingRequests,
+        changed_requests: dict[str, None],
+    ) -> None:
+        self.exclusions = Exclusions(moves, inventory.nodes)
+        self._inventory = inventory
+        self._pending = pending
+        self._changed = changed_requests
+
+    def wait(
+        self, waiting: Waiting, ranking: Ranking, excluded: Excluded, policy: Policy, cause: Cause
+    ) -> PlacementDecision:
+        """Let a pod wait alone, or go on waiting."""
+        waiting.excluded = True
+        waiting.attempt += 1
+        alone_ms = backoff_ms(policy, waiting.attempt)
+        waiting.not_before_ms = cause.now_ms + alone_ms
+        self._pending.add(waiting, cause.now_ms)
+        self._changed[waiting.request.pod.uid] = None
+        placer = self._inventory.ready()
+        stale_nodes = placer.size - self._inventory.fresh_nodes
+        return explain.waiting(
+            cause,
+            waiting.request.pod,
+            explain.refusals(placer, ranking, stale_nodes, excluded),
+            attempt=waiting.attempt,
+            retry_after_ms=alone_ms,
+        )
+
+    def look(self, policy: Policy, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+        """Let pods join their groups that need not wait alone any more, at half of what effort is left."""
+        decisions: list[PlacementDecision] = []
+        for waiting in self._pending.excluded(effort.left // (2 * EFFORT_PER_KIND)):
+            effort.look(waiting.kind)
+            ranking = self._inventory.ready().rank(waiting.kind)
+            excluded = self.exclusions.of(waiting.request.pod, cause.now_ms)
+            if excluded is None or ranking.best() is None or excluded.best(ranking) is not None:
+                self._pending.remove(waiting.request.pod.uid)
+                waiting.excluded = False
+                waiting.not_before_ms = 0
+                self._pending.add(waiting, cause.now_ms)
+                self._changed[waiting.request.pod.uid] = None
+            elif waiting.not_before_ms <= cause.now_ms:
+                decisions.append(self.wait(waiting, ranking, excluded, policy, cause))
+        return decisions

@@ -1,0 +1,226 @@
+"""Decisions as messages: what was decided, from what, and why.
+
+Ids are derived from the input that caused the decision, so a replay gives the same ones.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from schemas.decisions import (
+    RUNNERS_UP_MAX,
+    AsOf,
+    LoadThresholds,
+    PlacementDecision,
+    ReasonCount,
+)
+from schemas.pods import Pod, PodRef
+from schemas.policy.durations import format_duration_ms
+from streams.placement import exclusions
+from streams.placement.exclusions import Excluded
+from streams.placement.placer import Placer
+from streams.placement.ranking import Ranking
+
+#: Longest list of reasons in a decision.
+REASONS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The input record that is being applied, and the state that it meets."""
+
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    now_ms: int
+    as_of: AsOf
+
+    def decision_id(self, uid: str) -> str:
+        """Id of the decision that this input causes for a pod."""
+        text = f"{self.cluster}\0{self.topic}\0{self.partition}\0{self.offset}\0{uid}"
+        return blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Why no node takes a kind of pod."""
+
+    nodes: int
+    stale_nodes: int
+    refused_by: dict[str, int]
+    reasons: tuple[ReasonCount, ...]
+    load_thresholds: LoadThresholds | None = None
+    by_estimates: dict[str, int] | None = None
+
+    @property
+    def message(self) -> str:
+        """One line, as in "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"."""
+        if not self.nodes:
+            return "there are no nodes"
+        said = self._counted()
+        return f"{said} ({estimates_text(self.by_estimates)})" if self.by_estimates else said
+
+    def _counted(self) -> str:
+        counts = [(count.nodes, count.reason.removeprefix("node(s) ")) for count in self.reasons]
+        others = sum(self.refused_by.values()) - sum(nodes for nodes, _ in counts)
+        if others:
+            counts.append((others, "other reasons"))
+        return "; ".join(
+            f"{nodes} {'node' if nodes == 1 else 'nodes'}: {reason}" for nodes, reason in counts
+        )
+
+
+def refusals(
+    placer: Placer, ranking: Ranking, stale_nodes: int, excluded: Excluded | None = None
+) -> Refusals:
+    """Count why every node is refused, or is forbidden for the pod's owner."""
+    reasons = dict(ranking.reasons())
+    if excluded is not None and (forbidden := excluded.refused(ranking)):
+        reasons[exclusions.REASON] = forbidden
+    counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    return Refusals(
+        nodes=placer.size,
+        stale_nodes=stale_nodes,
+        refused_by=_refused_by(placer, ranking, excluded),
+        reasons=tuple(
+            ReasonCount(reason=reason, nodes=nodes) for reason, nodes in counts[:REASONS_MAX]
+        ),
+        load_thresholds=placer.load_thresholds,
+        by_estimates=by_estimates(placer),
+    )
+
+
+def by_estimates(placer: Placer) -> dict[str, int] | None:
+    """How many nodes are judged by estimates, by the statistic that their metrics lack; None: none is."""
+    lacking = {
+        f"{kind} over {format_duration_ms(duration_ms)}": nodes
+        for (kind, duration_ms), nodes in sorted(placer.lacking.items())
+        if nodes
+    }
+    return lacking or None
+
+
+def estimates_text(lacking: Mapping[str, int]) -> str:
+    """The same in a sentence."""
+    return "; ".join(
+        f"{what} is not recorded on {nodes} {'node' if nodes == 1 else 'nodes'}, judged by estimates"
+        for what, nodes in lacking.items()
+    )
+
+
+def placed(
+    cause: Cause,
+    pod: Pod,
+    row: int,
+    ranking: Ranking,
+    placer: Placer,
+    *,
+    attempt: int,
+    expires_at_ms: int,
+    stale_nodes: int,
+    excluded: Excluded | None = None,
+) -> PlacementDecision:
+    """A node was found; call before the room is taken, while the ranking is as it decided."""
+    if excluded is None:
+        others = ranking.runners_up(row, RUNNERS_UP_MAX)
+    else:
+        others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
+    lacking = by_estimates(placer)
+    # Validated as a whole: a decision has a dozen parts, and making them one by one takes three times
+    # as long.
+    return PlacementDecision.model_validate(
+        {
+            "decision_id": cause.decision_id(pod.uid),
+            "cluster": cause.cluster,
+            "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+            "outcome": "placed",
+            "node": placer.nodes[row].name,
+            "decided_at_ms": cause.now_ms,
+            "expires_at_ms": expires_at_ms,
+            "attempt": attempt,
+            "nodes": placer.size,
+            "stale_nodes": stale_nodes,
+            "refused_by": _refused_by(placer, ranking, excluded),
+            "winner": _node_score(placer, ranking, row),
+            "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
+            "load_thresholds": placer.load_thresholds,
+            "judged_by_estimates": lacking,
+            "message": "" if lacking is None else estimates_text(lacking),
+            "as_of": cause.as_of,
+        }
+    )
+
+
+def waiting(
+    cause: Cause,
+    pod: Pod,
+    why: Refusals | None,
+    *,
+    attempt: int,
+    retry_after_ms: int,
+    note: str = "",
+) -> PlacementDecision:
+    """No node now; it will be tried again."""
+    return PlacementDecision(
+        decision_id=cause.decision_id(pod.uid),
+        cluster=cause.cluster,
+        pod=reference(pod),
+        outcome="waiting",
+        decided_at_ms=cause.now_ms,
+        attempt=attempt,
+        nodes=why.nodes if why else 0,
+        stale_nodes=why.stale_nodes if why else 0,
+        refused_by=why.refused_by if why else {},
+        reasons=why.reasons if why else (),
+        message=note or (why.message if why else ""),
+        retry_after_ms=retry_after_ms,
+        load_thresholds=why.load_thresholds if why else None,
+        judged_by_estimates=why.by_estimates if why else None,
+        as_of=cause.as_of,
+    )
+
+
+def ended(
+    cause: Cause, pod: Pod, outcome: str, message: str, *, node: str | None = None
+) -> PlacementDecision:
+    """refused, withdrawn or expired, in words."""
+    return PlacementDecision.model_validate(
+        {
+            "decision_id": cause.decision_id(pod.uid),
+            "cluster": cause.cluster,
+            "pod": reference(pod),
+            "outcome": outcome,
+            "node": node,
+            "decided_at_ms": cause.now_ms,
+            "message": message,
+            "as_of": cause.as_of,
+        }
+    )
+
+
+def reference(pod: Pod) -> PodRef:
+    """Which pod it is about."""
+    return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+
+
+def _refused_by(
+    placer: Placer, ranking: Ranking, excluded: Excluded | None = None
+) -> dict[str, int]:
+    names: Iterable[str] = (plugin.name for plugin in placer.filters)
+    counts = {name: n for name, n in zip(names, ranking.refused_by, strict=True) if n}
+    if excluded is not None and (forbidden := excluded.refused(ranking)):
+        counts[exclusions.NAME] = forbidden
+    return counts
+
+
+def _node_score(placer: Placer, ranking: Ranking, row: int) -> dict[str, object]:
+    """Content of a `NodeScore`."""
+    return {
+        "node": placer.nodes[row].name,
+        "total": int(ranking.totals[row]),
+        "terms": tuple(
+            {"plugin": term.plugin, "score": term.score, "weight": term.weight}
+            for term in ranking.terms(row)
+        ),
+    }

@@ -1,0 +1,43 @@
+"""Normalised scores: raw figures of any size stretched to 0..100 over the nodes that pass.
+
+The best node gets 100 and the worst 0; when all are equal, every node gets 100. Of all nodes at once and of one
+alone it is the same arithmetic in the same order, so both give the same whole number. Source: features.md 1.5.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.placement.plugins.base import FloatArray
+
+
+def bounds_of(raw: FloatArray, passes: NDArray[np.bool_] | None, left: int) -> tuple[float, float]:
+    """Lowest and highest raw score of the nodes that pass."""
+    if not left:
+        return 0.0, 0.0
+    if passes is None or left == raw.size:
+        return float(raw.min()), float(raw.max())
+    return (
+        float(np.where(passes, raw, np.inf).min()),
+        float(np.where(passes, raw, -np.inf).max()),
+    )
+
+
+def stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
+    """Raw scores to 0..100; 100 for all when all are equal."""
+    if high <= low:
+        return np.full(raw.size, 100, dtype=np.int32)
+    # Divided first: the best node gets 100 and not 99.99, which would be cut off to 99.
+    stretched = (raw - low) / (high - low) * 100.0
+    # Refused nodes may lie outside of the bounds, far enough to overflow the conversion.
+    np.clip(stretched, 0.0, 100.0, out=stretched)
+    return stretched.astype(np.int32)
+
+
+def stretch(raw: float, low: float, high: float) -> int:
+    """The same of one raw score."""
+    if high <= low:
+        return 100
+    stretched = (raw - low) / (high - low) * 100.0
+    if stretched < 0.0:
+        return 0
+    return int(stretched) if stretched < 100.0 else 100

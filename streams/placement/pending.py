@@ -1,0 +1,320 @@
+"""Requests that wait for a node.
+
+Pods of one kind share one verdict, so they wait in one group: while no node takes the kind, one look at
+the nodes that have changed answers for the whole group. Groups are tried at clock ticks, the pod that is
+first in priority and arrival before all others, no sooner than their back-off allows; the back-off
+doubles with each failure up to a limit, and at that limit a group is tried even if nothing seems to have
+changed. So nothing is tried in a busy loop and nothing is forgotten. A pod whose binding failed waits on
+its own before it joins its group again, and so does one whose owner is kept away from every node that
+would take its kind.
+
+A decision has a time, so what comes before the clock's first tick is only kept, unseen, until then.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from schemas.policy import Policy
+from schemas.requests import SchedulingRequest
+from schemas.rows import WaitingGroup, WaitingGroupRow
+from streams.inventory.kind import Kind
+
+#: How many pods of a group are told about each failed attempt; all are told about their first.
+REPORTS_PER_ATTEMPT_MAX = 100
+
+#: Entries of pods that have left, or came again, that a group's heap may hold beyond its size.
+_HEAP_SLACK = 64
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One request that waits."""
+
+    request: SchedulingRequest
+    kind: Kind
+    sequence: int
+    """Order of arrival."""
+    attempt: int = 0
+    """Failed attempts that were told, and failed bindings; 0 of a request that is only kept."""
+    not_before_ms: int = 0
+    """Its own back-off, after a failed binding."""
+    applied: int = 0
+    """How many records of the cluster had been applied when it came."""
+    list_id: str | None = None
+    """The full list that named its pod last."""
+    excluded: bool = False
+    """Nodes would take its kind, and all of them are forbidden for its owner: it waits alone."""
+    rank: tuple[int, int] = field(init=False)
+    """Higher priority first, then order of arrival."""
+
+    def __post_init__(self) -> None:
+        self.rank = -(self.request.pod.priority or 0), self.sequence
+
+
+@dataclass(slots=True)
+class Group:
+    """Waiting requests of one kind, and what is known of their chances."""
+
+    kind: Kind
+    uids: dict[str, None] = field(default_factory=dict)
+    heap: list[tuple[int, int, str]] = field(default_factory=list)
+    """Rank and uid; entries of pods that have left are skipped."""
+    failures: int = 0
+    retry_at_ms: int = 0
+    version: int = -1
+    """The placer's version at the last failure: with the same one the answer is the same."""
+
+
+class PendingRequests:
+    """All waiting requests of a cluster."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Waiting] = {}
+        self._groups: dict[bytes, Group] = {}
+        self._delayed: list[tuple[int, int, str]] = []
+        """Time, sequence and uid of pods with a back-off of their own."""
+        self.unseen: dict[str, None] = {}
+        """Requests about which nothing was decided yet, by pod uid."""
+        self._unseen_order: list[tuple[int, str]] = []
+        """Sequence and uid of those; entries of requests that have gone are skipped."""
+        self._excluded: dict[str, None] = {}
+        """Requests that wait alone because of their owner, by pod uid."""
+        self.sequence = 0
+        self._changed_groups: dict[bytes, None] = {}
+        self._settled: dict[bytes, None] = {}
+        """Groups whose rows say that nothing has changed since they failed."""
+        self._settled_version: int | None = None
+        """The placer's version when that was so of all of them."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        """In the order of arrival, which a request that is replaced by a newer one keeps."""
+        return iter(sorted(self._waiting.values(), key=lambda waiting: waiting.sequence))
+
+    def get(self, uid: str) -> Waiting | None:
+        """The request of a pod, if it waits."""
+        return self._waiting.get(uid)
+
+    def group(self, kind: Kind) -> Group | None:
+        """The group of a kind, if any of its pods waits."""
+        return self._groups.get(kind.key)
+
+    def arrive(self, request: SchedulingRequest, kind: Kind, applied: int) -> Waiting:
+        """A new request; it replaces an older one of the same pod, whose place in the order it keeps."""
+        old = self.remove(request.pod.uid)
+        if old is None:
+            self.sequence += 1
+        sequence = self.sequence if old is None else old.sequence
+        return Waiting(request, kind, sequence, applied=applied)
+
+    def keep(self, waiting: Waiting) -> None:
+        """Take in a request that nothing can be decided about yet."""
+        uid = waiting.request.pod.uid
+        self._waiting[uid] = waiting
+        self.unseen[uid] = None
+        heapq.heappush(self._unseen_order, (waiting.sequence, uid))
+
+    def take_unseen(self, count: int) -> list[SchedulingRequest]:
+        """Requests that were only kept so far, in the order of arrival; they do not wait any more."""
+        taken: list[SchedulingRequest] = []
+        while self._unseen_order and len(taken) < count:
+            sequence, uid = heapq.heappop(self._unseen_order)
+            if uid in self.unseen and self._waiting[uid].sequence == sequence:
+                taken.append(self._waiting[uid].request)
+                self.remove(uid)
+        return taken
+
+    def add(self, waiting: Waiting, now_ms: int) -> None:
+        """Let a request wait."""
+        uid = waiting.request.pod.uid
+        self._waiting[uid] = waiting
+        if waiting.excluded:
+            self._excluded[uid] = None
+            return
+        if waiting.not_before_ms > now_ms:
+            heapq.heappush(self._delayed, (waiting.not_before_ms, waiting.sequence, uid))
+            return
+        group = self._groups.setdefault(waiting.kind.key, Group(waiting.kind))
+        group.uids[uid] = None
+        heapq.heappush(group.heap, (*waiting.rank, uid))
+        if len(group.heap) > 2 * len(group.uids) + _HEAP_SLACK:
+            group.heap = [(*self._waiting[uid].rank, uid) for uid in group.uids]
+            heapq.heapify(group.heap)
+
+    def remove(self, uid: str) -> Waiting | None:
+        """A request does not wait any more."""
+        waiting = self._waiting.pop(uid, None)
+        self.unseen.pop(uid, None)
+        self._excluded.pop(uid, None)
+        if waiting is not None:
+            group = self._groups.get(waiting.kind.key)
+            if group is not None:
+                group.uids.pop(uid, None)
+                if not group.uids:
+                    del self._groups[waiting.kind.key]
+                    self._changed_groups[waiting.kind.key] = None
+        return waiting
+
+    def excluded(self, count: int) -> list[Waiting]:
+        """Requests that wait alone because of their owner, in the order of arrival.
+
+        Of more than so many those whose own back-off is over first.
+        """
+        waiting = [self._waiting[uid] for uid in self._excluded]
+        if len(waiting) > count:
+            waiting = heapq.nsmallest(
+                count, waiting, key=lambda each: (each.not_before_ms, each.sequence)
+            )
+        return sorted(waiting, key=lambda each: each.sequence)
+
+    def group_changed(self, group: Group) -> None:
+        """What is known of a group's chances is something else now."""
+        self._changed_groups[group.kind.key] = None
+
+    def open_groups(self) -> None:
+        """What is known of all groups' chances does not hold any more."""
+        self._settled_version = None
+        for group in self._groups.values():
+            group.version = -1
+
+    def restore_group(self, row: WaitingGroupRow | WaitingGroup, version: int) -> None:
+        """Take over what a row says of a group that waits; `version` is the placer's now."""
+        group = self._groups.get(bytes.fromhex(row.kind))
+        if group is None:
+            return
+        group.failures, group.retry_at_ms = row.failures, row.retry_at_ms
+        group.version = version if row.unchanged else -1
+        if row.unchanged:
+            self._settled[group.kind.key] = None
+            self._settled_version = version
+        if isinstance(row, WaitingGroup):
+            self.group_changed(group)  # it has no row of its own yet
+
+    def changed_groups(self, version: int | None) -> Iterator[tuple[bytes, Group | None, bool]]:
+        """Digest, group if it is still there, and whether nothing has changed since it failed.
+
+        Of the groups of which one of these is something else than at the last call. A change of nodes
+        concerns all that have failed before; each is named once for it, however many changes follow.
+
+        Args:
+            version: the placer's; None: its nodes are about to change.
+        """
+        changed, self._changed_groups = self._changed_groups, {}
+        if self._settled_version != version or version is None:
+            self._settled_version = version
+            for key in self._settled:
+                group = self._groups.get(key)
+                if group is not None and group.version != version:
+                    changed[key] = None
+        for key in changed:
+            group = self._groups.get(key)
+            unchanged = group is not None and group.version == version
+            if unchanged:
+                self._settled[key] = None
+            else:
+                self._settled.pop(key, None)
+            yield key, group, unchanged
+
+    def groups(self) -> Iterator[Group]:
+        """All groups, in the order of their kinds' digests."""
+        return iter(sorted(self._groups.values(), key=lambda group: group.kind.key))
+
+    def release_delayed(self, now_ms: int) -> None:
+        """Let pods whose own back-off is over join their groups."""
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            due_ms, _, uid = heapq.heappop(self._delayed)
+            waiting = self._waiting.get(uid)
+            if waiting is not None and waiting.not_before_ms == due_ms:
+                self.add(waiting, now_ms)
+
+    def due(self, now_ms: int, version: int, backoff_max_ms: int) -> list[tuple[Waiting, Group]]:
+        """Groups to try now, each with its first request, in no order that matters.
+
+        Args:
+            now_ms: the log's time.
+            version: the placer's.
+            backoff_max_ms: after so long a group is tried even if nothing has changed.
+        """
+        ready = [
+            group
+            for group in self._groups.values()
+            if now_ms >= group.retry_at_ms
+            and (
+                group.version != version
+                or not group.failures
+                or now_ms >= group.retry_at_ms + backoff_max_ms
+            )
+        ]
+        return [(waiting, group) for group in ready if (waiting := self.next_of(group))]
+
+    def next_of(self, group: Group) -> Waiting | None:
+        """The request of a group that is to be placed first; None: nobody waits in it any more."""
+        while group.heap:
+            priority, sequence, uid = group.heap[0]
+            waiting = self._waiting.get(uid)
+            if waiting is not None and uid in group.uids and waiting.rank == (priority, sequence):
+                return waiting
+            heapq.heappop(group.heap)
+        return None
+
+    def first(self, group: Group, count: int) -> list[Waiting]:
+        """The first requests of a group, in order."""
+        live = [self._waiting[uid] for uid in group.uids]
+        return heapq.nsmallest(count, live, key=lambda waiting: waiting.rank)
+
+
+class DueGroups:
+    """Groups that are to be tried now: the one with the first request in priority and arrival first."""
+
+    def __init__(
+        self, pending: PendingRequests, now_ms: int, version: int, backoff_max_ms: int
+    ) -> None:
+        """Find them; the arguments are those of `PendingRequests.due`."""
+        self._pending = pending
+        self._queue: list[tuple[tuple[int, ...], Waiting, Group]] = [
+            (waiting.rank, waiting, group)
+            for waiting, group in pending.due(now_ms, version, backoff_max_ms)
+        ]
+        heapq.heapify(self._queue)
+        self._round: int | None = None
+        """Of those that are due longest: how often all before have had their turn. None: by rank."""
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def longest_due_first(self) -> None:
+        """Go on with the group that has been due longest, one request of each in turn."""
+        if self._round is None:
+            self._round = 0
+            self._queue = [
+                ((0, group.retry_at_ms, *waiting.rank), waiting, group)
+                for _, waiting, group in self._queue
+            ]
+            heapq.heapify(self._queue)
+
+    def take(self) -> tuple[Waiting, Group]:
+        """The next group, and its first request."""
+        order, waiting, group = heapq.heappop(self._queue)
+        if self._round is not None:
+            self._round = order[0]
+        return waiting, group
+
+    def put_back(self, group: Group) -> None:
+        """A request of the group that was taken last has been placed; the group may have another one."""
+        waiting = self._pending.next_of(group)
+        if waiting is None:
+            return
+        order: tuple[int, ...] = waiting.rank
+        if self._round is not None:
+            order = (self._round + 1, group.retry_at_ms, *order)
+        heapq.heappush(self._queue, (order, waiting, group))
+
+
+def backoff_ms(policy: Policy, failures: int) -> int:
+    """How long to wait after so many failures in a row, at least 1."""
+    first_ms = policy.initial_backoff_seconds * 1000
+    most_ms = policy.max_backoff_seconds * 1000
+    return int(min(first_ms * 2 ** min(failures - 1, 40), most_ms))

@@ -1,0 +1,380 @@
+"""Requests in, decisions out: place, reserve, wait, try again.
+
+A request is tried when it arrives, unless pods of its kind wait already; then it shares their verdict.
+One that comes before the first tick of the clock is kept until then, because a decision has a time.
+What cannot be placed waits (see `pending`) and is tried at clock ticks, as many as one tick may
+(see `effort`). A decision takes its room at
+once, so two requests never see the same room; the room is given back when the binding fails, the pod
+goes, or the reservation's time is over unconfirmed.
+"""
+
+from itertools import islice
+
+from schemas.base import EPOCH_MS_MAX
+from schemas.decisions import PlacementDecision
+from schemas.outcomes import CommandOutcome
+from schemas.pods import Pod
+from schemas.policy import Policy
+from schemas.refusals import Refusal
+from schemas.requests import SchedulingRequest
+from streams.inventory.inventory import Inventory
+from streams.inventory.kind import kind_of, shared
+from streams.inventory.node import Held, Node
+from streams.moves.history import Moves
+from streams.placement import explain
+from streams.placement.effort import Effort
+from streams.placement.excluded_requests import Apart
+from streams.placement.explain import Cause, Refusals
+from streams.placement.pending import (
+    REPORTS_PER_ATTEMPT_MAX,
+    DueGroups,
+    Group,
+    PendingRequests,
+    Waiting,
+    backoff_ms,
+)
+from streams.placement.placer import Placer
+from streams.placement.ranking import Ranking
+from streams.placement.reservations import KeptRooms, NoRooms, Reservations, preferred
+from streams.placement.unplaceable import unplaceable
+
+#: Shares of a tick's effort that are left when it is the turn of what comes next: after reservations that
+#: end, after requests from before the first tick.
+_EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
+
+
+class Placement:
+    """Decides for the pods of one cluster."""
+
+    def __init__(self, policy: Policy, inventory: Inventory, moves: Moves | None = None) -> None:
+        self.policy = policy
+        self.inventory = inventory
+        self.pending = PendingRequests()
+        self.begun = False
+        """The clock has ticked."""
+        self.paused = False
+        self.changed_requests: dict[str, None] = {}
+        """Rows of table `pending_requests` to write, by pod uid."""
+        self.reservations = Reservations(inventory)
+        self.kept: KeptRooms = NoRooms()
+        self.apart = Apart(
+            moves or Moves("", policy), inventory, self.pending, self.changed_requests
+        )
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def set_policy(self, policy: Policy) -> None:
+        """Decide by another policy: what it says about those that wait is open."""
+        self.policy = policy
+        self.pending.open_groups()
+
+    def request(
+        self, request: SchedulingRequest, cause: Cause
+    ) -> list[PlacementDecision] | Refusal:
+        """A pod wants a node, or does not want one any more."""
+        uid = request.pod.uid
+        if request.withdrawn:
+            return self.gone(uid, cause, "the request was withdrawn")
+        if self.inventory.held(uid) is not None:
+            # A decision for this pod is under way or has become a fact already.
+            return []
+        if self.begun and not self.pending.unseen:
+            return self._judge(request, cause)
+        full = self._full(uid)
+        if full is not None:
+            return Refusal("limit", full)
+        kind = kind_of(request.pod)
+        self.pending.keep(self.pending.arrive(request, kind, self.inventory.sequence))
+        self.changed_requests[uid] = None
+        # Two for one, so that a backlog shrinks whatever arrives.
+        judged = [self._judge_kept(Effort(), cause) for _ in range(2 * self.begun)]
+        return [decision for decisions in judged for decision in decisions]
+
+    def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[PlacementDecision]:
+        """Something came of a binding."""
+        found = self.inventory.held(outcome.pod.uid)
+        if outcome.command != "bind" or found is None:
+            return []
+        node, held = found
+        if held.decision_id != outcome.command_id or held.expires_at_ms is None:
+            return []
+        if outcome.result == "done":
+            self.inventory.confirm(outcome.pod.uid)
+            return []
+        self.inventory.release(outcome.pod.uid)
+        if outcome.result == "dry":
+            return []
+        why = f"binding to {node.name} came to nothing: {outcome.result}"
+        return self._again(held, cause, f"{why}, {outcome.reason}" if outcome.reason else why)
+
+    def gone(self, uid: str, cause: Cause, why: str) -> list[PlacementDecision]:
+        """A pod does not want a node any more; a reservation for it is given up."""
+        waiting = self._forget(uid)
+        if waiting is not None:
+            return self._ended(cause, waiting.request.pod, why)
+        found = self.inventory.held(uid)
+        if found is not None and found[1].expires_at_ms is not None:
+            self.inventory.release(uid)
+            return self._ended(cause, found[1].pod, why, found[0].name)
+        return []
+
+    def bound(self, uid: str, node: str, cause: Cause) -> list[PlacementDecision]:
+        """A pod was seen on a node; if it still waited for one, somebody else placed it."""
+        waiting = self._forget(uid)
+        if waiting is None:
+            return []
+        why = f"the pod was bound to {node} without a decision of ours"
+        return self._ended(cause, waiting.request.pod, why, node)
+
+    def listed(self, uid: str, list_id: str) -> None:
+        """A full list of pods names a pod that may be waiting."""
+        waiting = self.pending.get(uid)
+        if waiting is not None:
+            waiting.list_id = list_id
+            self.changed_requests[uid] = None
+
+    def unlisted(self, list_id: str, begin: int, count: int) -> list[str]:
+        """Pods whose requests came before a full list began, and which it lacks; at most so many."""
+        gone = (
+            waiting.request.pod.uid
+            for waiting in self.pending
+            if waiting.list_id != list_id and waiting.applied < begin
+        )
+        return list(islice(gone, count))
+
+    def tick(self, cause: Cause, effort: Effort | None = None) -> list[PlacementDecision]:
+        """Time has passed: reservations end, what waits is tried again, as far as there is effort for it."""
+        effort = effort or Effort()
+        decisions = self._expire_all(effort, cause)
+        while effort.more_than(_UNSEEN_LEAVE) and self.pending.unseen:
+            decisions += self._judge_kept(effort, cause)
+        self.pending.release_delayed(cause.now_ms)
+        if self.paused:
+            return decisions
+        decisions += self.apart.look(self.policy, effort, cause)
+        return decisions + self._retry(effort, cause)
+
+    # --- attempts -------------------------------------------------------------------------------
+
+    def _judge_kept(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+        """Decide about the first of the requests that were only kept so far."""
+        decisions: list[PlacementDecision] = []
+        for request in self.pending.take_unseen(1):
+            effort.look(kind_of(request.pod))
+            self.changed_requests[request.pod.uid] = None
+            decisions += self._judge(request, cause)
+        return decisions
+
+    def _judge(self, request: SchedulingRequest, cause: Cause) -> list[PlacementDecision]:
+        """Decide about a request for the first time."""
+        pod = request.pod
+        hopeless = unplaceable(pod)
+        if hopeless is not None:
+            self._forget(pod.uid)
+            return [explain.ended(cause, pod, "refused", hopeless)]
+        full = self._full(pod.uid)
+        if full is not None:
+            return [explain.ended(cause, pod, "refused", full)]
+        if self.pending.get(pod.uid) is not None:
+            # The row of the request that it replaces must go even if this one is placed at once.
+            self.changed_requests[pod.uid] = None
+        kind = kind_of(pod)
+        waiting = self.pending.arrive(request, kind, self.inventory.sequence)
+        behind = self.pending.group(kind) is not None and not self.kept.awaits(pod)
+        waits = behind or self.paused
+        return self._wait(waiting, cause) if waits else self._attempt(waiting, cause)
+
+    def _attempt(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
+        kept = self.kept.claim(waiting.request.pod, cause)
+        placer = self.inventory.ready()
+        ranking = placer.rank(waiting.kind)
+        row = preferred(ranking, self.inventory.nodes.get(kept or ""))
+        if row is not None:
+            return [self._place(waiting, row, ranking, placer, cause)]
+        self._let_wait(waiting, cause)
+        group = self.pending.group(waiting.kind)
+        assert group is not None  # noqa: S101 - the request has just joined it
+        self._failed(group, placer, cause)
+        return [self._report(waiting, group, self._refusals(placer, ranking), cause)]
+
+    def _retry(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+        """Try pods that wait, the first of all kinds first, until no node takes any of them.
+
+        Where a tick does not do for all, half of it is for kinds that are due longest, so that no number of
+        pods of a high priority keeps the others from ever being looked at.
+        """
+        placer = self.inventory.ready()
+        if effort.left <= 0:
+            return []
+        backoff_max_ms = self.policy.max_backoff_seconds * 1000
+        queue = DueGroups(self.pending, cause.now_ms, placer.version, backoff_max_ms)
+        half = effort.left // 2
+        decisions: list[PlacementDecision] = []
+        while queue and effort.left > 0:
+            if effort.left <= half:
+                queue.longest_due_first()
+            waiting, group = queue.take()
+            effort.look(group.kind)
+            kept = self.kept.claim(waiting.request.pod, cause)
+            ranking = placer.rank(group.kind)
+            row = preferred(ranking, self.inventory.nodes.get(kept or ""))
+            if row is None:
+                told = self._group_failed(group, placer, ranking, cause)
+                effort.decide(len(told) - 1)
+                decisions += told
+                continue
+            self._forget(waiting.request.pod.uid)
+            decisions.append(self._place(waiting, row, ranking, placer, cause))
+            # There is room, if too little for all: the next look is soon.
+            group.failures = 0
+            self.pending.group_changed(group)
+            queue.put_back(group)
+        return decisions
+
+    def _place(
+        self, waiting: Waiting, row: int, ranking: Ranking, placer: Placer, cause: Cause
+    ) -> PlacementDecision:
+        """Decide, and take the room at once: on the best node, or the best that the owner may go to."""
+        excluded = self.apart.exclusions.of(waiting.request.pod, cause.now_ms)
+        if excluded is not None and row in excluded.rows:
+            allowed = excluded.best(ranking)
+            if allowed is None:
+                return self.apart.wait(waiting, ranking, excluded, self.policy, cause)
+            row = allowed
+        request = waiting.request
+        expires_at_ms = min(cause.now_ms + self.policy.reservation_seconds * 1000, EPOCH_MS_MAX)
+        decision = explain.placed(
+            cause,
+            request.pod,
+            row,
+            ranking,
+            placer,
+            attempt=waiting.attempt,
+            expires_at_ms=expires_at_ms,
+            stale_nodes=placer.size - self.inventory.fresh_nodes,
+            excluded=excluded,
+        )
+        held = Held(
+            pod=shared(request.pod, waiting.kind),
+            demand=waiting.kind.demand,
+            assigned_at_ms=cause.now_ms,
+            decision_id=decision.decision_id,
+            expires_at_ms=expires_at_ms,
+            requested_at_ms=request.requested_at_ms,
+            attempt=waiting.attempt,
+            sequence=self.inventory.sequence,
+            place=self.inventory.next_place(),
+        )
+        self.inventory.hold(placer.nodes[row].name, held, first_seen=True)
+        self.reservations.expect_end(held)
+        return decision
+
+    # --- waiting --------------------------------------------------------------------------------
+
+    def _wait(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
+        """Join the group without an attempt: its verdict holds for this pod too."""
+        self._let_wait(waiting, cause)
+        group = self.pending.group(waiting.kind)
+        assert group is not None  # noqa: S101 - the request has just joined it
+        if self.paused:
+            waiting.attempt += 1
+            note = "the cluster is paused; the request is kept"
+            pod, attempt = waiting.request.pod, waiting.attempt
+            return [explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=0, note=note)]
+        placer = self.inventory.ready()
+        ranking = placer.rank(waiting.kind)
+        why = self._refusals(placer, ranking)
+        note = (
+            "" if ranking.best() is None else "pods of this kind wait already; it waits with them"
+        )
+        return [self._report(waiting, group, why, cause, note)]
+
+    def _let_wait(self, waiting: Waiting, cause: Cause) -> None:
+        self.pending.add(waiting, cause.now_ms)
+        self.changed_requests[waiting.request.pod.uid] = None
+
+    def _forget(self, uid: str) -> Waiting | None:
+        waiting = self.pending.remove(uid)
+        if waiting is not None:
+            self.changed_requests[uid] = None
+        return waiting
+
+    def _failed(self, group: Group, placer: Placer, cause: Cause) -> None:
+        group.failures += 1
+        group.retry_at_ms = cause.now_ms + backoff_ms(self.policy, group.failures)
+        group.version = placer.version
+        self.pending.group_changed(group)
+
+    def _group_failed(
+        self, group: Group, placer: Placer, ranking: Ranking, cause: Cause
+    ) -> list[PlacementDecision]:
+        why = self._refusals(placer, ranking)
+        self._failed(group, placer, cause)
+        told = self.pending.first(group, REPORTS_PER_ATTEMPT_MAX)
+        return [self._report(waiting, group, why, cause) for waiting in told]
+
+    def _report(
+        self, waiting: Waiting, group: Group, why: Refusals, cause: Cause, note: str = ""
+    ) -> PlacementDecision:
+        waiting.attempt += 1
+        self.changed_requests[waiting.request.pod.uid] = None
+        return explain.waiting(
+            cause,
+            waiting.request.pod,
+            why,
+            attempt=waiting.attempt,
+            retry_after_ms=max(0, group.retry_at_ms - cause.now_ms),
+            note=note,
+        )
+
+    def _again(self, held: Held, cause: Cause, why: str) -> list[PlacementDecision]:
+        """A reservation came to nothing: the pod waits for its own back-off, then for a node."""
+        pod = held.pod.model_copy(update={"node": None})
+        since_ms = held.requested_at_ms or held.assigned_at_ms
+        request = SchedulingRequest(cluster=cause.cluster, pod=pod, requested_at_ms=since_ms)
+        waiting = self.pending.arrive(request, kind_of(pod), self.inventory.sequence)
+        waiting.attempt = held.attempt + 1
+        alone_ms = backoff_ms(self.policy, waiting.attempt)
+        waiting.not_before_ms = cause.now_ms + alone_ms
+        self._let_wait(waiting, cause)
+        return [
+            explain.waiting(
+                cause, pod, None, attempt=waiting.attempt, retry_after_ms=alone_ms, note=why
+            )
+        ]
+
+    def _expire_all(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+        """Reservations whose time is over, the earliest first; what is left over keeps its room a little longer."""
+        decisions = []
+        for node, held in self.reservations.over(cause.now_ms):
+            effort.decide(2)
+            decisions.append(self._expire(node, held, cause))
+            if not effort.more_than(_EXPIRIES_LEAVE):
+                break
+        return decisions
+
+    def _expire(self, node: Node, held: Held, cause: Cause) -> PlacementDecision:
+        self.inventory.release(held.pod.uid)
+        self._again(held, cause, "")
+        why = f"the reservation on {node.name} was not confirmed in time; the pod waits again"
+        return explain.ended(cause, held.pod, "expired", why, node=node.name)
+
+    def _ended(
+        self, cause: Cause, pod: Pod, why: str, node: str | None = None
+    ) -> list[PlacementDecision]:
+        """A pod does not want a node any more; whose request was only kept was told nothing yet."""
+        if not self.begun:
+            return []
+        return [explain.ended(cause, pod, "withdrawn", why, node=node)]
+
+    # --- figures --------------------------------------------------------------------------------
+
+    def _full(self, uid: str) -> str | None:
+        """Why one more request cannot wait; None if it can, or does already."""
+        waiting, most = len(self.pending), self.policy.max_pending_requests
+        if waiting < most or self.pending.get(uid) is not None:
+            return None
+        return f"{waiting} requests wait; maxPendingRequests allows no more"
+
+    def _refusals(self, placer: Placer, ranking: Ranking) -> Refusals:
+        return explain.refusals(placer, ranking, placer.size - self.inventory.fresh_nodes)

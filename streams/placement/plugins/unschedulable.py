@@ -1,0 +1,51 @@
+"""Filter NodeUnschedulable: a cordoned node takes no new pods.
+
+The node controller also taints a cordoned node, a moment later. A pod that tolerates that taint, as
+pods of a DaemonSet do, tolerates the flag as well.
+"""
+
+from schemas.nodes import Taint
+from streams.inventory.kind import Kind
+from streams.inventory.node import Node
+from streams.placement.plugins.base import BoolArray, Change, IntArray, OneReason
+from streams.placement.plugins.columns import Interned
+from streams.placement.plugins.taints import untolerated
+
+REASON = "node(s) were unschedulable"
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class NodeUnschedulable(OneReason):
+    """Refuses cordoned nodes to pods that do not tolerate the cordon."""
+
+    name = "NodeUnschedulable"
+    the_reason = REASON
+    watches = Change.STATE
+
+    def __init__(self) -> None:
+        self._cordoned = Interned(default=False)
+
+    def relayout(self, source: IntArray) -> None:
+        """Move rows."""
+        self._cordoned.relayout(source)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over whether the node is cordoned."""
+        said = node.state is not None and node.state.unschedulable
+        self._cordoned.put(row, said or node.cordoned)
+
+    def prepare(self, kind: Kind) -> bool:
+        """Whether the kind tolerates a cordon."""
+        return untolerated((_CORDON,), kind.pod.tolerations) is None
+
+    def mask(self, prepared: bool) -> BoolArray | None:
+        """Which nodes are not cordoned; None if that is no matter."""
+        return None if prepared else self._cordoned.where(lambda cordoned: not cordoned)
+
+    def concerns(self, prepared: bool) -> bool:
+        """Only pods that do not tolerate a cordon."""
+        return not prepared
+
+    def reason(self, prepared: bool, row: int) -> str | None:
+        """Why this node is refused; None if it passes."""
+        return REASON if not prepared and self._cordoned.value(row) else None

@@ -1,0 +1,323 @@
+"""What all filters and scores say of all nodes, for one kind of pod.
+
+A ranking is computed once over all nodes and then follows the log of changed rows: each changed row is
+asked about alone. Both ways give the same figures, so a ranking is at any time what computing it anew
+would give.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.inventory.kind import Kind
+from streams.placement.normalize import bounds_of, stretch, stretch_all
+from streams.placement.plugins.base import Change, FloatArray
+
+if TYPE_CHECKING:
+    from streams.placement.placer import Placer
+
+#: A ranking with more changed rows than this share of all nodes is computed anew.
+_ANEW_SHARE = 1 / 32
+#: Total of a node that some filter refuses.
+REFUSED = -1
+#: Everything about a node, as a plain number.
+_ALL = int(Change.ALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What one score gave one node."""
+
+    plugin: str
+    score: int
+    weight: int
+
+
+class _Asked(NamedTuple):
+    """A filter that may refuse pods of the kind."""
+
+    number: int
+    """Its place among all filters, from 1."""
+    reason: Callable[[Any, int], str | None]
+    prepared: Any
+    watches: int
+
+
+class Ranking:
+    """What all filters and scores say of all nodes for one kind of pod."""
+
+    def __init__(self, placer: "Placer", kind: Kind) -> None:
+        self._placer = placer
+        self._filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]
+        self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in placer.scores]
+        self._asked: list[list[_Asked]] | None = None
+        """Filters that may refuse this kind, by what about a node has changed; none before a change."""
+        self.generation = -1
+        self.position = 0
+        """How far in the placer's log this ranking is."""
+        self.totals: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        """Weighted total per node, `REFUSED` where refused; shape (nodes,)."""
+        self.refused_by: list[int] = []
+        """Nodes refused, per filter; a node counts for the first filter that refuses it."""
+
+    # --- all rows -------------------------------------------------------------------------------
+
+    def compute(self) -> None:
+        """Ask every plugin about every node."""
+        size = self._placer.size
+        passes: NDArray[np.bool_] | None = None
+        masks: list[NDArray[np.bool_] | None] = []
+        self.refused_by = []
+        left = size
+        for plugin, prepared in self._filters:
+            mask = plugin.mask(prepared)
+            masks.append(mask)
+            if mask is not None:
+                passes = mask if passes is None else passes & mask
+                passing = int(np.count_nonzero(passes))
+                self.refused_by.append(left - passing)
+                left = passing
+            else:
+                self.refused_by.append(0)
+        self._masks: list[NDArray[np.bool_] | None] | None = masks
+        self._refusals: bytearray | None = None
+        self._tally: Counter[str] | None = None
+        self._reasons: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
+        self._raw: list[FloatArray | None] = []
+        self._bounds: list[tuple[float, float]] = []
+        self.totals = self._total(passes, left)
+        # One number of an array is read and written several times faster through its buffer.
+        self._totals = self.totals.data
+        self._fixed_at = None if self._fixed is None else self._fixed.data
+        self._raw_at: list[Any] = [None if raw is None else raw.data for raw in self._raw]
+
+    def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[np.int32]:
+        totals: NDArray[Any] | None = None
+        some_normalised = any(plugin.normalised for plugin, _, _ in self._scores)
+        self._fixed: NDArray[np.int32] | None = None
+        if some_normalised:
+            self._fixed = np.zeros(self._placer.size, dtype=np.int32)
+        for plugin, prepared, weight in self._scores:
+            scores = plugin.scores(prepared)
+            if plugin.normalised:
+                scores = np.ascontiguousarray(scores, dtype=np.float64)
+                self._raw.append(scores)
+                self._bounds.append(bounds_of(scores, passes, left))
+                scores = stretch_all(scores, *self._bounds[-1])
+            else:
+                self._raw.append(None)
+                self._bounds.append((0.0, 0.0))
+            if weight != 1:
+                scores = scores * np.int32(weight)
+            if self._fixed is not None and not plugin.normalised:
+                self._fixed += scores
+            totals = scores if totals is None else totals + scores
+        if totals is None:
+            totals = np.zeros(self._placer.size, dtype=np.int32)
+        if passes is not None and left < totals.size:
+            _refuse(totals, passes)
+        return totals
+
+    # --- changed rows ---------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Take the changes since the last call into account."""
+        placer = self._placer
+        if self.generation != placer.generation or self.position < placer.log_start:
+            self.compute()
+        else:
+            rows = placer.log[self.position - placer.log_start :]
+            if len(rows) > max(8, placer.size * _ANEW_SHARE):
+                self.compute()
+            elif len(rows) == 1:
+                self._revise(rows)
+            elif rows:
+                changes: dict[int, int] = {}
+                for row, change in rows:
+                    changes[row] = changes.get(row, 0) | change
+                self._revise(changes.items())
+        self.generation = placer.generation
+        self.position = placer.log_end
+
+    def _revise(self, changes: Iterable[tuple[int, int]]) -> None:
+        """Ask about rows again; of each is known what about it has changed."""
+        refusals = self._refusals if self._refusals is not None else self._index_refusals()
+        asked = self._asked if self._asked is not None else self._index_filters()
+        stretched = False
+        for row, change in changes:
+            before = refusals[row]
+            after = 0
+            reason = None
+            # A node that passed all filters passes those still that do not look at what has changed.
+            for number, ask, prepared, _ in asked[_ALL if before else change]:
+                reason = ask(prepared, row)
+                if reason is not None:
+                    after = number
+                    break
+            if before != after:
+                refusals[row] = after
+                if before:
+                    self.refused_by[before - 1] -= 1
+                if after:
+                    self.refused_by[after - 1] += 1
+            if self._tally is not None:
+                self._retally(row, reason)
+            stretched |= self._rescore(row, refused=after > 0)
+        if stretched:
+            self._restretch()
+
+    def _rescore(self, row: int, *, refused: bool) -> bool:
+        """Score one row; True if the bounds of a normalised score may have moved."""
+        moved = False
+        fixed = total = 0
+        was_in = self._totals[row] != REFUSED
+        for index, (plugin, prepared, weight) in enumerate(self._scores):
+            raw = self._raw_at[index]
+            if raw is None:
+                if not refused:
+                    fixed += weight * int(plugin.score(prepared, row))
+                continue
+            low, high = self._bounds[index]
+            was = raw[row]
+            raw[row] = now = plugin.score(prepared, row)
+            left_bound = was_in and (refused or now != was) and (was <= low or was >= high)
+            if left_bound or not (refused or low <= now <= high):
+                moved = True
+            if not refused:
+                total += weight * stretch(now, low, high)
+        if refused:
+            self._totals[row] = REFUSED
+        else:
+            self._totals[row] = fixed + total
+            if self._fixed_at is not None:
+                self._fixed_at[row] = fixed
+        return moved
+
+    def _restretch(self) -> None:
+        """Bounds of a normalised score may have moved: if so every total is made again from the raw scores."""
+        passes = self.totals != REFUSED
+        left = int(np.count_nonzero(passes))
+        bounds = [
+            before if raw is None else bounds_of(raw, passes, left)
+            for raw, before in zip(self._raw, self._bounds, strict=True)
+        ]
+        if bounds == self._bounds:
+            # As a rule: of many nodes more than one is the best or the worst.
+            return
+        self._bounds = bounds
+        assert self._fixed is not None  # noqa: S101 - there is a normalised score
+        totals = self._fixed.copy()
+        for index, (_, _, weight) in enumerate(self._scores):
+            raw = self._raw[index]
+            if raw is not None:
+                stretched = stretch_all(raw, *self._bounds[index])
+                totals += stretched if weight == 1 else stretched * np.int32(weight)
+        if left < totals.size:
+            _refuse(totals, passes)
+        self.totals = totals
+        self._totals = totals.data
+
+    def _index_filters(self) -> list[list[_Asked]]:
+        """Which filters to ask about a node, by what about it has changed."""
+        asked = [
+            _Asked(number, plugin.reason, prepared, plugin.watches)
+            for number, (plugin, prepared) in enumerate(self._filters, start=1)
+            if plugin.concerns(prepared)
+        ]
+        self._asked = [
+            [each for each in asked if each.watches & change] for change in range(_ALL + 1)
+        ]
+        return self._asked
+
+    def _index_refusals(self) -> bytearray:
+        """Which filter refuses each row, 1 for the first one; 0 for none."""
+        index = np.zeros(self._placer.size, dtype=np.uint8)
+        assert self._masks is not None  # noqa: S101 - kept until they are turned into the index
+        for number in range(len(self._masks), 0, -1):
+            mask = self._masks[number - 1]
+            if mask is not None:
+                index = np.where(mask, index, np.uint8(number))
+        self._masks = None
+        self._refusals = bytearray(index.tobytes())
+        return self._refusals
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def best(self) -> int | None:
+        """Row with the highest total, the first by name among equals; None: every node is refused."""
+        if not self.totals.size:
+            return None
+        row = int(self.totals.argmax())
+        return row if self._totals[row] != REFUSED else None
+
+    def runners_up(self, winner: int, count: int) -> list[int]:
+        """Rows of the next best nodes, best first."""
+        if self.totals.size <= 1 or not count:
+            return []
+        totals = self.totals.copy()
+        totals[winner] = REFUSED
+        rows: list[int] = []
+        while len(rows) < count:
+            row = int(totals.argmax())
+            if totals[row] == REFUSED:
+                break
+            rows.append(row)
+            totals[row] = REFUSED
+        return rows
+
+    def terms(self, row: int) -> tuple[Term, ...]:
+        """What each score gave a node that passes."""
+        terms = []
+        score: float
+        fixed = self._fixed if self._fixed is not None else self.totals
+        # Then all of a total that is not stretched is of one score.
+        only_fixed = sum(raw is None for raw in self._raw) == 1
+        for index, (plugin, prepared, weight) in enumerate(self._scores):
+            raw = self._raw[index]
+            if raw is None and only_fixed and weight:
+                score = fixed.item(row) // weight
+            elif raw is None:
+                score = plugin.score(prepared, row)
+            else:
+                score = stretch(raw.item(row), *self._bounds[index])
+            terms.append(Term(plugin.name, int(score), weight))
+        return tuple(terms)
+
+    def reasons(self) -> Counter[str]:
+        """Why nodes are refused: how many nodes for each reason. Cheap when asked again."""
+        if self._tally is None:
+            refusals = self._refusals if self._refusals is not None else self._index_refusals()
+            of_rows = np.frombuffer(refusals, dtype=np.uint8)
+            self._reasons = np.full(of_rows.size, None, dtype=np.object_)
+            self._tally = Counter()
+            for number, (plugin, prepared) in enumerate(self._filters, start=1):
+                if not self.refused_by[number - 1]:
+                    continue
+                refused = np.flatnonzero(of_rows == number)
+                for reason, rows in plugin.reasons(prepared, refused):
+                    self._reasons[rows] = reason
+                    self._tally[reason] += rows.size
+        return self._tally
+
+    def _retally(self, row: int, reason: str | None) -> None:
+        tally = self._tally
+        assert tally is not None  # noqa: S101 - the caller looked
+        before = self._reasons.item(row)
+        if before == reason:
+            return
+        if before is not None:
+            tally[before] -= 1
+            if not tally[before]:
+                del tally[before]
+        if reason is not None:
+            tally[reason] += 1
+        self._reasons[row] = reason
+
+
+def _refuse(totals: NDArray[np.int32], passes: NDArray[np.bool_]) -> None:
+    """Set the totals of nodes that do not pass to `REFUSED`, whose bits are all ones."""
+    totals |= passes.view(np.int8) - np.int8(1)

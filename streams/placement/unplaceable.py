@@ -1,0 +1,20 @@
+"""Pods that are not to be placed, whatever nodes there are."""
+
+from schemas.pods import Pod
+from streams.inventory.limits import beyond_limits
+from streams.inventory.load import terminated
+from streams.placement.plugins.unsupported import refusal
+
+
+def unplaceable(pod: Pod) -> str | None:
+    """Why a pod must not be placed, in a sentence; None if a node may be looked for.
+
+    A pod that has a node, or is on its way out, wants none: as for Kubernetes' own scheduler.
+    """
+    if pod.node is not None:
+        return f"the pod is bound to {pod.node} already"
+    if terminated(pod):
+        return "the pod has finished"
+    if pod.deleting_at_ms is not None:
+        return "the pod is being deleted"
+    return refusal(pod) or beyond_limits(pod)

@@ -1,0 +1,176 @@
+"""What a replay has found, as text and as JSON."""
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from streams.replay.diff import NOTHING, PATHS_MAX, shown
+from streams.replay.first_difference import Mismatch
+from streams.replay.fold import Difference, Summary
+from streams.stage.records import InputRecord
+
+#: Most outputs, most dead letters and most rows of one batch that are shown.
+MISMATCHES_MAX = 5
+
+EQUAL, DIFFERENT, UNKNOWN = 0, 1, 2
+"""Exit codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of the replay of one partition."""
+
+    partition: int
+    summary: Summary
+    difference: Difference | None = None
+    problem: str | None = None
+    """Why it cannot be replayed, or not to its end."""
+
+    @property
+    def word(self) -> str:
+        """equal, different, unknown, or empty where no batch was compared."""
+        if self.difference is not None:
+            return "different"
+        if self.problem is not None:
+            return "unknown"
+        return "equal" if self.summary.batches else "empty"
+
+
+def exit_code(verdicts: list[Verdict]) -> int:
+    """A difference outweighs what is unknown; to have compared nothing is not to be equal."""
+    words = {verdict.word for verdict in verdicts}
+    if "different" in words:
+        return DIFFERENT
+    return EQUAL if "equal" in words and "unknown" not in words else UNKNOWN
+
+
+def as_lines(verdict: Verdict) -> list[str]:
+    """The verdict for people."""
+    head, summary = f"partition {verdict.partition}:", verdict.summary
+    began = ""
+    if summary.checkpoint_offset is not None:
+        began = (
+            f"; began with batch {summary.first_batch} after the checkpoint of {time_text(summary.checkpoint_ms)} "
+            f"at journal offset {summary.checkpoint_offset}"
+        )
+    if verdict.word == "empty":
+        return [f"{head} nothing to compare; {summary.folded_batches} batches were folded{began}"]
+    equal = (
+        f"{summary.batches} batches, {summary.inputs} inputs, {summary.outputs} outputs, "
+        f"{summary.rows} rows from {time_text(summary.first_ms)} to {time_text(summary.last_ms)}, "
+        f"outputs sha256 {summary.outputs_sha256}{began}"
+    )
+    if verdict.difference is not None:
+        before = f"after {summary.batches} equal batches" if summary.batches else "at once"
+        return [f"{head} DIFFERENT {before}{began}", *_difference_lines(verdict.difference)]
+    if verdict.problem is not None:
+        return [f"{head} CANNOT BE REPLAYED: {verdict.problem}", f"  equal until then: {equal}"]
+    return [f"{head} equal: {equal}"]
+
+
+def as_object(verdict: Verdict) -> dict[str, Any]:
+    """The verdict for programs, both sides of a difference whole."""
+    whole: dict[str, Any] = {
+        "partition": verdict.partition,
+        "verdict": verdict.word,
+        **asdict(verdict.summary),
+    }
+    if verdict.problem is not None:
+        whole["problem"] = verdict.problem
+    found = verdict.difference
+    if found is not None:
+        whole["difference"] = {
+            "batch": found.sequence,
+            "journal_offset": found.journal_offset,
+            "now_ms": found.now_ms,
+            "problem": found.problem,
+            "first_input": None if found.culprit is None else _place(found.culprit),
+            "differing": len(found.mismatches),
+            "mismatches": [_mismatch(each) for each in _shown(found)],
+        }
+    return whole
+
+
+def _difference_lines(found: Difference) -> list[str]:
+    lines = [
+        f"  batch {found.sequence} (journal offset {found.journal_offset}, {time_text(found.now_ms)}): "
+        f"{found.problem}"
+    ]
+    if found.culprit is not None:
+        place = _place(found.culprit)
+        lines.append(
+            f"  first input that differs: {place['topic']}, partition {place['partition']}, "
+            f"offset {place['offset']}, key {place['key']}"
+        )
+    elif found.mismatches:
+        lines.append("  no single input of the batch has made what differs")
+    chosen = _shown(found)
+    for mismatch in chosen:
+        lines += _mismatch_lines(mismatch)
+    if len(found.mismatches) > len(chosen):
+        lines.append(f"  and {len(found.mismatches) - len(chosen)} more")
+    return lines
+
+
+def _shown(found: Difference) -> list[Mismatch]:
+    """The first ones of each kind."""
+    kinds: dict[str, list[Mismatch]] = {}
+    for mismatch in found.mismatches:
+        kinds.setdefault(mismatch.kind, []).append(mismatch)
+    return [each for of_kind in kinds.values() for each in of_kind[:MISMATCHES_MAX]]
+
+
+def _mismatch_lines(mismatch: Mismatch) -> list[str]:
+    paths = mismatch.paths
+    lines = [f"  {_named(mismatch)}:"]
+    for difference in paths:
+        lines.append(f"    {difference.name}")
+        lines.append(f"      recorded: {shown(difference.recorded)}")
+        lines.append(f"      replayed: {shown(difference.replayed)}")
+    if len(paths) == PATHS_MAX:
+        lines.append("    and perhaps more")
+    return lines
+
+
+def _named(mismatch: Mismatch) -> str:
+    if isinstance(mismatch.place, int):
+        return f"{mismatch.kind} {mismatch.place + 1} of the batch"
+    table, key = mismatch.place
+    return f"row {key} of table {table}"
+
+
+def _mismatch(mismatch: Mismatch) -> dict[str, Any]:
+    return {
+        "what": _named(mismatch),
+        "paths": [difference.name for difference in mismatch.paths],
+        **{
+            side: _plain(value)
+            for side, value in (("recorded", mismatch.recorded), ("replayed", mismatch.replayed))
+            if value is not NOTHING
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _place(record: InputRecord) -> dict[str, Any]:
+    key = None if record.key is None else record.key.decode(errors="replace")
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "key": key,
+    }
+
+
+def time_text(epoch_ms: int | None) -> str:
+    """A time of the log; none: before its clock ticked."""
+    if epoch_ms is None:
+        return "before the first tick"
+    try:
+        moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{epoch_ms} ms"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03d}Z"

@@ -1,0 +1,110 @@
+"""Where a replay begins: with the journal's first batch, or at a checkpoint.
+
+The first batch it is where the journal still has it and no time is asked for. Where its beginning is gone it
+is the oldest checkpoint that can be gone on from, after which most can be compared; where a time is asked for,
+the newest one before it. A checkpoint counts if it is whole, if the journal has at its place what it says, and if
+the inputs after it are there. Whether the journal goes on right there is seen as it is read. Pure: what is
+stored is asked for.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from schemas.codec import decode_as
+from schemas.rows import PartitionRow
+from streams.replay.fold import HISTORY_HINT, NotReplayable
+from streams.replay.report import time_text
+from streams.stage import checkpoint, journal
+from streams.stage.checkpoint import (
+    Assembler,
+    Checkpoint,
+    Finder,
+    Found,
+    eligible,
+    is_place,
+    read_piece,
+)
+
+_CLOCKS = "partitions"
+
+
+class Stored(Protocol):
+    """The topics of one partition."""
+
+    def extent(self, topic: str) -> tuple[int, int]:
+        """First offset, and the one that the next record gets; 0 and 0 where there is no such topic."""
+        ...
+
+    def read(
+        self, topic: str, first_offset: int, last_offset: int
+    ) -> Iterable[tuple[int, bytes | None]]:
+        """Offsets and values from one offset to another, which belongs to them; those that are gone are left out."""
+        ...
+
+
+def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Checkpoint | None:
+    """What a replay that compares from a time on begins at; none: the journal's first batch.
+
+    Raises:
+        NotReplayable: the first batch is gone, and there is no such checkpoint.
+    """
+    first, end = stored.extent(journal.TOPIC)
+    if first == 0 and from_ms is None:
+        return None
+    finder = Finder(partition)
+    for offset, value in stored.read(checkpoint.TOPIC, *_whole(stored.extent(checkpoint.TOPIC))):
+        finder.take(offset, value)
+    in_journal = [each for each in finder.found if first <= each.place.offset < end]
+    usable = next(_usable(stored, partition, eligible(in_journal, from_ms)), None)
+    if usable is not None or first == 0:
+        return usable
+    gone = f"journal offsets 0 to {first - 1} are gone"
+    later = None
+    if from_ms is not None:
+        later = next(_usable(stored, partition, eligible(in_journal, None)), None)
+    if later is not None:
+        raise NotReplayable(
+            f"{gone}, and no checkpoint of before {time_text(from_ms)} can be begun at. A replay is possible since "
+            f"{time_text(later.now_ms)}: ask for a later time, or for none"
+        )
+    raise NotReplayable(
+        f"{gone}, and topic {checkpoint.TOPIC} has nothing to begin at instead: {len(finder.found)} whole "
+        f"checkpoints, {len(in_journal)} of them in the journal and none with all that was applied after it; "
+        f"{finder.incomplete} that never became whole; {finder.unreadable} unreadable records. A replay is possible "
+        f"since the next checkpoint that a worker writes (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
+    )
+
+
+def _usable(stored: Stored, partition: int, found: list[Found]) -> Iterator[Checkpoint]:
+    """Those of them that can be gone on from, in their order."""
+    for each in found:
+        offset = each.place.offset
+        values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
+        if values and is_place(each.place, values[0]):
+            whole = _assembled(stored, partition, each)
+            if whole is not None and _has_inputs(stored, whole):
+                yield whole
+
+
+def _assembled(stored: Stored, partition: int, found: Found) -> Checkpoint | None:
+    """Its rows; None: a part of it has gone meanwhile."""
+    assembler = Assembler(found.place)
+    for _, value in stored.read(checkpoint.TOPIC, found.first_offset, found.last_offset):
+        piece = read_piece(partition, value)
+        whole = None if piece is None else assembler.take(piece)
+        if whole is not None:
+            return whole
+    return None
+
+
+def _has_inputs(stored: Stored, found: Checkpoint) -> bool:
+    """Whether no record after those that it has applied is gone."""
+    clocks = [value for table, _, value in found.rows if table == _CLOCKS]
+    row = decode_as(PartitionRow, clocks[0]) if len(clocks) == 1 else None
+    return isinstance(row, PartitionRow) and all(
+        stored.extent(topic)[0] <= offset + 1 for topic, offset in row.offsets.items()
+    )
+
+
+def _whole(extent: tuple[int, int]) -> tuple[int, int]:
+    return extent[0], extent[1] - 1

@@ -1,0 +1,108 @@
+"""Rows that are longer than one record of a changelog may be: cut into several, and joined again.
+
+    short row    key ─▶ value, one record
+    long row     chunk keys ─▶ chunks, then key ─▶ head, which names their version and how many they are;
+                 then the chunks of the version before are removed
+
+A version is a digest of the row, so its chunks never take the place of another version's. A reader therefore
+finds the row as it was or as it is now, wherever writing has ended: chunks that no head names are no row, and are
+removed when the row is written next. No row is JSON and begins as a head does, and no row has the key of a
+chunk, since no name of a cluster or kind begins with a control character. Pure: rows in, records out, and back.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+
+import orjson
+
+from schemas.limits import PIECE_BYTES_MAX
+from streams.stage.records import DamagedTable, RowChange
+
+#: Bytes of one chunk; a row of at most so many is written as it is.
+CHUNK_BYTES = PIECE_BYTES_MAX
+
+_MARK = "\0"
+_MARK_BYTES = _MARK.encode()
+
+
+def is_chunk(key: bytes) -> bool:
+    """Whether a record of a changelog is a part of a row and no row itself."""
+    return key.partition(b"/")[2].startswith(_MARK_BYTES)
+
+
+def row_of(chunk_key: bytes) -> str:
+    """Key of the row that a chunk belongs to."""
+    return chunk_key.decode().split("/", 3)[3]
+
+
+def records(change: RowChange, present: Iterable[str]) -> Iterator[RowChange]:
+    """The records that write a row, in the order in which they must be written.
+
+    Args:
+        change: the row as it is now.
+        present: keys of the chunks of this row that the changelog may have.
+    """
+    chunks, value = [], change.value
+    if value is not None and len(value) > CHUNK_BYTES:
+        cuts = range(0, len(value), CHUNK_BYTES)
+        version = _version(value)
+        for number, begin in enumerate(cuts):
+            key = _chunk_key(change.key, version, number)
+            chunks.append(RowChange(change.table, key, value[begin : begin + CHUNK_BYTES]))
+        value = _MARK_BYTES + orjson.dumps({"version": version, "chunks": len(cuts)})
+    yield from chunks
+    yield RowChange(change.table, change.key, value)
+    written = {chunk.key for chunk in chunks}
+    for key in present:
+        if key not in written:
+            yield RowChange(change.table, key, None)
+
+
+def named(key: str, value: bytes | None) -> Sequence[str]:
+    """Keys of the chunks that a row's record names, in their order; none: it is the row itself."""
+    if value is None or not value.startswith(_MARK_BYTES):
+        return ()
+    head = orjson.loads(value[1:])
+    return [_chunk_key(key, head["version"], number) for number in range(head["chunks"])]
+
+
+def joined(table: str, key: str, value: bytes, chunk: Callable[[bytes], bytes | None]) -> bytes:
+    """The whole row.
+
+    Args:
+        table: name of its table.
+        key: its key.
+        value: what stands under the key: the row, or the head of a long one.
+        chunk: what stands under the key of a chunk; None: nothing.
+
+    Raises:
+        DamagedTable: a chunk is missing, or is of something else.
+    """
+    if not value.startswith(_MARK_BYTES):
+        return value
+    try:
+        parts = [chunk(each.encode()) for each in named(key, value)]
+        version = orjson.loads(value[1:])["version"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise DamagedTable(
+            table, key, f"the head of its chunks cannot be read: {error!r}"
+        ) from None
+    found = b"".join(part for part in parts if part is not None)
+    if None in parts or sha256(found).hexdigest()[:24] != version.partition("-")[0]:
+        there = sum(part is not None for part in parts)
+        raise DamagedTable(
+            table,
+            key,
+            f"it is cut into {len(parts)} chunks, of which {there} are there, or they were altered",
+        )
+    return found
+
+
+def _chunk_key(key: str, version: str, number: int) -> str:
+    partition = key.partition("/")[0]
+    return f"{partition}/{_MARK}{version}/{number}/{key}"
+
+
+def _version(value: bytes) -> str:
+    """Tells contents apart, and the same one cut in another way."""
+    return f"{sha256(value).hexdigest()[:24]}-{CHUNK_BYTES}"

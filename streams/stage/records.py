@@ -1,0 +1,122 @@
+"""Records as the stages take them in and hand them out: plain bytes with their place in the log.
+
+A stage is a fold: it takes `InputRecord`s in the order of the log and answers with a `StageResult`, what
+is to be published and which table rows have changed. It knows neither Faust nor Kafka; the agent around
+it turns events into input records and makes the result durable before it acknowledges the events.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from streams.stage.statistics import Counts, Figures
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecord:
+    """One record of an input topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    """Timestamp of the record: when its producer wrote it, by the producer's or the broker's clock."""
+    refused_at_ms: int | None = None
+    """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did not. No stage
+    reads a wall clock, so the shell judges, and the journal keeps the verdict for a replay."""
+    topic_id: str | None = None
+    """Id of the topic, on the first record that is read of it; none: the record before was of the same topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRecord:
+    """One record to be published."""
+
+    topic: str
+    key: str
+    value: bytes
+    timestamp_ms: int | None = None
+    """None: the producer sets its own time."""
+    partition: int | None = None
+    """None: the partition that the key hashes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """A table row as it is now; no value: the row is gone."""
+
+    table: str
+    key: str
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What one batch of input records came to."""
+
+    outputs: tuple[OutputRecord, ...] = ()
+    """Messages of the stage, in the order in which the inputs caused them."""
+    rows: tuple[RowChange, ...] = ()
+    """The newest state of each changed row; a key occurs once."""
+    dead_letters: tuple[OutputRecord, ...] = ()
+    """Records that could not be read or were refused, ready to be published to `dead-letters`."""
+
+
+class Stage(Protocol):
+    """The state of one partition, and what its input does to it."""
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """Offset applied last of each input topic of which anything was applied."""
+        ...
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """Ids of the input topics that the positions are of, as far as they are known."""
+        ...
+
+    @property
+    def now_ms(self) -> int | None:
+        """The stage's time: what its input says. None: not known yet."""
+        ...
+
+    def apply(self, records: Sequence[InputRecord]) -> StageResult:
+        """Apply records in the order of the log.
+
+        A record up to its topic's position was applied before: it changes nothing and causes nothing. One that
+        names another id of its topic than the positions are of is the first of a topic that was made again.
+        """
+        ...
+
+    def prepare(self) -> bool:
+        """Do a little of what a later record would otherwise wait for; False: there is nothing to do now.
+
+        When and whether this is called changes nothing in results, rows and state that rows are made of.
+        """
+        ...
+
+    def take_counts(self) -> Counts:
+        """What was done since the last call, or since the stage was built."""
+        ...
+
+    def figures(self) -> Figures:
+        """What there is now."""
+        ...
+
+
+class DamagedTable(RuntimeError):
+    """A table cannot be trusted; the worker must not start from it."""
+
+    def __init__(self, table: str, row: str, problem: str) -> None:
+        super().__init__(
+            f"table {table}, row {row}: {problem}. The worker does not start from a table with holes: "
+            f"mend the row in the table's changelog topic, or have `loadstream mend` show what can be kept "
+            f"without it. To begin with nothing instead, stop all workers "
+            f"and delete all changelog topics of the stage together, and for the cluster stage the journal: "
+            f"one of them alone would leave the others believing what is gone."
+        )
+        self.table = table
+        self.row = row
+        self.problem = problem

@@ -1,0 +1,142 @@
+"""Batches of records from a Faust stream of parcels, unacknowledged.
+
+Faust's own `take` acknowledges by itself and forbids table writes. Here the records of a stream's parcels
+are collected until there are enough of them, or enough bytes, or the first one has waited long enough;
+they are handed out in the order of their partitions' logs, and their parcels are acknowledged by whoever
+has made their effects durable. Records that were fetched before a rebalance are not handed out after it:
+they may belong to another worker now, and to this one they come again.
+"""
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from streams.stage.records import InputRecord
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """When a batch is complete; the first limit that is reached counts."""
+
+    records: int = 500
+    """Most records in a batch."""
+    bytes: int = 1024 * 1024
+    """Batch size, in bytes of keys and values, that is not added to any more."""
+    wait_s: float = 0.004
+    """Longest time that a record waits for others, in seconds."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What is put through together."""
+
+    records: list[InputRecord] = field(default_factory=list)
+    ended: list[Any] = field(default_factory=list)
+    """Events whose parcels end in this batch: to be acknowledged when it is durable."""
+
+    def acknowledge(self) -> None:
+        """Let Faust commit the offsets of what was taken in."""
+        for event in self.ended:
+            event.ack()
+
+
+class _Waiting(NamedTuple):
+    record: InputRecord
+    size: int
+    event: Any
+    last: bool
+    """The last record of the event's parcel."""
+
+
+class Batches:
+    """Collects records; `pump` and `take` run in two tasks of one event loop."""
+
+    def __init__(self, app: Any, limits: BatchLimits) -> None:
+        self._app = app
+        self._limits = limits
+        self._waiting: deque[_Waiting] = deque()
+        self._bytes = 0
+        self._held = True
+        self._some = asyncio.Event()
+        self._full = asyncio.Event()
+        self._room = asyncio.Event()
+
+    async def pump(self, stream: Any) -> None:
+        """Collect the events of a stream until it ends; waits while a batch is complete."""
+        async for event in stream.noack().events():
+            while self._full.is_set():
+                self._room.clear()
+                await self._room.wait()
+            self._add(event)
+
+    async def take(self) -> Batch:
+        """The next batch: one record or more."""
+        while True:
+            await self._some.wait()
+            if not self._full.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._full.wait(), self._limits.wait_s)
+            batch = self._hand_out()
+            if batch.records:
+                return batch
+
+    def hold(self) -> None:
+        """Forget what is collected and hand out nothing until `release`: a rebalance is under way."""
+        self._held = True
+        self._empty()
+
+    def release(self) -> None:
+        """Hand out batches (again): the state that they are applied to is there."""
+        self._held = False
+        self._empty()
+
+    def _add(self, event: Any) -> None:
+        if self._held:
+            return  # fetched before the rebalance; it comes again, to this worker or another
+        records = event.message.records
+        for number, record in enumerate(records, start=1):
+            size = len(record.key or b"") + len(record.value or b"")
+            self._waiting.append(_Waiting(record, size, event, number == len(records)))
+            self._bytes += size
+        self._judge()
+
+    def _hand_out(self) -> Batch:
+        batch = Batch()
+        size = 0
+        generation = self._app.consumer_generation_id
+        while (
+            self._waiting
+            and len(batch.records) < self._limits.records
+            and size < self._limits.bytes
+        ):
+            waiting = self._waiting.popleft()
+            self._bytes -= waiting.size
+            if waiting.event.message.generation_id != generation:
+                continue
+            batch.records.append(waiting.record)
+            size += waiting.size
+            if waiting.last:
+                batch.ended.append(waiting.event)
+        self._judge()
+        return batch
+
+    def _empty(self) -> None:
+        self._waiting.clear()
+        self._bytes = 0
+        self._judge()
+
+    def _judge(self) -> None:
+        _set(self._some, bool(self._waiting))
+        full = len(self._waiting) >= self._limits.records or self._bytes >= self._limits.bytes
+        _set(self._full, full)
+        if not full:
+            self._room.set()
+
+
+def _set(event: asyncio.Event, state: bool) -> None:
+    if state:
+        event.set()
+    else:
+        event.clear()

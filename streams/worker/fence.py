@@ -1,0 +1,159 @@
+"""A publisher whose rows the brokers take from one worker at a time, partition by partition.
+
+    claim(topics, partition)   a producer of the partition's own; a record in each topic shuts out all before it
+    write_rows(...)            through that producer; `LostOffice` where somebody else has claimed since
+
+A worker that stood still for longer than its session has a successor and does not know. What it goes on
+to write would put old rows over newer ones, and no look at a clock before a write can rule that out: it
+may be stopped between the look and the write. So the broker decides. Each partition has a producer of its own,
+under an id that belongs to the partition and not to the worker; the broker numbers those who claim it,
+and once the newest has written a record, it refuses an older one's. No transactions are opened: the id alone
+makes the fence, and what is written has no markers in between.
+
+A claim holds in each topic that it names from its record in that topic on.
+
+Where a broker does not refuse (the embedded one, which has one worker; or one that has forgotten an id
+that was unused for a week, `CLAIM_S`), a foreign record still shows: offsets do not follow on each other.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.connection import KafkaSettings
+from streams.stage.records import RowChange
+from streams.worker.durability import LostOffice
+from streams.worker.publisher import Publisher, Undelivered
+
+logger = logging.getLogger(__name__)
+
+#: A claim is made again after so long, in seconds: brokers forget claims, by default after seven days.
+CLAIM_S = 86_400.0
+
+
+class _PartitionPublisher(Publisher):
+    """The producer of one partition; the newest of an id is the one that counts."""
+
+    async def _started(self) -> Any:
+        producer = await super()._started()
+        # With its id it would insist on transactions, whose markers Faust's recovery waits for in vain.
+        # The number under which the brokers know it is what the id was for.
+        producer._txn_manager.transactional_id = None  # noqa: SLF001 - aiokafka names no other way
+        return producer
+
+
+@dataclass(slots=True)
+class _Claim:
+    publisher: Publisher
+    made_at_s: float
+    last: dict[str, int | None]
+    """Offset written last, by topic; none: the broker did not say."""
+
+
+class FencedPublisher(Publisher):
+    """Writes outputs as `Publisher` does, and the rows of claimed partitions through their fences."""
+
+    def __init__(self, settings: KafkaSettings, **options: Any) -> None:
+        """As for `Publisher`."""
+        super().__init__(settings, **options)
+        self._claims: dict[int, _Claim] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    async def claim(self, topics: Sequence[str], partition: int) -> dict[str, int]:
+        """From now on nobody who has claimed the partition of these topics before can write to it.
+
+        Answers with the offsets of the records that say so, deletions of a row that never is; what
+        others have written stands before them. Whoever claims the same must name the same topic first.
+        """
+        self.release(partition)
+        publisher = _PartitionPublisher(
+            self._settings, **self._options, transactional_id=f"{topics[0]}-{partition}"
+        )
+        publisher.written_bytes = self.written_bytes
+        await publisher.start()
+        claim = _Claim(publisher, time.monotonic(), dict.fromkeys(topics))
+        self._claims[partition] = claim
+        mark = [RowChange("", f"{partition}/claim", None)]
+        await asyncio.gather(*(self._write(claim, topic, partition, mark) for topic in topics))
+        claimed = {topic: last for topic, last in claim.last.items() if last is not None}
+        for topic in topics:
+            if topic not in claimed:
+                raise Undelivered(f"the broker did not say at which offset of {topic} the claim is")
+        return claimed
+
+    async def write_rows(
+        self, topic: str, partition: int, changes: Iterable[RowChange]
+    ) -> list[int]:
+        """Write row changes of a claimed partition, in their order; offset of each, -1 for unknown.
+
+        Raises:
+            LostOffice: another worker has claimed the partition.
+        """
+        claim = self._claims.get(partition)
+        if claim is None:  # it was released meanwhile
+            raise _lost(topic, partition)
+        if time.monotonic() - claim.made_at_s > CLAIM_S:
+            before = claim.last
+            claimed = await self.claim(list(before), partition)
+            for each, offset in claimed.items():
+                _check(offset, before[each], each, partition)
+            claim = self._claims[partition]
+        return await self._write(claim, topic, partition, changes)
+
+    def release(self, partition: int) -> None:
+        """Leave the partition to whoever claims it next."""
+        claim = self._claims.pop(partition, None)
+        if claim is not None:
+            task = asyncio.get_running_loop().create_task(_stop(claim))
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+
+    async def stop(self) -> None:
+        """Disconnect, after what is on its way has arrived or failed."""
+        for partition in list(self._claims):
+            self.release(partition)
+        await asyncio.gather(*self._stopping)
+        await super().stop()
+
+    async def _write(
+        self, claim: _Claim, topic: str, partition: int, changes: Iterable[RowChange]
+    ) -> list[int]:
+        try:
+            offsets = await claim.publisher.write_rows(topic, partition, changes)
+        except Undelivered as error:
+            from aiokafka.errors import ProducerFenced
+
+            if isinstance(error.__cause__, ProducerFenced):
+                raise _lost(topic, partition) from error
+            raise
+        first = offsets[0] if offsets else -1
+        if offsets:
+            before = claim.last[topic]
+            claim.last[topic] = offsets[-1] if offsets[-1] >= 0 else None
+            if first >= 0:
+                _check(first, before, topic, partition)
+        return offsets
+
+
+def _check(offset: int, before: int | None, topic: str, partition: int) -> None:
+    """What was written last and what is written now must stand side by side."""
+    if before is not None and offset != before + 1:
+        raise _lost(topic, partition)
+
+
+def _lost(topic: str, partition: int) -> LostOffice:
+    return LostOffice(
+        f"another worker writes to partition {partition} of {topic}, while this one held it for its "
+        f"own: it was not heard of for longer than the session time-out. Start it again; its "
+        f"partitions are read anew then"
+    )
+
+
+async def _stop(claim: _Claim) -> None:
+    # Of a producer that was fenced off nothing is on its way any more that counts.
+    with suppress(Exception):
+        await claim.publisher.stop()

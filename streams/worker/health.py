@@ -1,0 +1,147 @@
+"""Whether a worker lives, and whether it works.
+
+Alive: its event loop turns, no batch hangs, recovery reads rows, and no topic was made again under it; if not, it is
+to be started again. Ready: it has
+its partitions, a broker answers, it is not far behind, and its topics and clocks are as they must be (`Notices`); if
+not, it is to be waited for, or what is said is to be done. A batch that waits for
+brokers which are gone is no batch that hangs: another start would not bring them back. Both are asked for
+from another thread than the one that works, so they answer also when that one hangs.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from streams.worker.notices import Notices
+
+#: Longest silence of the event loop. Building the state of large partitions takes seconds of it.
+LOOP_SILENCE_MAX_S = 30.0
+#: Longest time of one batch while brokers answer.
+BATCH_MAX_S = 120.0
+#: Longest time without a row while tables are recovered and brokers answer.
+RECOVERY_SILENCE_MAX_S = 120.0
+#: Longest time since a broker answered. It is asked every few seconds.
+BROKER_SILENCE_MAX_S = 20.0
+
+
+class Watched(Protocol):
+    """What is looked at of a stage's runner."""
+
+    @property
+    def name(self) -> str:
+        """aggregate or cluster."""
+        ...
+
+    @property
+    def recovered(self) -> bool:
+        """Its partitions, also if they are none, are assigned and their state is there."""
+        ...
+
+    @property
+    def busy_since_s(self) -> float | None:
+        """When the batch under way began, by the monotonic clock; none: there is none."""
+        ...
+
+    @property
+    def waiting_since_s(self) -> float | None:
+        """Since when recovery waits for the next row, by the monotonic clock; none: nothing is recovered now."""
+        ...
+
+    @property
+    def notices(self) -> Notices:
+        """What is wrong with its topics and its clock."""
+        ...
+
+
+class Health:
+    """The signs of life of one worker."""
+
+    def __init__(
+        self, *, lag_records_max: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`lag_records_max`: with more records to apply than that the worker is not ready."""
+        self._lag_records_max = lag_records_max
+        self._clock = clock
+        self._beat_s = clock()
+        self._broker_s: float | None = None
+        self._answering_since_s: float | None = None
+        """Since when brokers have answered without a silence."""
+        self._runners: list[Watched] = []
+        self._lag_records: int | None = None
+
+    def watch(self, runner: Watched) -> None:
+        """Look at this runner too."""
+        self._runners.append(runner)
+
+    def beat(self) -> None:
+        """The event loop turns."""
+        self._beat_s = self._clock()
+
+    def heard(self, lag_records: int) -> None:
+        """A broker has answered; so many records wait in all partitions of the worker together."""
+        if self._silent():
+            self._answering_since_s = self._clock()
+        self._broker_s = self._clock()
+        self._lag_records = lag_records
+
+    def deadly(self) -> Sequence[str]:
+        """Why the worker should be started again; empty: it lives."""
+        now_s = self._clock()
+        problems = []
+        silent_s = now_s - self._beat_s
+        if silent_s > LOOP_SILENCE_MAX_S:
+            problems.append(
+                f"the event loop has not turned for {silent_s:.0f} s; allowed are "
+                f"{LOOP_SILENCE_MAX_S:.0f}"
+            )
+        for runner in self._runners:
+            problems += runner.notices.deadly
+        answering_s = self._answering_since_s
+        if answering_s is None or self._silent():
+            return problems
+        for runner in self._runners:
+            busy_s = runner.busy_since_s
+            if busy_s is not None and now_s - max(busy_s, answering_s) > BATCH_MAX_S:
+                problems.append(
+                    f"{runner.name}: a batch has been under way for {now_s - busy_s:.0f} s; allowed "
+                    f"are {BATCH_MAX_S:.0f} while brokers answer"
+                )
+            waiting_s = runner.waiting_since_s
+            if (
+                waiting_s is not None
+                and now_s - max(waiting_s, answering_s) > RECOVERY_SILENCE_MAX_S
+            ):
+                problems.append(
+                    f"{runner.name}: tables are being recovered, and no row has come for "
+                    f"{now_s - waiting_s:.0f} s; allowed are {RECOVERY_SILENCE_MAX_S:.0f} while brokers "
+                    "answer"
+                )
+        return problems
+
+    def _silent(self) -> bool:
+        """No broker has answered for too long."""
+        heard_s = self._broker_s
+        return heard_s is None or self._clock() - heard_s > BROKER_SILENCE_MAX_S
+
+    def hindering(self) -> Sequence[str]:
+        """Why the worker should be waited for; empty: it is ready."""
+        problems = list(self.deadly())
+        problems += [
+            f"{runner.name}: partitions are being assigned and recovered"
+            for runner in self._runners
+            if not runner.recovered
+        ]
+        for runner in self._runners:
+            problems += runner.notices.sentences
+        if self._broker_s is None:
+            problems.append("no broker has answered yet")
+        elif self._silent():
+            problems.append(
+                f"no broker has answered for {self._clock() - self._broker_s:.0f} s; allowed are "
+                f"{BROKER_SILENCE_MAX_S:.0f}"
+            )
+        if (lag := self._lag_records) is not None and lag > self._lag_records_max:
+            problems.append(
+                f"{lag} records wait to be applied; allowed are {self._lag_records_max}"
+            )
+        return problems

@@ -1,0 +1,79 @@
+"""`loadstream mend`: lets a worker start again from a partition whose rows or journal are damaged.
+
+Exit codes: 0 there is nothing to mend, or it was mended; 1 it would lose what is listed, and was not asked to;
+2 no broker answers, or there is no such partition.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
+
+if TYPE_CHECKING:
+    from schemas.connection import KafkaSettings
+
+#: Most losses that are listed; the others are counted.
+LISTED_MAX = 50
+
+
+class Echo(Protocol):
+    """Prints a line, of which nothing but printable text reaches a terminal."""
+
+    def __call__(self, text: str, *, err: bool = False) -> None:
+        """Print it, to standard error if so asked."""
+        ...
+
+
+def mend_command(
+    echo: Echo, reach: "Callable[[KafkaSettings], None]"
+) -> Callable[[int, bool], None]:
+    """The command, which prints through `echo`; `reach` ends it with advice where no broker answers.
+
+    What reads and writes after that waits for brokers that go away meanwhile, as a worker does.
+    """
+
+    def mend(
+        partition: Annotated[
+            int, typer.Option(min=0, help="The partition that no worker starts from.")
+        ],
+        yes: Annotated[
+            bool, typer.Option("--yes", help="Mend it; what is listed is lost.")
+        ] = False,
+    ) -> None:
+        """Show what can be kept of a damaged partition, in both stages; with --yes, keep it and drop the rest.
+
+        Stop the workers first: one that holds the partition ends otherwise. Nothing is written without --yes.
+        Inputs and outputs are not looked at: what cannot be read there becomes a dead letter.
+        """
+        import asyncio
+
+        from schemas.connection import KafkaSettings, SettingsError
+        from streams.worker.mender import look, put_right
+
+        try:
+            kafka = KafkaSettings.from_environment()
+            if partition >= kafka.partitions:
+                raise typer.BadParameter(
+                    f"found {partition}; there are the partitions 0 to {kafka.partitions - 1}",
+                    param_hint="--partition",
+                )
+            reach(kafka)
+            mended = asyncio.run((put_right if yes else look)(kafka, partition))
+        except (SettingsError, OSError, RuntimeError) as error:
+            echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+        rows = f"{len(mended.rows)} rows are kept, {mended.redone} batches of the journal redone over them"
+        if not mended.lost:
+            echo(f"partition {partition}: {rows}; nothing is lost")
+            return
+        for sentence in mended.lost[:LISTED_MAX]:
+            echo(f"lost: {sentence}")
+        if len(mended.lost) > LISTED_MAX:
+            echo(f"lost: and {len(mended.lost) - LISTED_MAX} more")
+        if yes:
+            echo(f"partition {partition} was mended: {rows}. Start the workers")
+            return
+        echo(f"partition {partition}: {rows}. Nothing was written; --yes does it")
+        raise typer.Exit(1)
+
+    return mend

@@ -1,0 +1,415 @@
+"""Runs the stages of the partitions that this worker owns.
+
+A batch goes through in this order, and nothing is skipped: look whether the records follow on those applied
+last, and fetch what is missing in between; apply them to the state in memory; make the result durable
+(see `durability`); acknowledge the events, which lets Faust commit their offsets. A crash in between
+repeats: the state starts again from what is durable, and records that it knows already are passed over.
+Any error stops the worker, since the state in memory may be ahead of what is durable by then. That is the
+rule while all is well, too: the next batch is applied while the one before is on its way to the broker.
+
+Time that was lost is made up for before anything else is applied (`ticker`).
+
+Offsets mean something only for the topic that they are of. While a topic is missing or not what it was, nothing is
+applied (`topic_watch`). When partitions are taken over, inputs that were deleted and made again since are read from
+their first record on: that record carries the id of the new topic, and the journal keeps it.
+
+On a rebalance the batch under way is finished first. State and rows of partitions that are gone are
+dropped, and when Faust has recovered the tables, the state of every partition is built from its rows: also
+of one that stayed, since another worker may have had it meanwhile without this one noticing.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from schemas.connection import KafkaSettings
+from streams.stage.records import InputRecord, Stage
+from streams.worker import garbage_collection, story
+from streams.worker.batches import Batch, Batches, BatchLimits
+from streams.worker.durability import Applied, Durability
+from streams.worker.log_ends import check_ends
+from streams.worker.newest import Layer, Row, newest_rows
+from streams.worker.notices import RESTART, Notices
+from streams.worker.pace import Pace
+from streams.worker.patience import answered
+from streams.worker.pipeline import AHEAD_MAX, Pipeline, UnderWay
+from streams.worker.publisher import Publisher
+from streams.worker.reader import read_pieces
+from streams.worker.tables import RowTable
+from streams.worker.telemetry import Telemetry
+from streams.worker.ticker import Ticker
+from streams.worker.topic_identity import TopicIdentity
+from streams.worker.topic_watch import WATCHER, TopicWatch, written_by
+from streams.worker.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
+from streams.worker.undelivered import ENDS, Lookout
+
+logger = logging.getLogger(__name__)
+
+#: Time after which is looked again whether a stage has something to prepare, in seconds.
+_PREPARE_S = 0.1
+#: Time between two looks whether a stage that is held may go on, in seconds.
+_HELD_POLL_S = 0.25
+
+#: Rows of one partition: table name to row key to row.
+Rows = Mapping[str, Mapping[str, bytes]]
+
+
+def in_flight_max(limits: BatchLimits) -> int:
+    """Most records of a stage that were fetched and are not durable, however many wait in Kafka.
+
+    Those of the stream's queue; a parcel at each of its ends and one that is being collected; the batch that is
+    collected and one applied, one that waits and one that is made durable.
+    """
+    return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 3) * limits.records
+
+
+class StageRunner:
+    """State per partition, fed from one Faust stream; `run` is the body of an agent."""
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        topics: Collection[str],
+        tables: Collection[RowTable],
+        publisher: Publisher,
+        durability: Durability,
+        settings: KafkaSettings,
+        build: Callable[[int, Rows], Stage],
+        limits: BatchLimits,
+        name: str = "stage",
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        """`build` makes the stage of a partition from its rows, which may be none."""
+        self._app = app
+        self.topics = frozenset(topics)
+        self._tables = {table.name: table for table in tables}
+        self._publisher = publisher
+        self._durability = durability
+        self._settings = settings
+        self._build = build
+        self._batches = Batches(app, limits)
+        self._applying = asyncio.Lock()
+        self._opening = asyncio.Lock()
+        self._pipeline = Pipeline(durability, self._tell)
+        self._lookout = Lookout(settings)
+        self.name = name
+        self._telemetry = telemetry or Telemetry()
+        self._telemetry.begin(name, self.topics)
+        self.kept = frozenset((*durability.topics, *(each.changelog for each in tables)))
+        """Topics that hold the state: journal and changelogs."""
+        self._watch = TopicWatch(
+            settings,
+            self._telemetry,
+            kept=self.topics | self.kept,
+            written=written_by(name),
+            partitions=settings.partitions,
+        )
+        self._identity = TopicIdentity(self.topics, self._watch.ids)
+        self.notices = Notices(name)
+        """What is wrong with its topics and its clock."""
+        self.clock: Ticker | None = None
+        """Who tells the partitions the time, where that is this worker's to do."""
+        self.generation = 0
+        """How often partitions were taken away."""
+        self.stages: dict[int, Stage] = {}
+        self.recovered = False
+        """All partitions that this worker owns, which may be none, have their state."""
+        self._assigned_at_s = time.monotonic()
+        app.on_partitions_revoked.connect(self._on_revoked)
+        app.on_partitions_assigned.connect(self._on_assigned)
+        app.on_rebalance_complete.connect(self._on_recovered)
+        app.on_before_shutdown.connect(self._on_shutdown)
+
+    @property
+    def written_bytes(self) -> Mapping[str, int]:
+        """Bytes of keys and values that were given to the brokers since the start, by topic."""
+        return self._publisher.written_bytes
+
+    @property
+    def busy_since_s(self) -> float | None:
+        """When the oldest batch under way began, by the monotonic clock; none: there is none."""
+        return self._pipeline.busy_since_s
+
+    @property
+    def waiting_since_s(self) -> float | None:
+        """Since when recovery waits for the next row, by the monotonic clock; none: nothing is recovered now."""
+        if self.recovered or not self._app.in_recovery:
+            return None
+        read_at_s: float = self._app.row_read_at_s
+        return max(self._assigned_at_s, read_at_s)
+
+    @property
+    def held(self) -> bool:
+        """Nothing may be applied now: a topic is missing or not what it was."""
+        return self.notices.found(WATCHER, RESTART, ENDS)
+
+    def position(self, topic: str, partition: int) -> int:
+        """Offset applied last of a topic as it is now; -1: none."""
+        return self._identity.position(self.stages[partition], topic)
+
+    async def run(self, stream: Any) -> None:
+        """Apply the stream's events batch by batch; returns only by an error or a cancellation."""
+        await self._publisher.start()
+        tasks = [
+            asyncio.create_task(self._batches.pump(stream)),
+            asyncio.create_task(self._apply_batches()),
+            asyncio.create_task(self._pipeline.commit_all()),
+            asyncio.create_task(self._pipeline.flush_rows()),
+            asyncio.create_task(self._prepare()),
+            asyncio.create_task(self._lookout.run(self)),
+            asyncio.create_task(self._watch.run(self)),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except Exception as error:
+            # Faust would start the agent again over a state that may be ahead of what is durable.
+            logger.critical("stopping the worker: %s", error, exc_info=error)
+            await self._app.crash(error)
+            raise
+        finally:
+            # Before anything that is waited for: Faust cancels this as well when it stops the worker, while a
+            # rebalance may wait for what is under way.
+            self._pipeline.give_up()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._publisher.stop()
+
+    async def _apply_batches(self) -> None:
+        while True:
+            batch = await self._batches.take()
+            self._telemetry.in_flight(self.name, in_flight(self._app.consumer, self.topics))
+            while self.held:
+                await asyncio.sleep(_HELD_POLL_S)
+            if self.clock is not None and self.clock.late(self.stages):
+                await self.clock.make_up(self)
+            async with self._applying:
+                # Otherwise partitions were taken away meanwhile, and the records come again to their owner.
+                if self.recovered:
+                    await self._put_through(batch)
+
+    async def _prepare(self) -> None:
+        """Let the stages prepare what later records would wait for, a little at a time."""
+        while True:
+            pace = Pace()
+            while any(stage.prepare() for stage in self.stages.values()):
+                if pace.over:
+                    await pace.rest()
+            await asyncio.sleep(_PREPARE_S)
+
+    async def _put_through(self, batch: Batch) -> None:
+        """Apply a batch; it is durable when those before it are."""
+        began_s = time.monotonic()
+        by_partition: dict[int, list[InputRecord]] = defaultdict(list)
+        for record in batch.records:
+            if record.partition in self.stages:  # else it was lost: they come to its new owner
+                by_partition[record.partition].append(record)
+        applied = [
+            self._apply(partition, fresh)
+            for partition, records in by_partition.items()
+            if (fresh := await self._in_sequence(partition, records))
+        ]
+        await self._commit(applied, batch, began_s)
+
+    def _apply(self, partition: int, records: list[InputRecord]) -> Applied:
+        checked = self._identity.marked(self.stages[partition], records)
+        if self.clock is not None:
+            checked = self.clock.checked(checked)
+        return Applied(partition, checked, self.stages[partition].apply(checked))
+
+    async def _commit(
+        self, applied: list[Applied], batch: Batch | None = None, began_s: float | None = None
+    ) -> None:
+        """Let this be made durable after all that was applied before; waits while that is much."""
+        it = UnderWay(applied, batch or Batch(), began_s or time.monotonic())
+        await self._pipeline.hand_over(it)
+
+    async def _settle(self) -> None:
+        """All that was applied is durable, and its rows are written; the caller holds back what follows."""
+        async with self._applying:
+            await self._pipeline.settle()
+
+    def rows_of(self, partition: int, prefix: str) -> list[Row]:
+        """Rows whose keys begin with a prefix, as all batches applied so far leave them."""
+        layers: list[Layer] = [
+            *self._durability.unwritten(partition),
+            ((row.table, row.key, row.value) for row in self._pipeline.rows_under_way(partition)),
+        ]
+        return newest_rows(self._tables.values(), layers, prefix)
+
+    def _tell(self, it: UnderWay, seconds: float) -> None:
+        """Count what went through."""
+        telemetry, name = self._telemetry, self.name
+        if it.batch.records:
+            telemetry.batch(name, Counter(record.topic for record in it.batch.records), seconds)
+        for batch in it.applied:
+            telemetry.result(name, batch.result)
+            if (stage := self.stages.get(batch.partition)) is not None:
+                counts = stage.take_counts()
+                telemetry.counts(name, counts)
+                story.counted(counts)
+            telemetry.answered(name, batch.records)
+
+    async def _in_sequence(self, partition: int, records: list[InputRecord]) -> list[InputRecord]:
+        """The records without those applied before.
+
+        Where Faust has passed some over, they are read and put through first, and what stands before
+        them: however many they are, no more than a piece is in memory.
+        """
+        following = {topic: self.position(topic, partition) + 1 for topic in self.topics}
+        fresh: list[InputRecord] = []
+        for record in records:
+            expected = following[record.topic]
+            if record.offset < expected:
+                continue
+            if record.offset > expected:
+                if fresh:
+                    await self._commit([self._apply(partition, fresh)])
+                    fresh = []
+                await self._heal(record.topic, partition, expected, record.offset)
+            fresh.append(record)
+            following[record.topic] = record.offset + 1
+        return fresh
+
+    async def _heal(self, topic: str, partition: int, first: int, end: int) -> None:
+        """Put records through that should have been delivered; offsets may also hold nothing any more."""
+        count = 0
+        async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
+            async for entries in pieces:
+                records = [entry.as_input(topic, partition) for entry in entries]
+                await self._commit([self._apply(partition, records)])
+                count += len(records)
+        if count:
+            what = "%s, partition %d: read %d records from offset %d that were not delivered"
+            logger.warning(what, topic, partition, count, first)
+            self._telemetry.healed(self.name, topic, count)
+
+    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
+        """Put a topic's records below `end` through in front of all others; Faust's come too late then.
+
+        Answers whether that was done: not past `until_s`, and not once partitions are taken away.
+        """
+        generation = self.generation
+        first = self.position(topic, partition) + 1
+        async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
+            async for entries in pieces:
+                async with self._applying:
+                    late = time.monotonic() > until_s
+                    if late or self.held or self.generation != generation:
+                        return False
+                    # Faust may have delivered some of them meanwhile.
+                    position = self.position(topic, partition)
+                    fresh = [entry for entry in entries if entry.offset > position]
+                    if fresh:
+                        records = [entry.as_input(topic, partition) for entry in fresh]
+                        await self._commit([self._apply(partition, records)])
+                        self._telemetry.ahead(self.name, topic, len(records))
+        return True
+
+    async def _on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
+        self.recovered = False
+        self.generation += 1
+        story.revoked(self.name, self.stages)
+        self._batches.hold()
+        await self._settle()  # its rows are in the changelog before anybody reads that
+
+    async def _on_shutdown(self, app: Any, **_: Any) -> None:
+        """A clean end leaves nothing to redo."""
+        if app.crashed:
+            return
+        self._batches.hold()
+        await self._settle()
+
+    async def _on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
+        self.recovered = False
+        self._assigned_at_s = time.monotonic()
+        owned = self._partitions(assigned)
+        for partition in [each for each in self.stages if each not in owned]:
+            self._close(partition)
+        standby: set[int] = set()
+        for table in self._tables.values():
+            # Standby copies are assigned under the changelog's own name.
+            copies = {tp.partition for tp in assigned if tp.topic == table.changelog}
+            table.keep_only(owned | copies)
+            standby |= copies - owned
+        self._telemetry.standing_by(self.name, len(standby))
+
+    def _close(self, partition: int) -> None:
+        self.stages.pop(partition, None)
+        self._durability.close(partition)
+
+    async def _on_recovered(self, app: Any, **_: Any) -> None:
+        generation = self.generation
+        async with self._opening:  # what was opened too late must not replace what was opened since
+            if self.generation == generation:
+                await self._open(generation)
+
+    async def _open(self, generation: int) -> None:
+        """Take over the partitions that this generation owns."""
+        owned = self._partitions(self._app.assignor.assigned_actives())
+        while not await self._watch.look(self) or self.held:
+            if self.generation != generation:
+                return
+            await asyncio.sleep(_HELD_POLL_S)
+        self._durability.topic_ids = {
+            name: topic_id for name, topic_id in self._watch.ids.items() if name in self.kept
+        }
+        rows = {name: table.rows(owned) for name, table in self._tables.items()}
+        with garbage_collection.lasting():
+            for partition in sorted(owned):
+                found = {name: rows[name][partition] for name in rows}
+                redone = await self._durability.open(partition, found)
+                if self.generation != generation:
+                    self._close(partition)  # taken away meanwhile: nothing of it may be written
+                    return
+                self.stages[partition] = self._build(partition, redone)
+                self._identity.tell(self.stages[partition], partition)
+                await asyncio.sleep(0)  # heartbeats go on between large partitions
+        await self._check_positions()
+        if self.clock is not None:
+            await self.clock.make_up(self)
+        if self.generation != generation:
+            return  # partitions were taken away meanwhile; the next assignment comes here again
+        # Before the seek: what comes between the two would be dropped and never come again.
+        self.recovered = True
+        self._batches.release()
+        await self._seek()
+        count = sum(len(rows[name][partition]) for name in rows for partition in owned)
+        seconds = time.monotonic() - self._assigned_at_s
+        self._telemetry.recovered(self.name, len(owned), count, seconds)
+        story.recovered(self.name, owned, count, seconds)
+
+    async def _seek(self) -> None:
+        """Let Faust's consumer go on from what was applied.
+
+        Faust seeks to committed offsets after this, and to nothing where there are none: what it had
+        fetched and thrown away on the rebalance would then never come again. A commit that is behind
+        repeats records, one that is ahead leaves a gap, and both are seen when records come in.
+        """
+        for tp in self._app.assignor.assigned_actives():
+            if tp.topic in self.topics:
+                await self._app.consumer.seek(tp, self.position(tp.topic, tp.partition) + 1)
+
+    async def _check_positions(self) -> None:
+        """Every input topic must still hold what was applied, or offsets mean something else now."""
+        places = {
+            tp: self.position(tp.topic, tp.partition)
+            for tp in self._app.assignor.assigned_actives()
+            if tp.topic in self.topics
+        }
+        ends: Mapping[Any, int] = {}
+        if places:
+            ask = partial(self._app.consumer.highwaters, *places)
+            ends = await answered(ask, f"{self.name}: the ends of its inputs")
+        check_ends(places, ends, sorted(self.kept))
+
+    def _partitions(self, assigned: Any) -> set[int]:
+        return {tp.partition for tp in assigned if tp.topic in self.topics}

@@ -1,0 +1,298 @@
+"""What a worker counts of itself, for Prometheus.
+
+The registry is an argument, so that tests and several workers in one process do not share figures. Names
+follow Prometheus' conventions: units last, counters end in `_total`. Every label has few values: stages,
+topics, tables, categories, outcomes, filters. What is looked at now and then instead of counted as it
+happens is in `gauges`.
+"""
+
+import time
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+
+from schemas.decisions import PlacementDecision
+from schemas.migrations import Trigger
+from schemas.moves import Verdict
+from schemas.refusals import Category
+from streams.stage.records import InputRecord, StageResult
+from streams.stage.statistics import Counts
+from streams.stage.version import VERSION
+from streams.worker.gauges import CLUSTERS_MAX, OTHERS
+
+#: Topic whose records wait for an answer.
+REQUESTS = "scheduling-requests"
+
+#: What can be wrong with a topic.
+TOPIC_PROBLEMS = ("missing", "partitions", "made again", "ends early")
+
+_RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+_LATENCY_SECONDS = (*_SECONDS, 10, 30, 60, 300)
+_WAIT_SECONDS = (0, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
+_RECOVERY_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300)
+
+
+class Telemetry:
+    """Counters of one worker; `stage` is aggregate or cluster."""
+
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, wall_clock: bool = True
+    ) -> None:
+        """Make all metrics, so that each is there before anything has happened.
+
+        `registry`: none is one of its own, which nobody scrapes. `wall_clock`: records carry the time of
+        this clock; otherwise latencies would compare two times that have nothing to do with each other,
+        and are not counted.
+        """
+        self.registry = registry = registry or CollectorRegistry()
+        self._wall_clock = wall_clock
+        self._in_flight_max: dict[str, int] = {}
+        self._named: dict[str, None] = {}
+        """Clusters with a label of their own."""
+        ProcessCollector(registry=registry)
+        build = Info("loadstream_build", "The version that runs.", registry=registry)
+        build.info({"version": VERSION})
+        self._make_counters()
+        self._make_histograms()
+        self._make_gauges()
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(
+            f"loadstream_{name}", text, ["stage"], buckets=buckets, registry=self.registry
+        )
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
+
+    def _make_counters(self) -> None:
+        self._records = self._counter("records", "Input records taken in.", "topic")
+        self._results = self._counter("results", "Input records by what they came to.", "result")
+        self._outputs = self._counter("outputs", "Records published.", "topic")
+        self._decisions = self._counter(
+            "decisions",
+            "Placement decisions; reason is the filter that refused most nodes, for those that wait.",
+            "outcome",
+            "reason",
+        )
+        self._rounds = self._counter("rebalance_rounds", "Rounds by what they came to.", "result")
+        self._commands = self._counter(
+            "eviction_commands",
+            "Eviction commands; observe: marked dry.",
+            "cluster",
+            "trigger",
+            "mode",
+        )
+        self._migrations = self._counter(
+            "migrations_ended", "Migrations that have ended.", "cluster", "phase", "reason"
+        )
+        self._verdicts = self._counter(
+            "move_outcomes", "Followed evictions by their verdict.", "cluster", "verdict"
+        )
+        self._dead = self._counter(
+            "dead_letters",
+            "Records that could not be read or were refused, by the topic that they came from.",
+            "topic",
+            "category",
+        )
+        self._rows = self._counter("table_rows", "Table rows changed.", "table")
+        self._healed = self._counter(
+            "healed_records", "Records that were not delivered and had to be read.", "topic"
+        )
+        self._ahead = self._counter(
+            "records_read_ahead", "Records that were read so that time could go on.", "topic"
+        )
+        self._checkpoints = self._counter(
+            "checkpoints",
+            "Checkpoints begun: written, stopped since the partition went, or failed.",
+            "result",
+        )
+
+    def _make_histograms(self) -> None:
+        self._batch = self._histogram("batch_records", "Records in a batch.", _RECORDS)
+        self._seconds = self._histogram(
+            "batch_seconds", "Time from taking a batch to its acknowledgement.", _SECONDS
+        )
+        self._latency = self._histogram(
+            "decision_latency_seconds",
+            "Time from the timestamp of a request's record until its decision is durable and published.",
+            _LATENCY_SECONDS,
+        )
+        self._wait = self._histogram(
+            "placement_wait_seconds",
+            "For pods that were given a node: time in the log since they asked for one.",
+            _WAIT_SECONDS,
+        )
+        self._recovery = self._histogram(
+            "recovery_seconds",
+            "Time from the assignment of partitions until they are worked on.",
+            _RECOVERY_SECONDS,
+        )
+
+    def _make_gauges(self) -> None:
+        self._recovered_rows = self._gauge(
+            "recovered_rows", "Table rows that the last recovery began from."
+        )
+        self._partitions = self._gauge("partitions", "Partitions owned.")
+        self._in_flight = self._gauge(
+            "in_flight_records_max",
+            "Most records at once that were fetched and not durable, since the start.",
+        )
+        self._copies = self._gauge(
+            "standby_partitions", "Partitions of others of whose rows a copy is kept."
+        )
+
+        self._topic_problems = self._gauge(
+            "topic_problems",
+            "Topics that hold the stage: missing, with other partitions, made again, ending too early.",
+            "problem",
+        )
+
+    def begin(self, stage: str, topics: Iterable[str]) -> None:
+        """There is this stage, which reads these topics.
+
+        Its counters begin at 0 instead of with their first event, which Prometheus would not see rise.
+        """
+        for topic in topics:
+            self._records.labels(stage, topic)
+            self._healed.labels(stage, topic)
+            self._ahead.labels(stage, topic)
+            for category in get_args(Category):
+                self._dead.labels(stage, topic, category)
+            if topic == REQUESTS:
+                self._latency.labels(stage)
+                self._wait.labels(stage)
+                self._begin_cluster_stage(stage)
+        self.topic_problems(stage, ())
+        for each in (
+            self._batch,
+            self._seconds,
+            self._recovery,
+            self._partitions,
+            self._copies,
+            self._in_flight,
+        ):
+            each.labels(stage)
+
+    def _begin_cluster_stage(self, stage: str) -> None:
+        for result in ("written", "stopped", "failed"):
+            self._checkpoints.labels(stage, result)
+        for result in ("applied", "repeated", "refused"):
+            self._results.labels(stage, result)
+        for outcome in get_args(PlacementDecision.model_fields["outcome"].annotation):
+            if outcome not in ("waiting", "refused"):
+                self._decisions.labels(stage, outcome, "none")
+        for reason in ("moves", "hot", "calm", "stopped"):
+            self._rounds.labels(stage, reason)
+
+    def _begin_cluster(self, stage: str, cluster: str) -> None:
+        """Counters of a cluster begin at 0 as well."""
+        name = self._label(cluster)
+        for trigger in get_args(Trigger):
+            for mode in ("enforce", "observe"):
+                self._commands.labels(stage, name, trigger, mode)
+        for phase, reason in (
+            ("Succeeded", "Complete"),
+            ("Failed", "Timeout"),
+            ("Aborted", "Aborted"),
+        ):
+            self._migrations.labels(stage, name, phase, reason)
+        for verdict in get_args(Verdict):
+            self._verdicts.labels(stage, name, verdict)
+
+    def _label(self, cluster: str) -> str:
+        """Label of a cluster: its name for the first so many, which bounds the number of series."""
+        if cluster not in self._named and len(self._named) < CLUSTERS_MAX:
+            self._named[cluster] = None
+        return cluster if cluster in self._named else OTHERS
+
+    def batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
+        """A batch went through."""
+        for topic, count in by_topic.items():
+            self._records.labels(stage, topic).inc(count)
+        self._batch.labels(stage).observe(sum(by_topic.values()))
+        self._seconds.labels(stage).observe(seconds)
+
+    def result(self, stage: str, result: StageResult) -> None:
+        """What a batch came to for one partition."""
+        for topic, count in Tally(output.topic for output in result.outputs).items():
+            self._outputs.labels(stage, topic).inc(count)
+        for table, count in Tally(row.table for row in result.rows).items():
+            self._rows.labels(stage, table).inc(count)
+
+    def counts(self, stage: str, counts: Counts) -> None:
+        """What a stage says that it did."""
+        for result, count in counts.results.items():
+            self._results.labels(stage, result).inc(count)
+        for (topic, category), count in counts.refused.items():
+            self._dead.labels(stage, topic, category).inc(count)
+        for (outcome, reason), count in counts.decided.items():
+            self._decisions.labels(stage, outcome, reason).inc(count)
+        for result, count in counts.rounds.items():
+            self._rounds.labels(stage, result).inc(count)
+        for cluster in counts.clusters:
+            self._begin_cluster(stage, cluster)
+        for (cluster, trigger, mode), count in counts.commands.items():
+            self._commands.labels(stage, self._label(cluster), trigger, mode).inc(count)
+        for (cluster, phase, reason), count in counts.migrations.items():
+            self._migrations.labels(stage, self._label(cluster), phase, reason).inc(count)
+        for (cluster, verdict), count in counts.verdicts.items():
+            self._verdicts.labels(stage, self._label(cluster), verdict).inc(count)
+        wait = self._wait.labels(stage)
+        for seconds, count in counts.waits_s.items():
+            for _ in range(count):
+                wait.observe(seconds)
+
+    def answered(self, stage: str, records: Iterable[InputRecord]) -> None:
+        """What these records have caused is durable and published."""
+        if not self._wall_clock:
+            return
+        now_ms = time.time_ns() / 1_000_000
+        asked_at_ms = [
+            record.timestamp_ms
+            for record in records
+            if record.topic == REQUESTS and record.timestamp_ms >= 0
+        ]
+        if asked_at_ms:
+            latency = self._latency.labels(stage)
+            for at_ms in asked_at_ms:
+                # A producer's clock may be ahead.
+                latency.observe(max(0.0, now_ms - at_ms) / 1000)
+
+    def healed(self, stage: str, topic: str, records: int) -> None:
+        """Records were missing in the stream and have been read."""
+        self._healed.labels(stage, topic).inc(records)
+
+    def ahead(self, stage: str, topic: str, records: int) -> None:
+        """Records were read in front of all others, because time had to wait for them."""
+        self._ahead.labels(stage, topic).inc(records)
+
+    def checkpoint(self, stage: str, result: str) -> None:
+        """A checkpoint was begun, and this is what became of it."""
+        self._checkpoints.labels(stage, result).inc()
+
+    def in_flight(self, stage: str, records: int) -> None:
+        """So many records were fetched and are not durable."""
+        self._in_flight_max[stage] = max(records, self._in_flight_max.get(stage, 0))
+        self._in_flight.labels(stage).set(self._in_flight_max[stage])
+
+    def standing_by(self, stage: str, partitions: int) -> None:
+        """The worker keeps copies of the rows of so many partitions that others own."""
+        self._copies.labels(stage).set(partitions)
+
+    def topic_problems(self, stage: str, problems: Iterable[str]) -> None:
+        """These problems with topics hold the stage now."""
+        found = Tally(problems)
+        for problem in TOPIC_PROBLEMS:
+            self._topic_problems.labels(stage, problem).set(found[problem])
+
+    def recovered(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
+        """The worker has these partitions now, put together from so many rows."""
+        self._partitions.labels(stage).set(partitions)
+        self._recovered_rows.labels(stage).set(rows)
+        self._recovery.labels(stage).observe(seconds)

@@ -1,0 +1,293 @@
+"""Writes the time into topic `clock`, for each partition that this worker owns.
+
+The cluster stage's `now` is the time of the last tick applied, so this is the only wall clock that
+decisions see, and a replay sees the same one. Ticks never go back: a clock that is set back stands
+still in the log until it has caught up.
+
+**Time does not run away.** Whoever may write to the topic could otherwise stop a partition's time, by one tick
+in the far future. So ticks that are read are held against the worker's own time, and those that are too far from it
+are marked as refused (`checked`) before the stage sees them. A partition whose time is ahead already is waited
+for no longer than that: the worker goes on to tell its own time, which the stage ignores until it
+has come so far, or until an operator sets the time right (`ClockTick.reset`); health says so meanwhile.
+
+**Time does not overtake what has happened.** Topics keep no order among each other, and a reservation that
+ends by time must not end while its confirmation waits to be read. So a time is told in two steps: it is
+taken together with where the topics `KNOWN_FIRST` end then (`Mark`), and written once all of that is applied.
+What is not applied soon is read in front of everything else.
+
+**Time that was lost is made up for first.** After an outage, of the worker or of the brokers, partitions are
+brought into the present before anything else is applied: what has happened and what was decreed, then a
+tick, then the rest. So nothing is decided by a time that is long gone, nor by a policy that was replaced.
+
+Not guaranteed: what reaches Kafka after the mark. And a flood does not stop time: past `hold_max_s` it is told
+whatever waits.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from schemas.clock import AHEAD_MAX_MS, ClockTick
+from schemas.codec import decode, encode
+from schemas.connection import KafkaSettings
+from schemas.topics import CLUSTER_INPUTS
+from streams.stage.records import InputRecord, OutputRecord, Stage
+from streams.worker.brokers import Brokers
+from streams.worker.notices import Notices
+from streams.worker.publisher import Publisher
+
+logger = logging.getLogger(__name__)
+
+CLOCK_TOPIC = "clock"
+#: Topics that say what has happened, which may confirm what time would otherwise end, and what was decreed.
+#: Requests and metrics are none of them: a burst of them holds nothing up, and they are judged by the time.
+KNOWN_FIRST = tuple(
+    topic
+    for topic in CLUSTER_INPUTS
+    if topic not in {CLOCK_TOPIC, "node-metrics", "scheduling-requests"}
+)
+#: So long a mark waits for records that are on their way, in seconds; then they are read at once.
+PATIENCE_S = 2.0
+#: A partition whose clock has stood for longer, in seconds, is brought into the present.
+LATE_S = 10.0
+#: Time between two looks whether a mark is reached, in seconds.
+_POLL_S = 0.02
+
+
+class Clocked(Protocol):
+    """A stage's runner as its clock sees it."""
+
+    @property
+    def stages(self) -> Mapping[int, Stage]:
+        """The state of each partition."""
+        ...
+
+    @property
+    def recovered(self) -> bool:
+        """The partitions are assigned and their state is there."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """Another number once partitions were taken away."""
+        ...
+
+    @property
+    def held(self) -> bool:
+        """Nothing may be applied now, and no time told."""
+        ...
+
+    @property
+    def notices(self) -> Notices:
+        """What is wrong is said here."""
+        ...
+
+    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
+        """Apply a topic's records below `end` in front of all else; whether that was done in time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A time that is to be told, and what is to be applied before."""
+
+    now_ms: int
+    taken_at_s: float
+    """When it was taken, by the monotonic clock."""
+    ends: Mapping[str, int]
+    """Where the topics `KNOWN_FIRST` of the partition ended then."""
+
+    def left(self, known: Mapping[str, int]) -> list[str]:
+        """Topics that are not yet known up to the mark; `known` is the offset that follows, by topic."""
+        return [topic for topic, end in self.ends.items() if known.get(topic, 0) < end]
+
+
+class Ticker:
+    """Ticks while it runs."""
+
+    def __init__(
+        self, kafka: KafkaSettings, publisher: Publisher, interval_s: float, hold_max_s: float
+    ) -> None:
+        """`hold_max_s`: longest time that a mark waits for records, in seconds."""
+        self._publisher = publisher
+        self.brokers = Brokers(kafka)
+        self._interval_s = interval_s
+        self._hold_max_s = hold_max_s
+        self._told_ms: dict[int, int] = {}
+        self._told_at_s: dict[int, float] = {}
+        self._read_to: dict[tuple[int, str], int] = {}
+        """Where a partition's topic was read to its end: no record may be at its last offsets."""
+
+    async def run(self, app: Any, runner: Clocked) -> None:
+        """Tick for the partitions of a runner, as they are at each tick, until cancelled."""
+        await self._publisher.start()
+        try:
+            while not app.should_stop:
+                if runner.recovered and not runner.held:
+                    await self.tick(runner)
+                await asyncio.sleep(self._interval_s)
+        finally:
+            await self.leave()
+
+    async def leave(self) -> None:
+        """Disconnect."""
+        await self.brokers.leave()
+
+    async def tick(self, runner: Clocked) -> None:
+        """Tell each partition what time it is now, as soon as it knows what has happened until now."""
+        generation = runner.generation
+        runner.notices.report("clock", _ahead(runner))
+        waiting = await self._marks(runner.stages)
+        soon_s = time.monotonic() + PATIENCE_S
+        while runner.generation == generation:
+            reached = [each for each, mark in waiting.items() if not self._left(runner, each, mark)]
+            await self._tell({each: waiting.pop(each) for each in reached})
+            if not waiting:
+                return
+            if time.monotonic() >= soon_s:
+                for partition, mark in waiting.items():
+                    await self._read_up(runner, partition, mark)
+                    if runner.generation == generation:
+                        await self._tell({partition: mark})
+                return
+            await asyncio.sleep(_POLL_S)
+
+    def checked(self, records: Sequence[InputRecord]) -> Sequence[InputRecord]:
+        """The records, ticks that are too far from the worker's own time marked as refused."""
+        if not any(record.topic == CLOCK_TOPIC for record in records):
+            return records
+        own_ms = time.time_ns() // 1_000_000
+        return [
+            replace(record, refused_at_ms=own_ms)
+            if record.topic == CLOCK_TOPIC and _strays(record.value, own_ms)
+            else record
+            for record in records
+        ]
+
+    def late(self, partitions: Iterable[int]) -> bool:
+        """Whether time was lost in one of these partitions."""
+        since_s = time.monotonic() - LATE_S
+        return any(self._told_at_s.get(each, since_s) < since_s for each in partitions)
+
+    async def make_up(self, runner: Clocked) -> None:
+        """Bring all partitions into the present: what has happened, then the time; nothing else before."""
+        await self._publisher.start()
+        generation = runner.generation
+        for partition, stage in runner.stages.items():
+            told_ms, now_ms = self._told_ms.get(partition, 0), stage.now_ms or 0
+            self._told_ms[partition] = max(told_ms, now_ms)
+        began_s = time.monotonic()
+        while not (marks := await self._marks(runner.stages)) and runner.stages:
+            if runner.generation != generation or time.monotonic() - began_s > self._hold_max_s:
+                return
+            await asyncio.sleep(_POLL_S)
+        await asyncio.gather(
+            *(
+                self._make_up(runner, generation, partition, mark)
+                for partition, mark in marks.items()
+            )
+        )
+
+    async def _make_up(self, runner: Clocked, generation: int, partition: int, mark: Mark) -> None:
+        await self._read_up(runner, partition, mark)
+        if runner.generation != generation:
+            return
+        ends = await self._tell({partition: mark})
+        until_s = time.monotonic() + self._hold_max_s
+        await runner.apply_up_to(CLOCK_TOPIC, partition, ends[partition], until_s)
+
+    async def _read_up(self, runner: Clocked, partition: int, mark: Mark) -> None:
+        """Let a partition know what has happened until the mark, or as much as the time allows."""
+        until_s = mark.taken_at_s + self._hold_max_s
+        for topic in self._left(runner, partition, mark):
+            end = mark.ends[topic]
+            if await runner.apply_up_to(topic, partition, end, until_s):
+                self._read_to[partition, topic] = end
+            elif time.monotonic() >= until_s:
+                logger.warning(
+                    "partition %d: time goes on after %.0f s, although records of %s up to offset %d wait",
+                    partition,
+                    self._hold_max_s,
+                    topic,
+                    end - 1,
+                )
+
+    def _left(self, runner: Clocked, partition: int, mark: Mark) -> list[str]:
+        """Topics that the partition does not know up to the mark."""
+        stage = runner.stages.get(partition)
+        positions: Mapping[str, int] = {} if stage is None else stage.positions
+        known = {
+            topic: max(positions.get(topic, -1) + 1, self._read_to.get((partition, topic), 0))
+            for topic in KNOWN_FIRST
+        }
+        return mark.left(known)
+
+    async def _marks(self, partitions: Iterable[int]) -> dict[int, Mark]:
+        """The time, and where the topics end; nothing while the brokers do not answer."""
+        own = sorted(partitions)
+        # The time first: whatever had happened by then is below the ends.
+        now_ms, now_s = time.time_ns() // 1_000_000, time.monotonic()
+        places = {(topic, partition) for topic in KNOWN_FIRST for partition in own}
+        spans = await self.brokers.spans(places) if own else {}
+        if spans is None:
+            return {}
+        marks = {}
+        for partition in own:
+            of_topic = {topic: spans[topic, partition] for topic in KNOWN_FIRST}
+            ends = {topic: end for topic, (first, end) in of_topic.items() if first < end}
+            marks[partition] = Mark(now_ms, now_s, ends)
+        return marks
+
+    async def _tell(self, marks: Mapping[int, Mark]) -> dict[int, int]:
+        """Write these times; answers with where each partition's clock ends then."""
+        for partition, mark in marks.items():
+            self._told_ms[partition] = _not_back(mark.now_ms, self._told_ms.get(partition, 0))
+        ticks = [tick(each, self._told_ms[each]) for each in marks]
+        offsets = await self._publisher.publish(ticks)
+        self._told_at_s.update((each, mark.taken_at_s) for each, mark in marks.items())
+        return {each: offset + 1 for each, offset in zip(marks, offsets, strict=True)}
+
+
+def _ahead(runner: Clocked) -> dict[str, str]:
+    """The partitions whose time is ahead of the worker's, each with a sentence."""
+    own_ms = time.time_ns() // 1_000_000
+    found = {}
+    for partition, stage in runner.stages.items():
+        ahead_ms = (stage.now_ms or 0) - own_ms
+        if ahead_ms > AHEAD_MAX_MS:
+            subject = f"the clock of partition {partition}"
+            found[subject] = (
+                f"{subject} is {ahead_ms // 1000} s ahead of this worker's; allowed are {AHEAD_MAX_MS // 1000} s. "
+                f"Time stands still there until then, and metrics look outdated. If this worker's clock is "
+                f"right, `loadstream clock reset --partition {partition}` sets the partition's right"
+            )
+    return found
+
+
+def _not_back(now_ms: int, told_ms: int) -> int:
+    """The time to tell after another one: not before it, unless that was too far ahead to wait for."""
+    return told_ms if now_ms < told_ms <= now_ms + AHEAD_MAX_MS else now_ms
+
+
+def _strays(value: bytes | None, own_ms: int) -> bool:
+    """Whether a tick is too far from the worker's own time."""
+    found = decode(CLOCK_TOPIC, value)
+    if not isinstance(found, ClockTick):
+        return False  # the stage says what it is
+    # What is late is ignored, but for a reset, which would take the partition back to that time.
+    late = found.reset and found.now_ms < own_ms - AHEAD_MAX_MS
+    return late or found.now_ms > own_ms + AHEAD_MAX_MS
+
+
+def tick(partition: int, now_ms: int) -> OutputRecord:
+    """The record that says what time it is in a partition."""
+    return OutputRecord(
+        topic=CLOCK_TOPIC,
+        key=str(partition),
+        value=encode(ClockTick(partition=partition, now_ms=now_ms)),
+        timestamp_ms=now_ms,
+        partition=partition,
+    )

@@ -1,0 +1,191 @@
+"""Faust's app and its Kafka transport, with what Faust has no settings for.
+
+Faust lets a fetch of idle partitions wait for 1.5 s at the broker, without a setting for it. A broker may
+hold back one partition's records for as long while another one is idle; the embedded broker does. That
+would be the latency of a decision, so the wait is shortened before the consumer starts.
+
+Faust hands over message by message, which takes longer than a decision may: conductor, queue, stream and
+acknowledgement each have their share. So what a fetch brought of a partition travels as a `Parcel`, one
+message to Faust with many records in it: flow control, generations and commits stay Faust's, and cost
+once a parcel. Changelogs, which Faust reads for itself, come as always.
+
+A fetch that is under way while partitions change hands may bring records that nobody may have just then.
+Faust lets go of them although its consumer has read past them; of a changelog nothing else might follow, and
+recovery would wait for them for ever. Here they are given back: reading goes on from the first of them.
+
+Faust starts an app's tasks only when its tables are recovered; its companion runs from the start on.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import faust
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
+from faust.types.tuples import ConsumerMessage
+
+from streams.stage.records import InputRecord
+
+#: Most records in a parcel: topics take turns by parcels, so that none waits for all of another.
+PARCEL_RECORDS = 100
+#: Most parcels that wait in a stream before the consumer stops fetching.
+PARCELS_QUEUED_MAX = 32
+
+
+class Parcel(ConsumerMessage):
+    """Consecutive records of one partition, as one message to Faust; its offset is that of the last."""
+
+    __slots__ = ("records",)
+    records: list[InputRecord]
+
+
+def in_flight(consumer: Any, topics: Collection[str]) -> int:
+    """Records of these topics that were fetched and are not acknowledged."""
+    return sum(len(parcel.records) for parcel in consumer.unacked if parcel.topic in topics)
+
+
+class _PromptThread(AIOKafkaConsumerThread):
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        app: Any = self.app
+        consumer._fetch_max_wait_ms = app.fetch_wait_ms  # noqa: SLF001 - Faust names no other way
+        return consumer
+
+    def read_again(self, left: Mapping[Any, tuple[int, int]]) -> None:
+        """Let reading go on from the first of two offsets, where it has come to the second and nowhere else.
+
+        In the thread that fetches, so that nobody seeks in between.
+        """
+        consumer: Any = self._ensure_consumer()
+        subscription = consumer._subscription.subscription  # noqa: SLF001 - `position` may wait
+        assignment = None if subscription is None else subscription.assignment
+        for tp, (first, following) in left.items():
+            if assignment is None or tp not in assignment.tps:
+                continue
+            state = assignment.state_value(tp)
+            if state.has_valid_position and state.position == following:
+                consumer.seek(tp, first)
+
+
+class _PromptConsumer(Consumer):
+    app: Any
+
+    def _new_consumer_thread(self) -> Any:
+        return _PromptThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[Any, Any]]:
+        """What a fetch brought: parcels of the app's own topics, single messages of all others."""
+        generation = self.app.consumer_generation_id
+        records, active = await self._wait_next_records(timeout)
+        if not records or self.should_stop:
+            return
+        left = {tp: (found[0].offset, found[-1].offset + 1) for tp, found in records.items()}
+        closed: set[Any] = set()
+        for tp, message in self._messages(records):
+            if not self._goes_on(generation):
+                break
+            if tp in closed:
+                continue
+            if not (active is None or tp in active or tp in self._buffered_partitions):
+                closed.add(tp)
+                continue
+            self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
+            yield tp, message
+            left[tp] = (message.offset + 1, left[tp][1])
+        left = {tp: span for tp, span in left.items() if span[0] < span[1]}
+        if left and not self.should_stop:
+            thread: Any = self._thread
+            await thread.call_thread(thread.read_again, left)
+
+    async def _seek(self, partition: Any, offset: int) -> None:
+        # In the thread that fetches: Faust would clear that thread's buffers from this one, and a fetch
+        # that is being handed over just then would end the worker.
+        thread: Any = self._thread
+        await thread.call_thread(thread.seek, partition, offset)
+
+    def _goes_on(self, generation: int) -> bool:
+        """No rebalance has begun since."""
+        return self.flow_active and bool(self.app.consumer_generation_id == generation)
+
+    def _messages(self, fetched: Any) -> Iterator[tuple[Any, Any]]:
+        packed: Collection[str] = self.app.packed_topics
+        parcels = {tp: found for tp, found in fetched.items() if tp.topic in packed}
+        if len(parcels) < len(fetched):
+            others = {tp: found for tp, found in fetched.items() if tp not in parcels}
+            for tp, record in self.scheduler.iterate(others):
+                yield tp, self._to_message(tp, record)
+        for start in range(0, max(map(len, parcels.values()), default=0), PARCEL_RECORDS):
+            for tp, found in parcels.items():
+                if start < len(found):
+                    yield tp, self._parcel(tp, found[start : start + PARCEL_RECORDS])
+
+    def _parcel(self, tp: Any, found: list[Any]) -> Parcel:
+        parcel = Parcel(
+            tp.topic,
+            tp.partition,
+            found[-1].offset,
+            found[-1].timestamp / 1000,
+            found[-1].timestamp_type,
+            None,
+            None,
+            None,
+            None,
+            tp=tp,
+            generation_id=self.app.consumer_generation_id,
+        )
+        topic, partition = tp
+        parcel.records = [
+            InputRecord(topic, partition, each.offset, each.key, each.value, each.timestamp)
+            for each in found
+        ]
+        return parcel
+
+    async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
+        if tp.topic not in self.app.packed_topics:
+            await super()._add_gap(tp, offset_from, offset_to)
+
+    def _new_offset(self, tp: Any) -> int | None:
+        """What to commit; parcels of a partition are acknowledged in their order."""
+        if tp.topic not in self.app.packed_topics:
+            return super()._new_offset(tp)
+        acked = self._acked[tp]
+        if not acked:
+            return None
+        following = max(acked) + 1
+        acked.clear()
+        self._acked_index[tp].clear()
+        return following
+
+
+class PromptTransport(Transport):
+    """The transport of a worker."""
+
+    Consumer = _PromptConsumer
+
+
+class WorkerApp(faust.App):
+    """A Faust app that reads through `PromptTransport`."""
+
+    fetch_wait_ms: int = 100
+    """Longest time that the broker waits for records before it answers a fetch with none."""
+    packed_topics: frozenset[str] = frozenset()
+    """Topics whose records come as parcels; `inputs` adds to them."""
+    row_read_at_s: float = 0.0
+    """When recovery read a row last, by the monotonic clock."""
+    companion: Callable[[], Awaitable[None]] | None = None
+    """Runs beside the agents, also while tables are recovered; cancelled at the end."""
+
+    async def on_start(self) -> None:
+        """Start the companion with the app."""
+        await super().on_start()
+        if self.companion is not None:
+            self.add_future(self.companion())
+
+    def inputs(self, topics: Collection[str]) -> Any:
+        """A Faust topic for these topics; the messages of its stream are parcels."""
+        self.packed_topics |= frozenset(topics)
+        return self.topic(
+            *topics, key_serializer="raw", value_serializer="raw", maxsize=PARCELS_QUEUED_MAX
+        )
+
+    def _new_transport(self) -> Any:
+        return PromptTransport(self.conf.broker_consumer, self)

@@ -1,0 +1,84 @@
+"""Outputs first, then every changed row: enough for a stage whose outputs are the same whenever they are made.
+
+A crash in between repeats the outputs. Who takes a partition over claims its changelog before anything
+else, which shuts out all former owners (see `fence`), and reads what these have written after Faust had
+recovered the table: from then on nothing comes to the rows but its own. A former owner that goes on
+publishes outputs of one batch at most, the same bytes as its successor's, and fails at their rows.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from schemas.connection import KafkaSettings
+from streams.stage.packing import Changes
+from streams.stage.records import DamagedTable, RowChange
+from streams.worker.durability import Applied, PartitionRows
+from streams.worker.fence import FencedPublisher
+from streams.worker.reader import Entry, read_range
+from streams.worker.tables import RowTable
+
+
+class WriteThrough:
+    """Durability of a stage with one table; see `durability.Durability`."""
+
+    topics: tuple[str, ...] = ()
+
+    def __init__(
+        self, settings: KafkaSettings, publisher: FencedPublisher, table: RowTable
+    ) -> None:
+        self.topic_ids: Mapping[str, str] = {}
+        self._settings = settings
+        self._publisher = publisher
+        self._table = table
+
+    async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
+        """Claim the partition; answers with its rows as they are up to the claim."""
+        await self._publisher.start()
+        changelog = self._table.changelog
+        claimed = await self._publisher.claim([changelog], partition)
+        recovered = self._table.recovered(partition)
+        entries = await read_range(
+            self._settings, changelog, partition, recovered + 1, claimed[changelog]
+        )
+        self._table.store([self._change(entry) for entry in entries])
+        found = self._table.rows([partition])[partition]
+        await self._put(partition, self._table.leftovers(partition))
+        return {**rows, self._table.name: found}
+
+    async def commit(self, batches: Sequence[Applied]) -> None:
+        """Publish outputs, then write rows.
+
+        Raises:
+            LostOffice: another worker has taken a partition over; no row was written over its rows.
+        """
+        await self._publisher.publish(
+            record
+            for batch in batches
+            for record in (*batch.result.outputs, *batch.result.dead_letters)
+        )
+        await asyncio.gather(*(self._write(batch) for batch in batches))
+
+    async def flush(self, *, force: bool = False) -> None:
+        """Nothing stays unwritten."""
+
+    def unwritten(self, partition: int) -> Sequence[Changes]:
+        """None: rows are written before a batch is durable."""
+        return ()
+
+    def close(self, partition: int) -> None:
+        """The partition is whoever's claims it next."""
+        self._publisher.release(partition)
+
+    async def _write(self, batch: Applied) -> None:
+        await self._put(batch.partition, self._table.records(batch.result.rows))
+
+    async def _put(self, partition: int, records: Sequence[RowChange]) -> None:
+        if records:
+            await self._publisher.write_rows(self._table.changelog, partition, records)
+            self._table.store(records)
+
+    def _change(self, entry: Entry) -> RowChange:
+        try:
+            return RowChange(self._table.name, (entry.key or b"").decode(), entry.value)
+        except UnicodeDecodeError:
+            raise DamagedTable(self._table.name, repr(entry.key), "the key is no text") from None

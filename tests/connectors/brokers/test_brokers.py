@@ -1,0 +1,235 @@
+"""The brokers that we start ourselves: what they hold, and that nothing of them stays behind."""
+
+import os
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
+from connectors.brokers.embedded import EmbeddedBroker
+from connectors.brokers.server import KafkaServer
+from connectors.kafka.admin import create_topics, find_topics, read_extents
+from connectors.kafka.client import connect
+from connectors.kafka.topics import expected_names, expected_topics
+from schemas.connection import KafkaSettings
+from tests.conftest import RunningBroker, eventually, running, skipped_where_unavailable
+
+
+def _write(settings: KafkaSettings, topic: str, partition: int, values: list[bytes]) -> None:
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    errors: list[object] = []
+    for value in values:
+        producer.produce(
+            topic, value, partition=partition, on_delivery=lambda error, _: errors.append(error)
+        )
+    assert producer.flush(60) == 0
+    assert set(errors) == {None}
+
+
+def _read(settings: KafkaSettings, topic: str, partition: int, count: int) -> list[bytes]:
+    consumer = Consumer({**settings.librdkafka_options(), "group.id": "reader", "log_level": 0})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        found: list[bytes] = []
+        while len(found) < count:
+            messages = consumer.consume(count - len(found), timeout=60)
+            assert messages, f"found {len(found)} of {count} records"
+            found += [message.value() for message in messages]
+        return found
+    finally:
+        consumer.close()
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not waited for yet does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_a_broker_starts_with_all_topics_and_nothing_in_them(broker: RunningBroker) -> None:
+    connection = connect(broker.settings)
+    found = find_topics(connection, expected_names())
+    assert sorted(found) == sorted(expected_names())
+    assert {topic.partitions for topic in found.values()} == {4}
+    extents = read_extents(connection, found.values())
+    assert all(e.first_offset == e.next_offset == 0 for es in extents.values() for e in es)
+    assert connection.embedded == (broker.kind == "embedded")
+
+
+def test_a_broker_gives_back_what_it_was_given_in_order(broker: RunningBroker) -> None:
+    values = [f"value {n}".encode() for n in range(1000)]
+    _write(broker.settings, "journal", 3, values)
+    assert _read(broker.settings, "journal", 3, len(values)) == values
+
+
+@pytest.mark.broker
+def test_embedded_brokers_do_not_share_anything() -> None:
+    with EmbeddedBroker() as one, EmbeddedBroker(brokers=3) as three:
+        _write(one.settings, "clock", 0, [b"one"])
+        assert one.bootstrap_servers not in three.bootstrap_servers
+        assert connect(three.settings).brokers == 3
+        found = find_topics(connect(three.settings), ["clock"])
+        extents = read_extents(connect(three.settings), found.values())
+        assert [e.next_offset for e in extents["clock"]] == [0, 0, 0, 0]
+
+
+@pytest.mark.broker
+def test_an_embedded_broker_that_does_not_run_has_no_address() -> None:
+    broker = EmbeddedBroker()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = broker.bootstrap_servers
+    broker.start()
+    broker.stop()
+    broker.stop()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = broker.settings
+
+
+def _programs(directory: Path, *names: str) -> str:
+    """A search path on which only these programs are found; they are never run."""
+    directory.mkdir(parents=True)
+    for name in names:
+        (directory / name).write_text("#!/bin/sh\nexit 1\n")
+        (directory / name).chmod(0o755)
+    return str(directory)
+
+
+@pytest.mark.parametrize(
+    ("present", "named"), [(["java"], "`mvn` (Maven)"), (["mvn"], "`java` (a Java runtime")]
+)
+def test_a_missing_program_is_named(
+    present: list[str], named: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", _programs(tmp_path / "bin", *present))
+    with pytest.raises(KafkaUnavailable) as caught:
+        KafkaServer(tmp_path / "kafka").start()
+    assert named in str(caught.value)
+
+
+_SLOW_MAVEN = """#!/bin/sh
+echo called >> "$MAVEN_CALLS"
+sleep 0.2
+for each; do case $each in -DoutputDirectory=*) mkdir "${each#*=}";; esac; done
+"""
+
+
+@pytest.mark.usefixtures("cache")
+def test_those_who_want_the_jars_at_the_same_time_fetch_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = _programs(tmp_path / "bin", "java", "mvn")
+    (tmp_path / "bin" / "mvn").write_text(_SLOW_MAVEN)
+    calls = tmp_path / "calls"
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("MAVEN_CALLS", str(calls))
+    with ThreadPoolExecutor(4) as several:
+        directories = list(several.map(lambda _: fetch_jars(), range(4)))
+    assert directories[0].is_dir()
+    assert len(set(directories)) == 1
+    assert calls.read_text().split() == ["called"]
+
+
+def test_a_download_that_fails_leaves_nothing_that_could_pass_for_jars(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{_programs(tmp_path / 'bin', 'java', 'mvn')}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    with pytest.raises(KafkaUnavailable, match="could not fetch"):
+        fetch_jars()
+    assert [entry for entry in cache.iterdir() if entry.is_dir()] == []
+
+
+def test_without_maven_a_real_kafka_is_skipped_or_fails_where_all_is_required(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", _programs(tmp_path / "bin"))
+    monkeypatch.delenv("LOADSTREAM_REQUIRE_ALL", raising=False)
+    with (
+        pytest.raises(pytest.skip.Exception, match="Java runtime"),
+        running(KafkaServer(tmp_path / "kafka")),
+    ):
+        pass
+    monkeypatch.setenv("LOADSTREAM_REQUIRE_ALL", "1")
+    with pytest.raises(KafkaUnavailable), running(KafkaServer(tmp_path / "kafka")):
+        pass
+
+
+@pytest.mark.kafka
+def test_a_killed_broker_of_three_is_missed_and_comes_back_with_its_records(
+    tmp_path: Path,
+) -> None:
+    with running(KafkaServer(tmp_path, brokers=3)) as server:
+        settings = server.settings
+        connection = connect(settings)
+        create_topics(connection, expected_topics(settings))
+        found = find_topics(connection, ["journal"])
+        assert found["journal"].replication == 3
+        server.kill_broker(2)
+        assert server.pid(2) is None
+        _write(settings, "journal", 0, [b"one", b"two"])
+        server.start_broker(2)
+        assert connect(server.settings).brokers == 3
+        assert _read(settings, "journal", 0, 2) == [b"one", b"two"]
+        with pytest.raises(ValueError, match="there is no broker 4"):
+            server.kill_broker(4)
+    with pytest.raises(ValueError, match="there is no broker 0"):
+        server.pid(0)
+
+
+@pytest.mark.kafka
+def test_records_outlive_a_crash_and_a_restart_in_the_same_directory(
+    tmp_path: Path,
+) -> None:
+    with running(KafkaServer(tmp_path)) as server:
+        create_topics(connect(server.settings), expected_topics(server.settings))
+        _write(server.settings, "journal", 1, [b"one"])
+        server.kill_broker()
+        server.start_broker()
+        _write(server.settings, "journal", 1, [b"two"])
+    with running(KafkaServer(tmp_path)) as server:
+        assert _read(server.settings, "journal", 1, 2) == [b"one", b"two"]
+
+
+@pytest.mark.kafka
+def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+    wrong = KafkaServer(tmp_path / "wrong", properties={"log.cleaner.threads": "many"})
+    with pytest.raises(KafkaUnavailable, match=r"many.*log\.cleaner\.threads"), wrong:
+        pass
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        twice = KafkaServer(tmp_path / "twice", port=taken.getsockname()[1])
+        with pytest.raises(KafkaUnavailable, match="Address already in use"), twice:
+            pass
+
+
+_STARTER = """
+import pathlib, sys, time
+from connectors.brokers.server import KafkaServer
+server = KafkaServer(pathlib.Path(sys.argv[1])).start()
+print(server.pid(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.kafka
+def test_a_broker_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+    with skipped_where_unavailable():
+        fetch_jars()
+    starter = subprocess.Popen(  # noqa: S603 - our own script
+        [sys.executable, "-c", _STARTER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert starter.stdout is not None
+    try:
+        broker = int(starter.stdout.readline())
+        assert _alive(broker)
+    finally:
+        starter.kill()
+        starter.communicate()
+    assert eventually(lambda: not _alive(broker))

@@ -1,0 +1,94 @@
+"""Finds golden files, runs their scenarios, and says how many agree and where they first differ."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.golden import loadaware, lownodeload
+from tests.golden.comparison import Json, agree
+
+#: Differences shown of one family.
+DIFFERENCES_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A family of scenarios, and how they are answered and compared."""
+
+    name: str
+    answer: Callable[[Json], Json]
+    differences: Callable[[Json, Json], Iterator[str]]
+
+
+@dataclass(slots=True)
+class Report:
+    """What running the scenarios of one family came to."""
+
+    family: str
+    scenarios: int = 0
+    agreeing: int = 0
+    differing: list[str] = field(default_factory=list)
+    """The first differences, a line each."""
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        yield f"{self.family}: {self.agreeing} of {self.scenarios} scenarios agree"
+        yield from (f"  {line}" for line in self.differing)
+
+
+FAMILIES = (
+    Family("loadaware", loadaware.answer, loadaware.differences),
+    Family("lownodeload", lownodeload.answer, lownodeload.differences),
+)
+
+
+def scenarios(path: Path) -> Iterator[Json]:
+    """The lines of a golden file."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def run(family: Family, path: Path) -> Report:
+    """Run all scenarios of a file."""
+    report = Report(family.name)
+    for case in scenarios(path):
+        report.scenarios += 1
+        found = _answer(family, case["scenario"])
+        if agree(case["expected"], found):
+            report.agreeing += 1
+            continue
+        name = case["scenario"]["name"]
+        for line in family.differences(case["expected"], found):
+            if len(report.differing) < DIFFERENCES_MAX:
+                report.differing.append(f"{name}: {line}")
+    return report
+
+
+def _answer(family: Family, scenario: Json) -> Json:
+    """The answer, or that the scenario holds something that our schemas refuse."""
+    try:
+        return family.answer(scenario)
+    except ValueError as error:
+        return {"refused": " ".join(str(error).split())}
+
+
+def run_directory(directory: Path) -> tuple[list[Report], bool]:
+    """Run every golden file found below a directory; also whether all scenarios agree.
+
+    Raises:
+        FileNotFoundError: there is no golden file.
+    """
+    reports: list[Report] = []
+    passed = True
+    for family in FAMILIES:
+        for path in sorted(directory.rglob(f"{family.name}.jsonl.gz")):
+            report = run(family, path)
+            reports.append(report)
+            passed &= report.agreeing == report.scenarios
+    if not reports:
+        names = " or ".join(f"{family.name}.jsonl.gz" for family in FAMILIES)
+        raise FileNotFoundError(f"no {names} below {directory}: name a directory that holds them")
+    return reports, passed

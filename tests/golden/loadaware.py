@@ -1,0 +1,150 @@
+"""Scenarios of LoadAwareScheduling: the records that would tell of them, and the answers to their questions.
+
+A scenario names API objects and informer events; they become the messages that connectors would send and
+are applied to a `ClusterState`, the agent's own. Every node is then asked about every pending pod in both
+ways that a plugin answers, for all rows at once and for one row; if the two differ, the answer shows it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.metrics import NodeMetric
+from schemas.pods import Pod
+from schemas.policy import Policy, PolicyError, load_aware_args
+from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
+from streams.cluster.state import ClusterState, Position
+from streams.inventory.demand import pod_demand
+from streams.inventory.kind import kind_of
+from streams.inventory.node import Held
+from streams.placement.plugins.load_aware import NAME
+from tests.golden import objects
+from tests.golden.comparison import Json, differences_by_round
+from tests.golden.times import in_milliseconds
+
+_PLUGINS = PluginChoice(filter=(Plugin(name=NAME),), score=(ScorePlugin(name=NAME),))
+
+
+def answer(scenario: Json) -> Json:
+    """What the scenario comes to, in the form of its `expected`."""
+    try:
+        policy = policy_of(scenario["args"])
+    except PolicyError as error:
+        return {"error": str(error)}
+    return {"rounds": list(World(policy, in_milliseconds(scenario)).rounds())}
+
+
+def policy_of(args: Json) -> Policy:
+    """The policy that a scenario's arguments make.
+
+    Raises:
+        PolicyError: they are refused.
+    """
+    return Policy(load_aware=load_aware_args(dict(args)), plugins=_PLUGINS)
+
+
+def differences(expected: Json, found: Json) -> Iterator[str]:
+    """Each difference in a line."""
+    return differences_by_round(expected, found, _of_round)
+
+
+def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:
+    for pod in want:
+        for node in want[pod]:
+            if want[pod][node] != got[pod][node]:
+                yield (
+                    f"round {number}, pod {pod}, node {node}: "
+                    f"expected {want[pod][node]}, found {got[pod][node]}"
+                )
+
+
+class World:
+    """A cluster as a scenario has it."""
+
+    def __init__(self, policy: Policy, scenario: Json) -> None:
+        self.scenario = scenario
+        self.state = ClusterState(objects.CLUSTER)
+        self.state.set_policy(policy)
+        self._offset = 0
+
+    def rounds(self) -> Iterator[Json]:
+        """Answers of each round."""
+        scenario = self.scenario
+        for node in scenario["nodes"]:
+            self._apply("node-state", objects.node(node))
+        for pod in scenario["assignedPods"]:
+            self.state.advance(objects.time_ms(pod["assignTime"]) or 0)
+            self._apply("pod-lifecycle", objects.lifecycle("seen", pod))
+        for metric in scenario["nodeMetrics"]:
+            self._apply("node-metrics", objects.metric(metric))
+        self.state.advance(objects.time_ms(scenario["now"]) or 0)
+        yield self.evaluate()
+        for step in scenario.get("then", ()):
+            self.state.advance(objects.time_ms(step["now"]) or 0)
+            for event in step["events"]:
+                self._happen(event)
+            yield self.evaluate()
+
+    def _apply(self, topic: str, message: Any) -> None:
+        self._offset += 1
+        # A scenario's metrics may be from the future, which the agent would refuse.
+        if isinstance(message, NodeMetric):
+            self.state.inventory.apply_metric(message)
+            return
+        self.state.apply(message, Position(topic, 0, self._offset, {topic: self._offset}))
+
+    def _happen(self, event: Json) -> None:
+        kind = event["type"]
+        if kind == "metricUpdate":
+            self._apply("node-metrics", objects.metric(event["nodeMetric"]))
+        elif kind == "metricDelete":
+            gone = NodeMetric(cluster=objects.CLUSTER, node=event["node"], removed=True)
+            self._apply("node-metrics", gone)
+        elif kind == "reserve":
+            self._hold(objects.pod(event["pod"]), event["node"], first_seen=True)
+        elif kind == "unreserve":
+            self.state.inventory.release(event["pod"]["uid"], event["node"])
+        elif kind == "podDelete":
+            # Koordinator looks for the pod on the node that the event names, and nowhere else.
+            if event["pod"].get("node"):
+                self.state.inventory.release(event["pod"]["uid"], event["pod"]["node"])
+        elif kind == "podUpdate" and self._held_elsewhere(event):
+            self._hold(objects.pod(event["pod"]), event["pod"]["node"], first_seen=False)
+        else:
+            name = {"podAdd": "seen", "podUpdate": "changed"}[kind]
+            self._apply("pod-lifecycle", objects.lifecycle(name, event["pod"]))
+
+    def _held_elsewhere(self, event: Json) -> bool:
+        """Reserved on a third node: Koordinator counts it there too until that is unreserved.
+
+        The agent, which is told of every reservation, gives the third node's room back at once.
+        """
+        node = event["pod"].get("node")
+        held = self.state.inventory.where.get(event["pod"]["uid"])
+        return node is not None and held not in (None, node, event["oldPod"].get("node"))
+
+    def _hold(self, pod: Pod, node: str, *, first_seen: bool) -> None:
+        now_ms = self.state.now_ms or 0
+        held = Held(pod=pod, demand=pod_demand(pod), assigned_at_ms=now_ms)
+        self.state.inventory.hold(node, held, first_seen=first_seen)
+
+    def evaluate(self) -> Json:
+        """Filter and score of every pending pod on every node."""
+        placer = self.state.inventory.ready()
+        load_filter = placer.filters[0]
+        load_score = placer.scores[0][0]
+        answers: dict[str, dict[str, Json]] = {}
+        for item in self.scenario["pods"]:
+            pod = objects.pod(item)
+            kind = kind_of(pod)
+            filtered, scored = load_filter.prepare(kind), load_score.prepare(kind)
+            mask, scores = load_filter.mask(filtered), load_score.scores(scored)
+            of_pod = answers[f"{pod.namespace}/{pod.name}"] = {}
+            for node in placer.nodes:
+                reason = load_filter.reason(filtered, node.row) or "ok"
+                score: Any = int(load_score.score(scored, node.row))
+                if (mask is None or bool(mask[node.row])) != (reason == "ok"):
+                    reason = f"the mask says otherwise than: {reason}"
+                if int(scores[node.row]) != score:
+                    score = [score, int(scores[node.row])]
+                of_pod[node.name] = {"filter": reason, "score": score}
+        return answers

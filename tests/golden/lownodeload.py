@@ -1,0 +1,123 @@
+"""Scenarios of LowNodeLoad: the records that would tell of them, and the rounds that are made of them.
+
+A scenario's nodes, pods and metrics become messages that are applied to a cluster's inventory, the agent's
+own; each Balance call is one round of the same `Balancer`. Pods that the scenario's evictor protects are refused
+by the filter, pods whose eviction fails by the gate.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.metrics import NodeMetric
+from schemas.policy import Policy, PolicyError, low_node_load_args
+from streams.inventory.inventory import Inventory
+from streams.inventory.node import Held
+from streams.rebalance.balancer import Balancer
+from streams.rebalance.outcome import Candidate, RoundOutcome
+from tests.golden import objects
+from tests.golden.comparison import Json, differences_by_round
+from tests.golden.times import in_milliseconds
+
+
+def answer(scenario: Json) -> Json:
+    """What the scenario comes to, in the form of its `expected`."""
+    try:
+        policy = policy_of(scenario["args"])
+    except PolicyError as error:
+        return {"error": str(error)}
+    return {"rounds": list(World(policy, in_milliseconds(scenario)).rounds())}
+
+
+def policy_of(args: Json) -> Policy:
+    """The policy that a scenario's arguments make.
+
+    Raises:
+        PolicyError: they are refused.
+    """
+    args_read = low_node_load_args(dict(args), "koordinator")
+    return Policy(compat="koordinator", rebalance=args_read)
+
+
+def differences(expected: Json, found: Json) -> Iterator[str]:
+    """Each round and part of it that differs, in a line."""
+    return differences_by_round(expected, found, _of_round)
+
+
+def _of_round(number: int, want: Json, got: Json) -> Iterator[str]:
+    for part in ("pools", "evicted"):
+        if want.get(part) != got.get(part):
+            yield f"round {number}, {part}: expected {want.get(part)}, found {got.get(part)}"
+
+
+class World:
+    """A cluster as a scenario has it."""
+
+    def __init__(self, policy: Policy, scenario: Json) -> None:
+        self.scenario = scenario
+        self.inventory = Inventory(policy)
+        self.balancer = Balancer("golden", policy)
+        self._dry_run = policy.rebalance.dry_run
+        self._items = {item["uid"]: item for item in scenario["pods"]}
+        self.outcome = RoundOutcome(0)
+        self._gone: dict[tuple[str, str], None] = {}
+        """Namespace and name of pods that were evicted and are no more."""
+
+    def rounds(self) -> Iterator[Json]:
+        """Answers of each round."""
+        for node in self.scenario["nodes"]:
+            self.inventory.apply_node(objects.node(node))
+        for pod in self.scenario["pods"]:
+            self.inventory.observe(objects.lifecycle("seen", pod))
+        for step in self.scenario["rounds"]:
+            yield self.round(step)
+
+    def round(self, step: Json) -> Json:
+        """One Balance call."""
+        now_ms = objects.time_ms(step["now"]) or 0
+        self.inventory.advance(now_ms)
+        self._measure(step["nodeMetrics"])
+        self.outcome = outcome = self.balancer.round(
+            self.inventory, now_ms, gate=self._gate, protect=self._protect
+        )
+        evicted = [] if self._dry_run else outcome.moves
+        if self.scenario.get("dropEvicted"):
+            for move in evicted:
+                pod = move.held.pod
+                self.inventory.release(pod.uid)
+                self._gone[pod.namespace, pod.name] = None
+        return _answer(outcome, evicted)
+
+    def _measure(self, metrics: list[Json]) -> None:
+        """These metrics and no others are there."""
+        measured = {item["node"] for item in metrics}
+        for name in list(self.inventory.nodes):
+            if name not in measured:
+                gone = NodeMetric(cluster=objects.CLUSTER, node=name, removed=True)
+                self.inventory.apply_metric(gone)
+        for item in metrics:
+            metric = objects.metric(item)
+            left = tuple(pod for pod in metric.pods if (pod.namespace, pod.name) not in self._gone)
+            self.inventory.apply_metric(metric.model_copy(update={"pods": left}))
+
+    def _protect(self, held: Held) -> str | None:
+        return "not evictable" if self._items[held.pod.uid].get("notEvictable") else None
+
+    def _gate(self, candidate: Candidate) -> str | None:
+        fails = self._items[candidate.held.pod.uid].get("evictFails") and not self._dry_run
+        return "the eviction failed" if fails else None
+
+
+def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:
+    result: dict[str, Any] = {
+        "evicted": [
+            {
+                "pod": f"{move.held.pod.namespace}/{move.held.pod.name}",
+                "node": move.node,
+                "reason": move.reason,
+            }
+            for move in evicted
+        ]
+    }
+    if not outcome.paused:
+        result["pools"] = [{"name": pool.name, "nodes": pool.classes()} for pool in outcome.pools]
+    return result

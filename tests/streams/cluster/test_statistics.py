@@ -1,0 +1,105 @@
+"""What there is to see of the cluster stage: counts and figures."""
+
+import pytest
+
+from schemas.decisions import AsOf, PlacementDecision
+from schemas.pods import PodRef
+from streams.cluster.statistics import NO_REASON, POSTPONED, UNPLACEABLE, reason_class
+from streams.stage.statistics import Counts, Figures
+from tests.streams.cluster.builders import CLUSTER, metric, node, pod, request, tick
+from tests.streams.cluster.run import Run
+
+
+def _decision(outcome: str, **refused_by: int) -> PlacementDecision:
+    return PlacementDecision.model_validate(
+        {
+            "decision_id": "0" * 24,
+            "cluster": CLUSTER,
+            "pod": PodRef(namespace="n", name="p", uid="u"),
+            "outcome": outcome,
+            "decided_at_ms": 1,
+            "refused_by": refused_by,
+            "as_of": AsOf(partition=0, offsets={}, policy_digest="default"),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason"),
+    [
+        (_decision("placed", LoadAware=3), NO_REASON),
+        (_decision("withdrawn"), NO_REASON),
+        (_decision("expired"), NO_REASON),
+        (_decision("refused"), UNPLACEABLE),
+        (_decision("waiting"), POSTPONED),
+        (_decision("waiting", Fit=1, LoadAware=3), "LoadAware"),
+        (_decision("waiting", LoadAware=2, Fit=2), "Fit"),
+    ],
+)
+def test_a_decision_is_classed_by_the_filter_that_refused_most_nodes(
+    decision: PlacementDecision, reason: str
+) -> None:
+    assert reason_class(decision) == reason
+
+
+def test_decisions_and_waits_are_counted_and_told_once() -> None:
+    run = Run()
+    run.say(tick(0), node(cpu="4"), metric(), request("first"), request("second"))
+    run.say(tick(5))
+    counts = run.stage.take_counts()
+    assert counts.decided["placed", NO_REASON] == 2
+    assert counts.waits_s == {0: 2}
+    run.say(request(pod("large", cpu="4")))
+    (outcome,) = run.stage.take_counts().decided
+    assert outcome[0] == "waiting"
+    assert outcome[1] not in (NO_REASON, POSTPONED, UNPLACEABLE)
+    assert run.stage.take_counts() == Counts()
+
+
+def test_a_pod_that_had_to_wait_counts_with_its_wait_in_log_time() -> None:
+    run = Run()
+    run.say(tick(0), request("early"))
+    run.say(tick(60), node(), metric(seconds=60))
+    for seconds in range(61, 200):
+        run.say(tick(seconds))
+    (wait_s,) = run.stage.take_counts().waits_s
+    assert 60 <= wait_s < 200
+
+
+def test_a_refused_record_counts_under_its_topic_and_category() -> None:
+    run = Run()
+    run.apply([run.log.raw("node-state", b"{", CLUSTER.encode())])
+    assert run.stage.take_counts().refused == {("node-state", "unreadable"): 1}
+
+
+def test_nodes_without_a_fresh_metric_are_stale_and_nodes_that_nobody_named_are_none() -> None:
+    run = Run()
+    run.say(tick(0), node("a"), node("b"), node("c"), metric("a"), metric("b", seconds=-10_000))
+    run.say(metric("unnamed", seconds=-2), request())
+    (figures,) = run.stage.figures().clusters
+    assert (figures.cluster, figures.nodes, figures.stale_nodes) == (CLUSTER, 3, 2)
+    assert (figures.pods, figures.pending_requests) == (1, 0)
+    assert figures.newest_metric_age_ms == 0
+    run.say(tick(100_000))
+    (figures,) = run.stage.figures().clusters
+    assert (figures.stale_nodes, figures.newest_metric_age_ms) == (3, 100_000_000)
+
+
+def test_a_deleted_metric_makes_nothing_look_fresh() -> None:
+    run = Run()
+    run.say(tick(0), node("a"), metric("a"))
+    run.say(metric("a", removed=True))
+    (figures,) = run.stage.figures().clusters
+    assert (figures.stale_nodes, figures.newest_metric_age_ms) == (1, None)
+
+
+def test_figures_look_the_same_after_a_restart() -> None:
+    run = Run()
+    run.say(tick(0), node("a"), node("b"), metric("a"), request())
+    before = run.stage.figures()
+    run.restart()
+    assert run.stage.figures() == before
+
+
+def test_a_stage_that_has_heard_nothing_has_no_time_and_no_clusters() -> None:
+    assert Run().stage.figures() == Figures(None, 0)

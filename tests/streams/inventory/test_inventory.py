@@ -1,0 +1,219 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.pods import Pod
+from streams.inventory.demand import pod_demand
+from streams.inventory.inventory import Inventory
+from streams.inventory.load import NodeLoad
+from streams.inventory.node import Held
+from tests.streams.cluster.builders import (
+    at,
+    lifecycle,
+    metric,
+    node,
+    node_gone,
+    pod,
+    policy,
+    policy_record,
+)
+from tests.streams.cluster.loads import annotated_nodes, metrics
+from tests.streams.cluster.run import cluster
+from tests.streams.cluster.strategies import node_names
+
+
+def inventory(document: str = "") -> Inventory:
+    """An inventory at second 0."""
+    here = Inventory(policy(document))
+    here.advance(at(0))
+    return here
+
+
+def names(here: Inventory) -> list[str]:
+    """Nodes that may be placed on."""
+    return [each.name for each in here.ready().nodes]
+
+
+def test_a_metric_may_come_before_its_node() -> None:
+    here = inventory()
+    here.apply_metric(metric("a"))
+    assert names(here) == []
+    here.apply_node(node("a"))
+    assert names(here) == ["a"]
+    assert here.fresh_nodes == 1
+
+
+def test_a_node_may_come_without_ever_having_a_metric() -> None:
+    here = inventory()
+    here.apply_node(node("a"))
+    assert (names(here), here.fresh_nodes) == (["a"], 0)
+
+
+def test_a_pod_may_come_before_its_node() -> None:
+    here = inventory()
+    here.observe(lifecycle("running", pod(cpu="3"), "a"))
+    here.apply_node(node("a"))
+    assert here.ready().nodes[0].requested["cpu"] == 3000
+
+
+def test_a_node_that_goes_and_comes_keeps_its_pods_and_its_metric() -> None:
+    here = inventory()
+    here.apply_node(node("a"))
+    here.apply_metric(metric("a", cpu=5))
+    here.observe(lifecycle("running", pod(cpu="3"), "a"))
+    here.apply_node(node_gone("a"))
+    assert names(here) == []
+    here.apply_node(node("a", cpu="4"))
+    found = here.ready().nodes[0]
+    assert (found.requested["cpu"], found.allocatable["cpu"]) == (3000, 4000)
+    assert here.fresh_nodes == 1
+
+
+def test_a_node_of_which_nothing_is_known_any_more_is_forgotten() -> None:
+    here = inventory()
+    here.apply_node(node("a"))
+    here.apply_metric(metric("a"))
+    here.observe(lifecycle("running", pod(), "a"))
+    here.apply_node(node_gone("a"))
+    here.apply_metric(metric("a", removed=True))
+    assert list(here.nodes) == ["a"]
+    here.changed_nodes.clear()
+    here.observe(lifecycle("deleted", pod(), "a"))
+    assert here.nodes == {}
+    assert list(here.changed_nodes) == ["a"]
+
+
+def test_a_metric_turns_stale_with_time_and_fresh_by_a_newer_one() -> None:
+    here = inventory()
+    here.apply_node(node("a"))
+    here.apply_metric(metric("a", seconds=0))
+    here.ready()
+    here.advance(at(179))
+    assert here.fresh_nodes == 1
+    here.advance(at(180))
+    assert here.fresh_nodes == 0
+    here.apply_metric(metric("a", seconds=100))
+    assert here.fresh_nodes == 1
+    here.advance(at(280))
+    assert here.fresh_nodes == 0
+
+
+def test_an_older_metric_that_comes_late_expires_at_its_own_time() -> None:
+    here = inventory()
+    here.apply_node(node("a"))
+    here.ready()
+    here.apply_metric(metric("a", seconds=50))
+    here.apply_metric(metric("a", seconds=10))
+    here.advance(at(190))
+    assert here.fresh_nodes == 0
+
+
+def test_many_metrics_of_a_node_leave_one_expiry_to_look_at() -> None:
+    here = inventory("loadAware: {nodeMetricExpirationSeconds: 86400}")
+    here.apply_node(node("a"))
+    for second in range(500):
+        here.apply_metric(metric("a", seconds=second))
+    assert len(here._expiries) == 1
+    here.ready()
+    here.advance(at(86_400))
+    assert here.fresh_nodes == 1
+    here.advance(at(86_400 + 499))
+    assert here.fresh_nodes == 0
+
+
+def test_another_policy_judges_freshness_anew() -> None:
+    here = inventory()
+    here.apply_node(node("a"))
+    here.apply_metric(metric("a", seconds=0))
+    here.ready()
+    here.advance(at(100))
+    here.set_policy(policy("loadAware: {nodeMetricExpirationSeconds: 60}"))
+    here.ready()
+    assert here.fresh_nodes == 0
+    here.set_policy(policy())
+    here.ready()
+    assert here.fresh_nodes == 1
+    here.advance(at(180))
+    assert here.fresh_nodes == 0
+
+
+_Event = NodeState | NodeMetric | int
+
+
+@given(st.lists(st.one_of(annotated_nodes(), node_names().map(node_gone), metrics(), st.sampled_from((1, 60, 170))), max_size=20))  # fmt: skip
+def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
+    here = inventory()
+    for event in history:
+        match event:
+            case NodeState():
+                here.apply_node(event)
+            case NodeMetric():
+                here.apply_metric(event)
+            case int():
+                here.advance(here.now_ms + event * 1000)
+        nodes = here.ready().nodes
+        assert here.fresh_nodes == sum(not each.load.expired(here.now_ms) for each in nodes)
+
+
+def test_a_pod_is_in_one_place() -> None:
+    here = inventory()
+    for name in ("a", "b", "a"):
+        here.observe(lifecycle("bound", pod(cpu="2"), name))
+        assert here.where == {"pod-1": name}
+        assert [each.requested["cpu"] for each in here.nodes.values() if each.held] == [2000]
+
+
+def test_a_finished_pod_that_is_listed_keeps_its_room_until_it_is_said_to_be_finished() -> None:
+    """Koordinator overlooks such an event; see koordinator.md A6.7."""
+    here = inventory()
+    here.observe(lifecycle("running", pod(), "a"))
+    here.observe(lifecycle("seen", pod(phase="Succeeded"), "a"))
+    assert here.where == {"pod-1": "a"}
+    here.observe(lifecycle("changed", pod(phase="Succeeded"), "a"))
+    assert here.where == {}
+
+
+def test_a_finished_pod_never_seen_before_takes_no_room() -> None:
+    here = inventory()
+    here.observe(lifecycle("seen", pod(phase="Failed"), "a"))
+    assert here.where == {}
+
+
+def test_a_reservation_that_is_confirmed_has_no_end() -> None:
+    here = inventory()
+    of = pod()
+    held = Held(of, pod_demand(of), at(0), decision_id="decision-1", expires_at_ms=at(300))
+    here.hold("a", held, first_seen=True)
+    here.confirm("pod-1")
+    found = here.held("pod-1")
+    assert found is not None
+    assert found[1].expires_at_ms is None
+    assert found[1].decision_id == "decision-1"
+    here.confirm("another")
+
+
+def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = cluster(node("a"), metric("a"))
+    run.say(lifecycle("running", pod("p"), "a"))
+    counted: list[str] = []
+    assign = NodeLoad._assigned
+
+    def counting(load: NodeLoad, of: Pod, *rest: Any) -> Any:
+        counted.append(of.uid)
+        return assign(load, of, *rest)
+
+    monkeypatch.setattr(NodeLoad, "_assigned", counting)
+    placer = run.state.inventory.placer
+    run.say(policy_record("mode: enforce"))
+    assert run.state.inventory.placer is placer
+    run.say(policy_record("loadAware: {usageThresholds: {cpu: 40}}"))
+    assert run.state.inventory.placer is not placer
+    assert counted == []
+    run.say(policy_record("loadAware: {estimatedScalingFactors: {cpu: 40}}"))
+    assert counted == ["p"]

@@ -1,0 +1,66 @@
+"""Token buckets: exact, whatever they are looked at in between."""
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.migration.token_bucket import Bucket, Rate, full, rate_over, rate_per_second
+
+RATES = st.one_of(
+    st.builds(rate_per_second, st.sampled_from((0.1, 0.5, 2.5, 3.3, 10.0)), st.integers(1, 4)),
+    st.builds(rate_over, st.integers(1, 7), st.sampled_from((1, 999, 300_000)), st.integers(1, 4)),
+)
+
+
+def test_a_decimal_rate_is_read_as_written() -> None:
+    assert rate_per_second(0.1, 1).per_ms == Fraction(1, 10_000)
+    assert rate_per_second(2.5, 0).burst == 1
+
+
+def test_the_slowest_rate_is_no_standstill() -> None:
+    assert rate_per_second(1e-300, 1).per_ms > 0
+
+
+def test_a_bucket_says_when_it_has_its_next_token() -> None:
+    rate = rate_over(3, 10_000, 1)
+    empty = full(rate, 0).taken()
+    assert empty.wait_ms(rate) == 3_334
+    assert empty.filled(rate, 3_333).tokens == 0
+    assert empty.filled(rate, 3_334).tokens == 1
+
+
+def test_another_rate_keeps_the_part_of_a_token_rounded_down() -> None:
+    half = Bucket(0, 5, 10, 0)
+    rate = rate_over(1, 3, 2)
+    assert half.filled(rate, 0) == Bucket(0, 1, 3, 0)
+
+
+@given(rate=RATES, looks=st.lists(st.integers(0, 5_000), max_size=30))
+def test_looking_at_a_bucket_changes_nothing(rate: Rate, looks: list[int]) -> None:
+    bucket = full(rate, 0)
+    for _ in range(rate.burst):
+        bucket = bucket.taken()
+    often, now_ms = bucket, 0
+    for step_ms in looks:
+        now_ms += step_ms
+        often = often.filled(rate, now_ms)
+        assert often == bucket.filled(rate, now_ms)
+        assert often.tokens + Fraction(often.part, often.parts) == min(
+            rate.burst, rate.per_ms * now_ms
+        )
+
+
+@given(rate=RATES, steps=st.lists(st.integers(0, 2_000), min_size=1, max_size=60))
+def test_no_window_has_more_than_the_burst_and_the_rate_allow(rate: Rate, steps: list[int]) -> None:
+    bucket, now_ms = full(rate, 0), 0
+    taken: list[int] = []
+    for step_ms in steps:
+        now_ms += step_ms
+        bucket = bucket.filled(rate, now_ms)
+        if bucket.tokens:
+            bucket = bucket.taken()
+            taken.append(now_ms)
+    for first, start in enumerate(taken):
+        for count, end in enumerate(taken[first:], start=1):
+            assert count <= rate.burst + rate.per_ms * (end - start)

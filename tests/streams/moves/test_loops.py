@@ -1,0 +1,63 @@
+"""What is a circle, and what is not."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.moves import RecentMove
+from streams.moves.loops import circle
+
+
+def chain(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
+    """Moves as source, target, when left, when arrived."""
+    return [
+        RecentMove(source=source, target=target, left_at_ms=left, arrived_at_ms=arrived)
+        for source, target, left, arrived in steps
+    ]
+
+
+@pytest.mark.parametrize(
+    ("moves", "path"),
+    [
+        (chain(("a", "a", 1, 2)), ["a", "a"]),
+        (chain(("a", "b", 1, 2), ("b", "a", 3, 4)), ["a", "b", "a"]),
+        (chain(("a", "b", 1, 2), ("b", "c", 3, 4), ("c", "a", 5, 6)), ["a", "b", "c", "a"]),
+        (chain(("a", "b", 1, 2), ("x", "y", 2, 3), ("b", "a", 3, 4)), ["a", "b", "a"]),
+        (chain(("a", "b", 1, 2), ("b", "c", 3, 4)), None),
+        (chain(("b", "a", 1, 2), ("b", "a", 3, 4)), None),
+        # It left b before the other one arrived there: they passed each other.
+        (chain(("a", "b", 1, 5), ("b", "a", 3, 6)), None),
+        # The steps exist, but not in this order.
+        (chain(("b", "c", 1, 2), ("a", "b", 3, 4), ("c", "a", 5, 6)), None),
+    ],
+)  # fmt: skip
+def test_a_circle_is_a_chain_of_moves_that_ends_where_it_began(
+    moves: list[RecentMove], path: list[str] | None
+) -> None:
+    assert circle(moves, moves[-1]) == path
+
+
+def test_a_move_that_has_not_arrived_closes_nothing() -> None:
+    moves = [*chain(("a", "b", 1, 2)), RecentMove(source="b", left_at_ms=3)]
+    assert circle(moves, moves[-1]) is None
+
+
+@given(nodes=st.permutations([f"node-{i}" for i in range(12)]))
+def test_moves_that_never_come_back_are_no_circle(nodes: list[str]) -> None:
+    steps = [(a, b, 2 * i, 2 * i + 1) for i, (a, b) in enumerate(pairwise(nodes))]
+    moves = chain(*steps)
+    assert all(circle(moves[: i + 1], moves[i]) is None for i in range(len(moves)))
+
+
+@given(st.data())
+def test_a_chain_that_returns_to_any_of_its_nodes_is_a_circle(data: st.DataObject) -> None:
+    length = data.draw(st.integers(1, 10))
+    back = data.draw(st.integers(0, length - 1))
+    nodes = [*(f"node-{i}" for i in range(length)), f"node-{back}"]
+    steps = [(a, b, 2 * i, 2 * i + 1) for i, (a, b) in enumerate(pairwise(nodes))]
+    moves = chain(*steps)
+    path = circle(moves, moves[-1])
+    assert path is not None
+    assert path == [*nodes[back:-1], nodes[back]]

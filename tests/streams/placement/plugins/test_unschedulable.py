@@ -1,0 +1,76 @@
+"""Filter NodeUnschedulable."""
+
+import pytest
+from hypothesis import given
+
+from schemas.nodes import NodeState
+from schemas.pods import Pod, Toleration
+from streams.inventory.kind import Kind, kind_of
+from streams.inventory.node import Node
+from streams.placement.plugins.unschedulable import NodeUnschedulable
+from tests.streams.placement.plugins.history import (
+    Event,
+    Follower,
+    check_history,
+    histories,
+    new_node,
+    wanted,
+)
+
+KEY = "node.kubernetes.io/unschedulable"
+
+
+def node(name: str, *, unschedulable: bool) -> Node:
+    state = NodeState(cluster="test", node=name, event="added", unschedulable=unschedulable)
+    return new_node(state)
+
+
+def tolerating(*tolerations: Toleration) -> Kind:
+    return kind_of(Pod(namespace="default", name="p", uid="p", tolerations=tolerations))
+
+
+def test_a_cordoned_node_takes_no_pods() -> None:
+    nodes = Follower(
+        NodeUnschedulable(), node("a", unschedulable=True), node("b", unschedulable=False)
+    )
+    assert nodes.passing(tolerating()) == ["b"]
+    assert nodes.reasons(tolerating()) == {"a": "node(s) were unschedulable", "b": None}
+
+
+@pytest.mark.parametrize(
+    ("toleration", "accepted"),
+    [
+        (Toleration(key=KEY, operator="Exists", effect="NoSchedule"), True),
+        (Toleration(key=KEY, operator="Exists"), True),
+        (Toleration(operator="Exists"), True),
+        (Toleration(key=KEY), True),
+        (Toleration(key=KEY, value="true"), False),
+        (Toleration(key=KEY, operator="Exists", effect="NoExecute"), False),
+        (Toleration(key="dedicated", operator="Exists"), False),
+    ],
+)
+def test_only_a_toleration_of_the_cordon_taint_lifts_the_cordon(
+    toleration: Toleration, accepted: bool
+) -> None:
+    nodes = Follower(NodeUnschedulable(), node("a", unschedulable=True))
+    assert nodes.passing(tolerating(toleration)) == (["a"] if accepted else [])
+
+
+def test_without_a_cordoned_node_nothing_is_computed() -> None:
+    nodes = Follower(NodeUnschedulable(), node("a", unschedulable=False))
+    assert nodes.plugin.mask(nodes.plugin.prepare(tolerating())) is None
+
+
+@given(histories(), wanted())
+def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
+    def accepts(pod: Pod, node: Node) -> bool:
+        assert node.state is not None
+        tolerated = any(
+            t.key in ("", KEY)
+            and t.effect in ("", "NoSchedule")
+            and (t.operator == "Exists" or t.value == "")
+            for t in pod.tolerations
+        )
+        return tolerated or not node.state.unschedulable
+
+    check_history(NodeUnschedulable(), history, kinds, accepts)

@@ -1,0 +1,255 @@
+"""Pods stay away from nodes that their owner left while hot, and nobody else does."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.codec import decode
+from schemas.moves import MoveOutcome
+from schemas.pods import OwnerReference, Pod, PodRef
+from streams.inventory.kind import kind_of
+from streams.placement.exclusions import Excluded
+from streams.placement.ranking import REFUSED
+from tests.streams.cluster.builders import (
+    at,
+    full,
+    lifecycle,
+    metric,
+    node,
+    node_gone,
+    outcome,
+    pod,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.run import Run, cluster, only, outcomes, waiting
+
+
+def owned(uid: str, owner: str = "web", of: Callable[..., Pod] = pod) -> Pod:
+    """A pod of a ReplicaSet; all of them are of one kind."""
+    owners = (OwnerReference(kind="ReplicaSet", name=owner, uid=owner, controller=True),)
+    return of(uid, owners=owners)
+
+
+def left(run: Run, name: str, owner: str = "web", seconds: float = 0) -> None:
+    """A pod of the owner was told to leave a hot node."""
+    run.state.memory.moves.left(owner, name, at(seconds), "cpu 90 % over 70 %")
+
+
+def cooled(run: Run, name: str, seconds: float) -> None:
+    """The node sends the two metrics that are waited for."""
+    run.say(metric(name, seconds=seconds - 60), metric(name, seconds=seconds))
+
+
+def three_nodes() -> Run:
+    """node-1 is the first among equals."""
+    return cluster(*(node(f"node-{i}") for i in (1, 2, 3)))
+
+
+def test_a_pod_goes_to_the_best_node_that_its_owner_did_not_leave_hot() -> None:
+    run = three_nodes()
+    left(run, "node-1")
+    made = only(run.say(request(owned("a"))))
+    assert (made.outcome, made.node) == ("placed", "node-2")
+    assert made.refused_by == {"RecentMoves": 1}
+    assert [each.node for each in made.runners_up] == ["node-3"]
+
+
+def test_pods_of_the_same_kind_and_another_owner_go_where_they_would() -> None:
+    run = three_nodes()
+    left(run, "node-1")
+    made = only(run.say(request(owned("a", "other"))))
+    assert (made.node, made.refused_by) == ("node-1", {})
+    assert kind_of(owned("a")).key == kind_of(owned("a", "other")).key
+
+
+def test_a_node_that_others_refuse_already_is_not_counted_again() -> None:
+    run = cluster(node("node-1", cpu="100m"), node("node-2"))
+    left(run, "node-1")
+    assert only(run.say(request(owned("a")))).refused_by == {"NodeResourcesFit": 1}
+
+
+def test_a_pod_that_may_go_nowhere_waits_until_a_node_has_cooled() -> None:
+    run = cluster(node("node-1"), node("node-2", cpu="100m"))
+    left(run, "node-1")
+    made = only(run.say(request(owned("a"))))
+    assert (made.outcome, made.attempt, made.retry_after_ms) == ("waiting", 1, 1000)
+    assert made.refused_by == {"NodeResourcesFit": 1, "RecentMoves": 1}
+    assert made.message == "1 node: Insufficient cpu; 1 node: left by this owner while hot"
+    assert run.say(tick(0.5)) == []
+    again = only(run.say(tick(1)))
+    assert (again.outcome, again.attempt, again.retry_after_ms) == ("waiting", 2, 2000)
+    run.say(tick(200))
+    cooled(run, "node-1", 200)
+    run.say(tick(299))
+    made = only(run.say(tick(300)))
+    assert (made.outcome, made.node, made.refused_by) == (
+        "placed",
+        "node-1",
+        {"NodeResourcesFit": 1},
+    )
+    assert waiting(run) == []
+
+
+def test_a_pod_that_may_go_nowhere_is_placed_when_another_node_comes_or_its_node_goes() -> None:
+    for said in (node("node-9"), lifecycle("deleted", full("big"), "node-2")):
+        run = cluster(node("node-1"), node("node-2"))
+        run.say(lifecycle("bound", full("big"), "node-2"))
+        left(run, "node-1")
+        run.say(request(owned("a")))
+        assert outcomes(run.say(said, tick(0.5))) == [("a", "placed")]
+
+
+def test_it_does_not_hold_up_its_kind() -> None:
+    run = cluster(node("node-1"))
+    run.say(policy_record())
+    left(run, "node-1")
+    made = run.say(request(owned("a")), request(owned("b", "other")), request(owned("c")))
+    assert outcomes(made) == [("a", "waiting"), ("b", "placed"), ("c", "waiting")]
+    # Those that wait as a group go one by one as well, each where its owner may go.
+    run.say(lifecycle("bound", full("big"), "node-1"))
+    run.say(request(owned("d")), request(owned("e", "other")))
+    made = run.say(lifecycle("deleted", full("big"), "node-1"), tick(100))
+    assert {(uid, said) for uid, said in outcomes(made) if uid in "de"} == {
+        ("d", "waiting"),
+        ("e", "placed"),
+    }
+
+
+def test_where_no_node_takes_its_kind_either_it_waits_with_the_others() -> None:
+    run = cluster(node("node-1"))
+    left(run, "node-1")
+    run.say(request(owned("a")))
+    run.say(lifecycle("bound", full("big"), "node-1"))
+    made = only(run.say(tick(1)))
+    assert (made.outcome, made.refused_by) == ("waiting", {"NodeResourcesFit": 1})
+
+
+@pytest.mark.parametrize("ending", ["withdrawn", "bound", "again"])
+def test_it_stops_waiting_like_any_other(ending: str) -> None:
+    run = cluster(node("node-1"))
+    left(run, "node-1")
+    run.say(request(owned("a")))
+    if ending == "withdrawn":
+        assert outcomes(run.say(request(owned("a"), withdrawn=True))) == [("a", "withdrawn")]
+    elif ending == "bound":
+        assert outcomes(run.say(lifecycle("bound", owned("a"), "node-1"))) == [("a", "withdrawn")]
+    else:
+        assert outcomes(run.say(request(owned("a")))) == [("a", "waiting")]
+        assert waiting(run) == ["a"]
+        return
+    assert waiting(run) == []
+    assert run.say(tick(100)) == []
+
+
+def test_a_restart_while_it_waits_changes_nothing() -> None:
+    steady, restarted = (cluster(node("node-1")) for _ in range(2))
+    for run in (steady, restarted):
+        left(run, "node-1")
+        run.say(request(owned("a")), request(owned("b")))
+    for seconds in (0.5, 1, 2, 3, 7, 100, 200, 260, 299, 300, 301, 330):
+        restarted.restart()
+        for run in (steady, restarted):
+            run.say(tick(seconds))
+            if seconds in (200, 260):
+                run.say(metric("node-1", seconds=seconds))
+        assert steady.outputs == restarted.outputs
+        assert steady.rows == restarted.rows
+    assert waiting(steady) == []
+
+
+def test_a_node_that_goes_and_comes_again_is_another_one() -> None:
+    run = cluster(node("node-1"))
+    left(run, "node-1")
+    run.say(node_gone("node-1"), node("node-1"))
+    assert only(run.say(request(owned("a")))).outcome == "placed"
+    run = cluster(node("node-1"), node("node-2"))
+    left(run, "node-1")
+    run.full_list("node-state", "list-1", node("node-2"))
+    assert not run.state.memory.moves.cooling.nodes
+
+
+@pytest.mark.parametrize("confirmed", ["by its binder", "by its lifecycle"])
+def test_a_replacement_that_arrives_ends_the_move_once(confirmed: str) -> None:
+    run = three_nodes()
+    left(run, "node-1")
+    left(run, "node-3")
+    made = only(run.say(request(owned("a"))))
+    if confirmed == "by its binder":
+        run.say(outcome(made, "done"))
+    for event in ("bound", "running", "changed"):
+        run.say(lifecycle(event, owned("a"), "node-2"))
+    first, second = run.state.memory.moves.owners["web"].moves
+    assert (first.source, first.target, second.target) == ("node-1", "node-2", None)
+
+
+def test_a_pod_that_somebody_else_puts_back_freezes_its_owner() -> None:
+    run = three_nodes()
+    left(run, "node-1")
+    run.say(lifecycle("bound", owned("a"), "node-1"))
+    why = run.state.memory.moves.frozen("web", at(1))
+    assert why is not None
+    assert "node-1 → node-1" in why
+
+
+def test_the_verdict_on_a_move_is_told_at_a_tick_with_what_it_was_computed_from() -> None:
+    run = three_nodes()
+    follower = run.state.memory.follower
+    follower.evicted(
+        command_id="command-1", migration_id="migration-1", owner="web", pool="web", phase="node",
+        pod=PodRef(namespace="default", name="old", uid="old"), source_node="node-1", dry_run=False,
+        now_ms=at(0),
+    )  # fmt: skip
+    run.say(lifecycle("bound", owned("a"), "node-2"))
+    run.say(lifecycle("changed", owned("a").model_copy(update={"ready": True}), "node-2"))
+    follower.observe("node-1", "node", {"cpu": 10}, {"cpu": 70}, {"cpu": 100}, at(60))
+    record = run.log.message(tick(600))
+    outputs = run.stage.apply([record]).outputs
+    (told,) = [each for each in outputs if each.topic == "move-outcomes"]
+    made = decode("move-outcomes", told.value)
+    assert isinstance(made, MoveOutcome)
+    assert (made.verdict, made.target_node) == ("helped", "node-2")
+    assert made.as_of.offsets["clock"] == record.offset
+
+
+def test_a_cluster_without_memory_asks_no_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = three_nodes()
+
+    def asked(of: Pod) -> str:
+        raise AssertionError(f"the owner of {of.name} was asked for")
+
+    monkeypatch.setattr("streams.moves.history.owner_key", asked)
+    monkeypatch.setattr("streams.moves.memory.owner_key", asked)
+    assert only(run.say(request(owned("a")))).outcome == "placed"
+    assert run.say(lifecycle("bound", owned("a"), "node-1")) == []
+
+
+@given(
+    st.lists(st.integers(0, 7900), min_size=1, max_size=6),
+    st.frozensets(st.integers(0, 5)),
+    st.integers(0, 3),
+)
+def test_the_best_node_outside_is_that_of_a_ranking_without_the_others(
+    used: list[int], rows: frozenset[int], count: int
+) -> None:
+    rows = frozenset(row for row in rows if row < len(used))
+    names = [f"node-{i}" for i in range(len(used))]
+    run = cluster(
+        *(node(name) for name in names),
+        *(metric(name, cpu=cpu) for name, cpu in zip(names, used, strict=True)),
+    )
+    ranking = run.state.inventory.ready().rank(kind_of(pod("a")))
+    excluded = Excluded(rows)
+    totals = [int(total) for total in ranking.totals]
+    order = sorted(
+        (row for row, total in enumerate(totals) if total != REFUSED and row not in rows),
+        key=lambda row: (-totals[row], row),
+    )
+    best = excluded.best(ranking)
+    assert best == (order[0] if order else None)
+    if best is not None:
+        assert excluded.runners_up(ranking, best, count) == order[1 : 1 + count]
+    assert excluded.refused(ranking) == sum(totals[row] != REFUSED for row in rows)

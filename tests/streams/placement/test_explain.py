@@ -1,0 +1,125 @@
+import pytest
+
+from schemas.decisions import AsOf, ReasonCount
+from schemas.nodes import Taint
+from streams.cluster.statistics import figures_of
+from streams.placement.explain import REASONS_MAX, Cause, Refusals
+from tests.streams.cluster.builders import (
+    aggregated,
+    container,
+    metric,
+    node,
+    pod,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.run import Run, only
+
+
+def cause(cluster: str = "c", topic: str = "t", partition: int = 0, offset: int = 0) -> Cause:
+    as_of = AsOf(partition=partition, offsets={}, policy_digest="default")
+    return Cause(cluster, topic, partition, offset, now_ms=0, as_of=as_of)
+
+
+def test_an_id_is_of_one_input_and_one_pod() -> None:
+    ids = [
+        cause().decision_id("uid"),
+        cause().decision_id("uid2"),
+        cause(offset=1).decision_id("uid"),
+        cause(partition=1).decision_id("uid"),
+        cause(topic="clock").decision_id("uid"),
+        cause(cluster="d").decision_id("uid"),
+    ]
+    assert len(set(ids)) == len(ids)
+    assert cause().decision_id("uid") == ids[0]
+    assert all(len(each) == 24 for each in ids)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "counts", "message"),
+    [
+        (0, [], "there are no nodes"),
+        (1, [(1, "Insufficient cpu")], "1 node: Insufficient cpu"),
+        (
+            5,
+            [(3, "node(s) cpu usage exceed threshold"), (2, "node(s) nodeMetric expired")],
+            "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired",
+        ),
+        (9, [(3, "Too many pods")], "3 nodes: Too many pods; 6 nodes: other reasons"),
+        (4, [(3, "Too many pods")], "3 nodes: Too many pods; 1 node: other reasons"),
+    ],
+)
+def test_refusals_are_counted_in_one_line(
+    nodes: int, counts: list[tuple[int, str]], message: str
+) -> None:
+    reasons = tuple(ReasonCount(nodes=count, reason=reason) for count, reason in counts)
+    assert Refusals(nodes, 0, {"Some": nodes}, reasons).message == message
+
+
+def test_of_many_reasons_the_most_frequent_are_told() -> None:
+    kinds = REASONS_MAX + 5
+    run = Run()
+    run.say(tick(), node("full", cpu="0"), node("full-too", cpu="0"))
+    run.say(*(node(f"n-{number:02}", taints=_taint(number)) for number in range(kinds)))
+    made = only(run.say(request()))
+    assert len(made.reasons) == REASONS_MAX
+    assert made.reasons[0].nodes == 2
+    assert made.refused_by == {"TaintToleration": kinds, "NodeResourcesFit": 2}
+    assert made.message.startswith("2 nodes: Insufficient cpu; 1 node: had untolerated taint")
+    assert made.message.endswith("; 6 nodes: other reasons")
+
+
+def _taint(number: int) -> tuple[Taint, ...]:
+    return (Taint(key=f"key-{number:02}", effect="NoSchedule"),)
+
+
+def test_a_node_counts_for_the_first_filter_that_refuses_it() -> None:
+    run = Run()
+    run.say(tick(), node("a", unschedulable=True, cpu="0"), node("b", cpu="0"))
+    made = only(run.say(request()))
+    assert made.refused_by == {"NodeUnschedulable": 1, "NodeResourcesFit": 1}
+
+
+def test_the_same_inputs_are_explained_in_the_same_bytes() -> None:
+    runs = [Run(), Run()]
+    for run in runs:
+        limits = container({"cpu": "1"}, {"memory": "1Gi"})
+        run.say(tick(), node("b"), node("a"), request(pod(containers=(limits,))), request("p2"))
+    assert runs[0].outputs == runs[1].outputs
+
+
+_BY_P95 = """
+loadAware:
+  aggregated: {usageThresholds: {cpu: 50}, usageAggregationType: p95, usageAggregatedDuration: 15m}
+"""
+
+
+def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() -> None:
+    run = Run()
+    short = aggregated(300, p95={"cpu": 100})
+    long = aggregated(900, p95={"cpu": 100})
+    run.say(tick(), policy_record(_BY_P95), node("a"), node("b"), node("c"))
+    run.say(metric("a", aggregated=(short,)), metric("b", aggregated=(short, long)))
+    made = only(run.say(request()))
+    assert made.judged_by_estimates == {"p95 over 15m": 1}
+    assert made.message == "p95 over 15m is not recorded on 1 node, judged by estimates"
+    assert figures_of(run.state).nodes_by_estimates == 1
+    huge = pod("huge", cpu="9999")
+    assert only(run.say(request(huge))).message.endswith(
+        " (p95 over 15m is not recorded on 1 node, judged by estimates)"
+    )
+    run.restart()
+    assert only(run.say(request(pod("c")))).judged_by_estimates == {"p95 over 15m": 1}
+    run.say(metric("a", aggregated=(long,)))
+    made = only(run.say(request(pod("d"))))
+    assert (made.judged_by_estimates, made.message) == (None, "")
+    run.say(metric("a", aggregated=(short,)), tick(600))
+    assert figures_of(run.state).nodes_by_estimates == 0
+
+
+def test_without_the_load_aware_plugins_nothing_is_judged_by_estimates() -> None:
+    plugins = "plugins: {filter: [NodeResourcesFit], score: []}"
+    run = Run()
+    run.say(tick(), policy_record(_BY_P95 + plugins), node("a"), metric("a"))
+    assert only(run.say(request())).judged_by_estimates is None

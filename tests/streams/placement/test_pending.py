@@ -1,0 +1,169 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.inventory.kind import kind_of
+from streams.placement.pending import PendingRequests, Waiting, backoff_ms
+from tests.streams.cluster.builders import pod, policy, request
+
+
+def waiting(pending: PendingRequests, uid: str, *, add: bool = True, **fields: Any) -> Waiting:
+    of = pod(uid, **fields)
+    one = pending.arrive(request(of), kind_of(of), applied=0)
+    one.attempt = 1
+    if add:
+        pending.add(one, now_ms=0)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(1, 2), (2, 4), (3, 8), (4, 16), (5, 20), (6, 20), (10**9, 20)]
+)
+def test_the_back_off_doubles_up_to_its_limit(failures: int, seconds: int) -> None:
+    by = policy("{initialBackoffSeconds: 2, maxBackoffSeconds: 20}")
+    assert backoff_ms(by, failures) == seconds * 1000
+
+
+def test_requests_of_one_kind_are_one_group() -> None:
+    pending = PendingRequests()
+    first, second = waiting(pending, "a"), waiting(pending, "b")
+    other = waiting(pending, "c", cpu="2")
+    assert pending.group(first.kind) is pending.group(second.kind)
+    assert pending.group(other.kind) is not pending.group(first.kind)
+    assert len(list(pending.groups())) == 2
+    assert len(pending) == 3
+
+
+def test_a_group_ends_with_its_last_request() -> None:
+    pending = PendingRequests()
+    first, _ = waiting(pending, "a"), waiting(pending, "b")
+    pending.remove("a")
+    assert pending.group(first.kind) is not None
+    pending.remove("b")
+    assert pending.group(first.kind) is None
+    assert pending.remove("b") is None
+
+
+def test_requests_are_given_in_the_order_of_arrival() -> None:
+    pending = PendingRequests()
+    for uid in "abc":
+        waiting(pending, uid)
+    waiting(pending, "a", cpu="2")
+    assert [each.request.pod.uid for each in pending] == ["a", "b", "c"]
+
+
+def test_a_group_is_due_when_its_back_off_is_over_and_something_has_changed() -> None:
+    pending = PendingRequests()
+    group = pending.group(waiting(pending, "a").kind)
+    assert group is not None
+
+    def due(now_ms: int, version: int) -> bool:
+        return bool(pending.due(now_ms, version, 60_000))
+
+    assert due(0, 1)
+    group.failures, group.retry_at_ms, group.version = 1, 1000, 7
+    assert not due(999, 8)
+    assert due(1000, 8)
+    assert not due(60_999, 7)
+    assert due(61_000, 7)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from((None, -1, 0, 5)), st.sampled_from(("1", "2"))), max_size=30), st.data())  # fmt: skip
+def test_the_first_of_a_group_is_the_first_in_priority_and_arrival(
+    history: list[tuple[str, int | None, str]], data: Any
+) -> None:
+    pending = PendingRequests()
+    for uid, priority, cpu in history:
+        if data.draw(st.booleans()):
+            pending.remove(uid)
+        else:
+            waiting(pending, uid, priority=priority, cpu=cpu)
+        for group in pending.groups():
+            live = [each for each in pending if each.kind.key == group.kind.key]
+            expected = min(live, key=lambda each: each.rank)
+            assert pending.next_of(group) is expected
+            assert pending.first(group, 2) == sorted(live, key=lambda each: each.rank)[:2]
+
+
+def test_a_request_that_became_another_kind_is_not_in_its_old_group() -> None:
+    pending = PendingRequests()
+    old = pending.group(waiting(pending, "a", priority=9).kind)
+    waiting(pending, "b")
+    new = pending.group(waiting(pending, "a", priority=9, cpu="2").kind)
+    assert old is not None
+    assert new is not None
+    for group, uid in ((old, "b"), (new, "a")):
+        first = pending.next_of(group)
+        assert first is not None
+        assert first.request.pod.uid == uid
+
+
+def test_the_order_survives_the_clearing_of_entries_that_came_again() -> None:
+    pending = PendingRequests()
+    uids = [f"p{number}" for number in range(50)]
+    for number, uid in enumerate(uids):
+        waiting(pending, uid, priority=number)
+    (group,) = pending.groups()
+    before = 0
+    while len(group.heap) > before:
+        before = len(group.heap)
+        waiting(pending, uids[0], priority=0)
+    order = []
+    while (first := pending.next_of(group)) is not None:
+        order.append(first.request.pod.uid)
+        pending.remove(first.request.pod.uid)
+    assert order == uids[::-1]
+
+
+def test_a_request_that_comes_again_and_again_takes_no_more_memory() -> None:
+    pending = PendingRequests()
+    kind = waiting(pending, "a").kind
+    waiting(pending, "b")
+    for _ in range(1000):
+        waiting(pending, "b")
+    group = pending.group(kind)
+    assert group is not None
+    assert len(group.heap) < 100
+    first = pending.next_of(group)
+    assert first is not None
+    assert first.request.pod.uid == "a"
+
+
+def test_a_request_with_a_back_off_of_its_own_joins_its_group_afterwards() -> None:
+    pending = PendingRequests()
+    one = waiting(pending, "a", add=False)
+    one.not_before_ms = 1000
+    pending.add(one, now_ms=0)
+    assert pending.get("a") is one
+    pending.release_delayed(999)
+    assert pending.group(one.kind) is None
+    pending.release_delayed(1000)
+    assert pending.group(one.kind) is not None
+
+
+def test_what_left_meanwhile_does_not_come_back_with_its_back_off() -> None:
+    pending = PendingRequests()
+    for not_before_ms in (1000, 5000):
+        one = waiting(pending, "a", add=False)
+        one.not_before_ms = not_before_ms
+        pending.add(one, now_ms=0)
+    pending.release_delayed(1000)
+    assert pending.group(one.kind) is None
+    pending.remove("a")
+    pending.release_delayed(5000)
+    assert pending.group(one.kind) is None
+
+
+def test_requests_that_are_only_kept_are_in_no_group_and_taken_in_order() -> None:
+    pending = PendingRequests()
+    kept = [waiting(pending, uid, add=False) for uid in "abc"]
+    for one in (kept[2], kept[0], kept[1]):
+        pending.keep(one)
+    assert pending.group(kept[0].kind) is None
+    assert len(pending) == 3
+    pending.remove("b")
+    assert [each.pod.uid for each in pending.take_unseen(1)] == ["a"]
+    assert [each.pod.uid for each in pending.take_unseen(9)] == ["c"]
+    assert (len(pending), pending.unseen) == (0, {})

@@ -1,0 +1,194 @@
+"""What Koordinator does and no golden case decides: maps that pools share, pods that are not measured."""
+
+from schemas.policy import read_policy
+from streams.rebalance.koordinator.pools import FilledPools
+from tests.streams.rebalance.world import PERCENT, World
+
+_SHARED = """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  nodePools:
+    - {name: inherits, useDeviationThresholds: true}
+    - {name: own, lowThresholds: {cpu: 10}, highThresholds: {cpu: 20, gpu: 5}, useDeviationThresholds: true}
+"""
+
+
+def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> None:
+    """koordinator.md B1.4."""
+    filled = FilledPools(read_policy(_SHARED))
+    default, inherits, own = (filled.at_its_turn(pool).thresholds for pool in filled.pools)
+    assert default.low == inherits.low == {"cpu": 40, "memory": 100}
+    assert inherits.high == {"cpu": 70, "memory": 100}
+    # Its own maps are its own, and a high threshold without a low one is overwritten.
+    assert own.low == {"cpu": 10, "gpu": 0, "memory": 0}
+    assert own.high == {"cpu": 20, "gpu": 0, "memory": 0}
+
+
+def test_what_a_later_pool_fills_in_reaches_an_earlier_one_in_the_next_round() -> None:
+    """koordinator.md B5.8."""
+    document = """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  nodePools:
+    - {name: later, prodLowThresholds: {gpu: 10}, prodHighThresholds: {gpu: 20}}
+"""
+    filled = FilledPools(read_policy(document))
+    first, _ = (filled.at_its_turn(pool).thresholds for pool in filled.pools)
+    assert first.high == {"cpu": 70, "memory": 100}
+    second = filled.at_its_turn(filled.pools[0]).thresholds
+    assert second.high == {"cpu": 70, "memory": 100, "gpu": 100}
+
+
+def test_a_map_that_is_not_given_is_made_anew_while_its_partner_keeps_its_fill() -> None:
+    """koordinator.md B5.8: from the second round on, memory has a low and no high threshold for prod pods."""
+    document = """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  prodLowThresholds: {cpu: 20}
+"""
+    filled = FilledPools(read_policy(document))
+    (pool,) = filled.pools
+    assert filled.at_its_turn(pool).thresholds.prod_high == {"memory": 100}
+    second = filled.at_its_turn(pool).thresholds
+    assert (second.prod_low, second.prod_high) == ({"cpu": 20, "memory": 100}, {})
+
+
+def _filled_world() -> World:
+    world = World(
+        """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  prodLowThresholds: {cpu: 20}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+    )
+    world.node("n", system=10)
+    world.pod("prod", "n", 35, priority=9_500)
+    return world
+
+
+def test_what_rounds_have_filled_in_survives_a_restart() -> None:
+    classes = []
+    for restarts in (False, True):
+        world = _filled_world()
+        world.round()
+        if restarts:
+            world.restart()
+        world.round()
+        classes.append(world.pool.classes())
+    assert classes[0] == classes[1] == {"n": "prodHigh"}
+
+
+def test_another_policy_begins_with_its_own_maps() -> None:
+    world = _filled_world()
+    world.round()
+    assert ("usage_history", "means") in world.rows
+    world.balancer.set_policy(read_policy(_SHARED))
+    world.write()
+    assert ("usage_history", "means") not in world.rows
+
+
+def test_the_policy_itself_is_never_written_into() -> None:
+    policy = read_policy(_SHARED)
+    before = policy.document()
+    filled = FilledPools(policy)
+    for pool in filled.pools * 2:
+        filled.at_its_turn(pool)
+    assert policy.document() == before
+
+
+_PODS = """
+compat: koordinator
+rebalance:
+  highThresholds: {cpu: 70, pods: 2}
+  lowThresholds: {cpu: 40, pods: 1}
+  nodeFit: false
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+
+
+def test_a_pod_that_is_not_measured_leaves_without_changing_the_figures() -> None:
+    """koordinator.md B4.3; loadstream does not move what it knows nothing of."""
+    allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
+    for compat, leaves in (("koordinator", ["a", "b", "c"]), ("loadstream", [])):
+        world = World(_PODS.replace("koordinator", compat))
+        world.node("hot", allocatable=allocatable)
+        world.node("calm", allocatable=allocatable)
+        for uid in ("a", "b", "c"):
+            world.pod(uid, "hot", None)
+        assert [move.split()[0] for move in world.round()] == leaves
+
+
+def test_the_number_of_pods_weighs_in_where_the_weights_name_it() -> None:
+    """koordinator.md B5.8: also without a threshold for it."""
+    document = """
+compat: koordinator
+rebalance:
+  highThresholds: {cpu: 50}
+  lowThresholds: {cpu: 40}
+  resourceWeights: {cpu: 10, memory: 1, pods: WEIGHT}
+  nodeFit: false
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+    for weight, first in (("1", "a"), ("100", "b")):
+        world = World(document.replace("WEIGHT", weight))
+        allocatable = {"cpu": "10", "memory": "32Gi", "pods": "10"}
+        for name, cpu, pods in (("a", 90, 1), ("b", 60, 5)):
+            world.node(name, allocatable=allocatable)
+            for number in range(pods):
+                world.pod(f"{name}{number}", name, cpu // pods)
+        world.node("calm", allocatable=allocatable)
+        world.round()
+        assert world.outcome.moves[0].node == first
+
+
+def test_node_fit_takes_room_for_pods_that_never_leave() -> None:
+    """X19: three pods fit one after the other, so the next node finds the target full."""
+    for compat, moves in (("koordinator", 1), ("loadstream", 2)):
+        world = World(
+            f"""
+compat: {compat}
+rebalance:
+  highThresholds: {{cpu: 70}}
+  lowThresholds: {{cpu: 40}}
+  anomalyCondition: {{consecutiveAbnormalities: 1, consecutiveNormalities: 1}}
+"""
+        )
+        for name in ("hot-a", "hot-b"):
+            world.node(name, system=30)
+            for number in range(3):
+                world.pod(f"{name}-{number}", name, 16)
+        world.node("calm", system=10)
+        assert len(world.round()) == moves
+
+
+def test_prod_and_node_phases_have_detectors_of_their_own() -> None:
+    """koordinator.md B3.2: calm rounds of the one do not touch the other."""
+    world = World(
+        """
+compat: koordinator
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 40}
+  prodHighThresholds: {cpu: 30}
+  prodLowThresholds: {cpu: 20}
+  anomalyCondition: {consecutiveAbnormalities: 2, consecutiveNormalities: 1}
+"""
+    )
+    world.node("n", system=0)
+    world.pod("prod", "n", 35, priority=9_500)
+    world.node("calm", system=0)
+    acted = []
+    for system in (0, 50, 0, 50, 0):
+        world.system["n"] = {"cpu": system * PERCENT, "memory": 0}
+        world.round()
+        acted.append([hot.phase for hot in world.pool.hot if hot.acting])
+    assert acted == [[], [], [], [], ["prod"]]

@@ -1,0 +1,513 @@
+"""Replay: what was journaled is what the recorded inputs give, and anything else is seen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.policy import effective_yaml
+from schemas.topics import CLUSTER_INPUTS
+from streams.replay.fold import NotReplayable, Window
+from streams.stage import journal
+from streams.stage.checkpoint import Checkpoint, is_place
+from streams.stage.journal import JournalDamaged
+from streams.stage.records import InputRecord, StageResult
+from tests.streams.cluster.builders import (
+    at,
+    lifecycle,
+    metric,
+    node,
+    node_gone,
+    pod,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
+from tests.streams.cluster.run import Log
+from tests.streams.cluster.strategies import UIDS, node_names
+from tests.streams.journaled import Journaled, altered, as_record
+
+_MESSAGES = st.one_of(
+    annotated_nodes(),
+    annotated_nodes(),
+    metrics(),
+    loading_pods().map(request),
+    loading_pods().map(request),
+    st.integers(0, 400).map(tick),
+    node_names().map(node_gone),
+    st.builds(lambda of, name: lifecycle("running", of, name), loading_pods(), node_names()),
+    st.sampled_from(UIDS).map(lambda uid: request(uid, withdrawn=True)),
+    policies().map(effective_yaml).map(policy_record),
+)
+_GARBAGE = st.tuples(st.sampled_from(CLUSTER_INPUTS), st.binary(max_size=8))
+
+
+@st.composite
+def _records(draw: st.DrawFn) -> list[InputRecord]:
+    """The log of a cluster, bad records among it."""
+    log = Log()
+    log.message(tick())
+    for item in draw(st.lists(st.one_of(_MESSAGES, _MESSAGES, _GARBAGE), max_size=30)):
+        if isinstance(item, tuple):
+            log.raw(item[0], item[1], b"test")
+        else:
+            log.message(item)
+    return log.records
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> Journaled:
+    """A log, journaled in random batches by a writer that is killed now and then."""
+    records = draw(_records())
+    history = Journaled()
+    while records:
+        size = draw(st.integers(1, 8))
+        batch, records = records[:size], records[size:]
+        event = draw(st.sampled_from(("", "", "killed", "frozen")))
+        if event == "killed":
+            history.start()
+        if event == "frozen":
+            history.lost(batch[:2], StageResult())
+        history.apply(batch)
+    return history
+
+
+@settings(max_examples=40)
+@given(_histories())
+def test_a_journal_is_equal_to_what_its_inputs_give(history: Journaled) -> None:
+    difference, fold = history.replay()
+    assert difference is None
+    assert fold.summary.inputs == len(history.topics)
+    batches = _batches(history)
+    assert fold.summary.batches == len(batches)
+    assert fold.summary.outputs == sum(len(batch["outputs"]) for batch in batches)
+    assert fold.summary.rows == sum(len(batch["rows"]) for batch in batches)
+
+
+@settings(max_examples=40)
+@given(_histories(), st.data())
+def test_a_changed_output_or_row_is_seen_where_it_is(
+    history: Journaled, data: st.DataObject
+) -> None:
+    values = list(history.journal)
+    holding = [n for n, value in enumerate(values) if _counts(values, n) and _holds(value)]
+    number = data.draw(st.sampled_from(holding))
+    record = as_record(values[number])
+    changed = data.draw(st.sampled_from([*record["outputs"], *record["rows"]]))
+    if changed["value"] is None:
+        changed["value"] = "{}"
+    else:
+        changed["value"] = changed["value"].replace("test", "best", 1) + " "
+    values[number] = orjson.dumps(record)
+    difference, _ = history.replay(values=values)
+    assert difference is not None
+    assert (difference.journal_offset, difference.sequence) == (number, record["sequence"])
+    assert len(difference.mismatches) == 1
+
+
+@settings(max_examples=60)
+@given(_records(), st.data())
+def test_a_changed_byte_of_an_input_is_seen_if_it_has_any_effect_and_named(
+    records: list[InputRecord], data: st.DataObject
+) -> None:
+    history = Journaled()
+    for record in records:
+        history.apply([record])
+    which = data.draw(st.sampled_from([record for record in records if record.value]))
+    value = bytearray(which.value or b"")
+    value[data.draw(st.integers(0, len(value) - 1))] ^= data.draw(st.sampled_from((1, 2, 16)))
+    topics = altered(records, which, bytes(value))
+    difference, _ = history.replay(topics=topics)
+    again = Journaled()
+    for record in topics:
+        again.apply([record])
+    assert (difference is None) == (_batches(again) == _batches(history))
+    if difference is not None:
+        assert difference.culprit is topics[records.index(which)]
+
+
+# --- from a checkpoint ----------------------------------------------------------------------------
+
+
+@st.composite
+def _checkpointed(draw: st.DrawFn) -> tuple[Journaled, list[tuple[Checkpoint, int]]]:
+    """A history with checkpoints, each with how many batches had been journaled."""
+    records = draw(_records())
+    history, checkpoints, batches = Journaled(), [], 0
+    while records:
+        size = draw(st.integers(1, 8))
+        batch, records = records[:size], records[size:]
+        event = draw(st.sampled_from(("", "", "killed", "frozen")))
+        if event == "killed":
+            history.start()
+        if event == "frozen":
+            history.lost(batch[:2], StageResult())
+        if event == "killed" or draw(st.booleans()):
+            checkpoints.append((history.checkpoint, batches))
+        history.apply(batch)
+        batches += 1
+    checkpoints.append((history.checkpoint, batches))
+    return history, checkpoints
+
+
+@settings(max_examples=60)
+@given(_checkpointed(), st.data())
+def test_from_a_checkpoint_the_rest_is_as_equal_as_from_the_beginning(
+    history_with: tuple[Journaled, list[tuple[Checkpoint, int]]], data: st.DataObject
+) -> None:
+    history, checkpoints = history_with
+    checkpoint, batches = data.draw(st.sampled_from(checkpoints))
+    checkpoint = replace(checkpoint, rows=tuple(data.draw(st.permutations(checkpoint.rows))))
+    assert is_place(checkpoint.place, history.journal[checkpoint.place.offset])
+    difference, fold = history.replay(checkpoint=checkpoint)
+    assert difference is None
+    whole = _batches(history)
+    assert fold.summary.batches == len(whole) - batches
+    assert fold.summary.outputs == sum(len(batch["outputs"]) for batch in whole[batches:])
+    assert fold.summary.rows == sum(len(batch["rows"]) for batch in whole[batches:])
+    assert fold.summary.first_batch == batches
+
+
+def _long() -> tuple[Journaled, Checkpoint, list[InputRecord]]:
+    """A history, a checkpoint in its middle, and what was applied after it."""
+    log, history = Log(), Journaled()
+    before = [tick(), node("a"), node("b"), metric("a", cpu=1_000), request("p0"), request("p1")]
+    history.apply([log.message(message) for message in before])
+    checkpoint = history.checkpoint
+    after = [metric("b", cpu=4_000), request("p2"), tick(1), request("p3")]
+    records = [log.message(message) for message in after]
+    history.apply(records[:2])
+    history.apply(records[2:])
+    return history, checkpoint, records
+
+
+def test_a_changed_input_after_a_checkpoint_is_seen_and_named() -> None:
+    history, checkpoint, after = _long()
+    assert history.replay(checkpoint=checkpoint, topics=after)[0] is None, (
+        "no input before it is read"
+    )
+    topics = altered(after, after[0], (after[0].value or b"").replace(b"4000", b"4001"))
+    difference, fold = history.replay(checkpoint=checkpoint, topics=topics)
+    assert difference is not None
+    assert difference.culprit is topics[0]
+    assert (difference.sequence, fold.summary.batches) == (1, 0)
+
+
+def test_a_changed_row_of_a_checkpoint_is_seen_by_what_follows_from_it() -> None:
+    history, checkpoint, _ = _long()
+    rows = tuple(
+        (table, key, value.replace(b'"cpu":1000', b'"cpu":9000') if key == "0/test/a" else value)
+        for table, key, value in checkpoint.rows
+    )
+    assert rows != checkpoint.rows
+    assert history.replay(checkpoint=replace(checkpoint, rows=rows))[0] is not None
+
+
+def test_an_input_after_a_checkpoint_that_is_gone_cannot_be_told_about() -> None:
+    history, checkpoint, after = _long()
+    with pytest.raises(
+        NotReplayable, match="node-metrics, partition 0: the offsets from 1 on are gone"
+    ):
+        history.replay(checkpoint=checkpoint, topics=after[1:])
+
+
+def test_a_journal_that_does_not_go_on_right_at_the_checkpoint_is_an_error() -> None:
+    history, checkpoint, _ = _long()
+    for place, words in (
+        (replace(checkpoint.place, sequence=5), "holds batch 1; expected 6"),
+        (replace(checkpoint.place, epoch=-1), "is of epoch 0, of which no opening was read"),
+    ):
+        with pytest.raises(JournalDamaged, match=words):
+            history.replay(checkpoint=replace(checkpoint, place=place))
+    newer = replace(checkpoint.place, epoch=7)
+    difference, fold = history.replay(checkpoint=replace(checkpoint, place=newer))
+    assert (difference, fold.summary.batches) == (None, 0), (
+        "batches of an earlier epoch do not count"
+    )
+
+
+@pytest.mark.parametrize("table", ["nodes", "reserved_pods"])
+def test_a_checkpoint_whose_rows_cannot_be_read_is_an_error(table: str) -> None:
+    history, checkpoint, _ = _long()
+    rows = tuple((t, key, b"[" if t == table else value) for t, key, value in checkpoint.rows)
+    with pytest.raises(NotReplayable, match=f"cannot be restored: table {table}, row 0/test/"):
+        history.replay(checkpoint=replace(checkpoint, rows=rows))
+
+
+# --- one batch of several inputs ----------------------------------------------------------------
+
+
+def _busy(log: Log) -> list[InputRecord]:
+    """Two nodes, of which the pods go to the less used one."""
+    messages = [
+        tick(),
+        node("a"),
+        node("b"),
+        metric("a", cpu=1_000),
+        metric("b", cpu=4_000),
+        request("p1"),
+        metric("b", cpu=4_100),
+        request("p2"),
+        tick(1),
+        request("p3"),
+    ]
+    return [log.message(message) for message in messages]
+
+
+def _metric_of_a(record: InputRecord) -> bool:
+    return record.topic == "node-metrics" and b'"a"' in (record.value or b"")
+
+
+def _request_of_p2(record: InputRecord) -> bool:
+    return record.topic == "scheduling-requests" and b"p2" in (record.value or b"")
+
+
+def _last_metric(record: InputRecord) -> bool:
+    return record.topic == "node-metrics" and b"4100" in (record.value or b"")
+
+
+@pytest.mark.parametrize(
+    ("which", "old", "new"),
+    [
+        (_metric_of_a, b"1000", b"7000"),
+        (_metric_of_a, b"1000", b"1001"),
+        (_metric_of_a, b"{", b"["),
+        (_metric_of_a, b'"a"', b'"c"'),
+        (_request_of_p2, b'"cpu":"1"', b'"cpu":"9"'),
+        (_request_of_p2, b'"p2"', b'"p4"'),
+        (_request_of_p2, b"{", b"["),
+        (_last_metric, b"4100", b"4101"),
+        (_last_metric, b"{", b"["),
+    ],
+)
+def test_the_input_is_found_within_its_batch(
+    which: Callable[[InputRecord], bool], old: bytes, new: bytes
+) -> None:
+    history = Journaled()
+    records = _busy(Log())
+    history.apply(records[:2])
+    history.apply(records[2:])
+    (culprit,) = filter(which, records)
+    topics = altered(records, culprit, (culprit.value or b"").replace(old, new))
+    difference, fold = history.replay(topics=topics)
+    assert difference is not None
+    assert fold.summary.batches == 1
+    assert difference.culprit is not None
+    named = (difference.culprit.topic, difference.culprit.offset)
+    assert named == (culprit.topic, culprit.offset)
+
+
+def test_both_sides_are_shown_with_the_places_in_which_they_differ() -> None:
+    history = Journaled()
+    records = _busy(Log())
+    history.apply(records)
+    (culprit,) = filter(_metric_of_a, records)
+    topics = altered(records, culprit, (culprit.value or b"").replace(b"1000", b"7000"))
+    difference, _ = history.replay(topics=topics)
+    assert difference is not None
+    decision = difference.mismatches[0]
+    assert (decision.kind, decision.place) == ("output", 0)
+    sides = {path.name: (path.recorded, path.replayed) for path in decision.paths}
+    assert sides["value.node"] == ("a", "b")
+    rows = {m.place: m.paths for m in difference.mismatches if m.kind == "row"}
+    (path,) = rows["nodes", "0/test/a"]
+    assert (path.name, path.recorded, path.replayed) == ("metric.usage.cpu", 1000, 7000)
+
+
+@pytest.mark.parametrize("as_of", ["null", "[]", '{"offsets":{"scheduling-requests":"1"}}', "7"])
+def test_a_recorded_decision_may_say_anything(as_of: str) -> None:
+    history = Journaled()
+    history.apply(_busy(Log()))
+    batch = as_record(history.journal[1])
+    value = orjson.loads(batch["outputs"][1]["value"]) | {"as_of": orjson.loads(as_of)}
+    batch["outputs"][1]["value"] = orjson.dumps(value).decode()
+    difference, _ = history.replay(values=[history.journal[0], orjson.dumps(batch)])
+    assert difference is not None
+    assert difference.culprit is not None
+    assert b"p2" in (difference.culprit.value or b""), "the replay has made it of this request"
+
+
+# --- what a journal may look like ---------------------------------------------------------------
+
+
+def test_a_batch_in_several_records_is_compared_whole() -> None:
+    log, history = Log(), Journaled()
+    long = {"note": "x" * 5_000}
+    nodes = [log.message(node(f"n{n}", annotations=long)) for n in range(300)]
+    history.apply([log.message(tick())])
+    history.apply(nodes)
+    assert len(history.journal) > 4
+    difference, fold = history.replay()
+    assert difference is None
+    assert (fold.summary.batches, fold.summary.inputs) == (2, 301)
+    history.journal.pop()
+    _, fold = history.replay()
+    assert fold.summary.batches == 1, "a batch that is not complete does not count"
+
+
+def test_what_a_writer_of_an_earlier_epoch_says_is_not_heard() -> None:
+    log, history = Log(), Journaled()
+    history.apply([log.message(node())])
+    stray = log.message(tick(5))
+    history.lost([stray], StageResult())
+    history.apply([stray])
+    difference, fold = history.replay()
+    assert difference is None
+    assert fold.summary.batches == 2
+
+
+def test_the_window_is_of_the_clock_of_the_log() -> None:
+    log, history = Log(), Journaled()
+    history.apply([log.message(node())])
+    for second in range(10):
+        history.apply([log.message(tick(second))])
+    for window, batches in (
+        (Window(), 11),
+        (Window(from_ms=at(0)), 10),
+        (Window(from_ms=at(4)), 6),
+        (Window(to_ms=at(4)), 6),
+        (Window(at(2), at(4)), 3),
+        (Window(from_ms=at(60)), 0),
+    ):
+        difference, fold = history.replay(window=window)
+        assert difference is None
+        assert fold.summary.batches == batches
+    smaller = [replace(r, value=(r.value or b"").replace(b"32Gi", b"16Gi")) for r in history.topics]
+    assert history.replay(topics=smaller)[0] is not None
+    difference, _ = history.replay(topics=smaller, window=Window(at(2)))
+    assert difference is None, "what differs before the window is not compared"
+
+
+def test_another_cluster_is_left_out_of_what_is_compared() -> None:
+    log, history = Log(), Journaled()
+    other = [each.model_copy(update={"cluster": "tester"}) for each in (node(), request("x"))]
+    messages = [tick(), node(), request("p1"), *other]
+    history.apply([log.message(message) for message in messages])
+    topics = [
+        replace(record, value=(record.value or b"").replace(b'"x"', b'"y"'))
+        for record in history.topics
+    ]
+    assert history.replay(topics=topics)[0] is not None
+    assert history.replay(topics=topics, window=Window(cluster="tester"))[0] is not None
+    difference, fold = history.replay(topics=topics, window=Window(cluster="test"))
+    assert difference is None
+    assert (fold.summary.outputs, fold.summary.rows) == (1, 3)
+
+
+def test_what_a_cluster_says_to_partitions_of_samples_is_compared_as_its_own() -> None:
+    log, history = Log(), Journaled()
+    history.apply([log.message(tick()), log.message(policy_record())])
+    difference, fold = history.replay(window=Window(cluster="test"))
+    assert (difference, fold.summary.outputs) == (None, 1)
+
+
+# --- a history that is not whole, or not applied once -------------------------------------------
+
+
+def test_an_input_that_is_gone_cannot_be_told_about() -> None:
+    history = Journaled()
+    records = _busy(Log())
+    history.apply(records)
+    for which in records:
+        topics = [record for record in records if record is not which]
+        with pytest.raises(NotReplayable, match=f"{which.topic}, .* batch 0 .* {which.offset}[.]"):
+            history.replay(topics=topics)
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        ((1, 2), "offset 0 is gone"),
+        ((2,), "the offsets 0 to 1 are gone"),
+        ((0, 2), "offset 1 is gone"),
+        ((0,), "the offsets from 1 on are gone"),
+        ((), "the offsets from 0 on are gone"),
+    ],
+)
+def test_it_is_told_which_offsets_are_gone(left: tuple[int, ...], words: str) -> None:
+    history = Journaled()
+    history.apply(_busy(Log()))
+    kept = [r for r in history.topics if r.topic != "node-metrics" or r.offset in left]
+    with pytest.raises(NotReplayable, match=f"topic node-metrics, partition 0: {words}"):
+        history.replay(topics=kept)
+
+
+def test_offsets_that_hold_nothing_and_were_not_applied_are_no_gap() -> None:
+    log, history = Log(), Journaled()
+    log.message(policy_record())  # compacted away before the worker has read it
+    history.apply([log.message(policy_record()), log.message(tick())])
+    difference, fold = history.replay()
+    assert difference is None
+    assert fold.summary.inputs == 2
+
+
+def test_a_record_that_was_passed_over_is_a_difference() -> None:
+    log, history = Log(), Journaled()
+    history.apply([log.message(tick())])
+    missed = log.message(request("p1"))
+    history.apply([log.message(request("p2"))])
+    difference, _ = history.replay(topics=[history.topics[0], missed, history.topics[1]])
+    assert difference is not None
+    assert difference.problem == "scheduling-requests offset 0 was never applied"
+    assert difference.culprit is missed
+
+
+def test_a_record_that_was_applied_twice_is_a_difference() -> None:
+    log, history = Log(), Journaled()
+    batch = [log.message(tick()), log.message(metric())]
+    history.apply(batch)
+    history.write(batch[1:], StageResult())
+    difference, _ = history.replay()
+    assert difference is not None
+    assert difference.problem == "node-metrics offset 0 was applied before"
+
+
+def test_a_journal_without_its_first_batch_is_an_error() -> None:
+    log, history = Log(), Journaled()
+    for second in range(3):
+        history.apply([log.message(tick(second))])
+    with pytest.raises(JournalDamaged, match="expected 0"):
+        history.replay(values=[history.journal[0], *history.journal[2:]])
+
+
+def test_a_topic_that_this_version_does_not_read_is_an_error() -> None:
+    log, history = Log(), Journaled()
+    record = replace(log.message(tick()), topic="tomorrow")
+    history.write([record], StageResult())
+    with pytest.raises(NotReplayable, match="tomorrow"):
+        history.replay(topics=[record])
+
+
+def test_the_digest_is_of_the_outputs_in_their_order() -> None:
+    digests = set()
+    for uids in (("p1", "p2"), ("p2", "p1"), ("p1", "p2")):
+        log, history = Log(), Journaled()
+        history.apply([log.message(tick()), log.message(node())])
+        history.apply([log.message(request(pod(uid))) for uid in uids])
+        difference, fold = history.replay()
+        assert difference is None
+        digests.add(fold.summary.outputs_sha256)
+    assert len(digests) == 2
+
+
+def _counts(values: Sequence[bytes], number: int) -> bool:
+    """Whether a journal record is of the writer that is in office there."""
+    reader = journal.Reader(journal.Place())
+    return [reader.take(n, value) for n, value in enumerate(values)][number] is not None
+
+
+def _holds(value: bytes) -> bool:
+    """Whether the record holds rows or outputs that have a value."""
+    record = as_record(value)
+    return any(each["value"] is not None for each in (*record["rows"], *record["outputs"]))
+
+
+def _batches(history: Journaled) -> list[Any]:
+    reader = journal.Reader(journal.Place())
+    read = [reader.take(number, value) for number, value in enumerate(history.journal)]
+    return [asdict(batch) for batch in read if batch is not None]

@@ -1,0 +1,90 @@
+"""What a replay has found, in words and in JSON."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from streams.replay.diff import TEXT_CHARS_MAX
+from streams.replay.fold import Difference, Summary
+from streams.replay.report import MISMATCHES_MAX, Verdict, as_lines, as_object, exit_code
+from tests.streams.cluster.builders import metric, node, request, tick
+from tests.streams.cluster.run import Log
+from tests.streams.journaled import Journaled, altered
+
+_SOME = Summary(batches=1)
+_EQUAL = Verdict(0, _SOME)
+_EMPTY = Verdict(1, Summary())
+_DIFFERENT = Verdict(2, _SOME, Difference(0, 1, None, "outputs differ"))
+_GONE = Verdict(3, _SOME, problem="offset 3 is gone")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        ([_EQUAL], 0),
+        ([_EQUAL, _EMPTY], 0),
+        ([_EMPTY], 2),
+        ([], 2),
+        ([_EQUAL, _GONE], 2),
+        ([_EQUAL, _DIFFERENT], 1),
+        ([_GONE, _DIFFERENT, _EQUAL], 1),
+    ],
+)
+def test_only_what_was_compared_and_whole_is_equal(verdicts: list[Verdict], code: int) -> None:
+    assert exit_code(verdicts) == code
+
+
+def _different() -> Verdict:
+    log, history = Log(), Journaled()
+    names = [f"n{number}" for number in range(MISMATCHES_MAX + 5)]
+    history.apply([log.message(tick()), *(log.message(node(name)) for name in names)])
+    first = log.message(metric(names[0], cpu=1000))
+    history.apply([first, *(log.message(request(f"p{n}")) for n in range(MISMATCHES_MAX + 5))])
+    value = (first.value or b"").replace(b"1000", b"7000")
+    topics = altered(history.topics, first, value.replace(b'"n0"', b'"' + b"m" * 100 + b'"'))
+    difference, fold = history.replay(topics=topics)
+    return Verdict(0, fold.summary, difference)
+
+
+def test_a_difference_is_told_in_few_lines_with_both_sides_and_its_input() -> None:
+    lines = as_lines(_different())
+    assert lines[0] == "partition 0: DIFFERENT after 1 equal batches"
+    assert "batch 1 (journal offset 2, 2025-10-09T08:53:20.000Z)" in lines[1]
+    assert lines[2] == ("  first input that differs: node-metrics, partition 0, offset 0, key test")
+    text = "\n".join(lines)
+    assert "row 0/test/n0 of table nodes:" in text
+    assert text.count("recorded: ") == text.count("replayed: ") >= 2
+    assert max(map(len, lines)) <= TEXT_CHARS_MAX + 60
+
+
+def test_json_has_both_sides_whole() -> None:
+    whole: Any = orjson.loads(orjson.dumps(as_object(_different())))
+    assert whole["verdict"] == "different"
+    assert whole["batches"] == 1
+    found = whole["difference"]
+    assert found["first_input"] == {
+        "topic": "node-metrics",
+        "partition": 0,
+        "offset": 0,
+        "key": "test",
+    }
+    assert found["differing"] >= len(found["mismatches"]) >= 1
+    rows = {each["what"]: each for each in found["mismatches"]}
+    row = rows["row 0/test/n0 of table nodes"]
+    assert row["recorded"]["metric"]["usage"]["cpu"] == 1000
+    assert "replayed" not in row, "the replay has not changed it"
+    assert row["paths"] == ["the whole"]
+
+
+def test_what_is_equal_says_how_much_and_what_is_gone_says_why() -> None:
+    log, history = Log(), Journaled()
+    history.apply([log.message(tick())])
+    difference, fold = history.replay()
+    (line,) = as_lines(Verdict(3, fold.summary, difference))
+    assert line.startswith("partition 3: equal: 1 batches, 1 inputs, 0 outputs, 1 rows from 2025-")
+    assert fold.summary.outputs_sha256 in line
+    gone = as_lines(Verdict(3, fold.summary, problem="offset 3 is gone"))
+    assert gone[0] == "partition 3: CANNOT BE REPLAYED: offset 3 is gone"
+    (empty,) = as_lines(_EMPTY)
+    assert "nothing to compare" in empty

@@ -1,0 +1,130 @@
+"""Where a replay begins, by what is left of the topics."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from streams.replay.fold import NotReplayable
+from streams.replay.start import find_beginning
+from tests.streams.cluster.builders import at, node, request, tick
+from tests.streams.cluster.run import Log
+from tests.streams.journaled import Journaled
+
+_Record = tuple[int, bytes | None]
+
+
+@dataclass
+class Broker:
+    """Topics of partition 0 in memory, of which the beginning may be gone."""
+
+    topics: dict[str, list[bytes | None]]
+    first: dict[str, int] = field(default_factory=dict)
+
+    def extent(self, topic: str) -> tuple[int, int]:
+        """First and next offset."""
+        return self.first.get(topic, 0), len(self.topics.get(topic, []))
+
+    def read(self, topic: str, first_offset: int, last_offset: int) -> Iterator[_Record]:
+        """What is left there."""
+        numbered = enumerate(self.topics.get(topic, []))
+        low = max(first_offset, self.first.get(topic, 0))
+        return (each for each in numbered if low <= each[0] <= last_offset)
+
+
+def _history() -> tuple[Broker, list[int]]:
+    """Ten batches a minute apart; a checkpoint after every third. Journal offsets of the checkpoints."""
+    log, history = Log(), Journaled()
+    checkpoints: list[bytes | None] = []
+    offsets = []
+    history.apply([log.message(tick()), log.message(node())])
+    for minute in range(1, 10):
+        history.apply([log.message(tick(minute * 60)), log.message(request(f"p{minute}"))])
+        if minute % 3 == 0:
+            checkpoints += history.pieces()
+            offsets.append(history.checkpoint.place.offset)
+    topics: dict[str, list[bytes | None]] = {"journal": [*history.journal]}
+    topics["checkpoints"] = checkpoints
+    for record in history.topics:
+        topics.setdefault(record.topic, []).append(record.value)
+    return Broker(topics), offsets
+
+
+def _begun_at(broker: Broker, from_ms: int | None = None) -> int | None:
+    found = find_beginning(broker, 0, from_ms)
+    return None if found is None else found.place.offset
+
+
+def test_what_the_journal_still_has_whole_is_replayed_from_its_first_batch() -> None:
+    broker, _ = _history()
+    assert _begun_at(broker) is None
+
+
+def test_with_a_time_the_newest_checkpoint_before_it_is_enough() -> None:
+    broker, offsets = _history()
+    assert _begun_at(broker, at(100 * 60)) == offsets[2]
+    assert _begun_at(broker, at(9 * 60)) == offsets[1], "its own batch is to be compared as well"
+    assert _begun_at(broker, at(9 * 60) + 1) == offsets[2]
+    assert _begun_at(broker, at(3 * 60)) is None, "then the first batch, which is there"
+
+
+def test_without_its_beginning_most_of_what_is_left_is_compared() -> None:
+    broker, offsets = _history()
+    broker.first["journal"] = 2
+    assert _begun_at(broker) == offsets[0]
+    broker.first["journal"] = offsets[0]
+    assert _begun_at(broker) == offsets[0]
+    broker.first["journal"] = offsets[0] + 1
+    assert _begun_at(broker) == offsets[1]
+    assert _begun_at(broker, at(100 * 60)) == offsets[2]
+
+
+def test_a_checkpoint_after_which_an_input_is_gone_is_not_begun_at() -> None:
+    broker, offsets = _history()
+    broker.first |= {"journal": 2, "clock": 4}
+    assert _begun_at(broker) == offsets[0], "all that was applied after it is there"
+    broker.first |= {"clock": 5}
+    assert _begun_at(broker) == offsets[1]
+    broker.first |= {"clock": 10}
+    assert _begun_at(broker) == offsets[2]
+
+
+def test_a_checkpoint_of_another_journal_is_not_begun_at() -> None:
+    broker, offsets = _history()
+    broker.first["journal"] = 2
+    broker.topics["journal"][offsets[0]] = broker.topics["journal"][offsets[0] + 1]
+    assert _begun_at(broker) == offsets[1]
+    del broker.topics["journal"][offsets[2] :]
+    broker.topics["journal"][offsets[1]] = b"unreadable"
+    with pytest.raises(NotReplayable, match="3 whole checkpoints, 2 of them in the journal"):
+        find_beginning(broker, 0, None)
+
+
+def test_it_is_told_what_is_missing_and_since_when_a_replay_is_possible() -> None:
+    broker, _ = _history()
+    broker.first["journal"] = 2
+    with pytest.raises(NotReplayable) as told:
+        find_beginning(broker, 0, at(120))
+    words = str(told.value)
+    assert (
+        "journal offsets 0 to 1 are gone, and no checkpoint of before 2025-10-09T08:55:20" in words
+    )
+    assert "possible since 2025-10-09T08:56:20.000Z: ask for a later time, or for none" in words
+    broker.topics["checkpoints"] = [b"", *broker.topics["checkpoints"][:1]]
+    for from_ms in (None, at(120)):
+        with pytest.raises(NotReplayable) as told:
+            find_beginning(broker, 0, from_ms)
+        words = str(told.value)
+        assert "0 whole checkpoints" in words
+        assert "1 that never became whole; 1 unreadable records" in words
+        assert "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S" in words
+        assert "retention.ms" in words
+
+
+def test_a_cluster_of_before_there_were_checkpoints_has_none() -> None:
+    broker, _ = _history()
+    del broker.topics["checkpoints"]
+    assert _begun_at(broker, at(120)) is None
+    broker.first["journal"] = 1
+    with pytest.raises(NotReplayable, match="journal offsets 0 to 0 are gone"):
+        find_beginning(broker, 0, None)

@@ -1,0 +1,181 @@
+"""Pieces of checkpoints: what is whole comes back as it was, and what is not is not there."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.codec import encode
+from schemas.journal import JournalRecord
+from schemas.limits import VALUE_BYTES_MAX
+from streams.stage.checkpoint import (
+    OPEN_MAX,
+    PIECE_BYTES,
+    Assembler,
+    Checkpoint,
+    Cutter,
+    Finder,
+    Found,
+    Row,
+    eligible,
+    is_place,
+    read_piece,
+)
+from streams.stage.journal import Place
+
+_PLACE = Place(4, 17, 23)
+_NOW_MS = 1_790_000_000_000
+_ROWS: tuple[Row, ...] = (
+    ("nodes", "2/c/a", b'{"node":"a"}'),
+    ("nodes", "2/c/b", '{"node":"é€𝄞"}'.encode()),
+    ("partitions", "2", b"{}"),
+)
+
+_rows = st.lists(
+    st.tuples(
+        st.sampled_from(("nodes", "clusters", "reserved_pods")),
+        st.text(max_size=8),
+        st.text(max_size=60).map(str.encode),
+    ),
+    max_size=12,
+)
+
+
+def _cut(
+    rows: tuple[Row, ...] = _ROWS,
+    place: Place = _PLACE,
+    now_ms: int | None = _NOW_MS,
+    size: int = 40,
+) -> list[bytes]:
+    cutter = Cutter(2, place, now_ms, size)
+    return [*cutter.take(rows), *cutter.close()]
+
+
+def _found(values: list[bytes]) -> list[Found]:
+    finder = Finder(2)
+    for offset, value in enumerate(values):
+        finder.take(offset, value)
+    return finder.found
+
+
+def _assembled(values: list[bytes], place: Place = _PLACE) -> Checkpoint | None:
+    assembler = Assembler(place)
+    pieces = [read_piece(2, value) for value in values]
+    results = [assembler.take(piece) for piece in pieces if piece is not None]
+    return next((each for each in results if each is not None), None)
+
+
+@given(_rows, st.integers(1, 80), st.sampled_from((None, _NOW_MS)))
+def test_rows_come_back_as_they_were_in_pieces_of_bounded_size(
+    rows: list[Row], size: int, now_ms: int | None
+) -> None:
+    values = _cut(tuple(rows), now_ms=now_ms, size=size)
+    assert _assembled(values) == Checkpoint(_PLACE, now_ms, tuple(rows))
+    assert _found(values) == [Found(_PLACE, now_ms, 0, len(values) - 1)]
+    longest_key = max((len(key.encode()) for _, key, _ in rows), default=0)
+    for value in values:
+        held = orjson.loads(value).get("rows", [])
+        total = sum(len(row["key"].encode()) + len(row["value"].encode()) for row in held)
+        assert total <= max(size, longest_key + 4)
+
+
+def test_a_piece_is_under_a_mebibyte_whatever_is_in_it() -> None:
+    worst = b'"' * 3_000_000
+    values = _cut((("nodes", "2/c/a", worst), *_ROWS), size=PIECE_BYTES)
+    assert len(values) > 7
+    assert max(map(len, values)) < 1024 * 1024 < VALUE_BYTES_MAX
+    whole = _assembled(values)
+    assert whole is not None
+    assert whole.rows[0][2] == worst
+
+
+def test_without_any_one_of_its_pieces_a_checkpoint_is_none() -> None:
+    values = _cut(size=20)
+    assert len(values) >= 4
+    for missing in range(len(values)):
+        left = values[:missing] + values[missing + 1 :]
+        assert (_found(left), _assembled(left)) == ([], None)
+    swapped = [values[1], values[0], *values[2:]]
+    assert _found(swapped) == []
+
+
+@given(st.data())
+def test_a_damaged_piece_makes_it_none(data: st.DataObject) -> None:
+    values = _cut()
+    number = data.draw(st.integers(0, len(values) - 1))
+    piece: dict[str, Any] = orjson.loads(values[number])
+    end = piece.get("end")
+    if end is not None:
+        field = data.draw(st.sampled_from(("pieces", "rows", "sha256")))
+        end[field] = end[field][::-1] if field == "sha256" else end[field] + 1
+    else:
+        row = data.draw(st.sampled_from(piece["rows"]))
+        field = data.draw(st.sampled_from(("table", "key", "value")))
+        row[field] = data.draw(st.text(max_size=8).filter(lambda text: text != row[field]))
+    values[number] = orjson.dumps(piece)
+    assert (_found(values), _assembled(values)) == ([], None)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"schema_version":2}'])
+def test_what_is_no_piece_is_passed_over_and_counted(value: bytes | None) -> None:
+    finder = Finder(2)
+    values = _cut()
+    for offset, each in enumerate([values[0], value, *values[1:]]):
+        finder.take(offset, each)
+    assert (finder.unreadable, len(finder.found)) == (1, 1)
+
+
+def test_a_piece_of_another_partition_is_none_of_this_one() -> None:
+    assert read_piece(3, _cut()[0]) is None
+
+
+def test_pieces_of_two_writers_between_each_other_are_told_apart() -> None:
+    theirs, ours = Place(2, 16, 20), Place(30, 19, 33)
+    old, new = _cut(place=theirs), _cut(_ROWS[1:], place=ours)
+    mixed = [piece for pair in zip(old, new, strict=False) for piece in pair]
+    mixed += new[len(old) :]
+    assert [each.place for each in _found(mixed)] == [ours], "the old one has no closing piece"
+    whole = _assembled(mixed, ours)
+    assert whole is not None
+    assert whole.rows == _ROWS[1:]
+
+
+def test_one_that_was_begun_again_at_the_same_place_is_the_second_attempt() -> None:
+    values = [*_cut()[:2], *_cut()]
+    assert _found(values) == [Found(_PLACE, _NOW_MS, 2, len(values) - 1)]
+    assert _assembled(values) is not None
+
+
+def test_how_many_are_followed_at_a_time_is_limited() -> None:
+    many = [_cut(place=Place(n, 0, n)) for n in range(OPEN_MAX + 1)]
+    finder = Finder(2)
+    for offset, values in enumerate(many):
+        finder.take(offset, values[0])
+    assert finder.incomplete == OPEN_MAX
+    for values in many:
+        for value in values[1:]:
+            finder.take(99, value)
+    assert [each.place.epoch for each in finder.found] == list(range(1, OPEN_MAX + 1))
+
+
+def test_the_journal_must_have_at_the_place_what_the_checkpoint_says() -> None:
+    def record(**values: Any) -> bytes:
+        return encode(JournalRecord(**({"partition": 2, "epoch": 4, "sequence": 17} | values)))
+
+    assert is_place(_PLACE, record())
+    assert is_place(_PLACE, record(part=1, parts=2))
+    assert not is_place(_PLACE, record(part=0, parts=2)), "the batch goes on"
+    assert not is_place(_PLACE, record(sequence=18))
+    assert not is_place(_PLACE, record(epoch=5)), "another journal, or another writer"
+    assert not is_place(_PLACE, record(opens=True))
+    assert is_place(Place(23, 17, 23), record(opens=True))
+    assert not is_place(_PLACE, b"{}")
+    assert not is_place(_PLACE, None)
+
+
+def test_the_oldest_is_best_and_before_a_time_the_newest() -> None:
+    found = [Found(Place(0, n, n), None if n == 0 else n * 1000, 0, 0) for n in (2, 0, 1, 3)]
+    assert [each.place.offset for each in eligible(found, None)] == [0, 1, 2, 3]
+    assert [each.place.offset for each in eligible(found, 3000)] == [2, 1, 0]

@@ -1,0 +1,306 @@
+"""The journal: what is written is what a successor reads."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.codec import encode
+from schemas.journal import JournalRecord
+from schemas.journal import RowChange as SavedRow
+from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
+from schemas.nodes import NodeState
+from streams.stage import journal
+from streams.stage.journal import JournalDamaged, Place
+from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
+
+_texts = st.text(max_size=40)
+_values = st.one_of(st.none(), _texts.map(str.encode))
+_rows = st.builds(RowChange, st.sampled_from(["nodes", "clusters"]), _texts, _values)
+_outputs = st.builds(
+    OutputRecord,
+    st.just("placement-decisions"),
+    _texts,
+    _texts.map(str.encode),
+    st.one_of(st.none(), st.integers(0, 2**40)),
+)
+_results = st.builds(
+    StageResult,
+    st.lists(_outputs, max_size=8).map(tuple),
+    st.lists(_rows, max_size=8).map(tuple),
+)
+
+
+def _records(offsets: dict[str, list[int]]) -> list[InputRecord]:
+    return [
+        InputRecord(topic, 0, offset, b"c", b"{}", 0)
+        for topic, of_topic in offsets.items()
+        for offset in of_topic
+    ]
+
+
+class Log:
+    """A partition of topic `journal`."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+
+    def append(self, values: list[bytes]) -> int:
+        """Offset of the last of them."""
+        self.values += values
+        return len(self.values) - 1
+
+    def after(self, place: Place) -> list[tuple[int, bytes]]:
+        """Entries that follow a place."""
+        return list(enumerate(self.values))[place.offset + 1 :]
+
+
+class Writer:
+    """Takes office and appends, as a worker does."""
+
+    def __init__(self, log: Log, known: Place) -> None:
+        self._log = log
+        log.append([journal.opening(0)])
+        self.tail = journal.follow(known, log.after(known))
+        self.place = self.tail.place
+
+    def write(self, result: StageResult, offsets: dict[str, list[int]] | None = None) -> None:
+        """Append one batch."""
+        offset = self._log.append(journal.batch(0, self.place, _records(offsets or {}), result))
+        self.place = Place(self.place.epoch, self.place.sequence + 1, offset)
+
+
+@given(st.lists(_results, max_size=6))
+def test_a_successor_reads_the_newest_rows_and_all_outputs_in_order(
+    results: list[StageResult],
+) -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    rows: dict[tuple[str, str], bytes | None] = {}
+    for result in results:
+        writer.write(result)
+        rows.update({(row.table, row.key): row.value for row in result.rows})
+    tail = Writer(log, Place()).tail
+    assert tail.rows == rows
+    assert tail.outputs == [output for result in results for output in result.outputs]
+    assert tail.place.sequence == len(results) - 1
+
+
+@given(st.lists(_results, min_size=1, max_size=6), st.data())
+def test_reading_on_from_any_batch_gives_what_is_left(
+    results: list[StageResult], data: st.DataObject
+) -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    places = []
+    for result in results:
+        writer.write(result)
+        places.append(writer.place)
+    known = data.draw(st.integers(0, len(results) - 1))
+    tail = Writer(log, places[known]).tail
+    assert tail.outputs == [o for result in results[known + 1 :] for o in result.outputs]
+
+
+def test_a_writer_that_lost_its_partition_is_not_heard() -> None:
+    log = Log()
+    old = Writer(log, Place())
+    old.write(StageResult(rows=(RowChange("nodes", "a", b"1"),)))
+    new = Writer(log, Place())
+    old.write(StageResult(rows=(RowChange("nodes", "a", b"old"),)))
+    new.write(StageResult(rows=(RowChange("nodes", "b", b"2"),)))
+    old.write(StageResult(rows=(RowChange("nodes", "b", b"old"),)))
+    assert Writer(log, Place()).tail.rows == {("nodes", "a"): b"1", ("nodes", "b"): b"2"}
+
+
+def test_a_batch_too_large_for_one_record_holds_only_when_it_is_complete() -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    large = tuple(
+        RowChange("nodes", str(number), b"x" * (journal.PART_BYTES // 3)) for number in range(8)
+    )
+    writer.write(StageResult(rows=large))
+    assert len(log.values) > 2
+    assert len(Writer(log, Place()).tail.rows) == 8
+
+    cut = Log()
+    cut.values = log.values[:3]
+    tail = Writer(cut, Place()).tail
+    assert tail.rows == {}
+    assert tail.place.sequence == -1
+
+
+def test_a_missing_batch_is_an_error_and_no_silent_hole() -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    writer.write(StageResult(rows=(RowChange("nodes", "a", b"1"),)))
+    writer.write(StageResult(rows=(RowChange("nodes", "a", b"2"),)))
+    whole = log.after(Place())
+    with pytest.raises(JournalDamaged, match="offsets 1 to 1 are gone"):
+        journal.follow(Place(), [whole[0], whole[2]])
+    del log.values[1]
+    with pytest.raises(JournalDamaged, match="expected 0"):
+        journal.follow(Place(), log.after(Place()))
+
+
+def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    for number in range(3):
+        writer.write(StageResult(rows=(RowChange("nodes", str(number), b"1"),)))
+    with pytest.raises(JournalDamaged, match="offsets 0 to 1 are gone"):
+        journal.follow(Place(), log.after(Place())[2:])
+    with pytest.raises(JournalDamaged, match="is of epoch 0, of which no opening was read"):
+        journal.follow(Place(offset=1), log.after(Place(offset=1)))
+
+
+_FOREIGN = st.one_of(
+    st.none(),
+    st.binary(max_size=60),
+    st.sampled_from(
+        [
+            b"not json",
+            b"[]",
+            b'{"partition":0}',
+            b"{}\nand more",
+            b"\n",
+            encode(NodeState(cluster="c", node="n", event="removed")),
+        ]
+    ),
+)
+
+
+@given(
+    st.lists(_results, min_size=1, max_size=4),
+    st.lists(_FOREIGN, min_size=1, max_size=4),
+    st.data(),
+)
+def test_foreign_records_are_passed_over_wherever_they_stand(
+    results: list[StageResult], foreign: list[bytes | None], data: st.DataObject
+) -> None:
+    mixed: list[bytes | None] = [journal.opening(0)]
+    before = data.draw(st.booleans())  # an opening has its offset for an epoch
+    place = Place(int(before), -1)
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(journal, "PART_BYTES", 60)
+        for result in results:
+            mixed += journal.batch(0, place, (), result)
+            place = replace(place, sequence=place.sequence + 1)
+    for value in foreign:
+        mixed.insert(data.draw(st.integers(1, len(mixed))), value)
+    if before:
+        mixed.insert(0, foreign[0])
+    reader = journal.Reader(Place(), partition=0)
+    tail = journal.go_on(reader, enumerate(mixed))
+    assert tail.outputs == [output for result in results for output in result.outputs]
+    assert tail.place.sequence == len(results) - 1
+    assert len(reader.take_foreign()) == len(foreign) + before
+    assert reader.take_foreign() == []
+
+
+def test_a_record_of_another_partition_is_foreign() -> None:
+    reader = journal.Reader(Place(), partition=0)
+    assert reader.take(0, journal.opening(1)) is None
+    (foreign,) = reader.take_foreign()
+    assert (foreign.offset, foreign.refusal.category) == (0, "misplaced")
+    assert reader.place == Place(-1, -1, 0)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"schema_version":3,"partition":0,"epoch":0,"sequence":0,"parts":1}\ncontent',
+        b'{"schema_version":9,"partition":0,"epoch":0,"sequence":0}',
+        b'{"schema_version":2,"partition":0,"epoch":0,"sequence":-1}\n{}\n',
+    ],
+)
+def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(value: bytes) -> None:
+    reader = journal.Reader(Place(), partition=0)
+    reader.take(0, journal.opening(0))
+    with pytest.raises(JournalDamaged, match=r"journal offset 1 cannot be read.*start that one"):
+        reader.take(1, value)
+
+
+def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_record() -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    for number in range(3):
+        writer.write(StageResult(rows=(RowChange("nodes", str(number), b"1"),)))
+    log.values[2] = b"garbage"
+    with pytest.raises(
+        JournalDamaged, match=r"batches between them are missing; passed over .* at 2"
+    ):
+        journal.follow(Place(), log.after(Place()))
+
+
+def test_content_that_is_not_what_its_index_says_is_damaged() -> None:
+    log = Log()
+    Writer(log, Place()).write(StageResult(rows=(RowChange("nodes", "a", b"123"),)))
+    with pytest.raises(JournalDamaged, match="it has 2 bytes of values; its index names 3"):
+        journal.follow(Place(), [(0, log.values[0]), (1, log.values[1][:-1])])
+
+
+@given(st.integers(1, 300), st.integers(0, 5))
+def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) -> None:
+    """Whatever is inside: a value that JSON would write at twice its length takes its own length."""
+    changes = tuple(RowChange("nodes", f"0/c/{n}", b'"' * size) for n in range(rows))
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(journal, "PART_BYTES", 40)
+        values = journal.batch(0, Place(0, -1, 0), (), StageResult(rows=changes))
+    assert all(len(value) <= 40 + 200 for value in values)
+    assert sum(len(value) for value in values) <= len(values) * 200 + rows * (size + 40) + 60
+    entries = [(0, journal.opening(0)), *enumerate(values, start=1)]
+    assert journal.follow(Place(), entries).rows == {
+        (row.table, row.key): row.value for row in changes
+    }
+
+
+def test_a_batch_of_before_that_was_longer_than_an_input_may_be_is_read() -> None:
+    record = JournalRecord(
+        partition=0, epoch=0, sequence=0,
+        rows=(SavedRow(table="nodes", key="a", value='"' * (VALUE_BYTES_MAX // 2)),),
+    )  # fmt: skip
+    value = encode(record)
+    assert VALUE_BYTES_MAX < len(value) <= BATCH_BYTES_MAX
+    (row,) = journal.follow(Place(), [(0, journal.opening(0)), (1, value)]).rows.values()
+    assert row is not None
+    assert len(row) == VALUE_BYTES_MAX // 2
+
+
+def test_runs_keep_the_order_in_which_records_were_applied() -> None:
+    applied = _records({"clock": [3], "node-state": [7, 8, 9]}) + _records({"clock": [4, 6]})
+    assert [(r["topic"], r["first_offset"], r["last_offset"]) for r in journal.runs(applied)] == [
+        ("clock", 3, 3),
+        ("node-state", 7, 9),
+        ("clock", 4, 4),
+        ("clock", 6, 6),
+    ]
+
+
+@given(
+    results=st.lists(_results, min_size=1, max_size=6),
+    cuts=st.lists(st.integers(0, 60), max_size=6),
+)
+def test_a_tail_read_in_pieces_comes_to_the_same(
+    results: list[StageResult], cuts: list[int]
+) -> None:
+    log = Log()
+    writer = Writer(log, Place())
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(journal, "PART_BYTES", 30)  # so that batches are continued in further records
+        for result in results:
+            writer.write(result)
+    entries = log.after(Place())
+    whole = journal.follow(Place(), entries)
+    reader = journal.Reader(Place())
+    rows: dict[tuple[str, str], bytes | None] = {}
+    outputs: list[OutputRecord] = []
+    edges = [0, *sorted(min(cut, len(entries)) for cut in cuts), len(entries)]
+    for first, end in pairwise(edges):
+        piece = journal.go_on(reader, entries[first:end])
+        rows.update(piece.rows)
+        outputs += piece.outputs
+    assert rows == whole.rows
+    assert outputs == whole.outputs
+    assert reader.place == whole.place

@@ -1,0 +1,90 @@
+"""Rows longer than a record: whatever was written before writing ended, a reader finds a whole row."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.limits import BATCH_BYTES_MAX, PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
+from streams.stage import long_rows
+from streams.stage.long_rows import CHUNK_BYTES, is_chunk, joined, records, row_of
+from streams.stage.records import DamagedTable, RowChange
+
+_KEY = "3/c/node/with/slashes"
+_VALUES = st.one_of(st.none(), st.binary(max_size=60).map(lambda tail: b"{" + tail))
+
+
+class Changelog:
+    """The newest record of each key, as a reader finds it."""
+
+    def __init__(self) -> None:
+        self.data: dict[bytes, bytes] = {}
+
+    def write(self, value: bytes | None, stop: int | None = None) -> list[RowChange]:
+        """Write a row; `stop`: so many of its records arrive."""
+        present = [key.decode() for key in self.data if is_chunk(key)]
+        made = list(records(RowChange("nodes", _KEY, value), present))
+        for record in made[:stop]:
+            if record.value is None:
+                self.data.pop(record.key.encode(), None)
+            else:
+                self.data[record.key.encode()] = record.value
+        return made
+
+    @property
+    def row(self) -> bytes | None:
+        """As it is read."""
+        value = self.data.get(_KEY.encode())
+        return None if value is None else joined("nodes", _KEY, value, self.data.get)
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
+
+
+def test_a_row_that_fits_is_written_as_it_is() -> None:
+    assert Changelog().write(b"{1234567") == [RowChange("nodes", _KEY, b"{1234567")]
+    assert len(Changelog().write(b"{12345678")) == 3
+
+
+def test_records_fit_where_they_are_written_to() -> None:
+    assert CHUNK_BYTES == PIECE_BYTES_MAX
+    assert PIECE_BYTES_MAX + PIECE_HEAD_BYTES_MAX < 1_000_000 < BATCH_BYTES_MAX
+    made = Changelog().write(b"{" + bytes(100))
+    assert all(len(record.value or b"") <= 8 for record in made[:-1])
+    chunks = [record.key for record in made if is_chunk(record.key.encode())]
+    assert all(key.startswith("3/") for key in chunks), "a key begins with its partition"
+    assert {row_of(key.encode()) for key in chunks} == {_KEY}
+
+
+@given(st.lists(_VALUES, min_size=1, max_size=5), st.data())
+def test_a_row_is_as_it_was_or_as_it_is_wherever_writing_has_ended(
+    values: list[bytes | None], data: st.DataObject
+) -> None:
+    changelog = Changelog()
+    before: bytes | None = None
+    for value in values:
+        stop = data.draw(st.one_of(st.none(), st.integers(0, 12)))
+        changelog.write(value, stop)
+        assert changelog.row in ((value,) if stop is None else (before, value))
+        before = changelog.row
+    changelog.write(b"{}")
+    assert changelog.data == {_KEY.encode(): b"{}"}, "what earlier writing had left is gone"
+
+
+def test_a_row_whose_chunk_is_gone_is_damaged() -> None:
+    changelog = Changelog()
+    changelog.write(b"{" + bytes(30))
+    gone = next(key for key in changelog.data if is_chunk(key))
+    kept = changelog.data.pop(gone)
+    with pytest.raises(DamagedTable, match="cut into 4 chunks, of which 3 are there"):
+        _ = changelog.row
+    changelog.data[gone] = kept[:-1]
+    with pytest.raises(DamagedTable, match="or they were altered"):
+        _ = changelog.row
+
+
+@pytest.mark.parametrize("head", [b"\0", b"\0{}", b"\0[]", b'\0{"version":7,"chunks":"x"}'])
+def test_a_head_that_cannot_be_read_is_damage(head: bytes) -> None:
+    with pytest.raises(DamagedTable, match="the head of its chunks cannot be read"):
+        joined("nodes", _KEY, head, dict[bytes, bytes]().get)

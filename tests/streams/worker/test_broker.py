@@ -1,0 +1,53 @@
+"""Faust gets the same connection as every other client."""
+
+import ssl
+
+import faust
+import pytest
+
+from schemas.connection import KafkaSettings, NoBroker
+from streams.worker.broker import broker_credentials, broker_urls
+
+LOGIN = {"sasl_username": "alice", "sasl_password": "kRh3-secret", "bootstrap_servers": "a:1"}
+
+
+def test_addresses_become_urls_in_their_order() -> None:
+    settings = KafkaSettings.local("kafka-0:9092, [::1]:9093")
+    assert broker_urls(settings) == ["kafka://kafka-0:9092", "kafka://[::1]:9093"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_without_a_broker_there_are_no_urls() -> None:
+    with pytest.raises(NoBroker):
+        broker_urls(KafkaSettings.from_environment())
+
+
+def test_a_plain_connection_has_no_credentials() -> None:
+    assert broker_credentials(KafkaSettings.local("a:1")) is None
+
+
+def test_encryption_alone_carries_the_trust_of_the_settings() -> None:
+    settings = KafkaSettings(bootstrap_servers="a:1", security_protocol="SSL", check_hostname=False)
+    credentials = broker_credentials(settings)
+    assert isinstance(credentials, faust.SSLCredentials)
+    assert credentials.context.verify_mode is ssl.CERT_REQUIRED
+    assert not credentials.context.check_hostname
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_login_carries_name_password_mechanism_and_encryption(
+    protocol: str, mechanism: str
+) -> None:
+    settings = KafkaSettings(
+        security_protocol=protocol,
+        sasl_mechanism=mechanism,
+        **LOGIN,  # type: ignore[arg-type]
+    )
+    credentials = broker_credentials(settings)
+    assert isinstance(credentials, faust.SASLCredentials)
+    assert credentials.protocol.value == protocol
+    assert credentials.mechanism.value == mechanism
+    assert (credentials.username, credentials.password) == ("alice", "kRh3-secret")
+    assert (credentials.ssl_context is not None) == (protocol == "SASL_SSL")
+    assert "kRh3-secret" not in repr(credentials)

@@ -1,0 +1,138 @@
+"""The worker's port, by itself and with a real worker behind it."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from connectors.brokers.embedded import EmbeddedBroker
+from connectors.brokers.server import free_port
+from schemas.nodes import NodeState
+from schemas.requests import SchedulingRequest
+from streams.worker.endpoints import PortUnusable, serve
+from streams.worker.health import Health
+from tests.conftest import RunningBroker, eventually
+from tests.streams.cluster.builders import START_MS, pod
+from tests.streams.worker_process import Worker, client
+
+
+def _get(port: int, path: str) -> tuple[int, str]:
+    """Status and body; 0: nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[ThreadingHTTPServer, Health]]:
+    registry = CollectorRegistry()
+    Counter("told", "Something.", registry=registry).inc(3)
+    health = Health(lag_records_max=0)
+    running = serve("127.0.0.1", 0, registry, health)
+    yield running, health
+    running.shutdown()
+    running.server_close()
+
+
+def test_metrics_are_those_of_the_registry(server: tuple[ThreadingHTTPServer, Health]) -> None:
+    status, body = _get(server[0].server_port, "/metrics")
+    assert status == 200
+    assert "told_total 3.0" in body
+
+
+def test_health_says_what_is_wrong(server: tuple[ThreadingHTTPServer, Health]) -> None:
+    running, health = server
+    assert _get(running.server_port, "/healthz") == (200, '{"ok":true,"problems":[]}\n')
+    status, body = _get(running.server_port, "/readyz?verbose")
+    assert (status, json.loads(body)["problems"]) == (503, ["no broker has answered yet"])
+    health.heard(0)
+    assert _get(running.server_port, "/readyz")[0] == 200
+
+
+def test_other_paths_are_told_what_there_is(server: tuple[ThreadingHTTPServer, Health]) -> None:
+    assert _get(server[0].server_port, "/") == (404, "/metrics, /healthz or /readyz\n")
+
+
+def test_a_port_that_is_taken_is_named_with_its_setting(
+    server: tuple[ThreadingHTTPServer, Health],
+) -> None:
+    port = server[0].server_port
+    with pytest.raises(PortUnusable, match=rf"LOADSTREAM_WORKER_METRICS_PORT: port {port} "):
+        serve("", port, CollectorRegistry(), Health(lag_records_max=0))
+
+
+async def test_a_worker_gets_ready_and_counts_what_it_does(
+    embedded: RunningBroker, tmp_path: Path
+) -> None:
+    port = free_port(set())
+    with Worker(embedded.settings, tmp_path, metrics_port=str(port)) as worker:
+        async with client(embedded.settings, worker, "placement-decisions") as kafka:
+            assert eventually(lambda: _get(port, "/readyz")[0] == 200), worker.log()
+            assert _get(port, "/healthz")[0] == 200
+            node = NodeState(
+                cluster="c", node="n", event="added", allocatable={"cpu": "4", "memory": "8Gi"}
+            )
+            request = SchedulingRequest(cluster="c", pod=pod(), requested_at_ms=START_MS)
+            await kafka.send("node-state", [node])
+            await kafka.send_raw("node-usage", b"no sample")
+            await kafka.send("scheduling-requests", [request])
+            await kafka.until(lambda: bool(kafka.of("placement-decisions")))
+        dead = {"stage": "aggregate", "topic": "node-usage", "category": "unreadable"}
+        assert eventually(lambda: _value(port, "loadstream_dead_letters_total", dead) == 1)
+        assert eventually(lambda: _value(port, "loadstream_nodes", {"cluster": "c"}) == 1)
+        stage = {"stage": "cluster"}
+        assert _value(port, "loadstream_decision_latency_seconds_count", stage) == 1
+        assert (_sum(port, "loadstream_decisions_total")) >= 1
+        assert _value(port, "loadstream_stale_nodes_ratio", {"cluster": "c"}) == 1
+        assert _value(port, "loadstream_recovery_seconds_count", stage) == 1
+        assert (
+            _value(port, "loadstream_written_bytes_total", {**stage, "topic": "journal"}) or 0
+        ) > 0
+        partitions = [
+            sample.labels
+            for sample in _samples(port)
+            if sample.name == "loadstream_clock_lag_seconds"
+        ]
+        assert len([each for each in partitions if each["stage"] == "cluster"]) == 4
+
+
+@pytest.mark.broker
+def test_a_worker_without_a_broker_lives_and_is_not_ready(tmp_path: Path) -> None:
+    port = free_port(set())
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker())
+        worker = stack.enter_context(Worker(broker.settings, tmp_path, metrics_port=str(port)))
+        assert eventually(lambda: _get(port, "/readyz")[0] == 200), worker.log()
+        broker.__exit__(None, None, None)
+        assert eventually(lambda: _value(port, "loadstream_broker_up", {}) == 0), worker.log()
+        assert eventually(lambda: "no broker has answered" in _get(port, "/readyz")[1])
+        assert _get(port, "/healthz")[0] == 200
+
+
+def _samples(port: int) -> list[Sample]:
+    _, body = _get(port, "/metrics")
+    return [sample for family in text_string_to_metric_families(body) for sample in family.samples]
+
+
+def _value(port: int, name: str, labels: dict[str, str]) -> float | None:
+    for sample in _samples(port):
+        if sample.name == name and sample.labels == labels:
+            return float(sample.value)
+    return None
+
+
+def _sum(port: int, name: str) -> float:
+    return sum(float(sample.value) for sample in _samples(port) if sample.name == name)

@@ -1,0 +1,106 @@
+"""What an observer sees of stages and brokers."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from prometheus_client import CollectorRegistry
+
+from connectors.brokers.embedded import EmbeddedBroker
+from schemas.connection import KafkaSettings
+from streams.cluster.stage import ClusterStage
+from streams.stage.records import Stage
+from streams.worker.gauges import Gauges
+from streams.worker.health import Health
+from streams.worker.notices import Notices
+from streams.worker.observer import Observer
+from tests.conftest import RunningBroker
+
+TOPIC = "scheduling-requests"
+
+
+@dataclass
+class _Runner:
+    """A runner that owns partition 0 and does nothing."""
+
+    name: str = "cluster"
+    recovered: bool = True
+    busy_since_s: float | None = None
+    waiting_since_s: float | None = None
+    notices: Notices = field(default_factory=lambda: Notices("cluster"))
+    topics: frozenset[str] = frozenset({TOPIC})
+    stages: dict[int, Stage] = field(default_factory=lambda: {0: ClusterStage(0, 4)})
+    written_bytes: dict[str, int] = field(default_factory=dict)
+
+
+def _observer(
+    settings: KafkaSettings, runner: _Runner
+) -> tuple[Observer, CollectorRegistry, Health]:
+    registry, gauges = CollectorRegistry(), Gauges()
+    registry.register(gauges)
+    health = Health(lag_records_max=2)
+    observer = Observer(settings, gauges, health)
+    observer.watch(runner)
+    return observer, registry, health
+
+
+def _lag(registry: CollectorRegistry) -> float | None:
+    labels = {"stage": "cluster", "topic": TOPIC, "partition": "0"}
+    return registry.get_sample_value("loadstream_input_lag_records", labels)
+
+
+async def test_lag_is_what_the_topic_holds_beyond_the_position(embedded: RunningBroker) -> None:
+    async with AIOKafkaProducer(**embedded.settings.aiokafka_options()) as producer:
+        for _ in range(3):
+            await producer.send_and_wait(TOPIC, b"{}", partition=0)
+    runner = _Runner()
+    stage = runner.stages[0]
+    assert isinstance(stage, ClusterStage)
+    observer, registry, health = _observer(embedded.settings, runner)
+    try:
+        await observer.look()
+        assert _lag(registry) == 3
+        assert list(health.hindering()) == ["3 records wait to be applied; allowed are 2"]
+        stage.positions[TOPIC] = 1
+        await observer.look()
+        assert _lag(registry) == 1
+        assert not health.hindering()
+        del runner.stages[0]
+        await observer.look()
+        assert _lag(registry) is None
+    finally:
+        await observer.stop()
+
+
+@pytest.mark.broker
+async def test_what_the_broker_has_deleted_is_no_lag() -> None:
+    with EmbeddedBroker() as broker:
+        payload = b"x" * 900_000
+        async with AIOKafkaProducer(**broker.settings.aiokafka_options()) as producer:
+            for _ in range(12):  # a partition keeps about 5 MB
+                await producer.send_and_wait(TOPIC, payload, partition=0)
+        observer, registry, _ = _observer(broker.settings, _Runner())
+        try:
+            await observer.look()
+            lag = _lag(registry)
+        finally:
+            await observer.stop()
+    assert lag is not None
+    assert 0 < lag < 12
+
+
+@pytest.mark.broker
+async def test_a_broker_that_is_gone_is_seen_and_the_figures_are_told_all_the_same() -> None:
+    with EmbeddedBroker() as broker:
+        settings = broker.settings
+        observer, registry, _ = _observer(settings, _Runner(written_bytes={"journal": 7}))
+        await observer.look()
+        assert registry.get_sample_value("loadstream_broker_up") == 1
+    try:
+        await observer.look()
+        assert registry.get_sample_value("loadstream_broker_up") == 0
+        assert _lag(registry) is None
+        labels = {"stage": "cluster", "topic": "journal"}
+        assert registry.get_sample_value("loadstream_written_bytes_total", labels) == 7
+    finally:
+        await observer.stop()

@@ -1,0 +1,100 @@
+"""Brokers that go away are waited for: clients, writers and readers go on when they are back."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+from aiokafka import conn
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.metadata import MetadataRequest
+
+from connectors.brokers.server import KafkaServer
+from connectors.kafka.admin import create_topics
+from connectors.kafka.client import connect
+from connectors.kafka.topics import expected_topics
+from streams.worker import patience
+from streams.worker.publisher import Publisher
+from streams.worker.reader import read_range
+from tests.conftest import RunningBroker, delete_topic, skipped_where_unavailable
+
+pytestmark = pytest.mark.timeout(400)
+
+_TIMEOUT_MS = 2_000
+
+
+def test_a_write_to_a_connection_that_has_just_been_lost_is_a_lost_connection(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop raises where asyncio passes the write over, and aiokafka expects neither."""
+    monkeypatch.setattr(conn, "AIOKafkaConnection", conn.AIOKafkaConnection)
+    host, _, port = embedded.settings.bootstrap_servers.partition(":")
+
+    async def written() -> None:
+        connection: Any = await conn.create_conn(host, int(port))
+        # The turn of the event loop in which the transport is closed and the task that reads does not know yet.
+        connection._read_task.cancel()
+        connection._writer.transport.abort()
+        await asyncio.sleep(0.1)
+        await connection.send(MetadataRequest([]))
+
+    with uvloop_runner() as runner, pytest.raises(RuntimeError, match="closed") as raised:
+        runner.run(written())
+    assert not isinstance(raised.value, KafkaConnectionError)
+    patience.mend_connections()
+    with uvloop_runner() as runner, pytest.raises(KafkaConnectionError, match="broken"):
+        runner.run(written())
+
+
+def uvloop_runner() -> asyncio.Runner:
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+@pytest.mark.kafka
+async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    """For longer than aiokafka would, which gives up after its time-out of a request."""
+    with skipped_where_unavailable():
+        server = KafkaServer(tmp_path / "kafka").start()
+    try:
+        kafka = server.settings
+        create_topics(connect(kafka), expected_topics(kafka))
+        publisher, late = (Publisher(kafka, request_timeout_ms=_TIMEOUT_MS) for _ in range(2))
+        await publisher.start()
+        await publisher.append("journal", 0, [b"0"])
+        server.kill_broker()
+        written = [
+            asyncio.create_task(publisher.append("journal", 0, [each])) for each in (b"1", b"2")
+        ]
+        begun = asyncio.create_task(late.start())
+        read = asyncio.create_task(read_range(kafka, "journal", 0, 0, 3))
+        await asyncio.sleep(3 * _TIMEOUT_MS / 1000)
+        assert not any(each.done() for each in (*written, begun, read))
+        await asyncio.to_thread(server.start_broker)
+        await begun
+        assert await asyncio.gather(*written) == [1, 2]
+        assert [entry.value for entry in await read] == [b"0", b"1", b"2"]
+        assert await late.append("journal", 0, [b"3"]) == 3
+        for each in (publisher, late):
+            await each.stop()
+    finally:
+        server.stop()
+
+
+async def test_what_is_written_to_a_topic_that_is_missing_waits_for_it(
+    clean_kafka: RunningBroker,
+) -> None:
+    kafka = clean_kafka.settings
+    connection = connect(kafka)
+    publisher = Publisher(kafka, request_timeout_ms=_TIMEOUT_MS)
+    await publisher.start()
+    await publisher.append("journal", 0, [b"0"])
+    await asyncio.to_thread(delete_topic, connection, "journal")
+    written = [asyncio.create_task(publisher.append("journal", 0, [each])) for each in (b"1", b"2")]
+    await asyncio.sleep(3 * _TIMEOUT_MS / 1000)
+    assert not any(each.done() for each in written)
+    await asyncio.to_thread(create_topics, connection, expected_topics(kafka))
+    assert await asyncio.gather(*written) == [0, 1]
+    await publisher.stop()

@@ -1,0 +1,108 @@
+"""What is handed over becomes durable in its order, whatever becomes of who handed it over."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import pytest
+
+from streams.stage.packing import Changes
+from streams.stage.records import RowChange, StageResult
+from streams.worker.batches import Batch
+from streams.worker.durability import Applied, PartitionRows
+from streams.worker.pipeline import AHEAD_MAX, Pipeline, UnderWay
+
+
+class _Slow:
+    """Makes nothing durable before it is allowed to."""
+
+    topics: tuple[str, ...] = ()
+    topic_ids: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self) -> None:
+        self.allowed = asyncio.Event()
+        self.durable: list[int] = []
+
+    async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
+        return rows
+
+    async def commit(self, batches: Sequence[Applied]) -> None:
+        await self.allowed.wait()
+        self.durable += [batch.partition for batch in batches]
+
+    async def flush(self, *, force: bool = False) -> None:
+        return None
+
+    def unwritten(self, partition: int) -> Sequence[Changes]:
+        return ()
+
+    def close(self, partition: int) -> None:
+        return None
+
+
+def _batch(number: int) -> UnderWay:
+    applied = Applied(number, (), StageResult())
+    return UnderWay([applied], Batch(), time.monotonic())
+
+
+@pytest.mark.timeout(30)
+async def test_what_waits_to_be_handed_over_becomes_durable_when_its_giver_is_cancelled() -> None:
+    # As where a worker is asked to stop while it makes up for lost time.
+    slow = _Slow()
+    pipeline = Pipeline(slow, lambda it, seconds: None)
+    committing = asyncio.create_task(pipeline.commit_all())
+    givers = [
+        asyncio.create_task(pipeline.hand_over(_batch(number))) for number in range(AHEAD_MAX + 3)
+    ]
+    await asyncio.sleep(0.01)
+    waiting = [giver for giver in givers if not giver.done()]
+    assert waiting
+    for giver in waiting:
+        giver.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    slow.allowed.set()
+    await pipeline.settle()
+    assert slow.durable == list(range(AHEAD_MAX + 3))
+    committing.cancel()
+
+
+@pytest.mark.timeout(30)
+async def test_who_waits_when_the_pipeline_ends_is_told() -> None:
+    pipeline = Pipeline(_Slow(), lambda it, seconds: None)
+    givers = [
+        asyncio.create_task(pipeline.hand_over(_batch(number))) for number in range(AHEAD_MAX + 1)
+    ]
+    await asyncio.sleep(0.01)
+    pipeline.give_up()
+    *_, told = await asyncio.gather(*givers, return_exceptions=True)
+    assert isinstance(told, RuntimeError)
+    await pipeline.settle()
+
+
+@pytest.mark.timeout(30)
+async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
+    pipeline = Pipeline(_Slow(), lambda it, seconds: None)
+    pipeline.give_up()
+    for number in range(AHEAD_MAX + 3):
+        with pytest.raises(RuntimeError, match="the stage has ended"):
+            await pipeline.hand_over(_batch(number))
+    assert pipeline.busy_since_s is None
+    await pipeline.settle()
+
+
+@pytest.mark.timeout(30)
+async def test_rows_under_way_are_those_of_batches_that_are_not_durable() -> None:
+    slow = _Slow()
+    pipeline = Pipeline(slow, lambda it, seconds: None)
+    committing = asyncio.create_task(pipeline.commit_all())
+    rows = [RowChange("nodes", "0/c/n", value) for value in (b"1", b"2")]
+    for row in rows:
+        result = StageResult(rows=(row,))
+        it = UnderWay([Applied(0, (), result), Applied(1, (), result)], Batch(), time.monotonic())
+        await pipeline.hand_over(it)
+    assert list(pipeline.rows_under_way(0)) == rows
+    slow.allowed.set()
+    await pipeline.settle()
+    assert list(pipeline.rows_under_way(0)) == []
+    committing.cancel()

@@ -1,0 +1,46 @@
+"""A stretch of a partition, read piece by piece."""
+
+import asyncio
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from schemas.connection import KafkaSettings
+from streams.worker import reader
+from streams.worker.reader import Unread, read_pieces, read_range
+from tests.conftest import RunningBroker
+
+_TOPIC = "node-state"
+
+
+async def _write(kafka: KafkaSettings, count: int) -> None:
+    async with AIOKafkaProducer(linger_ms=5, **kafka.aiokafka_options()) as producer:
+        sent = [await producer.send(_TOPIC, b"%d" % number, partition=0) for number in range(count)]
+        await asyncio.gather(*sent)
+
+
+async def test_a_long_stretch_comes_in_pieces_of_bounded_size(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "PIECE_RECORDS_MAX", 100)
+    kafka = embedded.settings
+    await _write(kafka, 1_050)
+    pieces = [piece async for piece in read_pieces(kafka, _TOPIC, 0, 20, 1_040)]
+    assert max(map(len, pieces)) <= 100
+    assert all(pieces)
+    assert [entry.offset for piece in pieces for entry in piece] == list(range(20, 1_040))
+    assert pieces[0][0].value == b"20"
+    assert await read_range(kafka, _TOPIC, 0, 20, 1_040) == [e for piece in pieces for e in piece]
+
+
+async def test_nothing_is_read_of_a_stretch_without_offsets(embedded: RunningBroker) -> None:
+    assert await read_range(embedded.settings, _TOPIC, 0, 5, 5) == []
+
+
+async def test_a_stretch_that_does_not_come_is_given_up(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "PATIENCE_S", 0.5)
+    await _write(embedded.settings, 3)
+    with pytest.raises(Unread, match="nothing came after offset 3"):
+        await read_range(embedded.settings, _TOPIC, 0, 0, 9)

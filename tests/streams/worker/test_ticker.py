@@ -1,0 +1,256 @@
+"""A partition's clock and what must be known before it goes on."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from schemas.clock import AHEAD_MAX_MS, ClockTick
+from schemas.codec import decode_as, encode
+from schemas.connection import KafkaSettings
+from streams.cluster.stage import ClusterStage
+from streams.stage.records import InputRecord, Stage
+from streams.worker import ticker as under_test
+from streams.worker.notices import Notices
+from streams.worker.publisher import Publisher
+from streams.worker.reader import read_range
+from streams.worker.ticker import CLOCK_TOPIC, KNOWN_FIRST, Mark, Ticker
+from tests.conftest import RunningBroker
+
+_CONFIRMING = "pod-lifecycle"
+_PARTITION = 0
+
+
+@dataclass
+class _Runner:
+    """A runner of one partition that applies what it is told to, and nothing by itself."""
+
+    stages: dict[int, Stage] = field(default_factory=lambda: {_PARTITION: ClusterStage(0, 4)})
+    recovered: bool = True
+    generation: int = 0
+    in_time: bool = True
+    held: bool = False
+    notices: Notices = field(default_factory=lambda: Notices("cluster"))
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    """Topic and end of what was to be read in front of all else."""
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Offset applied last, by topic."""
+        stage = self.stages[_PARTITION]
+        assert isinstance(stage, ClusterStage)
+        return stage.positions
+
+    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
+        """Apply it."""
+        assert partition == _PARTITION
+        self.asked.append((topic, end))
+        if self.in_time:
+            self.positions[topic] = end - 1
+        return self.in_time
+
+
+@asynccontextmanager
+async def _ticking(kafka: KafkaSettings, hold_max_s: float = 60.0) -> AsyncIterator[Ticker]:
+    publisher = Publisher(kafka)
+    await publisher.start()
+    ticker = Ticker(kafka, publisher, 1.0, hold_max_s)
+    # The embedded broker makes a topic when it is asked for first, which can take its time.
+    places = {(topic, _PARTITION) for topic in (CLOCK_TOPIC, *KNOWN_FIRST)}
+    while await ticker.brokers.spans(places) is None:
+        await asyncio.sleep(0.1)
+    try:
+        yield ticker
+    finally:
+        await ticker.leave()
+        await publisher.stop()
+
+
+async def _happen(kafka: KafkaSettings, count: int) -> None:
+    async with AIOKafkaProducer(**kafka.aiokafka_options()) as producer:
+        for _ in range(count):
+            await producer.send_and_wait(_CONFIRMING, b"{}", partition=_PARTITION)
+
+
+async def _told_ms(kafka: KafkaSettings, ticker: Ticker) -> list[int]:
+    """All ticks so far."""
+    spans = await ticker.brokers.spans({(CLOCK_TOPIC, _PARTITION)})
+    assert spans is not None
+    _, end = spans[CLOCK_TOPIC, _PARTITION]
+    ticks = [
+        decode_as(ClockTick, entry.value)
+        for entry in await read_range(kafka, CLOCK_TOPIC, _PARTITION, 0, end)
+    ]
+    assert all(isinstance(tick, ClockTick) for tick in ticks)
+    return [tick.now_ms for tick in ticks if isinstance(tick, ClockTick)]
+
+
+async def test_the_time_is_told_at_once_where_nothing_waits(embedded: RunningBroker) -> None:
+    runner = _Runner()
+    async with _ticking(embedded.settings) as ticker:
+        await ticker.tick(runner)
+        await ticker.tick(runner)
+        told_ms = await _told_ms(embedded.settings, ticker)
+    assert len(told_ms) == 2
+    assert told_ms == sorted(told_ms)
+    assert runner.asked == []
+
+
+async def test_the_time_is_told_when_what_was_there_is_applied_and_not_before(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "PATIENCE_S", 3600.0)
+    runner = _Runner()
+    await _happen(embedded.settings, 3)
+    async with _ticking(embedded.settings) as ticker:
+        ticking = asyncio.create_task(ticker.tick(runner))
+        for position in (0, 1):
+            runner.positions[_CONFIRMING] = position
+            done, _ = await asyncio.wait([ticking], timeout=0.2)
+            assert not done
+            assert await _told_ms(embedded.settings, ticker) == []
+        # More that comes after the mark holds nothing up.
+        await _happen(embedded.settings, 5)
+        runner.positions[_CONFIRMING] = 2
+        await asyncio.wait_for(ticking, 60)
+        assert len(await _told_ms(embedded.settings, ticker)) == 1
+
+
+async def test_what_is_not_applied_soon_is_read_in_front_of_all_else(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
+    runner = _Runner()
+    await _happen(embedded.settings, 3)
+    async with _ticking(embedded.settings) as ticker:
+        await ticker.tick(runner)
+        assert runner.asked == [(_CONFIRMING, 3)]
+        assert len(await _told_ms(embedded.settings, ticker)) == 1
+        # Offsets without a record at the end are asked for once, not with every tick.
+        runner.positions[_CONFIRMING] = 1
+        await ticker.tick(runner)
+        assert len(runner.asked) == 1
+
+
+async def test_a_flood_does_not_stop_the_time(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
+    runner = _Runner(in_time=False)
+    await _happen(embedded.settings, 3)
+    async with _ticking(embedded.settings, hold_max_s=0.0) as ticker:
+        await ticker.tick(runner)
+        assert runner.positions == {}
+        assert len(await _told_ms(embedded.settings, ticker)) == 1
+
+
+async def test_nothing_is_told_in_a_partition_that_was_taken_away_meanwhile(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "PATIENCE_S", 3600.0)
+    runner = _Runner()
+    await _happen(embedded.settings, 1)
+    async with _ticking(embedded.settings) as ticker:
+        ticking = asyncio.create_task(ticker.tick(runner))
+        await asyncio.wait([ticking], timeout=0.2)
+        runner.generation += 1
+        runner.positions[_CONFIRMING] = 0
+        await asyncio.wait_for(ticking, 60)
+        assert await _told_ms(embedded.settings, ticker) == []
+
+
+async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "AHEAD_MAX_MS", 3_600_000)
+    runner = _Runner()
+    ahead_ms = _now_ms() + 1_800_000
+    stage = runner.stages[_PARTITION]
+    assert isinstance(stage, ClusterStage)
+    stage.now_ms = ahead_ms
+    await _happen(embedded.settings, 2)
+    async with _ticking(embedded.settings) as ticker:
+        await ticker.make_up(runner)
+        assert runner.asked == [(_CONFIRMING, 2), (CLOCK_TOPIC, 1)]
+        assert await _told_ms(embedded.settings, ticker) == [ahead_ms], "time does not go back"
+        assert not ticker.late(runner.stages)
+
+
+async def test_a_clock_that_stood_for_long_is_late(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = _Runner()
+    async with _ticking(embedded.settings) as ticker:
+        await ticker.tick(runner)
+        assert not ticker.late(runner.stages)
+        monkeypatch.setattr(under_test, "LATE_S", -3600.0)
+        assert ticker.late(runner.stages)
+
+
+def test_a_mark_names_what_is_not_known_up_to_it() -> None:
+    mark = Mark(0, 0.0, {"pod-lifecycle": 3, "command-outcomes": 1})
+    assert mark.left({}) == ["pod-lifecycle", "command-outcomes"]
+    assert mark.left({"pod-lifecycle": 3}) == ["command-outcomes"]
+    assert mark.left({"pod-lifecycle": 3, "command-outcomes": 7}) == []
+
+
+def _record(now_ms: int, offset: int = 0, *, reset: bool = False) -> InputRecord:
+    value = encode(ClockTick(partition=_PARTITION, now_ms=now_ms, reset=reset))
+    return InputRecord(CLOCK_TOPIC, _PARTITION, offset, b"0", value, now_ms)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "reset", "refused"),
+    [
+        (0, False, False),
+        (AHEAD_MAX_MS // 2, False, False),
+        (AHEAD_MAX_MS + 60_000, False, True),
+        (AHEAD_MAX_MS + 60_000, True, True),
+        (-365 * 86_400_000, False, False),
+        (-AHEAD_MAX_MS // 2, True, False),
+        (-365 * 86_400_000, True, True),
+    ],
+)
+def test_a_tick_too_far_from_the_workers_own_time_is_marked_as_refused(
+    ahead_ms: int, reset: bool, refused: bool
+) -> None:
+    kafka = KafkaSettings.local("127.0.0.1:1")
+    ticker = Ticker(kafka, Publisher(kafka), 1.0, 60.0)
+    before_ms = _now_ms()
+    other = InputRecord(_CONFIRMING, _PARTITION, 0, b"c", b"{}", 0)
+    first, second = ticker.checked([other, _record(before_ms + ahead_ms, reset=reset)])
+    assert first is other
+    if refused:
+        assert second.refused_at_ms is not None
+        assert before_ms <= second.refused_at_ms <= _now_ms()
+    else:
+        assert second.refused_at_ms is None
+
+
+async def test_a_clock_that_is_ahead_is_told_of_until_it_is_set_right(
+    embedded: RunningBroker,
+) -> None:
+    runner = _Runner()
+    stage = runner.stages[_PARTITION]
+    stage.apply([_record(_now_ms() + 365 * 86_400_000)])
+    async with _ticking(embedded.settings) as ticker:
+        await ticker.make_up(runner)
+        await ticker.tick(runner)
+        (sentence,) = runner.notices.sentences
+        assert "clock of partition 0 is 31535" in sentence or "31536000 s ahead" in sentence
+        assert "loadstream clock reset --partition 0" in sentence
+        # The worker's own time is written meanwhile, and not that of next year again and again.
+        told_ms = await _told_ms(embedded.settings, ticker)
+        assert len(told_ms) == 2
+        assert max(told_ms) <= _now_ms()
+        stage.apply([_record(_now_ms(), 1, reset=True)])
+        await ticker.tick(runner)
+    assert runner.notices.sentences == []

@@ -1,0 +1,124 @@
+"""Records that nobody delivers are read after a while, and nothing else is."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiokafka import AIOKafkaProducer
+
+from schemas.connection import KafkaSettings
+from streams.cluster.stage import ClusterStage
+from streams.stage.records import Stage
+from streams.worker.notices import Notices
+from streams.worker.undelivered import ENDS, LOOKS, Lookout
+from tests.conftest import RunningBroker
+
+_TOPIC = "node-usage"
+_PARTITION = 0
+
+
+@dataclass
+class _Runner:
+    """A runner of one partition to which nothing is delivered."""
+
+    topics: Collection[str] = (_TOPIC,)
+    stages: Mapping[int, Stage] = field(default_factory=lambda: {_PARTITION: ClusterStage(0, 4)})
+    recovered: bool = True
+    holds_records: bool = True
+    notices: Notices = field(default_factory=lambda: Notices("aggregate"))
+    kept: Collection[str] = ("changelog",)
+    asked: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @property
+    def positions(self) -> dict[str, int]:
+        stage = self.stages[_PARTITION]
+        assert isinstance(stage, ClusterStage)
+        return stage.positions
+
+    @property
+    def held(self) -> bool:
+        return self.notices.found(ENDS)
+
+    def position(self, topic: str, partition: int) -> int:
+        assert partition == _PARTITION
+        return self.positions.get(topic, -1)
+
+    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
+        self.asked.append((topic, partition, end))
+        if self.holds_records:
+            self.positions[topic] = end - 1
+        return True
+
+
+async def _happen(kafka: KafkaSettings, count: int) -> None:
+    async with AIOKafkaProducer(**kafka.aiokafka_options()) as producer:
+        for _ in range(count):
+            await producer.send_and_wait(_TOPIC, b"{}", partition=_PARTITION)
+
+
+@asynccontextmanager
+async def _lookout(kafka: KafkaSettings) -> AsyncIterator[Lookout]:
+    lookout = Lookout(kafka)
+    # The embedded broker makes a topic when it is asked for first.
+    brokers = lookout.brokers
+    while await brokers.spans({(_TOPIC, _PARTITION)}) is None:
+        await asyncio.sleep(0.1)
+    try:
+        yield lookout
+    finally:
+        await brokers.leave()
+
+
+async def test_what_does_not_come_between_looks_is_read_once(broker: RunningBroker) -> None:
+    runner = _Runner()
+    async with _lookout(broker.settings) as lookout:
+        await _happen(broker.settings, 3)
+        for _ in range(LOOKS - 1):
+            await lookout.look(runner)
+        assert runner.asked == []
+        await lookout.look(runner)
+        assert runner.asked == [(_TOPIC, _PARTITION, 3)]
+        for _ in range(LOOKS + 1):
+            await lookout.look(runner)
+        assert len(runner.asked) == 1
+
+
+async def test_a_partition_that_moves_is_left_alone(broker: RunningBroker) -> None:
+    runner = _Runner()
+    async with _lookout(broker.settings) as lookout:
+        await _happen(broker.settings, 2 * LOOKS)
+        for number in range(2 * LOOKS - 1):
+            runner.positions[_TOPIC] = number
+            await lookout.look(runner)
+        assert runner.asked == []
+
+
+async def test_offsets_that_hold_nothing_are_asked_for_once(broker: RunningBroker) -> None:
+    runner = _Runner(holds_records=False)
+    async with _lookout(broker.settings) as lookout:
+        await _happen(broker.settings, 1)
+        for _ in range(3 * LOOKS):
+            await lookout.look(runner)
+        assert len(runner.asked) == 1
+        await _happen(broker.settings, 1)
+        for _ in range(LOOKS):
+            await lookout.look(runner)
+        assert [end for _, _, end in runner.asked] == [1, 2]
+
+
+async def test_a_partition_that_ends_before_what_was_applied_is_reported_and_holds_the_stage(
+    embedded: RunningBroker,
+) -> None:
+    runner = _Runner()
+    async with _lookout(embedded.settings) as lookout:
+        await _happen(embedded.settings, 2)
+        runner.positions[_TOPIC] = 6
+        await lookout.look(runner)
+        assert runner.held
+        (sentence,) = runner.notices.sentences
+        assert "ends at offset 2, but was applied up to 6" in sentence
+        assert "delete the topics changelog" in sentence
+        runner.positions[_TOPIC] = 1
+        await lookout.look(runner)
+    assert not runner.held
