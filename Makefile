@@ -52,13 +52,7 @@ golden: $(STAMP) ## Run the golden cases found below DIR.
 	@$(BIN)/python -m tests.golden $(DIR)
 
 bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
-	@found=; for package in streams connectors; do \
-	  if [ -z "$(ONLY)" ] || $(BIN)/python -m $$package.bench --list | grep -qxF -e "$(ONLY)"; then \
-	    found=yes; $(BIN)/python -m $$package.bench $(ONLY) || exit; \
-	  fi; \
-	done; \
-	[ -n "$$found" ] || { echo "no benchmark $(ONLY); \`python -m benchmarks --list\` and" \
-	  "\`python -m benchmarks --list\` name them" >&2; exit 2; }
+	@$(BIN)/python -m benchmarks $(ONLY)
 
 figures: $(STAMP) ## Measure everything, and write the figures into README and docs; FROM=FILE: of what was measured before.
 	@$(if $(FROM),cp $(FROM),$(MAKE) --no-print-directory bench >) docs/figures.jsonl

@@ -3,9 +3,13 @@
 import gc
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
+
+
+class Unproven(AssertionError):
+    """What was measured is not what was meant to be measured; there is no figure then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +66,3 @@ def median_us(
     finally:
         gc.enable()
     return median(taken[warmup:]) / 1000, min(taken[warmup:]) / 1000
-
-
-def select(benchmarks: dict[str, Benchmark], only: str | None) -> Iterator[Benchmark]:
-    """All benchmarks, or the one of that name.
-
-    Raises:
-        KeyError: there is none of that name; the message lists those that there are.
-    """
-    if only is None:
-        yield from benchmarks.values()
-        return
-    if only not in benchmarks:
-        raise KeyError(f"no benchmark {only!r}; there are: {', '.join(benchmarks)}")
-    yield benchmarks[only]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs/figures.jsonl"
 #: The documents that show figures.
 DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/sizing.md")

@@ -82,7 +82,7 @@ def _add_aggregate(
     if worker.collect_file is not None:
         document = read_policy(worker.collect_file.read_bytes())
         collecting = Collecting.of(*document.collect.of_nodes)
-    return cluster.register(
+    return aggregate.register(
         app,
         partitions=kafka.partitions,
         kafka=kafka,

@@ -26,7 +26,7 @@ from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES, ClusterStage
-from streams.replay import fold
+from streams.replay.fold import NotReplayable, Replay, follow
 from streams.replay.report import Verdict as Replayed
 from streams.replay.report import as_lines
 from streams.stage import journal
@@ -108,7 +108,7 @@ def _judge_journal(history: History, now_ms: dict[int, int], verdict: Verdict) -
     for partition in range(history.partitions):
         try:
             outputs, now_ms[partition] = _judge_partition(history, partition, verdict)
-        except (journal.JournalDamaged, fold.NotReplayable) as error:
+        except (journal.JournalDamaged, NotReplayable) as error:
             verdict.say([f"partition {partition}: {error}"])
             continue
         for out in outputs:
@@ -123,8 +123,8 @@ def _judge_partition(
     entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
     tail = journal.follow(journal.Place(), entries)
     inputs = _Inputs(history, partition)
-    fold = fold.Replay(partition, history.partitions)
-    difference = fold.follow(entries, inputs, fold)
+    fold = Replay(partition, history.partitions)
+    difference = follow(entries, inputs, fold)
     verdict.figures.update(batches=fold.summary.batches, records=fold.summary.inputs)
     if difference is not None:
         verdict.say(as_lines(Replayed(partition, fold.summary, difference)))

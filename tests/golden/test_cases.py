@@ -9,7 +9,7 @@ import pytest
 from tests.golden import __main__ as command
 from tests.golden.cases import DIFFERENCES_MAX, run_directory, scenarios
 
-_GOLDEN = Path(__file__).parents[2] / "golden"
+_GOLDEN = Path(__file__).parent
 
 
 def write(path: Path, cases: list[Any]) -> None:

@@ -30,7 +30,7 @@ from tests.golden.times import in_milliseconds
 from tests.streams.cluster.builders import policy_record
 from tests.streams.cluster.oracle import check, verdict
 
-_GOLDEN = Path(__file__).parents[2] / "golden"
+_GOLDEN = Path(__file__).parent
 #: So many crosses are tried of each family, in so many tests.
 _CROSSES, _TESTS = 15, 4
 

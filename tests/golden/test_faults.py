@@ -23,9 +23,15 @@ import pytest
 from tests.golden.cases import scenarios
 from tests.golden.comparison import agree
 
-_RELOADED = ("streams.cluster", "tests.golden", "streams.rebalance")
-_OURS = ("connectors", "schemas", "streams")
-_GOLDEN = Path(__file__).parents[2] / "golden"
+_RELOADED = (
+    "streams.cluster",
+    "streams.inventory",
+    "streams.placement",
+    "streams.rebalance",
+    "tests.golden",
+)
+_OURS = ("connectors", "schemas", "streams", "tests.golden")
+_GOLDEN = Path(__file__).parent
 
 
 @cache
@@ -465,11 +471,10 @@ def _put_back(right: dict[str, ModuleType]) -> None:
     for name in _ours():
         del sys.modules[name]
     sys.modules.update(right)
-    for (
-        name
-    ) in _RELOADED:  # the package above was not loaded anew, and found new ones in their place
+    # The packages above were not loaded anew, and found new ones in their place.
+    for name in _RELOADED:
         package, _, own = name.rpartition(".")
-        setattr(right[package], own, right[name])
+        setattr(sys.modules[package], own, right[name])
 
 
 def differing(golden: Any, family: str = "loadaware") -> str | None:

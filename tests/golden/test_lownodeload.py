@@ -8,7 +8,7 @@ from tests.golden.cases import scenarios
 from tests.golden.comparison import agree
 from tests.golden.lownodeload import answer, differences
 
-_GOLDEN = Path(__file__).parents[2] / "golden"
+_GOLDEN = Path(__file__).parent
 _CASES = {
     case["scenario"]["name"]: case
     for path in sorted(_GOLDEN.rglob("lownodeload.jsonl.gz"))
