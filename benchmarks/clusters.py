@@ -5,9 +5,8 @@ import numpy as np
 from schemas.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Container, Pod
-from schemas.policy import BUILT_IN, Policy
+from schemas.policy import BUILT_IN, LOAD_AWARE, Policy
 from streams.cluster.state import ClusterState, Position
-from streams.placement.plugins.load_aware import NAME
 
 CLUSTER = "bench"
 NOW_MS = 1_800_000_000_000
@@ -44,7 +43,7 @@ def cluster(nodes: int, policy: Policy, *, annotated: bool = False, seed: int = 
         )
         state.apply(node, _position("node-state", number))
         state.apply(metric(number, random), _position("node-metrics", number))
-    state.inventory.ready()
+    state.inventory.lay_out()
     return state
 
 
@@ -82,7 +81,7 @@ def pod(number: int, *, millicores: int = 500, mebibytes: int = 1024) -> Pod:
 
 def policy(variant: str) -> Policy:
     """The policy of a variant: load-aware alone with default arguments, unless it says otherwise."""
-    only_load = {"filter": [NAME], "score": [NAME]}
+    only_load = {"filter": [LOAD_AWARE], "score": [LOAD_AWARE]}
     document: dict[str, object] = {"plugins": only_load}
     if variant == "all_plugins":
         document = {"plugins": {"score": list(BUILT_IN.score)}}

@@ -48,7 +48,7 @@ def benchmarks() -> dict[str, Benchmark]:
 
 def _cold(name: str, variant: str, nodes: int) -> Figure:
     state = _state(variant, nodes)
-    placer = state.inventory.ready()
+    placer = state.placement.placer
     # Requests unlike any other: each is a kind of its own.
     kinds = [
         kind_of(clusters.pod(number, millicores=100 + number))
@@ -71,7 +71,7 @@ def _cold(name: str, variant: str, nodes: int) -> Figure:
 
 def _warm(name: str, variant: str, nodes: int) -> Figure:
     state = _state(variant, nodes)
-    inventory, placer = state.inventory, state.inventory.ready()
+    inventory, placer = state.inventory, state.placement.placer
     kind = kind_of(clusters.pod(0))
     random = np.random.default_rng(2)
     pods = [clusters.pod(number) for number in range(_WARM_REPEATS + 50)]
@@ -87,7 +87,7 @@ def _warm(name: str, variant: str, nodes: int) -> Figure:
         row = chosen[-1]
         if row is not None:
             held = Held(pods[number], kind.demand, clusters.NOW_MS)
-            inventory.hold(placer.nodes[row].name, held, first_seen=True)
+            inventory.hold(placer.index.nodes[row].name, held, first_seen=True)
         inventory.apply_metric(metrics[number])
 
     choose(0)
@@ -114,7 +114,7 @@ def _check(placer: Placer, kind: Kind) -> None:
     filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]
     passing = [
         row
-        for row in range(placer.size)
+        for row in range(placer.index.size)
         if all(plugin.reason(prepared, row) is None for plugin, prepared in filters)
     ]
     totals = dict.fromkeys(passing, 0)

@@ -14,7 +14,7 @@ import typer
 from connectors.known_plugins import know_plugins
 from connectors.terminal import echo
 from schemas.printable import json_text
-from streams.worker.mend_command import mend_command
+from streams.mend.command import mend_command
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection

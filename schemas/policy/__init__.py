@@ -16,7 +16,7 @@ from schemas.policy.document import Policy
 from schemas.policy.errors import PolicyError, Problem, path_text
 from schemas.policy.loadaware import AggregatedArgs, LoadAwareSchedulingArgs
 from schemas.policy.lownodeload import Compat, LowNodeLoadArgs, NodePool
-from schemas.policy.plugins import BUILT_IN, KnownPlugins
+from schemas.policy.plugins import BUILT_IN, LOAD_AWARE, KnownPlugins
 from schemas.policy.printer import effective_yaml
 from schemas.policy.reader import read_policy
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
@@ -24,6 +24,7 @@ from schemas.policy.validation import validated
 
 __all__ = [
     "BUILT_IN",
+    "LOAD_AWARE",
     "AggregatedArgs",
     "CollectPolicies",
     "CollectPolicy",

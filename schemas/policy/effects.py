@@ -12,6 +12,7 @@ from schemas.policy.document import Policy
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
 from schemas.policy.moves import MoveArgs
+from schemas.policy.plugins import LOAD_AWARE
 
 #: Path and reason.
 Found = tuple[Path, str]
@@ -110,7 +111,7 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
     filters = {plugin.name for plugin in policy.plugins.filter}
     if "NodeResourceLimitsAware" not in scores:
         yield ("resourceLimits",), "plugins.score does not enable NodeResourceLimitsAware"
-    name, args = "LoadAwareScheduling", policy.load_aware
+    name, args = LOAD_AWARE, policy.load_aware
     here = ("loadAware",)
     for enabled, point, own, aggregated in (
         (name in filters, "filter", _FILTER_FIELDS, _AGGREGATED_FILTER),

@@ -26,6 +26,9 @@ class KnownPlugins:
     balance: tuple[str, ...]
 
 
+#: The filter and score by real load.
+LOAD_AWARE = "LoadAwareScheduling"
+
 BUILT_IN = KnownPlugins(
     filter=(
         "NodeName",
@@ -34,15 +37,15 @@ BUILT_IN = KnownPlugins(
         "NodeAffinity",
         "NodePorts",
         "NodeResourcesFit",
-        "LoadAwareScheduling",
+        LOAD_AWARE,
     ),
-    score=("LoadAwareScheduling", "NodeResourceLimitsAware"),
+    score=(LOAD_AWARE, "NodeResourceLimitsAware"),
     balance=("LowNodeLoad",),
 )
 
 #: Scores that are on where a policy does not say. NodeResourceLimitsAware is not: in the closed loop it leaves
 #: nodes hotter than LoadAwareScheduling alone.
-_DEFAULT_SCORES = ("LoadAwareScheduling",)
+_DEFAULT_SCORES = (LOAD_AWARE,)
 
 
 def named(value: Any) -> Any:

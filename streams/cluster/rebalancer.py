@@ -264,7 +264,7 @@ class Rebalancer:
         self.balancer.restore(read, self._inventory)
         if ticks_ahead:
             # The ticks before have done so; the round must not do all of it.
-            self._inventory.ready()
+            self._inventory.lay_out()
             self.prepare(len(self._inventory.nodes))
 
 

@@ -92,7 +92,7 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     placement.changed_requests.clear()
-    version = None if inventory.layout_stale else inventory.placer.version
+    version = None if inventory.layout_stale else inventory.index.version
     for digest, group, unchanged in placement.pending.changed_groups(version):
         kept_group = _group_row(state.cluster, group, unchanged)
         yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", kept_group)
@@ -339,6 +339,6 @@ def _restore_requests(
             pending.keep(waiting)
     pending.sequence = row.requests_seen
     known: list[WaitingGroup | WaitingGroupRow] = [*row.groups, *groups]
-    version = state.inventory.ready().version if known else 0
+    version = state.inventory.lay_out().version if known else 0
     for group in known:
         pending.restore_group(group, version)

@@ -1,11 +1,12 @@
-"""Nodes and pods of one cluster, and the columns derived from them.
+"""Nodes and pods of one cluster.
 
-In come node states, node metrics and pod lifecycles; what changes is passed on to the placer, and the
+In come node states, node metrics and pod lifecycles; what changes is noted in the index of nodes, and the
 names of changed table rows are collected until they are written. Room is taken in `hold` and given
 back in `release`, wherever the pod came from.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,19 +16,17 @@ from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Pod, PodLifecycle
-from schemas.policy import Policy
+from schemas.policy import LOAD_AWARE, Policy
+from streams.inventory.change import Change
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
 from streams.inventory.kind import kind_of, shared
 from streams.inventory.load import NodeLoad, terminated
 from streams.inventory.node import Held, Node
+from streams.inventory.node_index import NodeIndex, NodeWatcher
 from streams.inventory.owners import Owners
 from streams.inventory.recount import Recounting
 from streams.inventory.usage_history import UsageHistory, filter_in_force
-from streams.placement.placer import Placer
-from streams.placement.plugins import load_aware
-from streams.placement.plugins.base import Change
-from streams.placement.plugins.registry import build_filters, build_scores
 
 #: Pods taken in by one record have places of its own; no record takes in more than so many bits say.
 _PLACES_PER_RECORD_BITS = 20
@@ -38,6 +37,8 @@ class Inventory:
 
     def __init__(self, policy: Policy) -> None:
         self.nodes: dict[str, Node] = {}
+        self.index = NodeIndex()
+        """Places of the nodes that Kubernetes has named; see `lay_out`."""
         self.where: dict[str, str] = {}
         """Node on which a pod is held, by pod uid."""
         self.owners = Owners()
@@ -59,6 +60,8 @@ class Inventory:
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing looked at them last."""
         self.fresh_nodes = 0
+        self.lacking: Counter[tuple[str, int]] = Counter()
+        """Nodes that are judged by estimates, by the statistic that their metrics lack."""
         self.now_ms = 0
         """The log's time; 0 before its first tick."""
         self.history = UsageHistory()
@@ -113,28 +116,32 @@ class Inventory:
 
     def _judge_anew(self, policy: Policy) -> None:
         self.estimator = Estimator(policy.load_aware)
-        in_force = filter_in_force(policy, self.history, self.now_ms)
-        self.estimator.thresholds = in_force.thresholds
-        self.placer = Placer(
-            build_filters(policy, self.estimator), build_scores(policy, self.estimator)
-        )
+        self.in_force = filter_in_force(policy, self.history, self.now_ms)
+        """Thresholds of the filter as they are now."""
+        self.estimator.thresholds = self.in_force.thresholds
         plugins = (*policy.plugins.filter, *policy.plugins.score)
-        self._by_load = any(plugin.name == load_aware.NAME for plugin in plugins)
-        self.placer.now_ms = self.now_ms
-        self.placer.load_thresholds = in_force.told
+        self._by_load = any(plugin.name == LOAD_AWARE for plugin in plugins)
         self._expiries: list[tuple[int, str]] = []
         """When to see whether a node's metric has expired."""
         self._expected: dict[str, int] = {}
         """The entry of each node that counts; so many metrics do not make so many entries."""
+        self.lacking.clear()
+        self.index.judge_anew(self.nodes.values())
         for node in self.nodes.values():
-            node.row = -1
             if node.load.rebuild(self.estimator, node.state):
                 self.touched[node.name] = None
             self._expect_expiry(node)
         self.recounting.want(self.estimator)
         self.recount()
         self.layout_stale = True
-        """A node has come or gone since the columns were laid out."""
+        """A node has come or gone since places were given."""
+
+    def watch(self, watcher: NodeWatcher) -> None:
+        """Let something keep arrays over the nodes; it is given all of them anew."""
+        self.index.watcher = watcher
+        for node in self.index.nodes:
+            node.row = -1
+        self.layout_stale = True
 
     def recount(self) -> None:
         """Count pods of some nodes anew, where a policy estimates them otherwise than before."""
@@ -146,7 +153,7 @@ class Inventory:
 
     def advance(self, now_ms: int) -> None:
         """Metrics that have become too old turn unknown."""
-        self.now_ms = self.placer.now_ms = now_ms
+        self.now_ms = now_ms
         due = []
         while self._expiries and self._expiries[0][0] <= now_ms:
             at_ms, name = heapq.heappop(self._expiries)
@@ -167,28 +174,32 @@ class Inventory:
         """A tick or a round has passed: bring thresholds that move up to date."""
         if self.policy.moving_thresholds.filter is None:
             return
-        in_force = filter_in_force(self.policy, self.history, self.now_ms)
-        self.placer.load_thresholds = in_force.told
-        if in_force.thresholds == self.estimator.thresholds:
+        self.in_force = filter_in_force(self.policy, self.history, self.now_ms)
+        if self.in_force.thresholds == self.estimator.thresholds:
             return
-        self.estimator.thresholds = in_force.thresholds
+        self.estimator.thresholds = self.in_force.thresholds
         for node in self.nodes.values():
             node.load.describe(node.state)
             self._touch(node, Change.METRIC)
 
-    def ready(self) -> Placer:
-        """The placer, with a row for every node that Kubernetes has named."""
+    def lay_out(self) -> NodeIndex:
+        """The index, with a place for every node that Kubernetes has named."""
         if self.layout_stale:
-            self.placer.layout(node for node in self.nodes.values() if node.state is not None)
+            self.index.layout(node for node in self.nodes.values() if node.state is not None)
             self.layout_stale = False
-            for node in self.placer.nodes:
+            for node in self.index.nodes:
                 node.fresh = not node.load.expired(self.now_ms)
-            self.fresh_nodes = sum(node.fresh for node in self.placer.nodes)
-            self.placer.lacking.clear()
-            for node in self.placer.nodes:
+            self.fresh_nodes = sum(node.fresh for node in self.index.nodes)
+            self.lacking.clear()
+            for node in self.index.nodes:
                 node.lacking = ()
                 self._judge_lacking(node)
-        return self.placer
+        return self.index
+
+    @property
+    def stale_nodes(self) -> int:
+        """Nodes with a place whose usage is not known."""
+        return self.index.size - self.fresh_nodes
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -280,8 +291,8 @@ class Inventory:
         """Whether its metric has the statistics that it is judged by."""
         lacking = node.load.lacking if node.fresh and self._by_load else ()
         if lacking != node.lacking:
-            self.placer.lacking.subtract(node.lacking)
-            self.placer.lacking.update(lacking)
+            self.lacking.subtract(node.lacking)
+            self.lacking.update(lacking)
             node.lacking = lacking
 
     def _touch(self, node: Node, change: int) -> None:
@@ -289,7 +300,7 @@ class Inventory:
         if node.row >= 0:
             if change != Change.PODS:
                 self._judge_lacking(node)
-            self.placer.touch(node.row, change)
+            self.index.touch(node.row, change)
 
     # --- pods -----------------------------------------------------------------------------------
 

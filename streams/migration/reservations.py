@@ -44,16 +44,15 @@ class Rooms:
 
         None: no other node takes it.
         """
-        placer = self.inventory.ready()
         template = stand_in(pod, "")
-        ranking = placer.rank(kind_of(template))
+        ranking = self.placement.placer.rank(kind_of(template))
         excluded = self._excluded(pod, source)
         planned = None if target is None else self.inventory.nodes.get(target)
         row = -1 if planned is None else planned.row
         if row >= 0 and row not in excluded.rows and int(ranking.totals[row]) != REFUSED:
             return target
         best = excluded.best(ranking)
-        return None if best is None else placer.nodes[best].name
+        return None if best is None else self.inventory.index.nodes[best].name
 
     def _excluded(self, pod: Pod, source: str) -> Excluded:
         node = self.inventory.nodes.get(source)

@@ -7,13 +7,13 @@ another one has room. That they still wait is told at the steps of their back-of
 
 from schemas.decisions import PlacementDecision
 from schemas.policy import Policy
-from streams.inventory.inventory import Inventory
 from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.effort import EFFORT_PER_KIND, Effort
 from streams.placement.exclusions import Excluded, Exclusions
 from streams.placement.explain import Cause
 from streams.placement.pending import PendingRequests, Waiting, backoff_ms
+from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 
 
@@ -23,12 +23,12 @@ class Apart:
     def __init__(
         self,
         moves: Moves,
-        inventory: Inventory,
+        placer: Placer,
         pending: PendingRequests,
         changed_requests: dict[str, None],
     ) -> None:
-        self.exclusions = Exclusions(moves, inventory.nodes)
-        self._inventory = inventory
+        self.exclusions = Exclusions(moves, placer.inventory.nodes)
+        self._placer = placer
         self._pending = pending
         self._changed = changed_requests
 
@@ -42,12 +42,10 @@ class Apart:
         waiting.not_before_ms = cause.now_ms + alone_ms
         self._pending.add(waiting, cause.now_ms)
         self._changed[waiting.request.pod.uid] = None
-        placer = self._inventory.ready()
-        stale_nodes = placer.size - self._inventory.fresh_nodes
         return explain.waiting(
             cause,
             waiting.request.pod,
-            explain.refusals(placer, ranking, stale_nodes, excluded),
+            explain.refusals(self._placer, ranking, excluded),
             attempt=waiting.attempt,
             retry_after_ms=alone_ms,
         )
@@ -57,7 +55,7 @@ class Apart:
         decisions: list[PlacementDecision] = []
         for waiting in self._pending.excluded(effort.left // (2 * EFFORT_PER_KIND)):
             effort.look(waiting.kind)
-            ranking = self._inventory.ready().rank(waiting.kind)
+            ranking = self._placer.rank(waiting.kind)
             excluded = self.exclusions.of(waiting.request.pod, cause.now_ms)
             if excluded is None or ranking.best() is None or excluded.best(ranking) is not None:
                 self._pending.remove(waiting.request.pod.uid)

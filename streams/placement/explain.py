@@ -71,34 +71,32 @@ class Refusals:
         )
 
 
-def refusals(
-    placer: Placer, ranking: Ranking, stale_nodes: int, excluded: Excluded | None = None
-) -> Refusals:
+def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None) -> Refusals:
     """Count why every node is refused, or is forbidden for the pod's owner."""
     reasons = dict(ranking.reasons())
     if excluded is not None and (forbidden := excluded.refused(ranking)):
         reasons[exclusions.REASON] = forbidden
     counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return Refusals(
-        nodes=placer.size,
-        stale_nodes=stale_nodes,
+        nodes=placer.index.size,
+        stale_nodes=placer.inventory.stale_nodes,
         refused_by=_refused_by(placer, ranking, excluded),
         reasons=tuple(
             ReasonCount(reason=reason, nodes=nodes) for reason, nodes in counts[:REASONS_MAX]
         ),
-        load_thresholds=placer.load_thresholds,
-        by_estimates=by_estimates(placer),
+        load_thresholds=placer.inventory.in_force.told,
+        by_estimates=by_estimates(placer.inventory.lacking),
     )
 
 
-def by_estimates(placer: Placer) -> dict[str, int] | None:
+def by_estimates(lacking: Mapping[tuple[str, int], int]) -> dict[str, int] | None:
     """How many nodes are judged by estimates, by the statistic that their metrics lack; None: none is."""
-    lacking = {
+    named = {
         f"{kind} over {format_duration_ms(duration_ms)}": nodes
-        for (kind, duration_ms), nodes in sorted(placer.lacking.items())
+        for (kind, duration_ms), nodes in sorted(lacking.items())
         if nodes
     }
-    return lacking or None
+    return named or None
 
 
 def estimates_text(lacking: Mapping[str, int]) -> str:
@@ -118,7 +116,6 @@ def placed(
     *,
     attempt: int,
     expires_at_ms: int,
-    stale_nodes: int,
     excluded: Excluded | None = None,
 ) -> PlacementDecision:
     """A node was found; call before the room is taken, while the ranking is as it decided."""
@@ -126,7 +123,7 @@ def placed(
         others = ranking.runners_up(row, RUNNERS_UP_MAX)
     else:
         others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
-    lacking = by_estimates(placer)
+    lacking = by_estimates(placer.inventory.lacking)
     # Validated as a whole: a decision has a dozen parts, and making them one by one takes three times
     # as long.
     return PlacementDecision.model_validate(
@@ -135,16 +132,16 @@ def placed(
             "cluster": cause.cluster,
             "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
             "outcome": "placed",
-            "node": placer.nodes[row].name,
+            "node": placer.index.nodes[row].name,
             "decided_at_ms": cause.now_ms,
             "expires_at_ms": expires_at_ms,
             "attempt": attempt,
-            "nodes": placer.size,
-            "stale_nodes": stale_nodes,
+            "nodes": placer.index.size,
+            "stale_nodes": placer.inventory.stale_nodes,
             "refused_by": _refused_by(placer, ranking, excluded),
             "winner": _node_score(placer, ranking, row),
             "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
-            "load_thresholds": placer.load_thresholds,
+            "load_thresholds": placer.inventory.in_force.told,
             "judged_by_estimates": lacking,
             "message": "" if lacking is None else estimates_text(lacking),
             "as_of": cause.as_of,
@@ -217,7 +214,7 @@ def _refused_by(
 def _node_score(placer: Placer, ranking: Ranking, row: int) -> dict[str, object]:
     """Content of a `NodeScore`."""
     return {
-        "node": placer.nodes[row].name,
+        "node": placer.index.nodes[row].name,
         "total": int(ranking.totals[row]),
         "terms": tuple(
             {"plugin": term.plugin, "score": term.score, "weight": term.weight}

@@ -7,7 +7,7 @@ alone it is the same arithmetic in the same order, so both give the same whole n
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.placement.plugins.base import FloatArray
+from streams.inventory.arrays import FloatArray
 
 
 def bounds_of(raw: FloatArray, passes: NDArray[np.bool_] | None, left: int) -> tuple[float, float]:

@@ -49,6 +49,7 @@ class Placement:
     def __init__(self, policy: Policy, inventory: Inventory, moves: Moves | None = None) -> None:
         self.policy = policy
         self.inventory = inventory
+        self.placer = Placer(inventory)
         self.pending = PendingRequests()
         self.begun = False
         """The clock has ticked."""
@@ -58,7 +59,7 @@ class Placement:
         self.reservations = Reservations(inventory)
         self.kept: KeptRooms = NoRooms()
         self.apart = Apart(
-            moves or Moves("", policy), inventory, self.pending, self.changed_requests
+            moves or Moves("", policy), self.placer, self.pending, self.changed_requests
         )
 
     # --- inputs ---------------------------------------------------------------------------------
@@ -186,16 +187,16 @@ class Placement:
 
     def _attempt(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
         kept = self.kept.claim(waiting.request.pod, cause)
-        placer = self.inventory.ready()
-        ranking = placer.rank(waiting.kind)
+        ranking = self.placer.rank(waiting.kind)
         row = preferred(ranking, self.inventory.nodes.get(kept or ""))
         if row is not None:
-            return [self._place(waiting, row, ranking, placer, cause)]
+            return [self._place(waiting, row, ranking, cause)]
         self._let_wait(waiting, cause)
         group = self.pending.group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
-        self._failed(group, placer, cause)
-        return [self._report(waiting, group, self._refusals(placer, ranking), cause)]
+        self._failed(group, cause)
+        why = explain.refusals(self.placer, ranking)
+        return [self._report(waiting, group, why, cause)]
 
     def _retry(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
         """Try pods that wait, the first of all kinds first, until no node takes any of them.
@@ -203,11 +204,11 @@ class Placement:
         Where a tick does not do for all, half of it is for kinds that are due longest, so that no number of
         pods of a high priority keeps the others from ever being looked at.
         """
-        placer = self.inventory.ready()
+        index = self.inventory.lay_out()
         if effort.left <= 0:
             return []
         backoff_max_ms = self.policy.max_backoff_seconds * 1000
-        queue = DueGroups(self.pending, cause.now_ms, placer.version, backoff_max_ms)
+        queue = DueGroups(self.pending, cause.now_ms, index.version, backoff_max_ms)
         half = effort.left // 2
         decisions: list[PlacementDecision] = []
         while queue and effort.left > 0:
@@ -216,15 +217,15 @@ class Placement:
             waiting, group = queue.take()
             effort.look(group.kind)
             kept = self.kept.claim(waiting.request.pod, cause)
-            ranking = placer.rank(group.kind)
+            ranking = self.placer.rank(group.kind)
             row = preferred(ranking, self.inventory.nodes.get(kept or ""))
             if row is None:
-                told = self._group_failed(group, placer, ranking, cause)
+                told = self._group_failed(group, ranking, cause)
                 effort.decide(len(told) - 1)
                 decisions += told
                 continue
             self._forget(waiting.request.pod.uid)
-            decisions.append(self._place(waiting, row, ranking, placer, cause))
+            decisions.append(self._place(waiting, row, ranking, cause))
             # There is room, if too little for all: the next look is soon.
             group.failures = 0
             self.pending.group_changed(group)
@@ -232,7 +233,7 @@ class Placement:
         return decisions
 
     def _place(
-        self, waiting: Waiting, row: int, ranking: Ranking, placer: Placer, cause: Cause
+        self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause
     ) -> PlacementDecision:
         """Decide, and take the room at once: on the best node, or the best that the owner may go to."""
         excluded = self.apart.exclusions.of(waiting.request.pod, cause.now_ms)
@@ -248,10 +249,9 @@ class Placement:
             request.pod,
             row,
             ranking,
-            placer,
+            self.placer,
             attempt=waiting.attempt,
             expires_at_ms=expires_at_ms,
-            stale_nodes=placer.size - self.inventory.fresh_nodes,
             excluded=excluded,
         )
         held = Held(
@@ -265,7 +265,7 @@ class Placement:
             sequence=self.inventory.sequence,
             place=self.inventory.next_place(),
         )
-        self.inventory.hold(placer.nodes[row].name, held, first_seen=True)
+        self.inventory.hold(self.inventory.index.nodes[row].name, held, first_seen=True)
         self.reservations.expect_end(held)
         return decision
 
@@ -281,9 +281,8 @@ class Placement:
             note = "the cluster is paused; the request is kept"
             pod, attempt = waiting.request.pod, waiting.attempt
             return [explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=0, note=note)]
-        placer = self.inventory.ready()
-        ranking = placer.rank(waiting.kind)
-        why = self._refusals(placer, ranking)
+        ranking = self.placer.rank(waiting.kind)
+        why = explain.refusals(self.placer, ranking)
         note = (
             "" if ranking.best() is None else "pods of this kind wait already; it waits with them"
         )
@@ -299,17 +298,17 @@ class Placement:
             self.changed_requests[uid] = None
         return waiting
 
-    def _failed(self, group: Group, placer: Placer, cause: Cause) -> None:
+    def _failed(self, group: Group, cause: Cause) -> None:
         group.failures += 1
         group.retry_at_ms = cause.now_ms + backoff_ms(self.policy, group.failures)
-        group.version = placer.version
+        group.version = self.inventory.index.version
         self.pending.group_changed(group)
 
     def _group_failed(
-        self, group: Group, placer: Placer, ranking: Ranking, cause: Cause
+        self, group: Group, ranking: Ranking, cause: Cause
     ) -> list[PlacementDecision]:
-        why = self._refusals(placer, ranking)
-        self._failed(group, placer, cause)
+        why = explain.refusals(self.placer, ranking)
+        self._failed(group, cause)
         told = self.pending.first(group, REPORTS_PER_ATTEMPT_MAX)
         return [self._report(waiting, group, why, cause) for waiting in told]
 
@@ -375,6 +374,3 @@ class Placement:
         if waiting < most or self.pending.get(uid) is not None:
             return None
         return f"{waiting} requests wait; maxPendingRequests allows no more"
-
-    def _refusals(self, placer: Placer, ranking: Ranking) -> Refusals:
-        return explain.refusals(placer, ranking, placer.size - self.inventory.fresh_nodes)

@@ -6,19 +6,19 @@ would give.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.inventory.arrays import FloatArray
+from streams.inventory.change import Change
 from streams.inventory.kind import Kind
+from streams.inventory.node_index import NodeIndex
 from streams.placement.normalize import bounds_of, stretch, stretch_all
-from streams.placement.plugins.base import Change, FloatArray
-
-if TYPE_CHECKING:
-    from streams.placement.placer import Placer
+from streams.placement.plugins.base import Filter, Score
 
 #: A ranking with more changed rows than this share of all nodes is computed anew.
 _ANEW_SHARE = 1 / 32
@@ -50,15 +50,21 @@ class _Asked(NamedTuple):
 class Ranking:
     """What all filters and scores say of all nodes for one kind of pod."""
 
-    def __init__(self, placer: "Placer", kind: Kind) -> None:
-        self._placer = placer
-        self._filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]
-        self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in placer.scores]
+    def __init__(
+        self,
+        index: NodeIndex,
+        filters: Sequence[Filter],
+        scores: Sequence[tuple[Score, int]],
+        kind: Kind,
+    ) -> None:
+        self._index = index
+        self._filters = [(plugin, plugin.prepare(kind)) for plugin in filters]
+        self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
         self._asked: list[list[_Asked]] | None = None
         """Filters that may refuse this kind, by what about a node has changed; none before a change."""
         self.generation = -1
         self.position = 0
-        """How far in the placer's log this ranking is."""
+        """How far in the log of changes this ranking is."""
         self.totals: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         """Weighted total per node, `REFUSED` where refused; shape (nodes,)."""
         self.refused_by: list[int] = []
@@ -68,7 +74,7 @@ class Ranking:
 
     def compute(self) -> None:
         """Ask every plugin about every node."""
-        size = self._placer.size
+        size = self._index.size
         passes: NDArray[np.bool_] | None = None
         masks: list[NDArray[np.bool_] | None] = []
         self.refused_by = []
@@ -100,7 +106,7 @@ class Ranking:
         some_normalised = any(plugin.normalised for plugin, _, _ in self._scores)
         self._fixed: NDArray[np.int32] | None = None
         if some_normalised:
-            self._fixed = np.zeros(self._placer.size, dtype=np.int32)
+            self._fixed = np.zeros(self._index.size, dtype=np.int32)
         for plugin, prepared, weight in self._scores:
             scores = plugin.scores(prepared)
             if plugin.normalised:
@@ -117,7 +123,7 @@ class Ranking:
                 self._fixed += scores
             totals = scores if totals is None else totals + scores
         if totals is None:
-            totals = np.zeros(self._placer.size, dtype=np.int32)
+            totals = np.zeros(self._index.size, dtype=np.int32)
         if passes is not None and left < totals.size:
             _refuse(totals, passes)
         return totals
@@ -126,12 +132,12 @@ class Ranking:
 
     def sync(self) -> None:
         """Take the changes since the last call into account."""
-        placer = self._placer
-        if self.generation != placer.generation or self.position < placer.log_start:
+        index = self._index
+        if self.generation != index.generation or self.position < index.log_start:
             self.compute()
         else:
-            rows = placer.log[self.position - placer.log_start :]
-            if len(rows) > max(8, placer.size * _ANEW_SHARE):
+            rows = index.log[self.position - index.log_start :]
+            if len(rows) > max(8, index.size * _ANEW_SHARE):
                 self.compute()
             elif len(rows) == 1:
                 self._revise(rows)
@@ -140,8 +146,8 @@ class Ranking:
                 for row, change in rows:
                     changes[row] = changes.get(row, 0) | change
                 self._revise(changes.items())
-        self.generation = placer.generation
-        self.position = placer.log_end
+        self.generation = index.generation
+        self.position = index.log_end
 
     def _revise(self, changes: Iterable[tuple[int, int]]) -> None:
         """Ask about rows again; of each is known what about it has changed."""
@@ -235,7 +241,7 @@ class Ranking:
 
     def _index_refusals(self) -> bytearray:
         """Which filter refuses each row, 1 for the first one; 0 for none."""
-        index = np.zeros(self._placer.size, dtype=np.uint8)
+        index = np.zeros(self._index.size, dtype=np.uint8)
         assert self._masks is not None  # noqa: S101 - kept until they are turned into the index
         for number in range(len(self._masks), 0, -1):
             mask = self._masks[number - 1]

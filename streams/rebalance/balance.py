@@ -2,53 +2,29 @@
 
 A node belongs to the first pool that selects it. Those with a fresh metric are classed by the thresholds in
 force; what was over counts a hot round, what was not a calm one (`counters`). Nodes that have been over for long
-enough act: their pods are looked at one after the other (`turns`) until the node is below its thresholds by the
+enough act: their pods are looked at one after the other (`planning`) until the node is below its thresholds by the
 plan. Targets are the nodes below all low thresholds that are not abnormal themselves.
 
 Source: features.md 1.6, with X10 to X19 and X21 as design.md says; `streams.rebalance.koordinator.rules` is upstream's way.
 """
 
-from collections.abc import Sequence
-
-import numpy as np
-
 from schemas.policy import Policy
-from streams.placement.plugins.base import BoolArray, IntArray
 from streams.rebalance.counters import Counters
 from streams.rebalance.dynamic_thresholds import watched_resources
 from streams.rebalance.inputs import (
     PodFilter,
     RoundInput,
     measured,
-    over_text,
 )
 from streams.rebalance.node_arrays import Universe
-from streams.rebalance.order import by_usage
 from streams.rebalance.outcome import (
-    BOTH_LOW,
-    HIGH,
-    LOW,
-    PROD_HIGH,
-    PROD_LOW,
-    SKIPPED,
-    HotNode,
     Phase,
-    PoolOutcome,
-    Reading,
     RoundOutcome,
-    Thresholds,
 )
 from streams.rebalance.planning import Turns
+from streams.rebalance.pool_round import PoolRound, Standing
 from streams.rebalance.pools import (
-    UNLIMITED,
-    Limits,
-    Pool,
-    PoolNodes,
-    classify,
-    in_force,
-    limits_of,
     loadstream_pools,
-    mean_percentages,
 )
 
 
@@ -64,6 +40,7 @@ class LoadstreamRounds:
         self.pod_filter = PodFilter(self.args)
         interval_ms = policy.descheduling.descheduling_interval_ms
         self.counters = Counters(self.args.detector_cache_timeout_ms, interval_ms)
+        self._standing = Standing(self.args, self.universe, self.pod_filter, self.counters)
         phases: tuple[Phase, ...] = ("node", "prod")
         self._timeouts_ms = {
             (pool.name, phase): pool.condition.timeout_ms for pool in self.pools for phase in phases
@@ -81,204 +58,18 @@ class LoadstreamRounds:
             left &= ~members
             thresholds = given.in_force(pool.name, pool.thresholds)
             fresh = members & measured(columns, self.args, given.now_ms, pool.resources)
-            made = PoolRound(self, pool, thresholds, given, members, fresh)
+            made = PoolRound(self._standing, pool, thresholds, given, members, fresh)
             outcome.means[pool.name] = made.outcome.means
             if not given.paused:
-                made.run(outcome)
+                if made.count():
+                    _plan(made, outcome)
                 outcome.pools.append(made.outcome)
         return outcome
 
 
-class PoolRound:
-    """One pool's part of a round."""
-
-    def __init__(
-        self,
-        rounds: LoadstreamRounds,
-        pool: Pool,
-        thresholds: Thresholds,
-        given: RoundInput,
-        members: BoolArray,
-        fresh: BoolArray,
-    ) -> None:
-        self.rounds, self.pool, self.given = rounds, pool, given
-        self.thresholds = thresholds
-        columns = given.columns
-        rows = np.flatnonzero(fresh)
-        self.nodes = nodes = PoolNodes(columns, rows, pool.resources, rounds.universe)
-        self.limits: Limits = limits_of(thresholds, nodes)
-        self.codes: IntArray = classify(nodes, self.limits)
-        self.names: list[str] = columns.names[rows].tolist()
-        self.acting: dict[Phase, list[int]] = {}
-        """Positions of the nodes that act, in the order of their turns."""
-        all_rows = np.flatnonzero(members)
-        codes = np.full(all_rows.size, SKIPPED, dtype=np.int8)
-        codes[np.searchsorted(all_rows, rows)] = self.codes
-        self.outcome = PoolOutcome(
-            name=pool.name,
-            thresholds=in_force(thresholds, nodes),
-            resources=nodes.resources,
-            names=columns.names[all_rows].tolist(),
-            codes=codes,
-            means=self._means(),
-            rounds_needed=pool.condition.consecutive_abnormalities,
-            readings=self.reading,
-        )
-
-    def _means(self) -> dict[str, float]:
-        """Mean usage in percent; of nothing measured there is none."""
-        if not self.names:
-            return {}
-        means = mean_percentages(self.nodes, self.nodes.usage)
-        return dict(zip(self.nodes.resources, means, strict=True))
-
-    def run(self, outcome: RoundOutcome) -> None:
-        """Count, and plan what should leave."""
-        if not self.pool.resources:
-            self.outcome.ended = "the pool has no thresholds"
-            return
-        self._count("node", HIGH)
-        if self.limits.prod_high is not None:
-            self._count("prod", PROD_HIGH)
-        why = self._ends()
-        if why is not None:
-            self.outcome.ended = why
-            return
-        turns = Turns(self, self.targets, outcome)
-        turns.run("node")
-        if self.limits.prod_high is not None:
-            turns.run("prod")
-
-    def _ends(self) -> str | None:
-        """Why no pod is looked at; None: pods are (L3)."""
-        if not self.outcome.names:
-            return "the pool has no node"
-        if not self.names:
-            return "no node of the pool has a fresh metric"
-        if not self.outcome.hot:
-            return "no node is above a high threshold"
-        if not any(hot.acting for hot in self.outcome.hot):
-            needed = self.pool.condition.consecutive_abnormalities
-            return f"no node has been above a high threshold for {needed} rounds in a row"
-        self.targets = self._targets()
-        self.outcome.targets = targets = self.targets.size
-        least = self.rounds.args.number_of_nodes
-        if targets > least:
-            return None
-        if self.thresholds.without_target:
-            self.targets = self.targets[:0]
-            return None
-        if not targets:
-            return "no node is below all low thresholds"
-        return f"{targets} nodes are below the low thresholds, numberOfNodes asks for more than {least}"
-
-    # --- nodes ----------------------------------------------------------------------------------
-
-    def _count(self, phase: Phase, code: int) -> None:
-        """Count the round for nodes that are over, and for those that were and are not any more."""
-        counters, now_ms = self.rounds.counters, self.given.now_ms
-        watch = (self.pool.name, phase)
-        over = np.flatnonzero(self.codes == code)
-        hot = {self.names[position] for position in over.tolist()}
-        for name in counters.watched(watch):
-            if name not in hot and self._position(name) is not None:
-                counters.calm(name, watch, self.pool.condition, now_ms)
-        order = by_usage(self.nodes, self.used(phase), over, self.pool.weights)
-        # One conversion for all of them: each costs as much for one node as for hundreds.
-        figures = zip(
-            order.tolist(),
-            self.used(phase)[:, order].T.tolist(),
-            self.high(phase)[:, order].T.tolist(),
-            self.nodes.capacity[:, order].T.tolist(),
-            strict=True,
-        )
-        notes = [self._note(phase, *each) for each in figures]
-        self.outcome.hot += [hot for hot in notes if hot.acting]
-        self.outcome.hot += [hot for hot in notes if not hot.acting]
-        self.acting[phase] = [
-            position for position, hot in zip(order.tolist(), notes, strict=True) if hot.acting
-        ]
-
-    def _note(
-        self, phase: Phase, position: int, used: list[int], limits: list[int], capacity: list[int]
-    ) -> HotNode:
-        name = self.names[position]
-        condition = self.pool.condition
-        counter = self.rounds.counters.hot(
-            name, (self.pool.name, phase), condition, self.given.now_ms
-        )
-        acting = counter.since_ms is not None
-        needed = condition.consecutive_abnormalities
-        reading = self._reading(used, limits, capacity)
-        names, percents = self.nodes.resources, self.percents(limits, capacity, phase)
-        return HotNode(
-            name=name,
-            phase=phase,
-            rounds=counter.abnormal,
-            acting=acting,
-            usage=reading.used,
-            limits=reading.limit,
-            capacity=reading.capacity,
-            over=over_text(phase, names, used, limits, capacity, percents),
-            ended="" if acting else f"over for {counter.abnormal} of {needed} rounds in a row",
-        )
-
-    def _targets(self) -> IntArray:
-        """Positions of the nodes that may take pods: not those that are abnormal, if calm just now."""
-        low = np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW))
-        for name in self.rounds.counters.abnormal(self.pool.name):
-            position = self._position(name)
-            if position is not None:
-                low[position] = False
-        return np.flatnonzero(low)
-
-    # --- figures --------------------------------------------------------------------------------
-
-    def used(self, phase: Phase) -> IntArray:
-        """What a phase is about, shape (resources, nodes)."""
-        return self.nodes.usage if phase == "node" else self.nodes.prod_usage
-
-    def high(self, phase: Phase) -> IntArray:
-        """The most that may be used in a phase."""
-        if phase == "node" or self.limits.prod_high is None:
-            return self.limits.high
-        return self.limits.prod_high
-
-    def percents(
-        self, limits: Sequence[int], capacity: Sequence[int], phase: Phase
-    ) -> Sequence[float]:
-        """The thresholds in force of a node; by deviation the percentages that they come to."""
-        if self.thresholds.deviation:
-            return [
-                100 * limit / total if total else 0.0
-                for limit, total in zip(limits, capacity, strict=True)
-            ]
-        given = self.thresholds.high if phase == "node" else self.thresholds.prod_high
-        return [given.get(name, 0.0) for name in self.nodes.resources]
-
-    def reading(self, name: str, phase: Phase) -> Reading | None:
-        """How a node stands; None: it is not of the pool or was not measured."""
-        position = self._position(name)
-        if position is None:
-            return None
-        return self._reading(
-            self.used(phase)[:, position].tolist(),
-            self.high(phase)[:, position].tolist(),
-            self.nodes.capacity[:, position].tolist(),
-        )
-
-    def _position(self, name: str) -> int | None:
-        """Position of a node among the measured ones of the pool."""
-        row = self.given.columns.row(name)
-        rows = self.nodes.rows
-        place = rows.size if row is None else int(np.searchsorted(rows, row))
-        return place if place < rows.size and int(rows[place]) == row else None
-
-    def _reading(self, used: list[int], limits: list[int], capacity: list[int]) -> Reading:
-        which = [index for index, limit in enumerate(limits) if limit < UNLIMITED]
-        names = self.nodes.resources
-        return Reading(
-            used={names[index]: used[index] for index in which},
-            limit={names[index]: limits[index] for index in which},
-            capacity={names[index]: capacity[index] for index in which},
-        )
+def _plan(made: PoolRound, outcome: RoundOutcome) -> None:
+    """Plan what should leave the nodes that act."""
+    planning = Turns(made, made.targets, outcome)
+    planning.run("node")
+    if made.limits.prod_high is not None:
+        planning.run("prod")

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy.selectors import LabelSelector
+from streams.inventory.arrays import BoolArray, IntArray
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.placer import Placer
-from streams.placement.plugins.base import BoolArray, IntArray
 from streams.placement.plugins.fit import NodeResourcesFit
 from streams.placement.plugins.node_affinity import NodeAffinity
 from streams.placement.plugins.taints import TaintToleration
@@ -57,8 +56,8 @@ class Columns:
         self._rows: dict[str, int] = {}
         self.ranked: dict[str, PackedPods] = {}
         """Pods of nodes that have no row yet, by node."""
-        self._layout: tuple[Placer | None, int] = None, -1
-        """The placer whose order of nodes this is, and which of its layouts; another policy has another placer."""
+        self._generation = -1
+        """Of which generation of the nodes' places this is."""
         self.capacity: IntArray
         """Shape (resources, nodes)."""
         self.usage: IntArray
@@ -89,12 +88,11 @@ class Columns:
 
     def refresh(self, inventory: Inventory, most: int | None = None) -> int:
         """Pack nodes that have changed; at most so many, None: all. Answers how many are left."""
-        placer = inventory.ready()
+        index = inventory.lay_out()
         touched = inventory.touched
-        layout = placer, placer.generation
-        if layout != self._layout:
-            self._relayout(placer.nodes, touched)
-            self._layout = layout
+        if index.generation != self._generation:
+            self._relayout(index.nodes, touched)
+            self._generation = index.generation
         names = list(islice(touched, most))
         rows: list[int] = []
         for name in names:

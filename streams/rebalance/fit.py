@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from streams.inventory.arrays import BoolArray, IntArray
 from streams.inventory.node import Held
-from streams.placement.plugins.base import BoolArray, IntArray
 from streams.placement.plugins.node_affinity import required_affinity
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import Phase

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from streams.inventory.arrays import IntArray
 from streams.inventory.node import Held
-from streams.placement.plugins.base import IntArray
 from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe, amounts_of
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
+from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held
-from streams.placement.plugins.base import BoolArray
 from streams.rebalance.columns import Columns
 from streams.rebalance.looks import Looks
 from streams.rebalance.outcome import (

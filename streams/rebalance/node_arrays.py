@@ -22,9 +22,9 @@ from schemas.base import AMOUNT_MAX
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.policy import Compat
+from streams.inventory.arrays import IntArray
 from streams.inventory.node import Node
 from streams.inventory.thresholds import raw_allocatable
-from streams.placement.plugins.base import IntArray
 from streams.rebalance.packed_pods import PackedPods
 
 #: Amounts of a whole node end here, so that sums and differences of a few of them fit into 64 bits.

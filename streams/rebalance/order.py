@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from streams.placement.plugins.base import FloatArray, IntArray
+from streams.inventory.arrays import FloatArray, IntArray
 from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe
 from streams.rebalance.pools import PoolNodes
 

@@ -10,9 +10,9 @@ from operator import attrgetter, is_
 import numpy as np
 
 from schemas.pods import Pod
+from streams.inventory.arrays import IntArray
 from streams.inventory.node import Held
 from streams.inventory.priority import priority_class
-from streams.placement.plugins.base import IntArray
 from streams.rebalance.costs import eviction_keys, packed
 
 _uid = attrgetter("pod.uid")

@@ -9,13 +9,12 @@ While a window with `evictWithoutTarget` is open, batch and free pods that no ta
 """
 
 from itertools import compress
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from streams.inventory.arrays import FloatArray, IntArray
 from streams.inventory.node import Held
 from streams.inventory.priority import priority_class
-from streams.placement.plugins.base import FloatArray, IntArray
 from streams.rebalance.costs import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit, Group
 from streams.rebalance.hot_pods import Crowd
@@ -37,11 +36,9 @@ from streams.rebalance.outcome import (
     Verdict,
     nothing,
 )
+from streams.rebalance.pool_round import PoolRound
 from streams.rebalance.pools import UNLIMITED
 from streams.rebalance.targets import Targets
-
-if TYPE_CHECKING:
-    from streams.rebalance.balance import PoolRound
 
 #: Classes of pods that may leave without a target, where a window says so.
 _WITHOUT_TARGET = ("free", "batch")
@@ -52,7 +49,7 @@ UNMOVABLE_MAX = 1_000
 class Turns:
     """The turns of one pool's hot nodes."""
 
-    def __init__(self, pool: "PoolRound", targets: IntArray, outcome: RoundOutcome) -> None:
+    def __init__(self, pool: PoolRound, targets: IntArray, outcome: RoundOutcome) -> None:
         """Prepare.
 
         Args:
@@ -62,8 +59,8 @@ class Turns:
         """
         self.pool, self.given, self.outcome = pool, pool.given, outcome
         self.nodes = nodes = pool.nodes
-        self.universe = pool.rounds.universe
-        self.pod_filter = pool.rounds.pod_filter
+        self.universe = pool.standing.universe
+        self.pod_filter = pool.standing.pod_filter
         self.weights: FloatArray = weights_of(nodes, pool.pool.weights, self.universe)
         self.names = [pool.names[position] for position in targets.tolist()]
         used = nodes.usage[:, targets] + nodes.pending[:, targets]
@@ -82,7 +79,7 @@ class Turns:
                 "node": np.isin(codes, (LOW, BOTH_LOW)),
                 "prod": np.isin(codes, (PROD_LOW, BOTH_LOW)),
             },
-            node_fit=pool.rounds.args.node_fit,
+            node_fit=pool.standing.args.node_fit,
         )
 
     def run(self, phase: Phase) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from schemas.policy import NodePool, Policy
 from schemas.policy.lownodeload import AnomalyCondition
-from streams.placement.plugins.base import BoolArray, FloatArray, IntArray
+from streams.inventory.arrays import BoolArray, FloatArray, IntArray
 from streams.rebalance.columns import Columns
 from streams.rebalance.node_arrays import TOTAL_MAX, Universe
 from streams.rebalance.outcome import (

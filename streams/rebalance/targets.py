@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from streams.placement.plugins.base import FloatArray, IntArray
+from streams.inventory.arrays import FloatArray, IntArray
 from streams.rebalance.fit import Group
 
 #: Targets that are looked at one by one, best first, before all are looked at at once.

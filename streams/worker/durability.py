@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
@@ -22,15 +22,13 @@ from streams.stage.journal import PLACES
 from streams.stage.packing import Changes
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.worker.checkpointer import CLOCKS, Checkpointer, References
+from streams.worker.fence import FencedPublisher
 from streams.worker.journal_tail import passed_over
 from streams.worker.opening import UNWRITTEN_S, Opening
 from streams.worker.pace import Pace
-from streams.worker.publisher import Publisher
+from streams.worker.publisher import LostOffice, Publisher
 from streams.worker.reader import read_pieces
 from streams.worker.tables import RowTable
-
-if TYPE_CHECKING:
-    from streams.worker.fence import FencedPublisher
 
 #: Rows are written so often, in seconds, while they are few.
 FLUSH_INTERVAL_S = 1.0
@@ -46,10 +44,6 @@ UNWRITTEN_ROWS_MAX = 20_000
 
 #: Rows of one partition by table and key.
 PartitionRows = dict[str, dict[str, bytes]]
-
-
-class LostOffice(RuntimeError):
-    """Another writer has opened the partition's journal: what this one appends does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +88,7 @@ class Durability(Protocol):
 class RowWriter:
     """Writes row changes to changelogs and local tables, the last table after all others."""
 
-    def __init__(self, tables: Sequence[RowTable], publisher: "FencedPublisher") -> None:
+    def __init__(self, tables: Sequence[RowTable], publisher: FencedPublisher) -> None:
         self._tables = tables
         self._by_name = {table.name: table for table in tables}
         self._publisher = publisher

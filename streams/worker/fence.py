@@ -26,8 +26,7 @@ from typing import Any
 
 from schemas.connection import KafkaSettings
 from streams.stage.records import RowChange
-from streams.worker.durability import LostOffice
-from streams.worker.publisher import Publisher, Undelivered
+from streams.worker.publisher import LostOffice, Publisher, Undelivered
 
 logger = logging.getLogger(__name__)
 

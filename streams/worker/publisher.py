@@ -26,6 +26,10 @@ _BATCH_BYTES = 512 * 1024
 _Record = tuple[str, bytes, bytes | None, int | None, int | None]
 
 
+class LostOffice(RuntimeError):
+    """Another writer has opened the partition's journal: what this one appends does not count."""
+
+
 class Undelivered(RuntimeError):
     """The brokers did not take a record; what was computed from the input is not durable."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas.connection import KafkaSettings
-from streams.worker.durability import LostOffice
+from streams.worker.publisher import LostOffice
 from tests.chaos.plan import SCENARIOS
 from tests.chaos.run import Member
 from tests.streams.worker_process import Worker

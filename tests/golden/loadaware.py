@@ -10,18 +10,17 @@ from typing import Any
 
 from schemas.metrics import NodeMetric
 from schemas.pods import Pod
-from schemas.policy import Policy, PolicyError, load_aware_args
+from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
 from streams.inventory.demand import pod_demand
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
-from streams.placement.plugins.load_aware import NAME
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
 from tests.golden.times import in_milliseconds
 
-_PLUGINS = PluginChoice(filter=(Plugin(name=NAME),), score=(ScorePlugin(name=NAME),))
+_PLUGINS = PluginChoice(filter=(Plugin(name=LOAD_AWARE),), score=(ScorePlugin(name=LOAD_AWARE),))
 
 
 def answer(scenario: Json) -> Json:
@@ -129,7 +128,8 @@ class World:
 
     def evaluate(self) -> Json:
         """Filter and score of every pending pod on every node."""
-        placer = self.state.inventory.ready()
+        placer = self.state.placement.placer
+        index = self.state.inventory.lay_out()
         load_filter = placer.filters[0]
         load_score = placer.scores[0][0]
         answers: dict[str, dict[str, Json]] = {}
@@ -139,7 +139,7 @@ class World:
             filtered, scored = load_filter.prepare(kind), load_score.prepare(kind)
             mask, scores = load_filter.mask(filtered), load_score.scores(scored)
             of_pod = answers[f"{pod.namespace}/{pod.name}"] = {}
-            for node in placer.nodes:
+            for node in index.nodes:
                 reason = load_filter.reason(filtered, node.row) or "ok"
                 score: Any = int(load_score.score(scored, node.row))
                 if (mask is None or bool(mask[node.row])) != (reason == "ok"):

@@ -76,7 +76,9 @@ class TwoWays(loadaware.World):
         inventory = self.state.inventory
         for item in self.scenario["pods"]:
             kind = kind_of(objects.pod(item))
-            check(inventory.ready().rank(kind), verdict(self.state.policy, inventory, kind))
+            check(
+                self.state.placement.placer.rank(kind), verdict(self.state.policy, inventory, kind)
+            )
         running, self.state = self.state, self._restored()
         assert super().evaluate() == answers
         self.state = running

@@ -16,31 +16,16 @@ has changed since. Both ways must agree to the bit; a property test holds every 
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy import Policy
+from streams.inventory.arrays import BoolArray, IntArray
 from streams.inventory.estimate import Estimator
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
-
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-
-
-class Change:
-    """What about a node has changed, as bits; plain numbers, because they are looked at for every change."""
-
-    STATE: Final = 1
-    """What Kubernetes says: allocatable, labels, annotations, taints, unschedulable."""
-    PODS: Final = 2
-    """The pods held there."""
-    METRIC: Final = 4
-    """Its usage, or whether that is fresh."""
-    ALL: Final = 7
 
 
 class Plugin(ABC):

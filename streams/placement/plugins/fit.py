@@ -14,9 +14,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from streams.inventory.arrays import BoolArray, IntArray
+from streams.inventory.change import Change
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
-from streams.placement.plugins.base import BoolArray, Change, Filter, IntArray
+from streams.placement.plugins.base import Filter
 from streams.placement.plugins.columns import Census, OnDemand
 
 #: Most resources for which a column is kept.

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from schemas.pods import NodeRequirement
-from streams.placement.plugins.base import BoolArray
+from streams.inventory.arrays import BoolArray
 from streams.placement.plugins.columns import Interned
 
 #: The field metadata.name among the labels, under a key that no expression on labels can ask for.

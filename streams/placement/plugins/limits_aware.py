@@ -17,10 +17,12 @@ import numpy as np
 
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
 from schemas.policy.resourcelimits import ALLOCATABLE, REQUEST
+from streams.inventory.arrays import FloatArray
+from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
-from streams.placement.plugins.base import Change, FloatArray, Score
+from streams.placement.plugins.base import Score
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,15 +16,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.policy import LoadAwareSchedulingArgs, Policy
+from schemas.policy import LOAD_AWARE, LoadAwareSchedulingArgs, Policy
+from streams.inventory.arrays import BoolArray, FloatArray, IntArray
+from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.kind import Kind
 from streams.inventory.load import NodeLoad
 from streams.inventory.node import Node
 from streams.inventory.rounding import UNBOUNDED
-from streams.placement.plugins.base import BoolArray, Change, Filter, FloatArray, IntArray, Score
+from streams.placement.plugins.base import Filter, Score
 
-NAME = "LoadAwareScheduling"
 EXPIRED = "node(s) nodeMetric expired"
 
 PROD, OTHER = 0, 1
@@ -69,7 +70,7 @@ class _Limits(NamedTuple):
 class LoadAwareFilter(Filter):
     """Refuses nodes whose expected usage with the pod would exceed a threshold."""
 
-    name = NAME
+    name = LOAD_AWARE
     watches = Change.ALL
     columns = ("_headroom", "_rows", "_why")
 
@@ -197,7 +198,7 @@ class LoadAwareFilter(Filter):
 class LoadAwareScore(Score):
     """Prefers nodes with the most room left after the pod's expected usage."""
 
-    name = NAME
+    name = LOAD_AWARE
     watches = Change.ALL
     columns = ("_factor", "_free", "_rows", "_wide")
 

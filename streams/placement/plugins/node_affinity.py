@@ -16,9 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.pods import NodeSelectorTerm, Pod
+from streams.inventory.arrays import BoolArray, IntArray
+from streams.inventory.change import Change
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
-from streams.placement.plugins.base import BoolArray, Change, IntArray, OneReason
+from streams.placement.plugins.base import OneReason
 from streams.placement.plugins.columns import Census, Interned, OnDemand
 from streams.placement.plugins.labels import (
     NAME_FIELD,

@@ -14,9 +14,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from streams.inventory.arrays import BoolArray, IntArray
+from streams.inventory.change import Change
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
-from streams.placement.plugins.base import BoolArray, Change, IntArray, OneReason
+from streams.placement.plugins.base import OneReason
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 

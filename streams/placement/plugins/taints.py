@@ -10,9 +10,11 @@ import numpy as np
 
 from schemas.nodes import Taint
 from schemas.pods import Toleration
+from streams.inventory.arrays import BoolArray, IntArray
+from streams.inventory.change import Change
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
-from streams.placement.plugins.base import BoolArray, Change, Filter, IntArray
+from streams.placement.plugins.base import Filter
 from streams.placement.plugins.columns import Interned
 
 Taints = tuple[Taint, ...]

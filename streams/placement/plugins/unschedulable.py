@@ -5,9 +5,11 @@ pods of a DaemonSet do, tolerates the flag as well.
 """
 
 from schemas.nodes import Taint
+from streams.inventory.arrays import BoolArray, IntArray
+from streams.inventory.change import Change
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
-from streams.placement.plugins.base import BoolArray, Change, IntArray, OneReason
+from streams.placement.plugins.base import OneReason
 from streams.placement.plugins.columns import Interned
 from streams.placement.plugins.taints import untolerated
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from schemas.policy import NodePool, Policy
 from schemas.policy.lownodeload import AnomalyCondition
-from streams.placement.plugins.base import IntArray
+from streams.inventory.arrays import IntArray
 from streams.rebalance.outcome import Percents, Thresholds
 from streams.rebalance.pools import (
     Limits,

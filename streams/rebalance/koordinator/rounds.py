@@ -4,23 +4,26 @@ Step numbers are those of features.md 1.6; what surprises is told in `streams.re
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streams.placement.plugins.base import BoolArray, IntArray
+from schemas.policy import LowNodeLoadArgs
+from streams.inventory.arrays import BoolArray, IntArray
 from streams.rebalance.inputs import (
+    PodFilter,
     RoundInput,
     named,
     over_text,
     positions,
     reason_text,
 )
+from streams.rebalance.koordinator.detectors import Detectors
 from streams.rebalance.koordinator.fit import NOT_METERED, Fit
 from streams.rebalance.koordinator.pools import koordinator_in_force, koordinator_limits
 from streams.rebalance.looks import LATER
-from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, amounts_of
+from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe, amounts_of
 from streams.rebalance.order import by_usage, pods_in_order, weights_of
 from streams.rebalance.outcome import (
     BOTH_LOW,
@@ -37,8 +40,15 @@ from streams.rebalance.outcome import (
 )
 from streams.rebalance.pools import Pool, PoolNodes, classify
 
-if TYPE_CHECKING:
-    from streams.rebalance.koordinator.rules import KoordinatorRounds
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What all pools have in common, in all rounds under one policy."""
+
+    args: LowNodeLoadArgs
+    universe: Universe
+    pod_filter: PodFilter
+    detectors: Detectors
 
 
 class PoolRound:
@@ -46,14 +56,14 @@ class PoolRound:
 
     def __init__(
         self,
-        rounds: "KoordinatorRounds",
+        standing: Standing,
         pool: Pool,
         given: RoundInput,
         members: BoolArray,
         fresh: BoolArray,
     ) -> None:
-        self.rounds, self.pool, self.given = rounds, pool, given
-        self.universe = rounds.universe
+        self.standing, self.pool, self.given = standing, pool, given
+        self.universe = standing.universe
         columns = given.columns
         rows = np.flatnonzero(fresh)
         # A resource that is in `low` alone is over as soon as it is used at all (B5.3).
@@ -95,17 +105,17 @@ class PoolRound:
             return self._ends("no node is below all low thresholds")
         self._reset([*low, *both], "node")
         self._reset(prod_low, "prod")
-        if targets <= self.rounds.args.number_of_nodes:
+        if targets <= self.standing.args.number_of_nodes:
             return self._ends(
                 f"{targets} nodes are below the low thresholds; more than numberOfNodes "
-                f"{self.rounds.args.number_of_nodes} are needed"
+                f"{self.standing.args.number_of_nodes} are needed"
             )
         self._evict(acting, prod_acting, low, prod_low, both)
         now_ms = self.given.now_ms
         for position in acting:
-            self.rounds.detectors.mark_normal(self.names[position], "node", now_ms)
+            self.standing.detectors.mark_normal(self.names[position], "node", now_ms)
         for position in prod_acting:
-            self.rounds.detectors.mark_normal(self.names[position], "prod", now_ms)
+            self.standing.detectors.mark_normal(self.names[position], "prod", now_ms)
         return True
 
     def _ends(self, why: str) -> bool:
@@ -122,7 +132,7 @@ class PoolRound:
             name = self.names[position]
             abnormal = condition.consecutive_abnormalities == 1
             if not abnormal:
-                abnormal = self.rounds.detectors.mark_abnormal(
+                abnormal = self.standing.detectors.mark_abnormal(
                     name, phase, self.pool.name, condition, self.given.now_ms
                 )
             if abnormal:
@@ -132,12 +142,12 @@ class PoolRound:
 
     def _reset(self, chosen: Sequence[int], phase: Phase) -> None:
         for position in chosen:
-            self.rounds.detectors.reset(self.names[position], phase, self.given.now_ms)
+            self.standing.detectors.reset(self.names[position], phase, self.given.now_ms)
 
     def _note(self, position: int, phase: Phase, *, acting: bool) -> None:
         name = self.names[position]
         limits = self._phase_limits(phase)[:, position].tolist()
-        rounds = self.rounds.detectors.rounds(name, phase)
+        rounds = self.standing.detectors.rounds(name, phase)
         needed = self.pool.condition.consecutive_abnormalities
         self.outcome.hot.append(
             HotNode(
@@ -219,7 +229,7 @@ class PoolRound:
         order = self._node_order(usage, np.array(acting, dtype=np.int64))
         hot = {(each.phase, each.name): each for each in self.outcome.hot}
         fit = None
-        if self.rounds.args.node_fit:
+        if self.standing.args.node_fit:
             columns, rows = self.given.columns, self.nodes.rows.tolist()
             fit = Fit(
                 [columns.nodes[rows[position]] for position in targets],
@@ -304,7 +314,7 @@ class PoolRound:
     def _protected(self, figures: NodeFigures, index: int) -> tuple[str, str] | None:
         held = figures.pods.held[index]
         protected = self.given.filter(held)
-        return self.rounds.pod_filter(held) if protected is None else ("filter", protected)
+        return self.standing.pod_filter(held) if protected is None else ("filter", protected)
 
     def _leaves(
         self, position: int, phase: Phase, figures: NodeFigures, index: int, hot: HotNode

@@ -1,11 +1,11 @@
 """A round as Koordinator makes it (`compat: koordinator`), with all that surprises in it, to the byte.
 
 What differs from `streams.rebalance.balance`, and where: thresholds that are filled in and written into
-maps that pools share (`koordinatorpools`); pools that overlap (`_members`); detectors that count marks
+maps that pools share (`pools`); pools that overlap (`_members`); detectors that count marks
 instead of consecutive rounds (`streams.rebalance.koordinator.detectors`); usage that counts pods which are gone and leaves
 out host applications, and a raw allocatable that replaces all of it (`streams.rebalance.node_arrays`); room as one sum
 over all targets (`_room`); nodeFit that is tested before the order is known and takes room for every pod
-that fits, evicted or not (`koordinatorfit`). Order is that of the golden cases: nodes by name, pods as they came.
+that fits, evicted or not (`fit`). Order is that of the golden cases: nodes by name, pods as they came.
 
 Source: koordinator.md B; step numbers are those of features.md 1.6.
 """
@@ -13,7 +13,7 @@ Source: koordinator.md B; step numbers are those of features.md 1.6.
 import numpy as np
 
 from schemas.policy import Policy
-from streams.placement.plugins.base import BoolArray
+from streams.inventory.arrays import BoolArray
 from streams.rebalance.dynamic_thresholds import watched_resources
 from streams.rebalance.inputs import (
     PodFilter,
@@ -22,7 +22,7 @@ from streams.rebalance.inputs import (
 )
 from streams.rebalance.koordinator.detectors import Detectors
 from streams.rebalance.koordinator.pools import FilledPools
-from streams.rebalance.koordinator.rounds import PoolRound
+from streams.rebalance.koordinator.rounds import PoolRound, Standing
 from streams.rebalance.node_arrays import Universe
 from streams.rebalance.outcome import (
     HIGH,
@@ -43,6 +43,7 @@ class KoordinatorRounds:
         self.universe = Universe(tuple(sorted(names)), "koordinator")
         self.pod_filter = PodFilter(self.args)
         self.detectors = Detectors(self.args.detector_cache_timeout_ms)
+        self._standing = Standing(self.args, self.universe, self.pod_filter, self.detectors)
         self._selects_all = [
             each.node_selector is None for each in policy.rebalance.pools("koordinator")
         ]
@@ -58,7 +59,7 @@ class KoordinatorRounds:
         for pool in self.pools:
             members = self._members(pool, given, processed)
             judged = self.filled.at_its_turn(pool) if members.any() else pool
-            made = PoolRound(self, judged, given, members, members & fresh)
+            made = PoolRound(self._standing, judged, given, members, members & fresh)
             outcome.pools.append(made.outcome)
             if made.run():
                 processed[made.nodes.rows[made.codes == HIGH]] = True

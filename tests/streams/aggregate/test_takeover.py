@@ -13,8 +13,9 @@ from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, StageResult
 from streams.worker import fence
 from streams.worker.broker import broker_urls
-from streams.worker.durability import Applied, LostOffice
+from streams.worker.durability import Applied
 from streams.worker.fence import FencedPublisher
+from streams.worker.publisher import LostOffice
 from streams.worker.reader import read_range
 from streams.worker.tables import RowTable
 from streams.worker.transport import WorkerApp

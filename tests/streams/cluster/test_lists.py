@@ -19,7 +19,7 @@ from tests.streams.cluster.run import cluster, only, outcomes, waiting
 def test_nodes_that_a_full_list_lacks_are_gone() -> None:
     run = cluster(node("a"), node("b"))
     run.full_list("node-state", "1", node("b"), node("c"))
-    assert [each.name for each in run.state.inventory.ready().nodes] == ["b", "c"]
+    assert [each.name for each in run.state.inventory.lay_out().nodes] == ["b", "c"]
 
 
 def test_pods_that_a_full_list_lacks_are_gone_and_those_that_waited_are_told() -> None:
@@ -119,10 +119,10 @@ def test_nodes_that_a_list_lacks_are_removed_over_several_ticks(
     monkeypatch.setattr(state_module, "UNLISTED_NODES_PER_RECORD_MAX", 2)
     run = cluster(*(node(f"n{number}") for number in range(6)))
     run.full_list("node-state", "1", node("n1"))
-    assert [each.name for each in run.state.inventory.ready().nodes] == ["n1", "n3", "n4", "n5"]
+    assert [each.name for each in run.state.inventory.lay_out().nodes] == ["n1", "n3", "n4", "n5"]
     if restarts:
         run.restart()
     run.say(node("n5"))
     run.say(tick(1), tick(2))
-    assert [each.name for each in run.state.inventory.ready().nodes] == ["n1", "n5"]
+    assert [each.name for each in run.state.inventory.lay_out().nodes] == ["n1", "n5"]
     assert run.state.inventory.endings == {}

@@ -35,7 +35,7 @@ def inventory(document: str = "") -> Inventory:
 
 def names(here: Inventory) -> list[str]:
     """Nodes that may be placed on."""
-    return [each.name for each in here.ready().nodes]
+    return [each.name for each in here.lay_out().nodes]
 
 
 def test_a_metric_may_come_before_its_node() -> None:
@@ -57,7 +57,7 @@ def test_a_pod_may_come_before_its_node() -> None:
     here = inventory()
     here.observe(lifecycle("running", pod(cpu="3"), "a"))
     here.apply_node(node("a"))
-    assert here.ready().nodes[0].requested["cpu"] == 3000
+    assert here.lay_out().nodes[0].requested["cpu"] == 3000
 
 
 def test_a_node_that_goes_and_comes_keeps_its_pods_and_its_metric() -> None:
@@ -68,7 +68,7 @@ def test_a_node_that_goes_and_comes_keeps_its_pods_and_its_metric() -> None:
     here.apply_node(node_gone("a"))
     assert names(here) == []
     here.apply_node(node("a", cpu="4"))
-    found = here.ready().nodes[0]
+    found = here.lay_out().nodes[0]
     assert (found.requested["cpu"], found.allocatable["cpu"]) == (3000, 4000)
     assert here.fresh_nodes == 1
 
@@ -91,7 +91,7 @@ def test_a_metric_turns_stale_with_time_and_fresh_by_a_newer_one() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", seconds=0))
-    here.ready()
+    here.lay_out()
     here.advance(at(179))
     assert here.fresh_nodes == 1
     here.advance(at(180))
@@ -105,7 +105,7 @@ def test_a_metric_turns_stale_with_time_and_fresh_by_a_newer_one() -> None:
 def test_an_older_metric_that_comes_late_expires_at_its_own_time() -> None:
     here = inventory()
     here.apply_node(node("a"))
-    here.ready()
+    here.lay_out()
     here.apply_metric(metric("a", seconds=50))
     here.apply_metric(metric("a", seconds=10))
     here.advance(at(190))
@@ -118,7 +118,7 @@ def test_many_metrics_of_a_node_leave_one_expiry_to_look_at() -> None:
     for second in range(500):
         here.apply_metric(metric("a", seconds=second))
     assert len(here._expiries) == 1
-    here.ready()
+    here.lay_out()
     here.advance(at(86_400))
     assert here.fresh_nodes == 1
     here.advance(at(86_400 + 499))
@@ -129,13 +129,13 @@ def test_another_policy_judges_freshness_anew() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", seconds=0))
-    here.ready()
+    here.lay_out()
     here.advance(at(100))
     here.set_policy(policy("loadAware: {nodeMetricExpirationSeconds: 60}"))
-    here.ready()
+    here.lay_out()
     assert here.fresh_nodes == 0
     here.set_policy(policy())
-    here.ready()
+    here.lay_out()
     assert here.fresh_nodes == 1
     here.advance(at(180))
     assert here.fresh_nodes == 0
@@ -155,7 +155,7 @@ def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
                 here.apply_metric(event)
             case int():
                 here.advance(here.now_ms + event * 1000)
-        nodes = here.ready().nodes
+        nodes = here.lay_out().nodes
         assert here.fresh_nodes == sum(not each.load.expired(here.now_ms) for each in nodes)
 
 
@@ -209,11 +209,12 @@ def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
         return assign(load, of, *rest)
 
     monkeypatch.setattr(NodeLoad, "_assigned", counting)
-    placer = run.state.inventory.placer
+    run.state.inventory.lay_out()
+    generation = run.state.inventory.index.generation
     run.say(policy_record("mode: enforce"))
-    assert run.state.inventory.placer is placer
+    assert run.state.inventory.index.generation == generation
     run.say(policy_record("loadAware: {usageThresholds: {cpu: 40}}"))
-    assert run.state.inventory.placer is not placer
+    assert run.state.inventory.index.generation > generation
     assert counted == []
     run.say(policy_record("loadAware: {estimatedScalingFactors: {cpu: 40}}"))
     assert counted == ["p"]

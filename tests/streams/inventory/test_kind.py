@@ -127,7 +127,7 @@ def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(
         run.say(request(large))
         run.say(request(large, withdrawn=True))
     run.log.records.clear()
-    rankings = run.state.inventory.placer._rankings
+    rankings = run.state.placement.placer._rankings
     assert 0 < known.bytes <= 400_000
     assert 0 < rankings.bytes <= 600_000
     gc.collect()

@@ -6,6 +6,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
 from streams.inventory.owners import Owners, controller
+from streams.placement.placer import Placer
 from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy
 from tests.streams.migration.moving import replica
 
@@ -53,14 +54,15 @@ def test_the_inventory_counts_pods_as_they_come_and_go() -> None:
 
 def test_a_cordon_of_our_own_holds_for_a_node_that_comes_later() -> None:
     inventory = Inventory(policy())
+    placer = Placer(inventory)
     inventory.cordon("node-1", cordoned=True)
     inventory.apply_node(node("node-1"))
     inventory.apply_node(node("node-2"))
-    ranking = inventory.ready().rank(kind_of(pod()))
-    assert inventory.placer.nodes[ranking.best() or 0].name == "node-2"
+    ranking = placer.rank(kind_of(pod()))
+    assert inventory.index.nodes[ranking.best() or 0].name == "node-2"
     inventory.cordon("node-1", cordoned=False)
-    ranking = inventory.ready().rank(kind_of(pod()))
-    assert inventory.placer.nodes[ranking.best() or 0].name == "node-1"
+    ranking = placer.rank(kind_of(pod()))
+    assert inventory.index.nodes[ranking.best() or 0].name == "node-1"
     inventory.apply_node(node_gone("node-2"))
     assert not inventory.cordoned
 

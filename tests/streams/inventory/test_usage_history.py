@@ -65,12 +65,12 @@ def test_the_window_closes_at_a_tick_and_not_between_two() -> None:
 def test_rankings_stay_as_long_as_the_thresholds_do() -> None:
     run = world()
     run.say(tick(_OPENS_S))
-    placer = run.state.inventory.ready()
-    version = placer.version
+    index = run.state.inventory.lay_out()
+    version = index.version
     run.say(tick(_OPENS_S + 1))
-    assert placer.version == version
+    assert index.version == version
     run.say(tick(_OPENS_S + 3_600))
-    assert placer.version > version
+    assert index.version > version
 
 
 def test_a_restart_while_a_window_is_open_changes_nothing() -> None:

@@ -241,7 +241,7 @@ def test_the_best_node_outside_is_that_of_a_ranking_without_the_others(
         *(node(name) for name in names),
         *(metric(name, cpu=cpu) for name, cpu in zip(names, used, strict=True)),
     )
-    ranking = run.state.inventory.ready().rank(kind_of(pod("a")))
+    ranking = run.state.placement.placer.rank(kind_of(pod("a")))
     excluded = Excluded(rows)
     totals = [int(total) for total in ranking.totals]
     order = sorted(

@@ -1,3 +1,5 @@
+from types import ModuleType
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,11 +9,13 @@ from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Pod
 from schemas.policy import Policy
+from streams.inventory import node_index
 from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Held
-from streams.placement import placer as placer_module
+from streams.placement import placer
+from streams.placement.placer import Placer
 from tests.streams.cluster.builders import (
     GI,
     at,
@@ -36,6 +40,7 @@ class Cluster:
     def __init__(self, by: Policy | None = None) -> None:
         self.policy = by or Policy()
         self.inventory = Inventory(self.policy)
+        self.placer = Placer(self.inventory)
         self.inventory.advance(at(0))
 
     def apply(self, event: Event) -> None:
@@ -58,7 +63,7 @@ class Cluster:
                 inventory.set_policy(event)
 
     def check(self, kind: Kind) -> None:
-        check(self.inventory.ready().rank(kind), verdict(self.policy, self.inventory, kind))
+        check(self.placer.rank(kind), verdict(self.policy, self.inventory, kind))
 
 
 def events() -> SearchStrategy[Event]:
@@ -150,10 +155,13 @@ def test_every_small_change_of_an_ordinary_cluster_is_followed(
             cluster.check(kind)
 
 
-@pytest.mark.parametrize(("limit", "amount"), [("KINDS_MAX", 1), ("LOG_ROWS_MAX", 3)])
+@pytest.mark.parametrize(
+    ("module", "limit", "amount"), [(placer, "KINDS_MAX", 1), (node_index, "LOG_ROWS_MAX", 3)]
+)
 @given(nodes_first, histories(), kinds)
 @settings(max_examples=30)
 def test_small_memories_change_no_answer(
+    module: ModuleType,
     limit: str,
     amount: int,
     nodes: list[NodeState],
@@ -161,7 +169,7 @@ def test_small_memories_change_no_answer(
     asked: list[Kind],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placer_module, limit, amount)
+        patch.setattr(module, limit, amount)
         cluster = Cluster()
         for state in nodes:
             cluster.apply(state)

@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from streams.inventory.arrays import BoolArray
+from streams.inventory.change import Change
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
+from streams.inventory.inventory import Inventory
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held, Node
 from streams.placement.placer import Placer
-from streams.placement.plugins.base import BoolArray, Change, Filter, Score
+from streams.placement.plugins.base import Filter, Score
 from streams.placement.ranking import REFUSED, Ranking
-from tests.streams.cluster.builders import load_args, node, pod
+from tests.streams.cluster.builders import load_args, node, pod, policy
 
 
 class Told(Filter):
@@ -80,12 +83,14 @@ class World:
         self, memory: dict[str, int], *, normalised: bool = False, weight: int = 1
     ) -> None:
         self.filter = Told()
-        self.placer = Placer([self.filter], [(Raw(normalised=normalised), weight)])
-        self.nodes: dict[str, Node] = {}
+        self.inventory = Inventory(policy())
+        scores = [(Raw(normalised=normalised), weight)]
+        self.placer = Placer(self.inventory, lambda *_: ([self.filter], scores))
+        self.nodes = self.inventory.nodes
         for name, amount in memory.items():
             here = self.nodes[name] = Node(name, NodeLoad(_ESTIMATOR))
             here.describe(node(name, memory=str(amount)))
-        self.placer.layout(self.nodes.values())
+        self.index = self.inventory.lay_out()
 
     def rank(self) -> Ranking:
         return self.placer.rank(KIND)
@@ -93,11 +98,11 @@ class World:
     def hold(self, name: str, uid: str = "held") -> None:
         of = pod(uid)
         self.nodes[name].hold(Held(of, pod_demand(of), 0))
-        self.placer.touch(self.nodes[name].row, Change.PODS)
+        self.index.touch(self.nodes[name].row, Change.PODS)
 
     def release(self, name: str, uid: str = "held") -> None:
         self.nodes[name].release(uid)
-        self.placer.touch(self.nodes[name].row, Change.PODS)
+        self.index.touch(self.nodes[name].row, Change.PODS)
 
 
 def test_the_best_is_the_first_by_name_of_the_highest() -> None:
@@ -167,26 +172,20 @@ def test_a_refused_node_far_out_of_bounds_disturbs_nothing() -> None:
 
 def test_without_filters_every_node_passes_also_after_changes() -> None:
     world = World({"a": 50, "b": 60})
-    placer = Placer([], [(Raw(normalised=False), 1)])
-    for each in world.nodes.values():
-        each.row = -1
-    placer.layout(world.nodes.values())
+    placer = Placer(world.inventory, lambda *_: ([], [(Raw(normalised=False), 1)]))
     assert placer.rank(KIND).totals.tolist() == [50, 60]
     world.nodes["b"].describe(node("b", memory="40"))
-    placer.touch(1, Change.STATE)
+    world.index.touch(1, Change.STATE)
     ranking = placer.rank(KIND)
     assert (ranking.totals.tolist(), ranking.refused_by) == ([50, 40], [])
     assert ranking.reasons() == Counter()
-    placer.touch(0, Change.STATE)
+    world.index.touch(0, Change.STATE)
     assert placer.rank(KIND).reasons() == Counter()
 
 
 def test_without_scores_the_first_by_name_is_best() -> None:
     world = World({"a": 50, "b": 60})
-    placer = Placer([Told()], [])
-    for each in world.nodes.values():
-        each.row = -1
-    placer.layout(world.nodes.values())
+    placer = Placer(world.inventory, lambda *_: ([Told()], []))
     assert placer.rank(KIND).totals.tolist() == [0, 0]
     assert placer.rank(KIND).best() == 0
 
@@ -225,9 +224,9 @@ def test_a_ranking_far_behind_is_computed_anew() -> None:
 def test_a_plugin_is_told_of_what_it_watches_and_nothing_else() -> None:
     world = World({"a": 50})
     world.nodes["a"].describe(node("a", memory="60"))
-    world.placer.touch(0, Change.METRIC)
+    world.index.touch(0, Change.METRIC)
     assert world.rank().totals.tolist() == [50]
-    world.placer.touch(0, Change.STATE)
+    world.index.touch(0, Change.STATE)
     assert world.rank().totals.tolist() == [60]
 
 
@@ -235,9 +234,9 @@ def test_rows_are_in_the_order_of_names_whenever_nodes_come() -> None:
     world = World({"b": 50, "d": 70})
     here = world.nodes["a"] = Node("a", NodeLoad(_ESTIMATOR))
     here.describe(node("a", memory="90"))
-    world.placer.layout([world.nodes["d"], here, world.nodes["b"]])
-    assert [each.name for each in world.placer.nodes] == ["a", "b", "d"]
-    assert [each.row for each in world.placer.nodes] == [0, 1, 2]
+    world.index.layout([world.nodes["d"], here, world.nodes["b"]])
+    assert [each.name for each in world.index.nodes] == ["a", "b", "d"]
+    assert [each.row for each in world.index.nodes] == [0, 1, 2]
     assert world.rank().totals.tolist() == [90, 50, 70]
 
 

@@ -14,9 +14,9 @@ from streams.stage.journal import PLACES, JournalDamaged
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.worker import durability, pace
 from streams.worker.broker import broker_urls
-from streams.worker.durability import Applied, JournalFirst, LostOffice, RowWriter
+from streams.worker.durability import Applied, JournalFirst, RowWriter
 from streams.worker.fence import FencedPublisher
-from streams.worker.publisher import Publisher
+from streams.worker.publisher import LostOffice, Publisher
 from streams.worker.reader import read_range
 from streams.worker.tables import RowTable
 from streams.worker.transport import WorkerApp

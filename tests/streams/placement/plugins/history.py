@@ -15,11 +15,12 @@ from hypothesis.strategies import SearchStrategy
 from schemas.nodes import NodeState
 from schemas.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
+from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held, Node
-from streams.placement.plugins.base import Change, Filter
+from streams.placement.plugins.base import Filter
 from tests.streams.cluster.strategies import UIDS, node_names, node_states, pods
 
 _ESTIMATOR = Estimator(LoadAwareSchedulingArgs())

@@ -16,6 +16,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held, Node
+from streams.placement.placer import Placer
 from streams.placement.plugins.limits_aware import LimitsAwareScore
 from tests.streams.cluster.builders import at, container, load_args, node, pod
 from tests.streams.cluster.loads import limits_aware_arguments, loading_pods
@@ -73,7 +74,7 @@ def test_the_example_of_kep_217() -> None:
     coming = limited("coming", "4")
     nodes = [inventory.nodes[name] for name in ("node-1", "node-2")]
     assert raw(arguments(), coming, *nodes) == [-75.0, -12.5]
-    ranking = inventory.ready().rank(kind_of(coming))
+    ranking = Placer(inventory).rank(kind_of(coming))
     assert ranking.totals.tolist() == [0, 100]
     assert ranking.best() == 1
 

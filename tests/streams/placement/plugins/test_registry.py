@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.policy import BUILT_IN, Policy, read_policy
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
+from streams.inventory.change import Change
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
 from streams.inventory.kind import Kind, kind_of
@@ -17,7 +18,7 @@ from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held, Node
 from streams.placement import plugins
 from streams.placement.plugins import registry
-from streams.placement.plugins.base import Change, Filter, Score
+from streams.placement.plugins.base import Filter, Score
 from streams.placement.plugins.registry import FILTERS, SCORES, build_filters, build_scores
 from tests.streams.cluster.builders import at
 from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies

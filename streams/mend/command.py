@@ -48,7 +48,7 @@ def mend_command(
         import asyncio
 
         from schemas.connection import KafkaSettings, SettingsError
-        from streams.worker.mender import look, put_right
+        from streams.mend.mender import look, put_right
 
         try:
             kafka = KafkaSettings.from_environment()

@@ -1,0 +1,15 @@
+"""What about a node has changed: for whatever keeps arrays over the nodes."""
+
+from typing import Final
+
+
+class Change:
+    """What about a node has changed, as bits; plain numbers, because they are looked at for every change."""
+
+    STATE: Final = 1
+    """What Kubernetes says: allocatable, labels, annotations, taints, unschedulable."""
+    PODS: Final = 2
+    """The pods held there."""
+    METRIC: Final = 4
+    """Its usage, or whether that is fresh."""
+    ALL: Final = 7
