@@ -257,8 +257,8 @@ _ROUNDS = (
     Fault(
         "targets are counted after the detectors are reset",
         "streams.rebalance.koordinator.rounds",
-        "        if targets <= self.rounds.args.number_of_nodes:",
-        "        if targets < self.rounds.args.number_of_nodes:",
+        "        if targets <= self.standing.args.number_of_nodes:",
+        "        if targets < self.standing.args.number_of_nodes:",
     ),
     Fault(
         "nodes that are both low have no prod detector to themselves",
@@ -275,7 +275,7 @@ _ROUNDS = (
     Fault(
         "nobody marks nodes as normal after acting",
         "streams.rebalance.koordinator.rounds",
-        'self.rounds.detectors.mark_normal(self.names[position], "node", now_ms)',
+        'self.standing.detectors.mark_normal(self.names[position], "node", now_ms)',
         "pass",
     ),
     Fault(
@@ -372,7 +372,7 @@ _ROUNDS = (
         "calm nodes are reset only if there are enough of them",
         "streams.rebalance.koordinator.rounds",
         '        self._reset([*low, *both], "node")',
-        "        if targets > self.rounds.args.number_of_nodes:\n"
+        "        if targets > self.standing.args.number_of_nodes:\n"
         '            self._reset([*low, *both], "node")',
     ),
     Fault(
