@@ -120,7 +120,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Names of all resources that filter and score look at, sorted (koordinator.md A1.4)."""
+        """Names of all resources that filter and score look at, sorted (docs/upstream.md A1.4)."""
         names = {"cpu", "memory", *self.supported_resources}
         for amounts in (
             self.usage_thresholds,

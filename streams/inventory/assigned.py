@@ -1,6 +1,6 @@
 """A pod as a node counts it, and what it adds to the node's sums.
 
-Source: koordinator.md A3, A4; see `load`.
+Source: docs/upstream.md A3, A4; see `load`.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """What a pod asks of a node: requests and limits summed as Kubernetes sums them.
 
 For each resource the sum is the larger of (containers + sidecars) and the largest init container in
-order (its own figure + the sidecars started before it), plus the pod's overhead; overhead counts for a
-limit only where there is a limit. Quantities are added exactly and rounded up once
-(koordinator.md A6.5).
+order (its own figure + the sidecars started before it), plus the pod's overhead; overhead counts
+for a limit only where there is a limit. Quantities are added exactly and rounded up once
+(docs/upstream.md A6.5).
 """
 
 from collections.abc import Mapping

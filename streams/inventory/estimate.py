@@ -2,7 +2,7 @@
 
 Per resource the larger of its limit and its request, times a scaling factor in percent, rounded, at
 most its limit; a pod that names neither is expected to use a small flat amount of cpu and memory.
-Source: koordinator.md A4.1, A4.2, A6.5; features.md 1.4.
+Source: docs/upstream.md A4.1, A4.2, A6.5.
 """
 
 import re

@@ -7,7 +7,7 @@ the node is judged by another, from the moment at which a policy estimates them 
 (`recount`).
 
 This is Koordinator's pod-assign cache, with its rules for which event counts a pod and which is
-overlooked. Source: koordinator.md A3, A4, A6; features.md 1.4.
+overlooked. Source: docs/upstream.md A3, A4, A6.
 """
 
 from schemas.metrics import NodeMetric
@@ -234,7 +234,7 @@ class NodeLoad:
     def lacking(self) -> tuple[tuple[str, int], ...]:
         """Statistics that filter and score go by and the metric has not: aggregation and duration in ms.
 
-        Expected usage is then the sum of the estimates of all pods (features.md X9).
+        Expected usage is then the sum of the estimates of all pods (docs/upstream.md X9).
         """
         vectors = self.vectors
         if vectors is None or vectors.node is None:

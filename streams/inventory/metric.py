@@ -1,6 +1,6 @@
 """A node metric as vectors over the resources of the policy.
 
-Source: koordinator.md A3.1 and A6.9. A resource list that is empty was not measured; a list that
+Source: docs/upstream.md A3.1 and A6.9. A resource list that is empty was not measured; a list that
 lacks a resource says 0 of it.
 """
 

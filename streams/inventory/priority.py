@@ -1,8 +1,8 @@
 """Koordinator's classes of pods: by label, else by priority band, else by quality of service.
 
-Source: koordinator.md A2.8 and A6.1. The fall-back through the quality of service is applied whichever
-way the first two say nothing, so that a pod always has a class: an ordinary pod with any cpu or memory
-request or limit is prod, a pod without is batch.
+Source: docs/upstream.md A2.8 and A6.1. The fall-back through the quality of service is applied
+whichever way the first two say nothing, so that a pod always has a class: an ordinary pod with any
+cpu or memory request or limit is prod, a pod without is batch.
 """
 
 from typing import Literal

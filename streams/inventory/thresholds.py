@@ -1,7 +1,7 @@
 """Usage thresholds of a node: the policy's, overridden part by part by the node's annotation.
 
-Source: koordinator.md A2.2, A2.3, A6.2, A6.10, A6.11. Annotations are read when a node's state changes, never
-in a decision.
+Source: docs/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11. Annotations are read when a node's state
+changes, never in a decision.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Which of the waiting migrations may begin, and in which order they are asked.
 
-Four stable sorts, one after the other, so that the last one counts most: newest migration first; the
-pods' own order of eviction; pods of one Job side by side; Jobs of which most is moving already first. Then
-each is let through unless a gate holds it back. Source: features.md 1.7.
+Four stable sorts, one after the other, so that the last one counts most: newest migration first;
+the pods' own order of eviction; pods of one Job side by side; Jobs of which most is moving already
+first. Then each is let through unless a gate holds it back. Source: docs/upstream.md M9, M10.
 """
 
 from schemas.migrations import MigrationRow

@@ -1,8 +1,8 @@
 """How many pods may move at once: globally, from a node, in a namespace, of a workload.
 
-Counted are migrations that have passed arbitration, those whose command may still be carried out, and,
-before a new one is taken in, those that wait as well. A limit of 0 is off, as upstream. Source: features.md
-1.7 (retryable set) and G10.
+Counted are migrations that have passed arbitration, those whose command may still be carried out,
+and, before a new one is taken in, those that wait as well. A limit of 0 is off, as upstream.
+Source: docs/upstream.md M3 to M5, M12, G10.
 """
 
 from dataclasses import dataclass

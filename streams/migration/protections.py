@@ -1,9 +1,10 @@
 """Which pods may be evicted at all: what the policy and the pod itself say, whatever else happens.
 
-Arguments of MigrationController and DefaultEvictor hold together: what one of the two lifts is lifted,
-what one of them forbids is forbidden. The annotation `descheduler.alpha.kubernetes.io/evict` lifts every
-protection but two: a pod that is not bound cannot leave, and one that is terminating leaves anyway.
-Source: features.md 1.7 (non-retryable set, always refused).
+Arguments of MigrationController and DefaultEvictor hold together: what one of the two lifts is
+lifted, what one of them forbids is forbidden. The annotation
+`descheduler.alpha.kubernetes.io/evict` lifts every protection but two: a pod that is not bound
+cannot leave, and one that is terminating leaves anyway. Source: docs/upstream.md M11, M13, M14,
+M15.
 
 The verdict on a pod depends on the pod, the policy, and what is known of namespaces and priority classes alone, so it
 is kept until one of them changes; what depends on the time, the node or the workload is in `gates`. A policy that asks

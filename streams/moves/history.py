@@ -1,8 +1,9 @@
 """Recent moves per owner: where its pods must not return, and whether it goes in circles.
 
-In comes who leaves a node because it is hot (`left`), that nothing came of it (`stayed`), and where a new
-pod of an owner arrives (`arrived`). Out go two answers, one for placement (`forbidden_nodes`: left while
-hot and not cool yet) and one for rebalancing (`frozen`: features.md P1 to P6, P48; section 4, rank 6).
+In comes who leaves a node because it is hot (`left`), that nothing came of it (`stayed`), and where
+a new pod of an owner arrives (`arrived`). Out go two answers, one for placement (`forbidden_nodes`:
+left while hot and not cool yet) and one for rebalancing (`frozen`: docs/upstream.md P1 to P6, P48,
+O2).
 
 A departure and an arrival make a move: the oldest departure that is open takes the next arrival, whoever
 of the owner's pods it is, because a replacement does not say what it replaces. An owner without memory

@@ -3,10 +3,10 @@
 In comes a pod that was tried in vain, with what it used and the most room that any one target had
 (`mark`); out goes why it is not worth another try yet (`unmovable`). The test looks at necessary
 conditions only, so a pod that could move is never kept back: while some resource that was short is
-still short on every target, nothing can have changed for the better. Where none was short by itself (no
-one target had enough of all, or a taint or selector stood in the way), its usage must have fallen or
-some room grown by a noticeable share. After a time that doubles with each attempt in vain it is tried in
-any case (features.md P3).
+still short on every target, nothing can have changed for the better. Where none was short by itself
+(no one target had enough of all, or a taint or selector stood in the way), its usage must have
+fallen or some room grown by a noticeable share. After a time that doubles with each attempt in vain
+it is tried in any case (docs/upstream.md P3).
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """What became of one eviction, as a verdict and a sentence, and what that says of its pool.
 
-A pool whose newest verdicts hold too few that helped emits nothing for a while, which doubles each time a
-move after it does not help either, and ends for good with the first one that does (features.md P2 and
-section 4, rank 5).
+A pool whose newest verdicts hold too few that helped emits nothing for a while, which doubles each
+time a move after it does not help either, and ends for good with the first one that does
+(docs/upstream.md P2, O1).
 """
 
 from schemas.moves import FollowedEvictionRow, LoadReading, PoolVerdictsRow, Verdict

@@ -1,7 +1,8 @@
 """Normalised scores: raw figures of any size stretched to 0..100 over the nodes that pass.
 
-The best node gets 100 and the worst 0; when all are equal, every node gets 100. Of all nodes at once and of one
-alone it is the same arithmetic in the same order, so both give the same whole number. Source: features.md 1.5.
+The best node gets 100 and the worst 0; when all are equal, every node gets 100. Of all nodes at
+once and of one alone it is the same arithmetic in the same order, so both give the same whole
+number. Source: docs/upstream.md R5.
 """
 
 import numpy as np

@@ -5,7 +5,8 @@ force; what was over counts a hot round, what was not a calm one (`counters`). N
 enough act: their pods are looked at one after the other (`planning`) until the node is below its thresholds by the
 plan. Targets are the nodes below all low thresholds that are not abnormal themselves.
 
-Source: features.md 1.6, with X10 to X19 and X21 as design.md says; `streams.rebalance.koordinator.rules` is upstream's way.
+Source: docs/upstream.md B and L, with X10 to X19 and X21; `streams.rebalance.koordinator.rules` is
+upstream's way.
 """
 
 from schemas.policy import Policy

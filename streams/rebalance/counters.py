@@ -1,12 +1,12 @@
 """For how many rounds in a row a node has been hot, and since when it counts as abnormal.
 
 A node becomes abnormal after `consecutiveAbnormalities` hot rounds in a row and normal again after
-`consecutiveNormalities` calm rounds in a row; one round of the other kind begins the count anew. A round
-that cannot judge a node, for want of a fresh metric, neither counts nor breaks a row, but what no round has
-judged for a while is forgotten: an abnormal state after the condition's `timeout`, a count after
-`detectorCacheTimeout`, neither before two intervals between rounds have gone by. Unlike Koordinator's
-(`streams.rebalance.koordinator.detectors`, features.md X10 to X13), counts are really consecutive, N means N, and
-calm rounds really end the abnormal state.
+`consecutiveNormalities` calm rounds in a row; one round of the other kind begins the count anew. A
+round that cannot judge a node, for want of a fresh metric, neither counts nor breaks a row, but
+what no round has judged for a while is forgotten: an abnormal state after the condition's
+`timeout`, a count after `detectorCacheTimeout`, neither before two intervals between rounds have
+gone by. Unlike Koordinator's (`streams.rebalance.koordinator.detectors`, docs/upstream.md X10 to
+X13), counts are really consecutive, N means N, and calm rounds really end the abnormal state.
 """
 
 from dataclasses import dataclass

@@ -100,7 +100,7 @@ def over_text(
     capacity: Sequence[int],
     percents: Sequence[float],
 ) -> str:
-    """Which usage exceeds which threshold, as Koordinator words it (koordinator.md B5.1)."""
+    """Which usage exceeds which threshold, as Koordinator words it (docs/upstream.md B5.1)."""
     return ", ".join(
         [
             f"{prefix} {name} usage({100 * used / total if total else 0:.2f}%)"

@@ -4,11 +4,12 @@ Made when something about the node has changed, never in a round; arrays over po
 look at, when they are asked for. Axes: resources are those of
 `Universe.resources`; pods are in ascending order of uids, or, to be Koordinator's equal, as they came.
 
-Two readings of the same metric exist. By loadstream's (X17, X21) usage is that of the system part, of the
-pods that are still there and of host applications, and the raw allocatable is merged over the
-allocatable. Missing is not zero: where a metric lacks the system part, or all pods of a node that has some, the usage
-of the whole node stands in; a resource of which it says nothing at all is not known. By Koordinator's, usage is that of the system part and of every pod that the metric names,
-and the raw allocatable takes the place of the allocatable.
+Two readings of the same metric exist. By loadstream's (docs/upstream.md X17, X21) usage is that of
+the system part, of the pods that are still there and of host applications, and the raw allocatable
+is merged over the allocatable. Missing is not zero: where a metric lacks the system part, or all
+pods of a node that has some, the usage of the whole node stands in; a resource of which it says
+nothing at all is not known. By Koordinator's, usage is that of the system part and of every pod
+that the metric names, and the raw allocatable takes the place of the allocatable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -280,6 +281,6 @@ def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[i
 
 
 def _pending(node: Node, universe: Universe) -> list[int]:
-    """What pods that the metric does not know well yet are expected to add (features.md 1.4)."""
+    """What pods that the metric does not know well yet are expected to add (A4.3)."""
     delta = dict(zip(node.load.estimator.resources, node.load.delta, strict=True))
     return [min(max(delta.get(name, 0), 0), TOTAL_MAX) for name in universe.resources]

@@ -3,9 +3,10 @@
 loadstream gives a node to the first pool that selects it; Koordinator lets every pool see all the nodes
 that it selects (`streams.rebalance.koordinator.rules` says which of them it leaves out).
 
-A limit is a percentage of a node's capacity, truncated in Koordinator's order of operations: int(float(percent)
-* 0.01 * float(capacity)) (koordinator.md B2.2). By deviation the percentage is the pool's mean less or plus the
-threshold, within 0 and 100; the mean is the plain mean of the percentages of the measured nodes.
+A limit is a percentage of a node's capacity, truncated in Koordinator's order of operations:
+int(float(percent) * 0.01 * float(capacity)) (docs/upstream.md B2.2). By deviation the percentage is
+the pool's mean less or plus the threshold, within 0 and 100; the mean is the plain mean of the
+percentages of the measured nodes.
 """
 
 from collections.abc import Sequence
@@ -221,7 +222,7 @@ def _limit(
 
 
 def classify(nodes: PoolNodes, limits: Limits) -> IntArray:
-    """The class of each node, shape (nodes,): codes of `outcome.CLASSES` (features.md 1.6, L2)."""
+    """The class of each node, shape (nodes,): codes of `outcome.CLASSES` (docs/upstream.md L2)."""
     low = (nodes.usage <= limits.low).all(axis=0) & nodes.schedulable
     high = (nodes.usage > limits.high).any(axis=0)
     codes = np.where(low, LOW, np.where(high, HIGH, NORMAL))

@@ -5,9 +5,9 @@ left when the limits of all its pods and of the new one are subtracted; it is ne
 limits exceed it. Raw scores are stretched to 0..100 over the nodes that pass every filter; when all are
 equal, every node gets 100.
 
-Source: KEP-217 (seed 002), features.md 1.5. Unlike the KEP's sketch, init containers and overhead count
-for the pods that are there as for the new one. A pod without a limit counts by its request, or by what the
-policy says: a quantity, or the node's allocatable.
+Source: KEP-217 (docs/upstream.md R1 to R6). Unlike the KEP's sketch, init containers and overhead
+count for the pods that are there as for the new one. A pod without a limit counts by its request,
+or by what the policy says: a quantity, or the node's allocatable.
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ threshold?", is turned around once per node: how much may a pod be expected to u
 a precomputed factor, exact by construction (see `_SLACK`).
 
 Each figure exists twice, for prod pods and for all others, because thresholds and usage differ.
-Source: koordinator.md A2, A3, A5; features.md 1.3.
+Source: docs/upstream.md A2, A3, A5.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,9 @@
 """Koordinator's anomaly detectors (`compat: koordinator`), with what surprises in them.
 
-A detector belongs to a node's name and a phase and is shared by all pools; it keeps the counts and the
-timeout of the pool that made it. More than so many marks are needed; a round in which the node is not
-over marks nothing, so that marks need not be consecutive; the anomalous state ends a fixed time after it
-began. Source: koordinator.md B3, B5.4, B5.10; features.md X10 to X13.
+A detector belongs to a node's name and a phase and is shared by all pools; it keeps the counts and
+the timeout of the pool that made it. More than so many marks are needed; a round in which the node
+is not over marks nothing, so that marks need not be consecutive; the anomalous state ends a fixed
+time after it began. Source: docs/upstream.md B3, B5.4, B5.10, X10 to X13.
 """
 
 from dataclasses import dataclass

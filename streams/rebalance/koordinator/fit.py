@@ -1,8 +1,9 @@
 """Koordinator's nodeFit: does a pod fit on any target, and is room taken for it if so.
 
-The first target in the given order that would take the pod keeps its usage reserved for the rest of the
-phase, whether the pod is evicted or not. Requests are compared with status.allocatable, each one that the
-pod names, also "0"; the number of pods is not looked at. Source: koordinator.md B4.4, B5.9; X19.
+The first target in the given order that would take the pod keeps its usage reserved for the rest of
+the phase, whether the pod is evicted or not. Requests are compared with status.allocatable, each
+one that the pod names, also "0"; the number of pods is not looked at. Source: docs/upstream.md
+B4.4, B5.9, X19.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """Koordinator's pools (`compat: koordinator`): what it fills into their maps, and the limits that come of it.
 
-A resource without a low threshold gets low and high ones that never hold anybody, whatever the high one
-said. A pool's maps are filled at its turn, in every round. What is filled stays, also in maps that pools inherited
-from the top level, so one pool changes what another sees. A map that is not given is made anew at each turn, while its
-given partner keeps the fill.
-By deviation a low threshold of 0 switches the resource off. Source: koordinator.md B1.4, B2, B5.3, B5.6, B5.8.
+A resource without a low threshold gets low and high ones that never hold anybody, whatever the high
+one said. A pool's maps are filled at its turn, in every round. What is filled stays, also in maps
+that pools inherited from the top level, so one pool changes what another sees. A map that is not
+given is made anew at each turn, while its given partner keeps the fill. By deviation a low
+threshold of 0 switches the resource off. Source: docs/upstream.md B1.4, B2, B5.3, B5.6, B5.8.
 """
 
 from collections.abc import Mapping, Sequence

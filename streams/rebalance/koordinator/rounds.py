@@ -1,6 +1,7 @@
 """One pool in a round as Koordinator makes it: classes, marks, order, evictions (`compat: koordinator`).
 
-Step numbers are those of features.md 1.6; what surprises is told in `streams.rebalance.koordinator.rules`.
+Steps are L1 to L11 of docs/upstream.md; what surprises is told in
+`streams.rebalance.koordinator.rules`.
 """
 
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ out host applications, and a raw allocatable that replaces all of it (`streams.r
 over all targets (`_room`); nodeFit that is tested before the order is known and takes room for every pod
 that fits, evicted or not (`fit`). Order is that of the golden cases: nodes by name, pods as they came.
 
-Source: koordinator.md B; step numbers are those of features.md 1.6.
+Source: docs/upstream.md B; steps are its L1 to L11.
 """
 
 import numpy as np

@@ -57,7 +57,7 @@ def rounds(made: World, hot: list[bool], interval_ms: int = 10_000) -> list[int]
 
 
 def test_koordinator_acts_after_n_plus_one_rounds_and_stops_after_its_timeout() -> None:
-    """G5 of features.md, X11 and X13; what leaves stays, so the node is not relieved."""
+    """docs/upstream.md G5, X11 and X13; what leaves stays, so the node is not relieved."""
     made = world(document(5, 3, "koordinator"))
     made.pod("b", "hot", None)
     acted = [number for number in range(1, 31) if rounds(made, [True]) and made.hot("hot").acting]
@@ -70,7 +70,7 @@ def test_loadstream_acts_from_the_nth_round_on_for_as_long_as_it_is_hot() -> Non
 
 
 def test_a_node_that_is_hot_every_second_round_never_acts() -> None:
-    """G6 of features.md."""
+    """docs/upstream.md G6."""
     alternating = [number % 2 == 1 for number in range(30)]
     assert rounds(world(document(5)), alternating) == []
     # Koordinator: abnormal at its sixth hot round, though no two were in a row.

@@ -16,7 +16,7 @@ rebalance:
 
 
 def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> None:
-    """koordinator.md B1.4."""
+    """docs/upstream.md B1.4."""
     filled = FilledPools(read_policy(_SHARED))
     default, inherits, own = (filled.at_its_turn(pool).thresholds for pool in filled.pools)
     assert default.low == inherits.low == {"cpu": 40, "memory": 100}
@@ -27,7 +27,7 @@ def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> No
 
 
 def test_what_a_later_pool_fills_in_reaches_an_earlier_one_in_the_next_round() -> None:
-    """koordinator.md B5.8."""
+    """docs/upstream.md B5.8."""
     document = """
 compat: koordinator
 rebalance:
@@ -44,7 +44,7 @@ rebalance:
 
 
 def test_a_map_that_is_not_given_is_made_anew_while_its_partner_keeps_its_fill() -> None:
-    """koordinator.md B5.8: from the second round on, memory has a low and no high threshold for prod pods."""
+    """B5.8: from the second round on memory has a low threshold for prod pods and no high one."""
     document = """
 compat: koordinator
 rebalance:
@@ -116,7 +116,7 @@ rebalance:
 
 
 def test_a_pod_that_is_not_measured_leaves_without_changing_the_figures() -> None:
-    """koordinator.md B4.3; loadstream does not move what it knows nothing of."""
+    """docs/upstream.md B4.3; loadstream does not move what it knows nothing of."""
     allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
     for compat, leaves in (("koordinator", ["a", "b", "c"]), ("loadstream", [])):
         world = World(_PODS.replace("koordinator", compat))
@@ -128,7 +128,7 @@ def test_a_pod_that_is_not_measured_leaves_without_changing_the_figures() -> Non
 
 
 def test_the_number_of_pods_weighs_in_where_the_weights_name_it() -> None:
-    """koordinator.md B5.8: also without a threshold for it."""
+    """docs/upstream.md B5.8: also without a threshold for it."""
     document = """
 compat: koordinator
 rebalance:
@@ -171,7 +171,7 @@ rebalance:
 
 
 def test_prod_and_node_phases_have_detectors_of_their_own() -> None:
-    """koordinator.md B3.2: calm rounds of the one do not touch the other."""
+    """docs/upstream.md B3.2: calm rounds of the one do not touch the other."""
     world = World(
         """
 compat: koordinator
