@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from connectors.demo.runner import Run
     from connectors.demo.scenario import Scenario
-    from connectors.simulated.machine import LiveReading
+    from connectors.simulated.this_machine import LiveReading
 
 #: Seconds that a run may be asked to last: with start and end it stays below two minutes.
 SECONDS_MIN, SECONDS_MAX = 10, 80
@@ -83,7 +83,7 @@ def _scenario(
     trace: Path | None, nodes: int, seed: int, seconds: int
 ) -> "tuple[Scenario, Callable[[], LiveReading] | None]":
     from connectors.demo.scenario import simulated_scenario, trace_scenario
-    from connectors.simulated.machine import MachineSampler
+    from connectors.simulated.this_machine import MachineSampler
 
     if trace is not None:
         return trace_scenario(trace, nodes, seed, seconds), None

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connectors.simulated.cluster import Machine
+from connectors.simulated.machines import Machine
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.metrics import NodeMetric

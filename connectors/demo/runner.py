@@ -21,7 +21,7 @@ from connectors.demo.session import HEARD, Session
 from connectors.demo.status import Phase, Status
 from connectors.demo.wire import Wire
 from connectors.demo.worker import WorkerProcess
-from connectors.simulated.machine import LiveReading
+from connectors.simulated.this_machine import LiveReading
 from schemas.announcement import AlreadyAnnounced, announce
 from schemas.base import Message
 from schemas.codec import encode

@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 
 from connectors.simulated.alibaba import MachineTrace, MachineUsage, read_machine_usage
-from connectors.simulated.cluster import BASE_SHARE, Machine, make_machines, residents_of
+from connectors.simulated.machines import BASE_SHARE, Machine, make_machines, residents_of
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.load import LoadModel
 from connectors.simulated.openb import Task, TaskList, plans_of, read_tasks

@@ -19,9 +19,9 @@ from connectors.demo.observed import Observed
 from connectors.demo.relief import Relief
 from connectors.demo.scenario import CLUSTER, Scenario
 from connectors.simulated.baseline_no_eviction import Placed
-from connectors.simulated.evictor import Evictor
+from connectors.simulated.sink import Evictor
 from connectors.simulated.kubelet import Kubelets, PodEvent
-from connectors.simulated.machine import LiveReading
+from connectors.simulated.this_machine import LiveReading
 from connectors.simulated.owners import Owners
 from connectors.simulated.pods import PodPlan
 from schemas.clock import ClockTick

@@ -9,7 +9,7 @@ placement by load would have avoided.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from connectors.simulated.cluster import Machine
+from connectors.simulated.machines import Machine
 from connectors.simulated.kubelet import Kubelets, lacks
 from connectors.simulated.pods import PodPlan
 from connectors.simulated.readings import Readings

@@ -8,7 +8,7 @@ waits, higher priority first, and is tried again when pods have gone. Measured u
 
 from collections.abc import Iterator, Sequence
 
-from connectors.simulated.cluster import Machine
+from connectors.simulated.machines import Machine
 from connectors.simulated.kubelet import Kubelets, lacks
 from connectors.simulated.pods import PodPlan
 from connectors.simulated.readings import Readings

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from connectors.simulated.cluster import BASE_SHARE, make_machines
-from connectors.simulated.evictor import Evictor
+from connectors.simulated.machines import BASE_SHARE, make_machines
+from connectors.simulated.sink import Evictor
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.kubelet import Kubelets, PodEvent
 from connectors.simulated.load import LoadModel

@@ -4,7 +4,7 @@ They come from the machine usage of the Alibaba 2018 cluster trace (cluster-trac
 machines of 96 cores (m_1932 to m_1947) over 8 days, 100,002 readings, 14 of the machines busy. How each
 number is computed is told in `connectors.simulated.fit`; `python -m connectors.simulated.fit DIR` prints
 them anew from a directory with the trace. What no machine of the trace does, and is therefore chosen
-and not fitted, stands where the cluster is put together (`connectors.simulated.cluster`).
+and not fitted, stands where the cluster is put together (`connectors.simulated.machines`).
 """
 
 from connectors.simulated.load import LoadParameters

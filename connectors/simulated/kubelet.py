@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from connectors.simulated.cluster import Machine
+from connectors.simulated.machines import Machine
 from connectors.simulated.pods import PodPlan
 from schemas.pods import Pod
 from schemas.usage import NodeUsage, PodUsage

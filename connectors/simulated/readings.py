@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from connectors.simulated.cluster import Machine
+from connectors.simulated.machines import Machine
 from connectors.simulated.load import DAY_S, LoadModel
 
 IntArray = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from connectors.simulated.cluster import Machine
+from connectors.simulated.machines import Machine
 from connectors.simulated.readings import Readings
 
 #: One busy machine in so many sees a surge, at least one.

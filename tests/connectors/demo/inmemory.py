@@ -7,7 +7,7 @@ from typing import Any
 from connectors.demo.scenario import Scenario
 from connectors.demo.session import HEARD, Session
 from connectors.kafka.records import place
-from connectors.simulated.machine import LiveReading
+from connectors.simulated.this_machine import LiveReading
 from schemas.codec import decode, encode
 from schemas.partitions import partition_for
 from schemas.refusals import Refusal

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from connectors.demo.observed import Observed
-from connectors.simulated.cluster import Machine
+from connectors.simulated.machines import Machine
 from schemas.decisions import AsOf, PlacementDecision
 from schemas.metrics import AggregatedUsage, NodeMetric
 from schemas.pods import PodRef

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.demo.scenario import CLUSTER, simulated_scenario
 from connectors.demo.session import Session
-from connectors.simulated.machine import LiveReading
+from connectors.simulated.this_machine import LiveReading
 from schemas.decisions import AsOf, PlacementDecision
 from schemas.pods import PodLifecycle, PodRef
 from schemas.usage import HostApplicationUsage, MemoryReadings

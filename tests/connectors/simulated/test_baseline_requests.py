@@ -3,7 +3,7 @@
 import numpy as np
 
 from connectors.simulated.baseline_requests import most_free, place_by_requests
-from connectors.simulated.cluster import Machine
+from connectors.simulated.machines import Machine
 from connectors.simulated.kubelet import START_MS, Kubelets
 from connectors.simulated.readings import Readings
 from schemas.pods import Pod

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from connectors.simulated.cluster import make_machines
+from connectors.simulated.machines import make_machines
 from connectors.simulated.continuous import BACKLOG_MAX_MS, PATIENCE_MS, SPAN_MS, LastingCluster
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.pods import PodPlan

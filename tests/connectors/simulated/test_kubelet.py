@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.simulated.cluster import Machine, make_machines
+from connectors.simulated.machines import Machine, make_machines
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.kubelet import CLEAN_UP_MS, START_MS, Kubelets, PodEvent
 from connectors.simulated.pods import BATCH_CPU, PodPlan, container_of, requests_of

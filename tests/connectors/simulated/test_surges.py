@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from connectors.simulated.cluster import make_machines
+from connectors.simulated.machines import make_machines
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.load import LoadModel
 from connectors.simulated.readings import model_readings

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from connectors.simulated.cluster import SHAPES, make_machines
+from connectors.simulated.machines import SHAPES, make_machines
 from connectors.simulated.fitted import ALIBABA_2018
 from schemas.quantities import amount_of, nanos
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from connectors.simulated.baseline_no_eviction import Placed, stay
-from connectors.simulated.cluster import Machine, make_machines
-from connectors.simulated.evictor import Evictor
+from connectors.simulated.machines import Machine, make_machines
+from connectors.simulated.sink import Evictor
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.kubelet import GRACE_MS, START_MS, Kubelets, PodEvent
 from connectors.simulated.owners import Owners

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.simulated.machine import (
+from connectors.simulated.this_machine import (
     CpuTimes,
     LiveReading,
     MachineSampler,
