@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from connectors.demo.runner import Run
     from connectors.demo.scenario import Scenario
-    from connectors.simulated.this_machine import LiveReading
+    from schemas.usage import NodeUsage
 
 #: Seconds that a run may be asked to last: with start and end it stays below two minutes.
 SECONDS_MIN, SECONDS_MAX = 10, 80
@@ -68,10 +68,12 @@ def demo(
     console = Console()
     try:
         output.mkdir(parents=True, exist_ok=True)
-        scenario, live = _scenario(trace, nodes, seed, seconds)
+        scenario, measured = _scenario(trace, nodes, seed, seconds)
         for line in (*scenario.complaints, *scenario.notes):
             console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(_run(console, scenario, live, seconds, output, plain, trace is not None))
+        raise typer.Exit(
+            _run(console, scenario, measured, seconds, output, plain, trace is not None)
+        )
     except (TraceError, WireError, WorkerDied, WorkerSilent, OSError) as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
@@ -81,24 +83,29 @@ def demo(
 
 def _scenario(
     trace: Path | None, nodes: int, seed: int, seconds: int
-) -> "tuple[Scenario, Callable[[], LiveReading] | None]":
-    from connectors.demo.scenario import simulated_scenario, trace_scenario
-    from connectors.simulated.this_machine import MachineSampler
+) -> "tuple[Scenario, Callable[[], NodeUsage] | None]":
+    from connectors.demo.scenario import (
+        CLUSTER,
+        LIVE_NODE,
+        simulated_scenario,
+        trace_scenario,
+    )
+    from connectors.simulated.this_machine import ThisMachine
 
     if trace is not None:
         return trace_scenario(trace, nodes, seed, seconds), None
-    missing = MachineSampler.available()
+    missing = ThisMachine.available()
     if missing:
         return simulated_scenario(nodes, seed, seconds, missing), None
-    sampler = MachineSampler()
-    size = (sampler.millicores, sampler.memory_bytes)
-    return simulated_scenario(nodes, seed, seconds, size), sampler.read
+    machine = ThisMachine(CLUSTER, LIVE_NODE)
+    size = (machine.millicores, machine.memory_bytes)
+    return simulated_scenario(nodes, seed, seconds, size), machine.sample
 
 
 def _run(
     console: "Console",
     scenario: "Scenario",
-    live: "Callable[[], LiveReading] | None",
+    measured: "Callable[[], NodeUsage] | None",
     seconds: int,
     output: Path,
     plain: bool,
@@ -110,7 +117,7 @@ def _run(
     display: Display = (
         PlainDisplay(console) if plain or not console.is_terminal else LiveDisplay(console)
     )
-    done = run(scenario, seconds, output, display, live)
+    done = run(scenario, seconds, output, display, measured)
     problems = _tell(console, done, output, traced)
     for problem in problems:
         echo(f"error: {problem}", err=True)

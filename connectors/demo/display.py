@@ -122,4 +122,4 @@ def _moved(session: Session) -> str:
     if session.enforced_ms is None:
         return f"{session.relief.dry_commands} evictions only said"
     helped, judged = session.relief.verdicts["helped"], sum(session.relief.verdicts.values())
-    return f"{len(session.evictor.evictions)} evicted, {helped} of {judged} judged helped"
+    return f"{len(session.evictions)} evicted, {helped} of {judged} judged helped"

@@ -1,7 +1,12 @@
 """Usage of nodes over time, in bins: what the picture shows and what the summary is computed from."""
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 import numpy.typing as npt
+
+from connectors.demo.scenario import Scenario
+from connectors.simulated.machines import Machine
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -20,11 +25,12 @@ class UsageGrid:
         self.sums = np.zeros((2, BINS, machines))
         """Sums of CPU and memory shares, shape (2, bins, machines)."""
 
-    def add(self, at_ms: int, machine: int, cpu: float, memory: float) -> None:
-        """Take in one sample; shares of the machine."""
-        index = self.bin_of(at_ms)
-        self.counts[index, machine] += 1
-        self.sums[:, index, machine] += (cpu, memory)
+    def add(self, at_ms: int, index: int, machine: Machine, usage: Mapping[str, int]) -> None:
+        """Take in what the machine of this index used."""
+        shares = usage["cpu"] / machine.millicores, usage["memory"] / machine.memory_bytes
+        at = self.bin_of(at_ms)
+        self.counts[at, index] += 1
+        self.sums[:, at, index] += shares
 
     def bin_of(self, at_ms: int) -> int:
         """Bin that a time lies in."""
@@ -53,3 +59,11 @@ class UsageGrid:
         with np.errstate(invalid="ignore"):
             mean: FloatArray = self.sums[resource] / np.where(self.counts > 0, self.counts, np.nan)
         return mean
+
+
+def grid_of(scenario: Scenario, used: Iterable[tuple[int, int, Mapping[str, int]]]) -> UsageGrid:
+    """Usage of a scenario's machines, given as time, index of the machine and what it used."""
+    grid = UsageGrid(len(scenario.machines), scenario.begin_ms, scenario.end_ms)
+    for at_ms, index, usage in used:
+        grid.add(at_ms, index, scenario.machines[index], usage)
+    return grid

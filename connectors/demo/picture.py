@@ -46,7 +46,7 @@ def draw(session: Session, compared: UsageGrid, staying: UsageGrid, files: list[
     _evenness(evenness, session, compared, hours)
     figure.suptitle(
         f"loadstream: {len(session.placed_at_ms)} pods placed on {nodes} nodes by real load,"
-        f" {len(session.evictor.evictions)} evicted from hot ones",
+        f" {len(session.evictions)} evicted from hot ones",
         color=_INK, fontsize=14, fontweight="bold",
     )  # fmt: skip
     # Text stays text, and equal runs give equal files.
@@ -122,8 +122,7 @@ def _hot(axes: "Axes", session: Session, staying: UsageGrid, hours: Any) -> None
         axes.stairs(counts, hours, color=colour, linewidth=1.8, label=name, baseline=None)
         axes.stairs(np.nan_to_num(counts), hours, color=colour, alpha=0.15, fill=True)
     times = [
-        (eviction.at_ms - session.scenario.begin_ms) / 3_600_000
-        for eviction in session.evictor.evictions
+        (eviction.at_ms - session.scenario.begin_ms) / 3_600_000 for eviction in session.evictions
     ]
     if times:
         axes.hist(times, bins=hours, color=_LEFT, alpha=0.8, label="evictions")

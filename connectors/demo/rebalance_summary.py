@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from connectors.demo.grid import FloatArray, UsageGrid
+from connectors.demo.grid import FloatArray, UsageGrid, grid_of
 from connectors.demo.session import Session
 from connectors.simulated.baseline_no_eviction import stay
 
@@ -61,18 +61,14 @@ class Rebalanced:
 def usage_staying(session: Session) -> UsageGrid:
     """Usage as it would have been if no pod had been evicted, up to now."""
     scenario = session.scenario
-    grid = UsageGrid(len(scenario.machines), scenario.begin_ms, scenario.end_ms)
-    for at_ms, number, usage in stay(
+    used = stay(
         scenario.machines,
         session.placements,
         scenario.readings,
         session.now_ms,
         hot_above(session),
-    ):
-        machine = scenario.machines[number]
-        cpu, memory = usage["cpu"] / machine.millicores, usage["memory"] / machine.memory_bytes
-        grid.add(at_ms, number, cpu, memory)
-    return grid
+    )
+    return grid_of(scenario, used)
 
 
 def hot_above(session: Session) -> float:
@@ -93,7 +89,7 @@ def rebalanced(session: Session, staying: UsageGrid) -> Rebalanced | None:
     began_ms = session.enforced_ms
     if began_ms is None:
         return None
-    relief, evictor, scenario = session.relief, session.evictor, session.scenario
+    relief, scenario = session.relief, session.scenario
     first = session.grid.bin_of(began_ms)
     minutes = session.grid.bin_ms / 60_000
     ours, theirs = (hot_nodes(session, grid)[first:] for grid in (session.grid, staying))
@@ -118,11 +114,11 @@ def rebalanced(session: Session, staying: UsageGrid) -> Rebalanced | None:
         cooled=len(lasted),
         minutes_to_cool=median(lasted) if lasted else None,
         still_hot=tuple(spell.node for spell in spells if spell.until_ms is None),
-        evictions=len(evictor.evictions),
+        evictions=len(session.evictions),
         commands=relief.commands,
         dry_commands=relief.dry_commands,
-        results=tuple(sorted((k, n) for k, n in evictor.results.items() if k != "dry")),
-        repeated=len(evictor.repeated),
+        results=tuple(sorted((k, n) for k, n in session.eviction_results.items() if k != "dry")),
+        repeated=len(session.repeated),
         placed_again=sum(
             uid in session.replaced
             for uid in (d.pod.uid for d in session.observed.of_outcome("placed"))

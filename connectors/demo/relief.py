@@ -9,6 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Literal
 
+from connectors.simulated.cluster import Eviction
 from schemas.evictions import EvictionCommand
 from schemas.moves import MoveOutcome
 from schemas.rounds import HotNode, RebalanceRound
@@ -115,12 +116,12 @@ class Relief:
         text = f"dry run: {command.pod.name} would leave {command.node}"
         self._happen(command.decided_at_ms, "dry", command.node, text)
 
-    def evicted(self, command: EvictionCommand, at_ms: int) -> None:
+    def evicted(self, eviction: Eviction) -> None:
         """A pod has left its node."""
-        if (spell := self.hot.get(command.node)) is not None:
+        if (spell := self.hot.get(eviction.node)) is not None:
             spell.left += 1
-        text = f"{command.pod.name} leaves {command.node}"
-        self._happen(at_ms, "left", command.node, text)
+        text = f"{eviction.pod.name} leaves {eviction.node}"
+        self._happen(eviction.at_ms, "left", eviction.node, text)
 
     def arrived(self, name: str, source: str, node: str, at_ms: int) -> None:
         """What came in place of an evicted pod was bound to a node."""

@@ -34,7 +34,7 @@ def _title(session: Session, relief: Relief) -> str:
     if session.enforced_ms is None:
         return f"rebalancing observes: {relief.dry_commands} dry commands"
     helped, judged = relief.verdicts["helped"], sum(relief.verdicts.values())
-    evicted = len(session.evictor.evictions)
+    evicted = len(session.evictions)
     return f"rebalancing: {len(relief.hot)} hot, {evicted} evicted, {helped} of {judged} helped"
 
 

@@ -21,13 +21,13 @@ from connectors.demo.session import HEARD, Session
 from connectors.demo.status import Phase, Status
 from connectors.demo.wire import Wire
 from connectors.demo.worker import WorkerProcess
-from connectors.simulated.this_machine import LiveReading
 from schemas.announcement import AlreadyAnnounced, announce
 from schemas.base import Message
 from schemas.codec import encode
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.rounds import RebalanceRound
+from schemas.usage import NodeUsage
 
 #: Real time between two steps of the scenario's clock. The embedded broker hands out one produced batch
 #: of a partition at a fetch, so a few large batches get through it faster than many small ones.
@@ -75,7 +75,7 @@ def run(
     seconds: float,
     output: Path,
     display: Display,
-    live: Callable[[], LiveReading] | None,
+    measured: Callable[[], NodeUsage] | None,
 ) -> Run:
     """Run a scenario for `seconds` and write decisions, evictions and rounds to `output`.
 
@@ -102,7 +102,7 @@ def run(
         kept = {
             kind: stack.enter_context((output / name).open("wb")) for kind, name in _KEPT.items()
         }
-        session = Session(scenario, wire.send, EMBEDDED_PARTITIONS, live)
+        session = Session(scenario, wire.send, EMBEDDED_PARTITIONS, measured)
         course = _Course(session, wire, worker, seconds, where)
 
         def keep(message: Any) -> None:

@@ -11,9 +11,15 @@ from math import ceil
 from pathlib import Path
 
 from connectors.simulated.alibaba import MachineTrace, MachineUsage, read_machine_usage
-from connectors.simulated.machines import BASE_SHARE, Machine, make_machines, residents_of
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.load import LoadModel
+from connectors.simulated.machines import (
+    BASE_SHARE,
+    Machine,
+    cores_of_pods,
+    make_machines,
+    residents_of,
+)
 from connectors.simulated.openb import Task, TaskList, plans_of, read_tasks
 from connectors.simulated.pods import GIB, PodPlan
 from connectors.simulated.readings import Readings, model_readings
@@ -107,9 +113,7 @@ def simulated_scenario(
     speed = _speed((nodes + 1) / period_s)
     end_ms = BEGIN_MS + round(seconds * speed * 1000)
     machines = make_machines(nodes, seed, ALIBABA_2018, BEGIN_MS)
-    # With the demo's pods the cluster is as loaded as the trace; without them it has the base share.
-    busy = sum(machine.millicores for machine in machines if machine.temper == "busy")
-    mean_cores = (1.0 - BASE_SHARE) * ALIBABA_2018.cpu_busy_mean * busy / 1000
+    mean_cores = cores_of_pods(machines, ALIBABA_2018)
     notes = [
         f"load: a seeded model of a co-located cluster, {nodes} nodes, seed {seed}; its parameters are"
         " fitted to the Alibaba 2018 trace (16 machines, 8 days)"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from connectors.demo.grid import FloatArray, UsageGrid
+from connectors.demo.grid import FloatArray, UsageGrid, grid_of
 from connectors.demo.rebalance_summary import Rebalanced, rebalanced
 from connectors.demo.session import Session
 from connectors.simulated.baseline_requests import place_by_requests
@@ -126,14 +126,8 @@ def thresholds(session: Session) -> tuple[float, float]:
 def usage_by_requests(session: Session) -> UsageGrid:
     """Usage as it would have been with all pods placed by requests alone, up to now."""
     scenario = session.scenario
-    grid = UsageGrid(len(scenario.machines), scenario.begin_ms, scenario.end_ms)
-    for at_ms, number, usage in place_by_requests(
-        scenario.machines, scenario.plans, scenario.readings, session.now_ms
-    ):
-        machine = scenario.machines[number]
-        cpu, memory = usage["cpu"] / machine.millicores, usage["memory"] / machine.memory_bytes
-        grid.add(at_ms, number, cpu, memory)
-    return grid
+    used = place_by_requests(scenario.machines, scenario.plans, scenario.readings, session.now_ms)
+    return grid_of(scenario, used)
 
 
 def spread(usage: FloatArray, hot_above: float) -> Spread:
@@ -165,15 +159,15 @@ def problems_of(session: Session, figures: Figures) -> list[str]:
             f"{len(observed.dead_letters)} records were refused; the first one, of {letter.topic}:"
             f" {letter.reason}"
         )
-    if session.refusals:
+    if session.failures:
         problems.append(
-            f"{len(session.refusals)} placements could not be carried out; the first one:"
-            f" {session.refusals[0].reason}"
+            f"{len(session.failures)} placements could not be carried out; the first one:"
+            f" {session.failures[0].reason}"
         )
-    if session.evictor.repeated:
-        first = session.evictor.repeated[0]
+    if session.repeated:
+        first = session.repeated[0]
         problems.append(
-            f"{len(session.evictor.repeated)} evictions were commanded twice; the first one, of pod"
+            f"{len(session.repeated)} evictions were commanded twice; the first one, of pod"
             f" {first.pod.name}"
         )
     sampled = session.grid.counts.sum(axis=0) >= _SAMPLES_FOR_A_METRIC

@@ -107,7 +107,7 @@ def _head(session: Session, status: Status, width: int) -> RenderableType:
         _count(len(session.relief.hot), "hot", "red" if session.relief.hot else ""),
         (f"request to decision {_latency(session)}  ", ""),
         (f"{status.samples_per_s:.0f} samples/s  ", ""),
-        _count(len(session.evictor.evictions), "evicted", "cyan"),
+        _count(len(session.evictions), "evicted", "cyan"),
         _count(
             len(observed.dead_letters), "dead letters", "bold red" if observed.dead_letters else ""
         ),
@@ -158,9 +158,9 @@ def _nodes(session: Session, nodes: list[ObservedNode], lines: int) -> Table:
 
 def _cells(session: Session, node: ObservedNode, threshold: float) -> list[RenderableType]:
     name = node.machine.name
-    requested = session.kubelets.requested(name)
+    requested = session.cluster.kubelets.requested(name)
     cores = requested.get("cpu", 0) + requested.get("kubernetes.io/batch-cpu", 0)
-    pods = session.kubelets.live_pods(name)
+    pods = session.cluster.kubelets.live_pods(name)
     hot = name in session.relief.hot
     style = _style(node, threshold)
     return [

@@ -9,8 +9,8 @@ placement by load would have avoided.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from connectors.simulated.machines import Machine
 from connectors.simulated.kubelet import Kubelets, lacks
+from connectors.simulated.machines import Machine
 from connectors.simulated.pods import PodPlan
 from connectors.simulated.readings import Readings
 
@@ -53,10 +53,7 @@ def stay(
             else:
                 kubelets.admit(placed.plan, machine.name, at_ms)
         machine = machines[int(readings.machine[index])]
-        base = {
-            "cpu": int(readings.millicores[index]),
-            "memory": int(readings.memory_bytes[index]),
-        }
+        base = readings.base(index)
         total = kubelets.total(machine.name, base, at_ms)
         used[machine.name] = total["cpu"] / machine.millicores
         yield at_ms, int(readings.machine[index]), total

@@ -8,8 +8,8 @@ waits, higher priority first, and is tried again when pods have gone. Measured u
 
 from collections.abc import Iterator, Sequence
 
-from connectors.simulated.machines import Machine
 from connectors.simulated.kubelet import Kubelets, lacks
+from connectors.simulated.machines import Machine
 from connectors.simulated.pods import PodPlan
 from connectors.simulated.readings import Readings
 
@@ -41,10 +41,7 @@ def place_by_requests(
             else:
                 kubelets.admit(plan, machine.name, at_ms)
         number = int(readings.machine[index])
-        base = {
-            "cpu": int(readings.millicores[index]),
-            "memory": int(readings.memory_bytes[index]),
-        }
+        base = readings.base(index)
         yield at_ms, number, kubelets.total(machines[number].name, base, at_ms)
 
 

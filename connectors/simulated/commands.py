@@ -59,15 +59,19 @@ def simulate(
         from connectors.kafka.client import connect
         from connectors.kafka.foreground import terminable
         from connectors.policy.entries import newest_entry
-        from connectors.simulated.continuous import LastingCluster
+        from connectors.simulated.continuous import ContinuousSimulation
         from schemas.connection import KafkaSettings
+        from schemas.partitions import partition_for
 
         kafka = KafkaSettings.from_environment()
         connection = connect(kafka)
-        topics = ("placement-decisions", "eviction-commands")
+        topics = ("placement-decisions", "eviction-commands", "clock")
+        home = partition_for(cluster.encode(), kafka.partitions)
         try:
             with terminable(), Wire(kafka, topics, kafka.partitions, since="now") as wire:
-                simulated = LastingCluster(cluster, nodes, seed, churn, period, wire.send)
+                simulated = ContinuousSimulation(
+                    cluster, nodes, seed, churn, period, wire.send, home
+                )
                 is_new = newest_entry(connection, cluster) is None
                 simulated.begin(_now_ms(), with_policy=is_new)
                 said_s = time.monotonic()

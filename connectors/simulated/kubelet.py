@@ -108,6 +108,15 @@ class Kubelets:
         self._expect(now_ms + GRACE_MS, uid, "deleted")
         return PodEvent(now_ms, "changed", running.pod)
 
+    def annotate(self, uid: str, annotations: Mapping[str, str], now_ms: int) -> PodEvent | None:
+        """A pod gets further annotations; None: it is not there."""
+        running = self.pod(uid)
+        if running is None:
+            return None
+        update = {"annotations": {**running.pod.annotations, **annotations}}
+        running.pod = running.pod.model_copy(update=update)
+        return PodEvent(now_ms, "changed", running.pod)
+
     def advance(self, now_ms: int) -> list[PodEvent]:
         """What has happened until now, in the order of time."""
         events = []

@@ -179,6 +179,7 @@ def residents_of(
     return tuple(residents)
 
 
-def millicores_of(machines: Sequence[Machine]) -> int:
-    """Cores of all machines together."""
-    return sum(machine.millicores for machine in machines)
+def cores_of_pods(machines: Sequence[Machine], parameters: LoadParameters) -> float:
+    """Cores that pods must use on average, for the cluster to be as loaded as the trace."""
+    busy = sum(machine.millicores for machine in machines if machine.temper == "busy")
+    return (1.0 - BASE_SHARE) * parameters.cpu_busy_mean * busy / 1000

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from connectors.simulated.machines import Machine
 from connectors.simulated.load import DAY_S, LoadModel
+from connectors.simulated.machines import Machine
 
 IntArray = npt.NDArray[np.int64]
 
@@ -29,6 +29,13 @@ class Readings:
     def until(self, at_ms: int) -> int:
         """How many readings are at this time or before."""
         return int(np.searchsorted(self.at_ms, at_ms, side="right"))
+
+    def base(self, index: int) -> dict[str, int]:
+        """The base load of one reading, by resource."""
+        return {
+            "cpu": int(self.millicores[index]),
+            "memory": int(self.memory_bytes[index]),
+        }
 
 
 def in_order(

@@ -1,31 +1,34 @@
-"""This very machine as a node: what it uses now, read from /proc.
+"""Measures this very machine as a node: what it uses now, read from /proc.
 
 CPU is the mean over about the last second, since the counters of the kernel move in steps of 10 ms.
 Memory comes in two readings: without the page cache (MemTotal - MemAvailable) and with it
-(MemTotal - MemFree). The heaviest programs are told as host applications, all processes of one name
-together. Reading costs well below a millisecond; the processes are looked through only now and then.
-Only Linux has these files; elsewhere there is nothing to read and `available` says so.
+(MemTotal - MemFree). The programs that use most CPU are reported as host applications, all
+processes of one name together. A measurement costs well below a millisecond; the processes are
+looked through only now and then. Only Linux has these files; `available` says so elsewhere.
 """
 
 import os
 import re
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
+from connectors import wall_clock
+from connectors.ports.usage_source import UsageSource
 from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage
 
 PROC = Path("/proc")
 
 #: CPU usage is the mean over this time.
 _WINDOW_S = 1.0
-#: Two looks through all processes are that far apart.
+#: Time between two looks through all processes.
 _PROCESSES_EVERY_S = 3.0
-#: How many programs are told.
+#: How many programs are reported.
 APPLICATIONS_MAX = 3
-#: A program that uses less is not told.
+#: A program that uses less is not reported.
 _LEAST_MILLICORES = 10
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -58,34 +61,6 @@ class Process:
     program: str
     ticks: int
     memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class LiveReading:
-    """What this machine uses now."""
-
-    millicores: int
-    memory: MemoryReadings
-    applications: tuple[HostApplicationUsage, ...]
-
-    @property
-    def base(self) -> dict[str, int]:
-        """Usage as that of any other machine: memory is the one without the page cache."""
-        return {
-            "cpu": self.millicores,
-            "memory": self.memory.usage_without_page_cache_bytes or 0,
-        }
-
-    def told_in(self, sample: NodeUsage) -> NodeUsage:
-        """The sample of this machine's node with all memory readings and host applications."""
-        cached = (self.memory.usage_with_page_cache_bytes or 0) - self.base["memory"]
-        readings = MemoryReadings(
-            usage_without_page_cache_bytes=sample.usage["memory"],
-            usage_with_page_cache_bytes=sample.usage["memory"] + max(0, cached),
-        )
-        return sample.model_copy(
-            update={"memory": readings, "host_applications": self.applications}
-        )
 
 
 def parse_cpu_times(text: str) -> CpuTimes:
@@ -142,10 +117,13 @@ def heaviest(
     )
 
 
-class MachineSampler:
-    """Reads this machine; `read` as often as one likes."""
+class ThisMachine(UsageSource):
+    """Measures this machine as a node of a cluster, as often as it is asked."""
 
-    def __init__(self, proc: Path = PROC) -> None:
+    name: ClassVar[str] = "this-machine"
+
+    def __init__(self, cluster: str, node: str, proc: Path = PROC) -> None:
+        self._cluster, self._node = cluster, node
         self._proc = proc
         self.millicores = (os.cpu_count() or 1) * 1000
         self.memory_bytes = self._memory().total
@@ -156,12 +134,16 @@ class MachineSampler:
 
     @staticmethod
     def available(proc: Path = PROC) -> str:
-        """Why this machine cannot be read; empty where it can."""
+        """Why this machine cannot be measured; empty if it can."""
         missing = [name for name in ("stat", "meminfo") if not (proc / name).is_file()]
         return f"there is no {proc / missing[0]}; only Linux has it" if missing else ""
 
-    def read(self) -> LiveReading:
+    async def read(self) -> AsyncIterator[NodeUsage]:
         """What is used now."""
+        yield self.sample()
+
+    def sample(self) -> NodeUsage:
+        """What is used now; raises OSError."""
         now_s, times = time.monotonic(), self._cpu_times()
         self._times.append((now_s, times))
         while len(self._times) > 2 and now_s - self._times[1][0] >= _WINDOW_S:
@@ -174,13 +156,20 @@ class MachineSampler:
             self._applications = heaviest(self._processes, processes, now_s - self._looked_s)
             self._processes, self._looked_s = processes, now_s
         memory = self._memory()
-        return LiveReading(
-            millicores=round(min(1.0, max(0.0, share)) * self.millicores),
+        used_bytes = memory.total - memory.available
+        return NodeUsage(
+            cluster=self._cluster,
+            node=self._node,
+            sampled_at_ms=wall_clock.now_ms(),
+            usage={
+                "cpu": round(min(1.0, max(0.0, share)) * self.millicores),
+                "memory": used_bytes,
+            },
             memory=MemoryReadings(
-                usage_without_page_cache_bytes=memory.total - memory.available,
+                usage_without_page_cache_bytes=used_bytes,
                 usage_with_page_cache_bytes=memory.total - memory.free,
             ),
-            applications=self._applications,
+            host_applications=self._applications,
         )
 
     def _cpu_times(self) -> CpuTimes:

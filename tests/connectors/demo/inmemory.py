@@ -7,11 +7,11 @@ from typing import Any
 from connectors.demo.scenario import Scenario
 from connectors.demo.session import HEARD, Session
 from connectors.kafka.records import place
-from connectors.simulated.this_machine import LiveReading
 from schemas.codec import decode, encode
 from schemas.partitions import partition_for
 from schemas.refusals import Refusal
 from schemas.topics import CLUSTER_INPUTS, TOPIC_BY_NAME
+from schemas.usage import NodeUsage
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
@@ -23,11 +23,11 @@ STEP_MS = 120_000
 
 
 class InMemoryWorker:
-    """Both stages over a log in memory; what they publish is heard by the session."""
+    """Both stages over a log in memory; what they publish is passed to the session."""
 
-    def __init__(self, scenario: Scenario, live: Callable[[], LiveReading] | None = None) -> None:
+    def __init__(self, scenario: Scenario, measured: Callable[[], NodeUsage] | None = None) -> None:
         collecting = Collecting.of(*scenario.policy.collect.of_nodes)
-        self.session = Session(scenario, self.send, PARTITIONS, live)
+        self.session = Session(scenario, self.send, PARTITIONS, measured)
         self.sent: dict[str, list[Any]] = defaultdict(list)
         """Everything that the session has sent, by topic."""
         self._aggregate = [
@@ -48,7 +48,7 @@ class InMemoryWorker:
         self._append(topic, partition, target.key, encode(message), target.timestamp_ms)
 
     def settle(self, real_s: float = 0.0) -> None:
-        """Let the stages apply everything and the session hear everything."""
+        """Let the stages apply everything and the session take in everything."""
         while self._inbox:
             records, self._inbox = self._inbox, []
             for record in records:

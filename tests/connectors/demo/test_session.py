@@ -6,11 +6,11 @@ import pytest
 
 from connectors.demo.scenario import CLUSTER, simulated_scenario
 from connectors.demo.session import Session
-from connectors.simulated.this_machine import LiveReading
 from schemas.decisions import AsOf, PlacementDecision
 from schemas.pods import PodLifecycle, PodRef
-from schemas.usage import HostApplicationUsage, MemoryReadings
+from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage
 from tests.connectors.demo.inmemory import PARTITIONS, InMemoryWorker
+from tests.connectors.demo.test_relief import a_command
 
 
 def test_every_request_is_answered_and_nothing_is_refused(finished: Session) -> None:
@@ -20,7 +20,7 @@ def test_every_request_is_answered_and_nothing_is_refused(finished: Session) -> 
     assert finished.requests == finished.arrived + len(finished.replaced)
     assert observed.unanswered == 0
     assert observed.dead_letters == []
-    assert finished.refusals == []
+    assert finished.failures == []
     assert observed.unknown_nodes == []
     placed = sum(1 for _ in observed.of_outcome("placed"))
     assert placed > 0.8 * finished.requests
@@ -85,23 +85,23 @@ def test_machines_that_stay_hot_are_relieved_in_the_second_act(
     ]
     assert {result for second, result in results if not second} == {"dry"}
     assert (True, "done") in results
-    assert all(eviction.at_ms >= began_ms for eviction in finished.evictor.evictions)
+    assert all(eviction.at_ms >= began_ms for eviction in finished.evictions)
     hot = {m.name for m in finished.scenario.machines if m.temper == "hot"}
-    assert hot & {eviction.command.node for eviction in finished.evictor.evictions}
+    assert hot & {eviction.node for eviction in finished.evictions}
     assert finished.relief.verdicts["helped"] > 0
     assert finished.relief.verdicts["not ready"] == 0, "every evicted pod was replaced at once"
     assert not hot & {node for node, spell in finished.relief.hot.items() if spell.rounds > 6}
-    assert finished.evictor.repeated == []
+    assert finished.repeated == []
 
 
-def test_pods_end_and_their_ends_are_told(worker: InMemoryWorker) -> None:
+def test_pods_end_and_their_ends_are_reported(worker: InMemoryWorker) -> None:
     events = Counter(m.event for m in worker.sent["pod-lifecycle"] if isinstance(m, PodLifecycle))
     assert events["seen"] == sum(len(m.residents) for m in worker.session.scenario.machines)
     assert events["bound"] >= events["running"] > 0
     assert events["deleted"] > 0
     assert events["finished"] > 0
     machines = worker.session.scenario.machines
-    live = sum(worker.session.kubelets.live_pods(machine.name) for machine in machines)
+    live = sum(worker.session.cluster.kubelets.live_pods(machine.name) for machine in machines)
     assert live - events["seen"] < len(worker.session.placed_at_ms)
 
 
@@ -143,19 +143,26 @@ def test_readings_are_sent_once_each_and_in_order(worker: InMemoryWorker) -> Non
     assert worker.session.samples == len(times)
 
 
-def test_this_machine_is_told_with_all_that_was_read_of_it() -> None:
-    reading = LiveReading(
-        700,
-        MemoryReadings(usage_without_page_cache_bytes=1 << 30, usage_with_page_cache_bytes=3 << 30),
-        (HostApplicationUsage(name="editor", usage={"cpu": 300, "memory": 1 << 20}),),
+def test_this_machine_is_reported_with_all_that_was_measured_of_it() -> None:
+    measured = NodeUsage(
+        cluster=CLUSTER,
+        node="this-machine",
+        sampled_at_ms=1_772_409_600_000,
+        usage={"cpu": 700, "memory": 1 << 30},
+        memory=MemoryReadings(
+            usage_without_page_cache_bytes=1 << 30, usage_with_page_cache_bytes=3 << 30
+        ),
+        host_applications=(
+            HostApplicationUsage(name="editor", usage={"cpu": 300, "memory": 1 << 20}),
+        ),
     )
     scenario = simulated_scenario(3, 1, 10, (4000, 8 << 30))
-    worker = InMemoryWorker(scenario, lambda: reading)
+    worker = InMemoryWorker(scenario, lambda: measured)
     session = worker.run(scenario.begin_ms + 3_600_000)
     samples = [s for s in worker.sent["node-usage"] if s.node == "this-machine"]
     assert len(samples) == 30
     assert all(s.usage["cpu"] >= 700 for s in samples)
-    assert samples[0].host_applications == reading.applications
+    assert samples[0].host_applications == measured.host_applications
     assert samples[0].memory is not None
     assert samples[0].memory.usage_with_page_cache_bytes == 3 << 30
     metric = session.observed.nodes["this-machine"]
@@ -167,9 +174,9 @@ def test_this_machine_is_told_with_all_that_was_read_of_it() -> None:
     assert taken[: len(samples)].tolist() == [700] * len(samples)
 
 
-def _decision(uid: str, node: str | None) -> PlacementDecision:
+def _decision(uid: str, node: str | None, number: int = 1) -> PlacementDecision:
     return PlacementDecision(
-        decision_id="0123456789abcdef",
+        decision_id=f"decision-{number}",
         cluster=CLUSTER,
         pod=PodRef(namespace="demo", name=uid, uid=uid),
         outcome="placed",
@@ -180,7 +187,7 @@ def _decision(uid: str, node: str | None) -> PlacementDecision:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_placement_that_cannot_be_carried_out_is_noticed(known: bool) -> None:
+def test_a_placement_that_cannot_be_carried_out_is_noticed_and_reported(known: bool) -> None:
     sent: list[tuple[str, object]] = []
     scenario = simulated_scenario(3, 1, 10, "not here")
     session = Session(scenario, lambda topic, message: sent.append((topic, message)), PARTITIONS)
@@ -188,11 +195,10 @@ def test_a_placement_that_cannot_be_carried_out_is_noticed(known: bool) -> None:
     session.advance(scenario.begin_ms + 3_600_000, 0.0)
     uid = scenario.plans[0].pod.uid if known else "somebody-else"
     session.hear(_decision(uid, "node-99"), 0, 0.1)
-    assert len(session.refusals) == 1
     assert session.placed_at_ms == []
     outcomes = [message for topic, message in sent if topic == "command-outcomes"]
-    # Whoever has asked is told; a pod that nobody has asked for has nobody to tell.
-    assert [getattr(outcome, "result", None) for outcome in outcomes] == ["failed"] * known
+    assert [getattr(outcome, "result", None) for outcome in outcomes] == ["failed"]
+    assert session.failures == outcomes
 
 
 def test_a_pod_that_is_placed_twice_is_noticed() -> None:
@@ -201,7 +207,21 @@ def test_a_pod_that_is_placed_twice_is_noticed() -> None:
     session.begin()
     session.advance(scenario.begin_ms + 3_600_000, 0.0)
     small = min(scenario.plans[: session.requests], key=lambda plan: sum(plan.requests.values()))
-    for _ in range(2):
-        session.hear(_decision(small.pod.uid, scenario.machines[0].name), 0, 0.1)
+    for number in (1, 1, 2):
+        session.hear(_decision(small.pod.uid, scenario.machines[0].name, number), 0, 0.1)
     assert len(session.placed_at_ms) == 1
-    assert "already" in session.refusals[0].reason
+    (failure,) = session.failures
+    assert "already" in failure.reason
+
+
+def test_an_eviction_that_is_commanded_twice_is_noticed() -> None:
+    scenario = simulated_scenario(3, 1, 10, "not here")
+    session = Session(scenario, lambda topic, message: None, PARTITIONS)
+    session.begin()
+    machine = scenario.machines[0]
+    uid = machine.residents[0].pod.uid
+    commands = [a_command(number, uid, machine.name, session.now_ms) for number in (1, 1, 2)]
+    for command in commands:
+        session.hear(command, 0, 0.1)
+    assert [eviction.pod.uid for eviction in session.evictions] == [uid]
+    assert session.repeated == commands[1:]

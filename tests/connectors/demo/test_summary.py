@@ -8,7 +8,7 @@ import pytest
 from connectors.demo.grid import BINS, UsageGrid
 from connectors.demo.rebalance_summary import usage_staying
 from connectors.demo.scenario import simulated_scenario
-from connectors.demo.session import Refusal, Session
+from connectors.demo.session import Session
 from connectors.demo.summary import (
     Figures,
     figures_of,
@@ -17,18 +17,21 @@ from connectors.demo.summary import (
     thresholds,
     usage_by_requests,
 )
+from connectors.simulated.machines import Machine
 from schemas.deadletters import DeadLetter
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodRef
 from tests.connectors.demo.inmemory import InMemoryWorker
-from tests.connectors.demo.test_observed import decision
 from tests.connectors.demo.test_relief import a_command
 
 
 def test_a_grid_keeps_means_per_bin_and_machine() -> None:
     grid = UsageGrid(2, 0, BINS * 1000)
-    grid.add(0, 0, 0.2, 0.4)
-    grid.add(999, 0, 0.4, 0.6)
-    grid.add(1000, 1, 1.0, 0.0)
-    grid.add(10**9, 1, 0.5, 0.5)  # beyond the end: the last bin
+    machine = Machine("n", 1000, 1000)
+    grid.add(0, 0, machine, {"cpu": 200, "memory": 400})
+    grid.add(999, 0, machine, {"cpu": 400, "memory": 600})
+    grid.add(1000, 1, machine, {"cpu": 1000, "memory": 0})
+    grid.add(10**9, 1, machine, {"cpu": 500, "memory": 500})  # beyond the end: the last bin
     assert grid.cpu[0, 0] == pytest.approx(0.3)
     assert grid.memory[0, 0] == pytest.approx(0.5)
     assert np.isnan(grid.cpu[0, 1])
@@ -110,14 +113,24 @@ def test_every_kind_of_trouble_is_said() -> None:
             value_base64="",
         )
     )
-    session.refusals.append(Refusal(decision(), "node n1 has too little cpu free"))
+    session.failures.append(
+        CommandOutcome(
+            command_id="decision-1",
+            cluster="demo",
+            command="bind",
+            pod=PodRef(namespace="demo", name="a", uid="a"),
+            result="failed",
+            reason="node n1 has too little cpu free",
+            happened_at_ms=scenario.begin_ms,
+        )
+    )
     figures = _figures(session)
-    session.evictor.repeated.append(a_command(1, "twice", "n1", scenario.begin_ms))
-    told = "\n".join(problems_of(session, figures))
-    assert "1 evictions were commanded twice; the first one, of pod twice" in told
-    assert f"no pod was placed; {session.requests} asked" in told
-    assert f"{session.requests} requests were never answered" in told
-    assert "1 records were refused; the first one, of node-usage: usage.cpu: found -1" in told
-    assert "1 placements could not be carried out" in told
+    session.repeated.append(a_command(1, "twice", "n1", scenario.begin_ms))
+    text = "\n".join(problems_of(session, figures))
+    assert "1 evictions were commanded twice; the first one, of pod twice" in text
+    assert f"no pod was placed; {session.requests} asked" in text
+    assert f"{session.requests} requests were never answered" in text
+    assert "1 records were refused; the first one, of node-usage: usage.cpu: found -1" in text
+    assert "1 placements could not be carried out" in text
     silent = problems_of(session, replace(figures, placed=1))
     assert any("no metric was ever heard of 3 nodes" in problem for problem in silent)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from connectors.simulated.baseline_requests import most_free, place_by_requests
-from connectors.simulated.machines import Machine
 from connectors.simulated.kubelet import START_MS, Kubelets
+from connectors.simulated.machines import Machine
 from connectors.simulated.readings import Readings
 from schemas.pods import Pod
 from tests.connectors.simulated.test_kubelet import GIB, NOW_MS, pod

@@ -1,14 +1,20 @@
-"""A simulated cluster that lasts."""
+"""A simulation without end."""
 
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from connectors.simulated.machines import make_machines
-from connectors.simulated.continuous import BACKLOG_MAX_MS, PATIENCE_MS, SPAN_MS, LastingCluster
+from connectors.simulated.continuous import (
+    BACKLOG_MAX_MS,
+    PATIENCE_MS,
+    SPAN_MS,
+    ContinuousSimulation,
+)
 from connectors.simulated.fitted import ALIBABA_2018
+from connectors.simulated.machines import make_machines
 from connectors.simulated.pods import PodPlan
+from schemas.clock import ClockTick
 from schemas.codec import decode, encode
 from schemas.decisions import AsOf, PlacementDecision
 from schemas.evictions import EvictionCommand
@@ -32,9 +38,9 @@ class _Topics:
         return [message for name, message in self.sent if name == topic]
 
 
-def _cluster(topics: _Topics, nodes: int = 4, **options: Any) -> LastingCluster:
+def _cluster(topics: _Topics, nodes: int = 4, **options: Any) -> ContinuousSimulation:
     settings = {"seed": 1, "churn": 12.0, "period_s": 60.0, **options}
-    cluster = LastingCluster("c", nodes, send=topics.send, **settings)
+    cluster = ContinuousSimulation("c", nodes, send=topics.send, **settings)
     cluster.begin(BEGIN_MS)
     return cluster
 
@@ -113,16 +119,16 @@ def test_a_placed_pod_is_bound_runs_and_goes() -> None:
     (outcome,) = topics.of("command-outcomes")
     assert outcome.result == "done"
     cluster.advance(BEGIN_MS + SPAN_MS)
-    told = [
+    events = [
         each.event
         for each in topics.of("pod-lifecycle")
         if getattr(each, "pod", None) is not None and each.pod.uid == request.pod.uid
     ]
-    assert told[0] == "bound"
-    assert told[-1] == "deleted"
+    assert events[0] == "bound"
+    assert events[-1] == "deleted"
 
 
-def test_a_placement_that_a_node_does_not_take_is_told_as_failed() -> None:
+def test_a_placement_that_a_node_does_not_take_is_reported_as_failed() -> None:
     topics = _Topics()
     cluster = _cluster(topics)
     cluster.advance(BEGIN_MS + 20 * MINUTE_MS)
@@ -146,12 +152,12 @@ def test_a_pod_without_a_node_is_given_up_once(outcome: str) -> None:
         for each in topics.of("scheduling-requests")
         if each.withdrawn and each.pod.uid == first.pod.uid
     ]
-    # Who was refused for good does not ask any more.
+    # A pod that was refused for good does not ask any more.
     assert len(withdrawn) == (1 if outcome == "waiting" else 0)
     assert all(each.requested_at_ms >= BEGIN_MS + PATIENCE_MS for each in withdrawn)
 
 
-def test_answers_for_others_change_nothing() -> None:
+def test_answers_for_other_clusters_change_nothing_and_unknown_pods_fail() -> None:
     topics = _Topics()
     cluster = _cluster(topics)
     cluster.advance(BEGIN_MS + 20 * MINUTE_MS)
@@ -159,7 +165,23 @@ def test_answers_for_others_change_nothing() -> None:
     cluster.hear(_answer(request).model_copy(update={"cluster": "d"}), BEGIN_MS)
     stranger = PodRef(namespace="n", name="p", uid="of-a-run-before")
     cluster.hear(_answer(request).model_copy(update={"pod": stranger}), BEGIN_MS)
-    assert len(topics.sent) == sent
+    assert len(topics.sent) == sent + 1
+    (outcome,) = topics.of("command-outcomes")
+    assert (outcome.result, outcome.pod.uid) == ("failed", stranger.uid)
+
+
+def test_commands_expire_by_the_clock_of_the_partition_of_the_cluster() -> None:
+    topics = _Topics()
+    cluster = _cluster(topics, partition=2)
+    cluster.advance(BEGIN_MS + 20 * MINUTE_MS)
+    first, second = topics.of("scheduling-requests")[:2]
+    expiry_ms = BEGIN_MS + 20 * MINUTE_MS
+    now_ms = BEGIN_MS + 20 * MINUTE_MS
+    for request, partition in ((first, 1), (second, 2)):
+        cluster.hear(ClockTick(partition=partition, now_ms=expiry_ms), now_ms)
+        answer = _answer(request).model_copy(update={"expires_at_ms": expiry_ms})
+        cluster.hear(answer, now_ms)
+    assert [each.result for each in topics.of("command-outcomes")] == ["done", "expired"]
 
 
 def _command(plan: PodPlan, **more: Any) -> EvictionCommand:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.simulated.machines import Machine, make_machines
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.kubelet import CLEAN_UP_MS, START_MS, Kubelets, PodEvent
+from connectors.simulated.machines import Machine, make_machines
 from connectors.simulated.pods import BATCH_CPU, PodPlan, container_of, requests_of
 from schemas.pods import Pod
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from connectors.simulated.machines import SHAPES, make_machines
 from connectors.simulated.fitted import ALIBABA_2018
+from connectors.simulated.machines import SHAPES, make_machines
 from schemas.quantities import amount_of, nanos
 
 BEGIN_MS = 1_772_409_600_000

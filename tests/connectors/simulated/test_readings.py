@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from connectors.simulated.machines import Machine, make_machines
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.load import LoadModel
+from connectors.simulated.machines import Machine, make_machines
 from connectors.simulated.readings import model_readings
 
 BEGIN_MS = 1_772_409_600_000

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from connectors.simulated.machines import make_machines
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.load import LoadModel
+from connectors.simulated.machines import make_machines
 from connectors.simulated.readings import model_readings
 from connectors.simulated.surges import FACTOR, Surge, draw_surges, with_surges
 

@@ -1,4 +1,4 @@
-"""This very machine, read from /proc: parsers, and the sampler on files of its own."""
+"""This very machine, read from /proc: parsers, and the source on files of its own."""
 
 import sys
 from pathlib import Path
@@ -7,20 +7,18 @@ import pytest
 
 from connectors.simulated.this_machine import (
     CpuTimes,
-    LiveReading,
-    MachineSampler,
     Process,
+    ThisMachine,
     heaviest,
     parse_cpu_times,
     parse_memory,
     parse_process,
 )
-from schemas.usage import MemoryReadings, NodeUsage
+from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
 
 MEMINFO = (
     "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    400 kB\nBuffers: 1 kB\n"
 )
-NOW_MS = 1_772_409_600_000
 
 
 def test_waiting_for_a_disk_is_idle_and_guests_count_once() -> None:
@@ -28,7 +26,7 @@ def test_waiting_for_a_disk_is_idle_and_guests_count_once() -> None:
     assert parse_cpu_times(text) == CpuTimes(busy=172, total=1012)
 
 
-def test_an_old_kernel_tells_four_figures() -> None:
+def test_an_old_kernel_has_four_figures() -> None:
     assert parse_cpu_times("cpu 1 2 3 4") == CpuTimes(busy=6, total=10)
 
 
@@ -38,7 +36,7 @@ def test_another_file_is_refused(text: str) -> None:
         parse_cpu_times(text)
 
 
-def test_memory_is_told_in_bytes() -> None:
+def test_memory_is_reported_in_bytes() -> None:
     memory = parse_memory(MEMINFO)
     assert (memory.total, memory.available, memory.free) == (1_024_000, 409_600, 102_400)
 
@@ -64,7 +62,7 @@ def test_what_is_no_process_is_left_out(text: str) -> None:
     assert parse_process(text) is None
 
 
-def test_processes_of_one_program_are_told_together_the_heaviest_first() -> None:
+def test_processes_of_one_program_are_told_together_the_foundfirst() -> None:
     before = [Process(1, "a", 100, 5), Process(2, "b", 0, 1)]
     now = [
         Process(1, "a", 120, 5),
@@ -72,10 +70,10 @@ def test_processes_of_one_program_are_told_together_the_heaviest_first() -> None
         Process(2, "b", 50, 1),
         Process(4, "c", 9, 9),
     ]
-    told = heaviest(before, now, 1.0)
+    found = heaviest(before, now, 1.0)
     # A process that is new since the last look has no difference yet.
-    assert [(app.name, app.usage["memory"]) for app in told] == [("b", 1), ("a", 12)]
-    assert told[0].usage["cpu"] > told[1].usage["cpu"]
+    assert [(app.name, app.usage["memory"]) for app in found] == [("b", 1), ("a", 12)]
+    assert found[0].usage["cpu"] > found[1].usage["cpu"]
 
 
 def _files(directory: Path, busy: int, idle: int) -> None:
@@ -88,47 +86,53 @@ def test_usage_is_the_share_of_busy_ticks_since_the_first_reading(tmp_path: Path
     (tmp_path / "12").mkdir()
     (tmp_path / "12" / "stat").write_text(_stat(12, "x", 1, 1, 1))
     (tmp_path / "13").mkdir()
-    sampler = MachineSampler(tmp_path)
-    assert sampler.read().millicores == 0
+    machine = _machine(tmp_path)
+    assert machine.sample().usage["cpu"] == 0
     _files(tmp_path, 125, 175)
-    reading = sampler.read()
-    assert reading.millicores == round(sampler.millicores * 0.25)
-    assert reading.base["memory"] == 614_400
-    assert reading.memory.usage_with_page_cache_bytes == 921_600
+    sample = machine.sample()
+    assert sample.usage["cpu"] == round(machine.millicores * 0.25)
+    assert sample.usage["memory"] == 614_400
+    assert sample.memory is not None
+    assert sample.memory.usage_with_page_cache_bytes == 921_600
 
 
 def test_a_counter_that_goes_back_is_no_negative_usage(tmp_path: Path) -> None:
     _files(tmp_path, 100, 100)
-    sampler = MachineSampler(tmp_path)
+    machine = _machine(tmp_path)
     _files(tmp_path, 50, 400)
-    assert sampler.read().millicores == 0
+    assert machine.sample().usage["cpu"] == 0
 
 
 def test_a_machine_without_these_files_says_so(tmp_path: Path) -> None:
-    assert "only Linux" in MachineSampler.available(tmp_path)
+    assert "only Linux" in ThisMachine.available(tmp_path)
     _files(tmp_path, 1, 1)
-    assert MachineSampler.available(tmp_path) == ""
-
-
-def test_pods_are_added_to_every_reading_of_memory() -> None:
-    reading = LiveReading(
-        500,
-        MemoryReadings(usage_without_page_cache_bytes=100, usage_with_page_cache_bytes=160),
-        (),
-    )
-    sample = NodeUsage(
-        cluster="c", node="n", sampled_at_ms=NOW_MS, usage={"cpu": 900, "memory": 130}
-    )
-    told = reading.told_in(sample)
-    assert told.memory is not None
-    assert told.memory.usage_without_page_cache_bytes == 130
-    assert told.memory.usage_with_page_cache_bytes == 190
-    assert told.usage == sample.usage
+    assert ThisMachine.available(tmp_path) == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 def test_this_machine_can_be_read() -> None:
-    sampler = MachineSampler()
-    reading = sampler.read()
-    assert 0 <= reading.millicores <= sampler.millicores
-    assert 0 < reading.base["memory"] < sampler.memory_bytes
+    machine = ThisMachine("c", "n")
+    sample = machine.sample()
+    assert 0 <= sample.usage["cpu"] <= machine.millicores
+    assert 0 < sample.usage["memory"] < machine.memory_bytes
+
+
+def _machine(proc: Path) -> ThisMachine:
+    return ThisMachine("c", "n", proc)
+
+
+class _World(UsageSourceWorld):
+    cluster, nodes = "c", ("n",)
+
+    def __init__(self, proc: Path) -> None:
+        _files(proc, 100, 100)
+        self.source = _machine(proc)
+
+    async def pass_time(self) -> None:
+        """It is measured whenever it is read."""
+
+
+class TestThisMachine(UsageSourceContract):
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> UsageSourceWorld:
+        return _World(tmp_path)

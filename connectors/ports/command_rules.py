@@ -1,0 +1,150 @@
+"""The rules of every sink: which commands reach a cluster, and that each has one outcome.
+
+    decision or command ──▶ CommandRules ──▶ Sink (bind, evict) ──▶ CommandOutcome, or None
+
+- Once per id: a command that comes again has no effect and no second outcome. Ids are kept for
+  `IDS_KEPT_MS` of the log's time after the command has expired.
+- Expiry: compared with the newest record of topic `clock` in the command's partition, at the moment
+  at which its turn has come.
+- Dry runs never reach the sink.
+- Many at once, `IN_FLIGHT_MAX` of them; of one pod one after the other, in the order of arrival.
+- Whatever the cluster does, its failure included, is an outcome and no exception.
+- Epochs: a worker that has lost a partition cannot write to it, so commands carry no epoch. A sink
+  that loses its partition calls `stop` before it gives it up: nothing is begun after that.
+
+Not guaranteed: an outcome, if the process dies between the attempt and the report. The pod's uid is
+a precondition of every attempt, so a copy of the command elsewhere repeats nothing. `remember` takes
+what was reported before a restart.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import islice
+
+from connectors.ports.sink import Answer, Sink, SinkError
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodRef
+
+#: An id is kept for so long after its command has expired: nothing is delivered so late.
+IDS_KEPT_MS = 3_600_000
+#: Ids kept at most, about 100 bytes each: three hours of a cluster that places 100 pods a second.
+IDS_MAX = 1_000_000
+#: Attempts at once: they fill an API server on two cores; more would only wait there.
+IN_FLIGHT_MAX = 64
+#: Of a reason, what an outcome has room for.
+_REASON_MAX = 2_000
+
+Command = PlacementDecision | EvictionCommand
+
+
+class CommandRules:
+    """Stands before the sink of one cluster."""
+
+    def __init__(self, cluster: str, sink: Sink, now_ms: int) -> None:
+        """`now_ms` is the time of the newest record of topic `clock`."""
+        self.now_ms = now_ms
+        self._cluster = cluster
+        self._sink = sink
+        self._stopped = False
+        self._ids: dict[str, int] = {}
+        """When each id may be forgotten, in the order of arrival."""
+        self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
+        """Of each pod under way, by uid: who is at work, and how many commands there are."""
+
+    def clock(self, now_ms: int) -> None:
+        """The log's time has come to `now_ms`; it never goes back."""
+        self.now_ms = max(self.now_ms, now_ms)
+
+    def remember(self, command_id: str) -> None:
+        """A command was carried out and reported before."""
+        self._ids[command_id] = self.now_ms + IDS_KEPT_MS
+
+    def stop(self) -> None:
+        """Begin nothing any more; what is under way comes to its end."""
+        self._stopped = True
+
+    async def carry_out(self, command: Command) -> CommandOutcome | None:
+        """Carry out a command if the rules allow it.
+
+        None: there is nothing to report. It is of another cluster, places no pod, came before, or
+        its turn came after `stop`.
+        """
+        if command.cluster != self._cluster or self._stopped:
+            return None
+        if isinstance(command, PlacementDecision) and command.outcome != "placed":
+            return None  # it says why there is no node
+        command_id = _id(command)
+        if command_id in self._ids:
+            return None
+        if not self._room():
+            return self._outcome(command, "refused", f"{IDS_MAX} commands are remembered already")
+        self._ids[command_id] = max(self.now_ms, command.expires_at_ms or 0) + IDS_KEPT_MS
+        async with self._turn(command.pod.uid):
+            if self._stopped:
+                del self._ids[command_id]
+                return None
+            return await self._attempt(command)
+
+    async def _attempt(self, command: Command) -> CommandOutcome:
+        expires_at_ms = command.expires_at_ms
+        if isinstance(command, EvictionCommand) and command.dry_run:
+            return self._outcome(command, "dry", "dry run: taken note of")
+        if expires_at_ms is not None and self.now_ms >= expires_at_ms:
+            late_ms = self.now_ms - expires_at_ms
+            return self._outcome(command, "expired", f"its time ran out {late_ms} ms ago")
+        try:
+            if isinstance(command, EvictionCommand):
+                answer = await self._sink.evict(command)
+            else:
+                answer = await self._sink.bind(command)
+        except (SinkError, OSError) as error:
+            answer = Answer("failed", str(error) or type(error).__name__)
+        return self._outcome(command, answer.result, answer.reason)
+
+    @asynccontextmanager
+    async def _turn(self, uid: str) -> AsyncIterator[None]:
+        """Wait until no other command of this pod is under way, and a slot is free."""
+        lock, users = self._turns.get(uid, (asyncio.Lock(), 0))
+        self._turns[uid] = (lock, users + 1)
+        try:
+            async with lock, self._slots:
+                yield
+        finally:
+            users = self._turns[uid][1] - 1
+            if users:
+                self._turns[uid] = (lock, users)
+            else:
+                del self._turns[uid]
+
+    def _room(self) -> bool:
+        """Forget ids whose time is over; whether there is room for one more."""
+        oldest = list(islice(self._ids.items(), 2))  # more go than come, so all go in time
+        for command_id, until_ms in oldest:
+            if until_ms <= self.now_ms:
+                del self._ids[command_id]
+        return len(self._ids) < IDS_MAX
+
+    def _outcome(self, command: Command, result: str, reason: str) -> CommandOutcome:
+        pod = command.pod
+        return CommandOutcome.model_validate(
+            {
+                "command_id": _id(command),
+                "cluster": self._cluster,
+                "command": "evict" if isinstance(command, EvictionCommand) else "bind",
+                "pod": PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid),
+                "node": command.node,
+                "result": result,
+                "reason": reason[:_REASON_MAX],
+                "happened_at_ms": self.now_ms,
+            }
+        )
+
+
+def _id(command: Command) -> str:
+    if isinstance(command, EvictionCommand):
+        return command.command_id
+    return command.decision_id

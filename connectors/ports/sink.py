@@ -1,0 +1,55 @@
+"""What carries out placements and evictions: the port that each kind of cluster implements.
+
+A sink makes one attempt at one command and answers what came back. It may be asked many things at
+once, of one pod only one thing at a time. Repeated and expired commands and dry runs do not reach
+it: `command_rules` stands before every sink. A sink checks what only its cluster knows:
+
+- a pod is bound only if it has the uid of the decision and no node yet;
+- a pod is evicted only if it has the uid of the command and is on its node;
+- `EvictionCommand.policy`: Eviction heeds disruption budgets, Delete does not, SoftEviction gives
+  the pod the command's annotations and leaves the rest to its owner.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+
+
+class SinkError(RuntimeError):
+    """The cluster could not be asked, or gave no answer; the message says why, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one attempt, in the words of `CommandOutcome`."""
+
+    result: Literal["done", "failed", "refused", "dry"]
+    """done: accepted. failed: tried, not accepted. refused: a budget or a precondition forbids it.
+    dry: the cluster was asked to change nothing."""
+    reason: str = ""
+    """Why, if it was not done: the cluster's own sentence."""
+
+
+#: It was accepted.
+DONE = Answer("done")
+
+
+class Sink(ABC):
+    """Carries out the commands of one cluster."""
+
+    name: ClassVar[str]
+    """What the registry knows it by."""
+
+    @abstractmethod
+    async def bind(self, decision: PlacementDecision) -> Answer:
+        """Bind a placed pod to the decision's node; raises SinkError or OSError."""
+
+    @abstractmethod
+    async def evict(self, command: EvictionCommand) -> Answer:
+        """Evict a pod; raises SinkError or OSError.
+
+        done: the cluster accepted it, not that the pod is gone.
+        """

@@ -1,0 +1,29 @@
+"""What measures the nodes of a cluster.
+
+A source yields what is new. A node that cannot be read is left out, and so is a resource or a pod
+that was not measured: missing data becomes stale, zero would be believed. Times are those of the
+measurement. Several sources may serve one cluster.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from typing import ClassVar, Literal
+
+from schemas.metrics import NodeMetric
+from schemas.usage import NodeUsage
+
+
+class UsageSource(ABC):
+    """Measures nodes of one cluster."""
+
+    name: ClassVar[str]
+    """What the registry knows it by."""
+    topic: ClassVar[Literal["node-usage", "node-metrics"]] = "node-usage"
+    """Where its messages go: samples, or aggregates that were computed elsewhere."""
+
+    @abstractmethod
+    def read(self) -> AsyncIterator[NodeUsage | NodeMetric]:
+        """What was measured since the last call; of each node in the order of time.
+
+        It never raises because one node cannot be read. Raises OSError if nothing can.
+        """

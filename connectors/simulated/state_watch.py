@@ -1,0 +1,60 @@
+"""Reports the state of a simulated cluster; it misses nothing."""
+
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import ClassVar
+
+from connectors.ports.state_watch import StateWatch
+from connectors.simulated.cluster import Observer, SimulatedCluster
+from connectors.simulated.kubelet import PodEvent
+from connectors.simulated.pods import PodPlan
+from schemas.base import Message
+from schemas.pods import PodLifecycle
+from schemas.requests import SchedulingRequest
+
+
+class SimulatedStateWatch(StateWatch, Observer):
+    """Watches a simulated cluster from its beginning on."""
+
+    name: ClassVar[str] = "simulated"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster.name)
+        self._simulated = cluster
+        self._unread: deque[tuple[str, Message]] = deque()
+        cluster.observers.append(self)
+
+    async def listed(self, topic: str, list_id: str) -> AsyncIterator[Message]:
+        """The machines; or the pods on them, their workloads and budgets."""
+        machines, kubelets = self._simulated.machines, self._simulated.kubelets
+        if topic == "node-state":
+            for machine in machines:
+                yield machine.node_state(self.cluster, list_id)
+            return
+        for machine in machines:
+            for running in kubelets.pods_on(machine.name):
+                yield PodLifecycle(
+                    cluster=self.cluster, event="seen", list_id=list_id, pod=running.pod
+                )
+        for message in self._simulated.owners.changes(list_id):
+            yield message
+
+    async def changes(self) -> AsyncIterator[tuple[str, Message]]:
+        """Pods and requests, then the workloads that have changed by them."""
+        while self._unread:
+            yield self._unread.popleft()
+        for message in self._simulated.owners.changes():
+            yield "pod-lifecycle", message
+
+    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
+        """A pod asks for a node, or asks no more."""
+        at_ms = self._simulated.now_ms if withdrawn else plan.at_ms
+        request = SchedulingRequest(
+            cluster=self.cluster, pod=plan.pod, requested_at_ms=at_ms, withdrawn=withdrawn
+        )
+        self._unread.append(("scheduling-requests", request))
+
+    def happened(self, event: PodEvent) -> None:
+        """Something happened to a pod on its node."""
+        lifecycle = PodLifecycle(cluster=self.cluster, event=event.event, pod=event.pod)
+        self._unread.append(("pod-lifecycle", lifecycle))

@@ -1,0 +1,198 @@
+"""What every sink keeps, behind the rules: a suite that each sink's tests inherit.
+
+A sink's test module has a class `Test...(SinkContract)` with a fixture `world`: a cluster of its kind
+with the pods that the suite asks for.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from connectors.ports.command_rules import Command, CommandRules
+from connectors.ports.sink import Sink
+from schemas.decisions import AsOf, PlacementDecision
+from schemas.evictions import DeleteOptions, EvictionCommand
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodRef
+
+NOW_MS = 1_772_409_600_000
+MINUTE_MS = 60_000
+CLUSTER = "c"
+_AS_OF = AsOf(partition=0, offsets={}, policy_digest="")
+
+
+class SinkWorld(ABC):
+    """A cluster that a sink acts on, with a node that has room for a hundred pods."""
+
+    node: str
+    sink: Sink
+
+    @abstractmethod
+    async def waiting_pod(self) -> PodRef:
+        """A new pod that wants a node."""
+
+    @abstractmethod
+    async def running_pod(self, *, budgeted: bool = False) -> PodRef:
+        """A pod on the node; `budgeted`: a disruption budget lets none of its kind go now."""
+
+    @abstractmethod
+    async def node_of(self, pod: PodRef) -> str | None:
+        """Where a pod is; None: it has no node, or does not exist."""
+
+    @abstractmethod
+    async def terminates(self, pod: PodRef) -> bool:
+        """Whether a pod was evicted or deleted."""
+
+    @abstractmethod
+    async def annotations(self, pod: PodRef) -> Mapping[str, str]:
+        """Annotations of a pod."""
+
+
+def decision(pod: PodRef, node: str, **more: Any) -> PlacementDecision:
+    """A placement of a pod, with an id of its own."""
+    values: dict[str, Any] = {
+        "decision_id": f"bind-{pod.uid}", "cluster": CLUSTER, "pod": pod, "outcome": "placed",
+        "node": node, "decided_at_ms": NOW_MS, "expires_at_ms": NOW_MS + MINUTE_MS, "as_of": _AS_OF,
+    }  # fmt: skip
+    return PlacementDecision(**(values | more))
+
+
+def eviction(pod: PodRef, node: str, **more: Any) -> EvictionCommand:
+    """An eviction of a pod, with an id of its own."""
+    values: dict[str, Any] = {
+        "command_id": f"evict-{pod.uid}", "cluster": CLUSTER, "pod": pod, "node": node,
+        "reason": "hot", "dry_run": False, "decided_at_ms": NOW_MS,
+        "expires_at_ms": NOW_MS + MINUTE_MS, "as_of": _AS_OF,
+    }  # fmt: skip
+    return EvictionCommand(**(values | more))
+
+
+def another(pod: PodRef) -> PodRef:
+    """A pod of the same name that was made later."""
+    return pod.model_copy(update={"uid": f"{pod.uid}-later"})
+
+
+class SinkContract:
+    """The suite."""
+
+    async def _result(self, world: SinkWorld, *commands: Command, now_ms: int = NOW_MS) -> str:
+        """The last of the outcomes; empty if it has none."""
+        rules = CommandRules(CLUSTER, world.sink, now_ms)
+        outcomes = [await rules.carry_out(command) for command in commands]
+        return outcomes[-1].result if outcomes[-1] is not None else ""
+
+    async def test_a_placed_pod_is_bound_to_its_node(self, world: SinkWorld) -> None:
+        pod = await world.waiting_pod()
+        rules = CommandRules(CLUSTER, world.sink, NOW_MS)
+        outcome = await rules.carry_out(decision(pod, world.node))
+        assert outcome == CommandOutcome(
+            command_id=f"bind-{pod.uid}",
+            cluster=CLUSTER,
+            command="bind",
+            pod=pod,
+            node=world.node,
+            result="done",
+            happened_at_ms=NOW_MS,
+        )
+        assert await world.node_of(pod) == world.node
+
+    async def test_a_repeated_placement_has_one_outcome(self, world: SinkWorld) -> None:
+        command = decision(await world.waiting_pod(), world.node)
+        assert await self._result(world, command, command) == ""
+
+    async def test_a_pod_that_is_bound_is_not_bound_again(self, world: SinkWorld) -> None:
+        pod = await world.running_pod()
+        assert await self._result(world, decision(pod, "elsewhere")) == "failed"
+        assert await world.node_of(pod) == world.node
+
+    async def test_of_two_placements_of_one_pod_at_once_one_is_carried_out(
+        self, world: SinkWorld
+    ) -> None:
+        pod = await world.waiting_pod()
+        rules = CommandRules(CLUSTER, world.sink, NOW_MS)
+        commands = [decision(pod, world.node, decision_id=f"decision-{n}") for n in range(2)]
+        outcomes = await asyncio.gather(*(rules.carry_out(command) for command in commands))
+        assert [outcome.result for outcome in outcomes if outcome] == ["done", "failed"]
+
+    async def test_a_placement_that_has_expired_binds_nothing(self, world: SinkWorld) -> None:
+        pod = await world.waiting_pod()
+        late_ms = NOW_MS + MINUTE_MS
+        assert await self._result(world, decision(pod, world.node), now_ms=late_ms) == "expired"
+        assert await world.node_of(pod) is None
+
+    async def test_a_pod_of_another_uid_is_not_bound(self, world: SinkWorld) -> None:
+        pod = await world.waiting_pod()
+        assert await self._result(world, decision(another(pod), world.node)) == "failed"
+        assert await world.node_of(pod) is None
+
+    async def test_a_pod_that_does_not_exist_is_not_bound(self, world: SinkWorld) -> None:
+        unknown = PodRef(namespace="default", name="unknown", uid="unknown")
+        assert await self._result(world, decision(unknown, world.node)) == "failed"
+
+    async def test_many_placements_at_once_have_one_outcome_each(self, world: SinkWorld) -> None:
+        pods = [await world.waiting_pod() for _ in range(100)]
+        rules = CommandRules(CLUSTER, world.sink, NOW_MS)
+        outcomes = await asyncio.gather(
+            *(rules.carry_out(decision(pod, world.node)) for pod in pods * 2)
+        )
+        said = [outcome.command_id for outcome in outcomes if outcome and outcome.result == "done"]
+        assert sorted(said) == sorted(f"bind-{pod.uid}" for pod in pods)
+        assert len([outcome for outcome in outcomes if outcome]) == len(pods)
+
+    async def test_an_evicted_pod_terminates(self, world: SinkWorld) -> None:
+        pod = await world.running_pod()
+        assert await self._result(world, eviction(pod, world.node)) == "done"
+        assert await world.terminates(pod)
+
+    async def test_a_repeated_eviction_has_one_outcome(self, world: SinkWorld) -> None:
+        command = eviction(await world.running_pod(), world.node)
+        assert await self._result(world, command, command) == ""
+
+    async def test_an_eviction_that_has_expired_evicts_nothing(self, world: SinkWorld) -> None:
+        pod = await world.running_pod()
+        late_ms = NOW_MS + MINUTE_MS
+        assert await self._result(world, eviction(pod, world.node), now_ms=late_ms) == "expired"
+        assert not await world.terminates(pod)
+
+    async def test_a_dry_run_evicts_nothing(self, world: SinkWorld) -> None:
+        pod = await world.running_pod()
+        assert await self._result(world, eviction(pod, world.node, dry_run=True)) == "dry"
+        assert not await world.terminates(pod)
+
+    async def test_a_dry_run_of_the_server_evicts_nothing(self, world: SinkWorld) -> None:
+        pod = await world.running_pod()
+        options = DeleteOptions(server_dry_run=True)
+        command = eviction(pod, world.node, delete_options=options)
+        assert await self._result(world, command) == "dry"
+        assert not await world.terminates(pod)
+
+    async def test_a_pod_of_another_uid_is_not_evicted(self, world: SinkWorld) -> None:
+        pod = await world.running_pod()
+        assert await self._result(world, eviction(another(pod), world.node)) == "refused"
+        assert not await world.terminates(pod)
+
+    async def test_a_pod_that_does_not_exist_is_not_evicted(self, world: SinkWorld) -> None:
+        unknown = PodRef(namespace="default", name="unknown", uid="unknown")
+        assert await self._result(world, eviction(unknown, world.node)) == "refused"
+
+    async def test_a_pod_on_another_node_is_not_evicted(self, world: SinkWorld) -> None:
+        pod = await world.running_pod()
+        assert await self._result(world, eviction(pod, "elsewhere")) == "refused"
+        assert not await world.terminates(pod)
+
+    async def test_a_budget_forbids_evictions_and_no_deletions(self, world: SinkWorld) -> None:
+        pod = await world.running_pod(budgeted=True)
+        assert await self._result(world, eviction(pod, world.node)) == "refused"
+        assert not await world.terminates(pod)
+        command = eviction(pod, world.node, policy="Delete", command_id="deletion")
+        assert await self._result(world, command) == "done"
+        assert await world.terminates(pod)
+
+    async def test_a_soft_eviction_annotates_the_pod_and_keeps_it(self, world: SinkWorld) -> None:
+        pod = await world.running_pod()
+        annotations = {"example.com/move": "please"}
+        command = eviction(pod, world.node, policy="SoftEviction", annotations=annotations)
+        assert await self._result(world, command) == "done"
+        assert (await world.annotations(pod))["example.com/move"] == "please"
+        assert not await world.terminates(pod)

@@ -1,0 +1,77 @@
+"""What every state watch keeps: a suite that each watch's tests inherit.
+
+A watch's test module has a class `Test...(StateWatchContract)` with a fixture `world`.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from connectors.ports.state_watch import LISTED, StateWatch
+from schemas.codec import decode, encode
+from schemas.lists import ListBegin, ListEnd
+from schemas.refusals import Refusal
+
+
+class StateWatchWorld(ABC):
+    """A cluster that is watched."""
+
+    watch: StateWatch
+
+    @abstractmethod
+    async def create_pod(self) -> str:
+        """A new pod wants a node under our scheduler's name; its uid."""
+
+    @abstractmethod
+    async def bind(self, uid: str) -> str:
+        """Bind a pod to some node; the node."""
+
+
+class StateWatchContract:
+    """The suite."""
+
+    async def _changes(self, world: StateWatchWorld) -> list[tuple[str, Any]]:
+        return [change async for change in world.watch.changes()]
+
+    async def test_a_full_list_is_bracketed_on_every_topic_and_names_itself_in_every_record(
+        self, world: StateWatchWorld
+    ) -> None:
+        records: list[tuple[str, Any]] = [each async for each in world.watch.full_list("list")]
+        for topic in LISTED:
+            first, *objects, last = [message for each, message in records if each == topic]
+            assert isinstance(first, ListBegin)
+            assert isinstance(last, ListEnd)
+            assert objects
+            assert {message.list_id for message in (first, *objects, last)} == {"list"}
+            assert {message.cluster for message in objects} == {world.watch.cluster}
+        assert {topic for topic, _ in records} == set(LISTED)
+
+    async def test_everything_that_it_reports_can_be_read(self, world: StateWatchWorld) -> None:
+        records = [each async for each in world.watch.full_list("list")]
+        await world.bind(await world.create_pod())
+        for topic, message in records + await self._changes(world):
+            assert not isinstance(decode(topic, encode(message)), Refusal)
+
+    async def test_a_pod_that_wants_a_node_is_a_request_and_its_binding_a_lifecycle(
+        self, world: StateWatchWorld
+    ) -> None:
+        await self._changes(world)
+        uid = await world.create_pod()
+        node = await world.bind(uid)
+        changes = await self._changes(world)
+        requests = [message for topic, message in changes if topic == "scheduling-requests"]
+        assert [(each.pod.uid, each.withdrawn) for each in requests] == [(uid, False)]
+        bound = [m for topic, m in changes if topic == "pod-lifecycle" and hasattr(m, "pod")]
+        assert [(each.event, each.pod.uid, each.pod.node) for each in bound] == [
+            ("bound", uid, node)
+        ]
+
+    async def test_what_was_reported_is_not_reported_again(self, world: StateWatchWorld) -> None:
+        await world.create_pod()
+        assert await self._changes(world)
+        assert await self._changes(world) == []
+
+    async def test_a_later_list_has_what_came_meanwhile(self, world: StateWatchWorld) -> None:
+        uid = await world.create_pod()
+        await world.bind(uid)
+        listed: list[Any] = [message async for _, message in world.watch.full_list("later")]
+        assert uid in {message.pod.uid for message in listed if hasattr(message, "pod")}

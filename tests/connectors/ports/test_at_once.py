@@ -1,0 +1,35 @@
+"""Asynchronous work that never waits, without an event loop."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from connectors.ports.at_once import all_at_once, at_once
+
+
+async def _doubled(number: int) -> int:
+    return 2 * number
+
+
+async def _numbers() -> AsyncIterator[int]:
+    for number in range(3):
+        yield await _doubled(number)
+
+
+def test_work_that_never_waits_has_its_result_at_once() -> None:
+    assert at_once(_doubled(3)) == 6
+    assert all_at_once(_numbers()) == [0, 2, 4]
+
+
+def test_work_that_waits_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="event loop"):
+        at_once(asyncio.sleep(0))
+
+
+def test_errors_of_the_work_are_raised() -> None:
+    async def fails() -> None:
+        raise OSError("out of reach")
+
+    with pytest.raises(OSError, match="out of reach"):
+        at_once(fails())

@@ -1,0 +1,209 @@
+"""The rules of every sink, before a sink that does as the test says."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.ports import command_rules
+from connectors.ports.at_once import at_once
+from connectors.ports.command_rules import IDS_KEPT_MS, IN_FLIGHT_MAX, CommandRules
+from connectors.ports.sink import DONE, Answer, Sink, SinkError
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.pods import PodRef
+from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, decision, eviction
+
+
+class _Sink(Sink):
+    """Keeps what it is asked, and answers when it may."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.asked: list[str] = []
+        self.under_way: list[str] = []
+        self.most = 0
+        self.failure = failure
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def bind(self, decision: PlacementDecision) -> Answer:
+        return await self._answer(decision.decision_id, decision.pod.uid)
+
+    async def evict(self, command: EvictionCommand) -> Answer:
+        return await self._answer(command.command_id, command.pod.uid)
+
+    async def _answer(self, command_id: str, uid: str) -> Answer:
+        assert uid not in self.under_way, "two commands of one pod at once"
+        self.asked.append(command_id)
+        self.under_way.append(uid)
+        self.most = max(self.most, len(self.under_way))
+        if not self.open.is_set():
+            await self.open.wait()
+        self.under_way.remove(uid)
+        if self.failure is not None:
+            raise self.failure
+        return DONE
+
+
+def _pod(name: str) -> PodRef:
+    return PodRef(namespace="ns", name=name, uid=f"uid-of-{name}")
+
+
+@pytest.mark.parametrize(
+    "failure", [SinkError("the server is overloaded"), ConnectionResetError("reset by peer")]
+)
+def test_a_cluster_that_fails_is_an_outcome_and_the_command_is_not_tried_again(
+    failure: Exception,
+) -> None:
+    sink = _Sink(failure)
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    outcome = at_once(rules.carry_out(decision(_pod("a"), "n")))
+    assert outcome is not None
+    assert (outcome.result, outcome.reason) == ("failed", str(failure))
+    assert at_once(rules.carry_out(decision(_pod("a"), "n"))) is None
+    assert len(sink.asked) == 1
+
+
+def test_a_reason_is_cut_to_what_an_outcome_has_room_for() -> None:
+    rules = CommandRules(CLUSTER, _Sink(SinkError("x" * 5000)), NOW_MS)
+    outcome = at_once(rules.carry_out(decision(_pod("a"), "n")))
+    assert outcome is not None
+    assert outcome.reason == "x" * 2000
+
+
+@pytest.mark.parametrize("outcome", ["waiting", "refused", "withdrawn", "expired"])
+def test_a_decision_that_places_no_pod_is_not_carried_out(outcome: str) -> None:
+    sink = _Sink()
+    command = decision(_pod("a"), "n", outcome=outcome)
+    assert at_once(CommandRules(CLUSTER, sink, NOW_MS).carry_out(command)) is None
+    assert sink.asked == []
+
+
+def test_commands_of_another_cluster_are_not_carried_out() -> None:
+    sink = _Sink()
+    rules = CommandRules("another", sink, NOW_MS)
+    assert at_once(rules.carry_out(eviction(_pod("a"), "n"))) is None
+    assert sink.asked == []
+
+
+def test_time_is_that_of_the_log_and_does_not_go_back() -> None:
+    sink = _Sink()
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    rules.clock(NOW_MS + MINUTE_MS)
+    rules.clock(NOW_MS)
+    outcome = at_once(rules.carry_out(eviction(_pod("a"), "n")))
+    assert outcome is not None
+    assert (outcome.result, outcome.happened_at_ms) == ("expired", NOW_MS + MINUTE_MS)
+    assert sink.asked == []
+
+
+async def test_a_command_that_expires_while_it_waits_for_its_pod_is_not_carried_out() -> None:
+    sink = _Sink()
+    sink.open.clear()
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    commands = (decision(_pod("a"), "n"), eviction(_pod("a"), "n"))
+    tasks = [asyncio.create_task(rules.carry_out(command)) for command in commands]
+    await asyncio.sleep(0)
+    rules.clock(NOW_MS + MINUTE_MS)
+    sink.open.set()
+    outcomes = await asyncio.gather(*tasks)
+    assert [outcome.result for outcome in outcomes if outcome] == ["done", "expired"]
+
+
+async def test_commands_of_one_pod_keep_their_order_and_other_pods_do_not_wait() -> None:
+    sink = _Sink()
+    sink.open.clear()
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    ids = ["command-1", "command-2", "command-3"]
+    commands = [eviction(_pod("a"), "n", command_id=each) for each in ids]
+    commands.append(eviction(_pod("b"), "n", command_id="of-another-pod"))
+    tasks = [asyncio.create_task(rules.carry_out(command)) for command in commands]
+    await asyncio.sleep(0)
+    assert sink.asked == ["command-1", "of-another-pod"]
+    sink.open.set()
+    await asyncio.gather(*tasks)
+    assert [each for each in sink.asked if each in ids] == ids
+
+
+async def test_no_more_commands_are_under_way_than_the_limit_says() -> None:
+    sink = _Sink()
+    sink.open.clear()
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    commands = [eviction(_pod(str(n)), "n") for n in range(IN_FLIGHT_MAX + 10)]
+    tasks = [asyncio.create_task(rules.carry_out(command)) for command in commands]
+    await asyncio.sleep(0)
+    sink.open.set()
+    outcomes = await asyncio.gather(*tasks)
+    assert {outcome.result for outcome in outcomes if outcome} == {"done"}
+    assert sink.most == IN_FLIGHT_MAX
+
+
+async def test_after_stop_nothing_is_begun_and_what_is_under_way_is_reported() -> None:
+    sink = _Sink()
+    sink.open.clear()
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    ids = ["under-way", "its-turn-has-not-come"]
+    tasks = [
+        asyncio.create_task(rules.carry_out(eviction(_pod("a"), "n", command_id=each)))
+        for each in ids
+    ]
+    await asyncio.sleep(0)
+    rules.stop()
+    sink.open.set()
+    first, second = await asyncio.gather(*tasks)
+    assert first is not None
+    assert first.result == "done"
+    assert second is None
+    assert await rules.carry_out(eviction(_pod("b"), "n")) is None
+    assert sink.asked == ["under-way"]
+
+
+def test_what_was_reported_before_a_restart_is_not_carried_out_again() -> None:
+    sink = _Sink()
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    command = eviction(_pod("a"), "n")
+    rules.remember(command.command_id)
+    assert at_once(rules.carry_out(command)) is None
+    assert sink.asked == []
+
+
+def test_ids_are_forgotten_when_nothing_is_delivered_so_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command_rules, "IDS_MAX", 2)
+    rules = CommandRules(CLUSTER, _Sink(), NOW_MS)
+
+    def result(name: str) -> str | None:
+        outcome = at_once(rules.carry_out(decision(_pod(name), "n", expires_at_ms=None)))
+        return outcome.result if outcome else None
+
+    assert [result("a"), result("b"), result("c")] == ["done", "done", "refused"]
+    rules.clock(NOW_MS + IDS_KEPT_MS - 1)
+    assert result("a") is None
+    rules.clock(NOW_MS + IDS_KEPT_MS)
+    assert result("c") == "done"
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.booleans(), st.integers(0, 3), st.booleans()), max_size=30
+    )
+)
+def test_each_command_has_at_most_one_attempt_and_one_outcome(
+    steps: list[tuple[int, bool, int, bool]],
+) -> None:
+    sink = _Sink()
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    reported: list[str] = []
+    for number, evicts, minutes, dry in steps:
+        rules.clock(rules.now_ms + minutes * MINUTE_MS // 2)
+        pod = _pod(str(number))
+        command = eviction(pod, "n", dry_run=dry) if evicts else decision(pod, "n")
+        outcome = at_once(rules.carry_out(command))
+        if outcome is not None:
+            reported.append(outcome.command_id)
+            assert (outcome.result == "done") == (outcome.command_id in sink.asked)
+    assert len(set(reported)) == len(reported)
+    assert len(set(sink.asked)) == len(sink.asked)
+    assert {f"{'evict' if e else 'bind'}-uid-of-{n}" for n, e, _, _ in steps} == set(reported)

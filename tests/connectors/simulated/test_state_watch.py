@@ -1,0 +1,43 @@
+"""What is reported of a simulated cluster."""
+
+import pytest
+
+from connectors.simulated.state_watch import SimulatedStateWatch
+from tests.connectors.ports.state_watch_contract import StateWatchContract, StateWatchWorld
+from tests.connectors.simulated.test_kubelet import pod
+from tests.connectors.simulated.world import World
+
+
+class _World(StateWatchWorld):
+    def __init__(self) -> None:
+        self.cluster = World(budgeted=True).cluster
+        self.watch = SimulatedStateWatch(self.cluster)
+
+    async def create_pod(self) -> str:
+        self.cluster.ask(pod("a"))
+        return "a"
+
+    async def bind(self, uid: str) -> str:
+        node = self.cluster.machines[0].name
+        assert self.cluster.place(self.cluster.asking[uid], node) is None
+        return node
+
+
+class TestSimulatedStateWatch(StateWatchContract):
+    @pytest.fixture
+    def world(self) -> StateWatchWorld:
+        return _World()
+
+
+def test_a_pod_that_asks_no_more_is_withdrawn_at_the_time_of_the_cluster() -> None:
+    world = World()
+    world.cluster.ask(pod("a"))
+    world.pass_time(60_000)
+    world.cluster.give_up("a", withdrawn=True)
+    world.cluster.give_up("a", withdrawn=True)
+    world.connected.publish()
+    asked, withdrawn = world.of("scheduling-requests")
+    assert not asked.withdrawn
+    assert withdrawn.withdrawn
+    assert withdrawn.requested_at_ms == asked.requested_at_ms + 60_000
+    assert world.cluster.asking == {}
