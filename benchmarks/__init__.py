@@ -8,7 +8,7 @@ The decision core by itself, in one process:
     placement    choosing a node: a new kind of pod, and one more of a known kind
     rebalance    a round of rebalancing: who is hot, who leaves, and where to
     worst        the worst record of each kind, within the limits
-    crowded      the clusters that these records meet
+    worst_records, worst_ticks   these records and ticks      dense_cluster   what they meet
 
 Through a broker, with one worker in a process of its own:
 
@@ -22,9 +22,9 @@ Through a broker, with one worker in a process of its own:
 
     publish      the figures of the documents, from what was measured
 
-What is computed is checked inside each benchmark against the plain way of computing it, and what comes
-through a broker record by record, before a figure is printed. Figures through a broker are taken on a real
-Kafka of one broker; names with `.embedded` on the broker inside this process. Worker, broker and the measuring
-side share the machine, so `detail` says what CPU time each of them took. Nothing here fails because a machine
-is slow.
+What is computed is checked inside each benchmark against the plain way of computing it, and what
+comes through a broker record by record, before a figure is printed. Figures through a broker are
+taken on a real Kafka of one broker; names with `.embedded` on the broker inside this process.
+Worker, broker and the measuring side share the machine, so `detail` says what CPU time each of them
+took. Nothing here fails because a machine is slow.
 """

@@ -1,4 +1,4 @@
-"""Synthetic clusters for benchmarks, from a seed, put together through the records that the agent applies."""
+"""Synthetic clusters for benchmarks, made from a seed by the records that the agent applies."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ _THRESHOLDS = (
 
 
 def cluster(nodes: int, policy: Policy, *, annotated: bool = False, seed: int = 1) -> ClusterState:
-    """A cluster of so many nodes with fresh metrics."""
+    """A cluster of `nodes` nodes with fresh metrics."""
     state = ClusterState(CLUSTER)
     state.set_policy(policy)
     state.advance(NOW_MS)
@@ -80,7 +80,7 @@ def pod(number: int, *, millicores: int = 500, mebibytes: int = 1024) -> Pod:
 
 
 def policy(variant: str) -> Policy:
-    """The policy of a variant: load-aware alone with default arguments, unless it says otherwise."""
+    """The policy of a variant; by default load-aware alone with its default arguments."""
     only_load = {"filter": [LOAD_AWARE], "score": [LOAD_AWARE]}
     document: dict[str, object] = {"plugins": only_load}
     if variant == "all_plugins":

@@ -1,4 +1,4 @@
-"""What came of the requests of a benchmark, checked: each placed once, and nothing else said."""
+"""The decisions of a benchmark, checked: each request placed once, and no other decision."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ def check_decisions(values: Iterable[bytes], expected: set[str], nodes: int) -> 
     Args:
         values: the decisions as they came.
         expected: names of the pods that asked.
-        nodes: each decision must have looked at so many nodes, none of them stale.
+        nodes: number of nodes of each decision, none of them stale.
     """
     placed: set[str] = set()
     for value in values:

@@ -1,9 +1,10 @@
 """How long a request waits for its decision when requests come at an even pace.
 
-Measured from handing the request to the producer to holding the decision: two trips through the broker,
-and the journal's acknowledgement in between. A request that is handed over late counts from when it was
-due, so a stall of this side is not hidden. This side works in steps of `_STEP_S`, which the figure contains,
-so that it takes little of the cores that broker and worker share; `detail` says how much it took.
+Measured from handing the request to the producer to holding the decision: two trips through the
+broker, and the journal's acknowledgement in between. A request that is handed over late counts from
+when it was due, so a stall of this side is not hidden. This side works in steps of `_STEP_S`, which
+the figure contains, so that it takes little of the cores that broker and worker share; `detail`
+says how much it took.
 """
 
 import time

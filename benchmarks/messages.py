@@ -73,7 +73,7 @@ def running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
 
 
 def request(number: int) -> SchedulingRequest:
-    """A pod that asks for a node; kinds take turns."""
+    """A pod that asks for a node; its number says of which kind."""
     pod = _pod(f"asking-{number}", *KINDS[number % len(KINDS)])
     return SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=now_ms())
 

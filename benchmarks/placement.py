@@ -1,9 +1,10 @@
 """How long choosing a node takes.
 
 `placement_cold_us`: filter and score all nodes for a kind of pod that was not seen before.
-`placement_warm_us`: one more pod of a known kind, through the entry that decisions use, after the last
-pod's reservation and a new metric of another node have changed two nodes. Taking the room, applying the
-metric and writing the message are not part of it. After each run winners are checked against full scoring of every node one by one.
+`placement_warm_us`: one more pod of a known kind, through the entry that decisions use, after the
+last pod's reservation and a new metric of another node have changed two nodes. Taking the room,
+applying the metric and writing the message are not part of it. After each run winners are checked
+against full scoring of every node one by one.
 """
 
 from functools import partial
@@ -27,7 +28,7 @@ _VARIANTS: tuple[tuple[str, int], ...] = (
     ("nodes_20000", 20_000),
 )
 _COLD_REPEATS = 1_000
-#: So many kinds come first that rankings are dropped for new ones, as in a worker that has run for long.
+#: Kinds that come first: enough for rankings to be dropped, as in a worker that has run for long.
 _COLD_WARMUP = KINDS_MAX + 100
 _WARM_REPEATS = 2_000
 

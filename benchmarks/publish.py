@@ -1,8 +1,9 @@
 """`python -m benchmarks.publish [--check]`: the figures of the documents, from what was measured.
 
-`docs/figures.jsonl` is what `make bench` printed when the documents were last brought up to date. A document
-names a figure where it shows it, `<!--recovery_s-->10.9 s<!---->`, and this writes what stands in between; with `#least`
-after the name it is the smallest of the measured times. So README and the page of benchmarks cannot disagree.
+`docs/figures.jsonl` is what `make bench` printed when the documents were last brought up to date. A
+document names a figure where it shows it, `<!--recovery_s-->10.9 s<!---->`, and this writes what
+stands in between; with `#least` after the name it is the smallest of the measured times. So README
+and the page of benchmarks cannot disagree.
 """
 
 import json

@@ -1,10 +1,10 @@
 """How long a round of rebalancing takes.
 
-`rebalance_round_ms`: classes of all nodes, counts of rounds, order of hot nodes and of their pods, and the
-plan of all moves, with a gate that lets everybody leave. Packing what has changed since the last round is
-spread over the ticks between two rounds and told apart in `detail`; so is what the gates of protections and
-limits take, which are not part of this. After each run the plan is checked against its own promise: no target
-above its high threshold.
+`rebalance_round_ms`: classes of all nodes, counts of rounds, order of hot nodes and of their pods,
+and the plan of all moves, with a gate that stops no pod. Packing what has changed since the
+last round is spread over the ticks between two rounds and separate in `detail`; so is what the
+gates of protections and limits take, which are not part of this. After each run the plan is checked
+against its own promise: no target above its high threshold.
 """
 
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ PODS_PER_NODE = 30
 
 
 def recovery(name: str, key: str, unit: str) -> Figure:
-    """Seconds from starting a new worker, right after the kill, to a decision; or its memory then."""
+    """Seconds from the start of a new worker after the kill to a decision, or its memory then."""
     measured = _run()
     return Figure(name, measured[key], unit, measured)
 

@@ -1,4 +1,4 @@
-"""A broker with its topics, one worker in a process of its own, and what they use of the machine."""
+"""A broker with its topics, one worker in its own process, and what they use."""
 
 import os
 import signal
@@ -68,7 +68,7 @@ class Rig:
 
     @contextmanager
     def worker(self, stages: str) -> Iterator[WorkerProcess]:
-        """A worker with default settings that runs these stages; data of the last one is not reused."""
+        """A worker with default settings and fresh data that runs these stages."""
         self._workers += 1
         directory = self._directory / f"worker-{self._workers}"
         directory.mkdir()
@@ -96,7 +96,7 @@ class Rig:
     def _until_applied(
         self, worker: WorkerProcess, receiver: Receiver, counts: dict[str, int]
     ) -> None:
-        """Wait until so many records of each topic were applied; all are in one partition."""
+        """Wait until this number of records of each topic was applied; all are in one partition."""
         deadline = time.monotonic() + PATIENCE_S
         applied: dict[str, int] = {}
         while any(applied.get(topic, -1) < count - 1 for topic, count in counts.items()):

@@ -42,7 +42,7 @@ def decisions(kind: BrokerKind, requests: int, pods_per_node: int) -> dict[str, 
 
 @cache
 def samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]:
-    """Usage samples with 30 pods each in, node metrics out; the changelog's bytes are of all samples."""
+    """Usage samples of 30 pods each in, node metrics out; changelog bytes are of all samples."""
     metrics = nodes * ((rounds - 1) // messages.SAMPLES_PER_METRIC)
     with rig(kind) as place, place.worker("aggregate") as worker:
         records = encoded("node-usage", messages.usage_samples(nodes, rounds, PODS_PER_SAMPLE))
@@ -78,7 +78,7 @@ def _journal_bytes(place: Rig) -> int:
 def _through(
     place: Rig, worker: WorkerProcess, records: list[Encoded], answers: str, expected: int
 ) -> tuple[list[Arrival], dict[str, Any]]:
-    """Send all records, wait for so many answers, and see that there are no more."""
+    """Send all records, wait for the answers, and check that there are no more."""
     found: list[Arrival] = []
     with Receiver(place.settings, [answers, "dead-letters"]) as receiver:
         before = usage(worker.pid)

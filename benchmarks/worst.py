@@ -1,7 +1,8 @@
-"""The longest that one record or one tick of each kind takes, within the limits: `worst_record_ms.<kind>`.
+"""The worst record or tick of each kind, within the limits: `worst_record_ms.<kind>`.
 
-CPU time on 5,000 nodes with 30 pods each, as the stage applies the record: reading it, deciding, and writing rows and
-outputs as bytes. Aim: 250 ms. Packing rows for the tables and the journal is the worker's own and not part of it.
+CPU time on 5,000 nodes with 30 pods each, as the stage applies the record: reading it, deciding,
+and writing rows and outputs as bytes. Aim: 250 ms. Packing rows for the tables and the journal is
+the worker's own and not part of it.
 """
 
 import gc
@@ -10,7 +11,7 @@ from functools import lru_cache, partial
 
 from benchmarks import worst_records as records
 from benchmarks import worst_ticks as ticks
-from benchmarks.crowded import NODES, PODS_PER_NODE, Crowded, in_a_copy
+from benchmarks.dense_cluster import NODES, PODS_PER_NODE, DenseCluster, in_a_copy
 from benchmarks.figures import Benchmark, Figure
 
 _AIM_MS = 250
@@ -19,7 +20,7 @@ _AIM_MS = 250
 def benchmarks() -> dict[str, Benchmark]:
     """All figures of this module, by name."""
     busy, empty, wide = partial(_world, PODS_PER_NODE), partial(_world, 0), partial(_world, 0, True)
-    kinds: dict[str, tuple[Callable[[], Crowded] | None, Callable[..., float]]] = {
+    kinds: dict[str, tuple[Callable[[], DenseCluster] | None, Callable[..., float]]] = {
         "request_affinity": (wide, records.affinity),
         "request_resources": (wide, records.resources),
         "request_ports": (empty, records.ports),
@@ -53,15 +54,15 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 @lru_cache(maxsize=2)
-def _world(pods: int, wide: bool = False) -> Crowded:
+def _world(pods: int, wide: bool = False) -> DenseCluster:
     """A cluster, which takes long to bring up; what is measured changes a copy of it."""
-    world = Crowded(pods=pods, wide=wide)
+    world = DenseCluster(pods=pods, wide=wide)
     gc.freeze()
     return world
 
 
 def _figure(
-    name: str, world: Callable[[], Crowded] | None, measure: Callable[..., float]
+    name: str, world: Callable[[], DenseCluster] | None, measure: Callable[..., float]
 ) -> Figure:
     value = in_a_copy(measure if world is None else partial(measure, world()))
     return Figure(name, value, "ms", {"nodes": NODES, "aim_ms": _AIM_MS, "clock": "cpu"})

@@ -1,10 +1,20 @@
 """The records of a cluster that take longest, within the limits, and a usage sample's.
 
-Each function changes a copy of a crowded cluster and answers with the CPU time of the longest record, in milliseconds.
+Each function changes a copy of a dense cluster and returns the CPU time of the longest record in
+milliseconds.
 """
 
-from benchmarks import crowded
-from benchmarks.crowded import CLUSTER, NODES, NOW_MS, Crowded, longest_ms, name, node, pod
+from benchmarks import dense_cluster
+from benchmarks.dense_cluster import (
+    CLUSTER,
+    NODES,
+    NOW_MS,
+    DenseCluster,
+    longest_ms,
+    name,
+    node,
+    pod,
+)
 from schemas.codec import encode
 from schemas.lists import ListBegin, ListEnd
 from schemas.outcomes import CommandOutcome
@@ -26,8 +36,8 @@ THRESHOLDS = "loadAware: {usageThresholds: {cpu: 61, memory: 95}}"
 ESTIMATES = "loadAware: {estimatedScalingFactors: {cpu: 61, memory: 70}}"
 
 
-def affinity(world: Crowded) -> float:
-    """As many labels, expressions and values as a pod may have; every label is one of the nodes'."""
+def affinity(world: DenseCluster) -> float:
+    """All labels, expressions and values that a pod may have; every label is on the nodes."""
     values = VALUES_PER_POD_MAX // EXPRESSIONS_PER_POD_MAX
     labels = [f"label-{index:03}" for index in range(LABELS_PER_POD_MAX - 2)]
 
@@ -50,7 +60,7 @@ def affinity(world: Crowded) -> float:
     return world.timed_ms([wanting(number) for number in range(3)])
 
 
-def resources(world: Crowded) -> float:
+def resources(world: DenseCluster) -> float:
     """As many resources as a pod may name, all of which nodes have."""
 
     def wanting(number: int) -> InputRecord:
@@ -62,7 +72,7 @@ def resources(world: Crowded) -> float:
     return world.timed_ms([wanting(number) for number in range(3)])
 
 
-def ports(world: Crowded) -> float:
+def ports(world: DenseCluster) -> float:
 
     def wanting(number: int) -> InputRecord:
         ports = tuple(
@@ -74,7 +84,7 @@ def ports(world: Crowded) -> float:
     return world.timed_ms([wanting(number) for number in range(3)])
 
 
-def tolerations(world: Crowded) -> float:
+def tolerations(world: DenseCluster) -> float:
     some = tuple(Toleration(key=f"key-{index}", value="v" * 500) for index in range(256))
     return world.timed_ms(
         [
@@ -84,13 +94,15 @@ def tolerations(world: Crowded) -> float:
     )
 
 
-def metric(world: Crowded) -> float:
+def metric(world: DenseCluster) -> float:
     """As many pods as a metric may name."""
     pods = [pod(f"0-{place}", node=name(0)) for place in range(2_000)]
-    return world.timed_ms([world.record("node-metrics", crowded.metric(0, pods)) for _ in range(3)])
+    return world.timed_ms(
+        [world.record("node-metrics", dense_cluster.metric(0, pods)) for _ in range(3)]
+    )
 
 
-def node_added(world: Crowded) -> float:
+def node_added(world: DenseCluster) -> float:
     """A node is added, and a request after it makes all rows move."""
     records = []
     for number in range(NODES, NODES + 3):
@@ -98,7 +110,7 @@ def node_added(world: Crowded) -> float:
     return world.timed_ms(records)
 
 
-def outcome(world: Crowded) -> float:
+def outcome(world: DenseCluster) -> float:
     outcome = CommandOutcome(
         command_id="e-never-sent",
         cluster=CLUSTER,
@@ -114,7 +126,7 @@ def outcome(world: Crowded) -> float:
 # --- policies ---------------------------------------------------------------------------------------
 
 
-def policy(document: str, world: Crowded) -> float:
+def policy(document: str, world: DenseCluster) -> float:
     """A policy, and the request after it."""
     return world.timed_ms([world.policy(document), world.request(pod("after"))])
 
@@ -144,14 +156,14 @@ def moving() -> str:
 # --- lists and samples --------------------------------------------------------------------------------
 
 
-def list_end_pods(world: Crowded) -> float:
+def list_end_pods(world: DenseCluster) -> float:
     """A full list names no pod: all go, over some ticks."""
     world.apply(world.record("pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="1")))
     end = world.record("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="1"))
     return world.timed_ms([end, *(world.tick_record(1) for _ in range(3))])
 
 
-def list_end_nodes(world: Crowded) -> float:
+def list_end_nodes(world: DenseCluster) -> float:
     """A full list names no node: all go, over some ticks."""
     world.apply(world.record("node-state", ListBegin(cluster=CLUSTER, list_id="1")))
     end = world.record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))
@@ -166,15 +178,15 @@ def usage_sample() -> float:
     others = tuple(HostApplicationUsage(name=f"h-{number}", usage=usage) for number in range(256))
 
     def sample(offset: int) -> InputRecord:
-        crowded = offset % 100 == 0
+        dense = offset % 100 == 0
         at_ms = NOW_MS + offset * 250
         message = NodeUsage(
             cluster=CLUSTER,
             node="n",
             sampled_at_ms=at_ms,
             usage={"cpu": 300_000, "memory": 2**42},
-            pods=pods if crowded else (),
-            host_applications=others if crowded else (),
+            pods=pods if dense else (),
+            host_applications=others if dense else (),
         )
         key = f"{CLUSTER}/n".encode()
         return InputRecord("node-usage", 0, offset, key, encode(message), timestamp_ms=at_ms)

@@ -1,12 +1,13 @@
 """The ticks of a cluster that take longest, within the limits.
 
-Each function changes a copy of a crowded cluster and answers with the CPU time of the longest tick, in milliseconds.
+Each function changes a copy of a dense cluster and returns the CPU time of the longest tick in
+milliseconds.
 """
 
 from collections.abc import Iterator
 
-from benchmarks import crowded
-from benchmarks.crowded import CLUSTER, NODES, NOW_MS, Crowded, name, node, pod
+from benchmarks import dense_cluster
+from benchmarks.dense_cluster import CLUSTER, NODES, NOW_MS, DenseCluster, name, node, pod
 from schemas.migrations import MigrationRequest
 from schemas.pods import PodRef
 from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement, WorkloadState
@@ -30,31 +31,31 @@ migration: {evictQPS: 1000, maxMigratingPerNode: 0, maxMigratingPerNamespace: 0,
 # --- pods that wait -----------------------------------------------------------------------------------
 
 
-def _let_wait(world: Crowded, kinds: int) -> None:
+def _let_wait(world: DenseCluster, kinds: int) -> None:
     """So many kinds of pods wait for a node."""
     records = [world.request(pod(f"w-{number}", millicores=100_000 + number)) for number in range(kinds)]  # fmt: skip
     for begin in range(0, kinds, 500):
         world.apply(*records[begin : begin + 500])
 
 
-def _change(world: Crowded) -> None:
-    world.apply(world.record("node-metrics", crowded.metric(1, [])))
+def _change(world: DenseCluster) -> None:
+    world.apply(world.record("node-metrics", dense_cluster.metric(1, [])))
 
 
-def waiting_kinds(world: Crowded) -> float:
+def waiting_kinds(world: DenseCluster) -> float:
     """All are due at once, and something has changed."""
     _let_wait(world, _KINDS)
     _change(world)
     return world.timed_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
 
 
-def policy_waiting_kinds(world: Crowded) -> float:
+def policy_waiting_kinds(world: DenseCluster) -> float:
     _let_wait(world, _KINDS)
     policy = world.policy("loadAware: {usageThresholds: {cpu: 61, memory: 95}}")
     return world.timed_ms([policy, world.tick_record(5), world.tick_record(1)])
 
 
-def waiting_placed(world: Crowded) -> float:
+def waiting_placed(world: DenseCluster) -> float:
     """Pods of many kinds wait, and there is room for all of them at once."""
     _let_wait(world, 1_000)
     for number in range(1_000):
@@ -64,7 +65,7 @@ def waiting_placed(world: Crowded) -> float:
     return world.timed_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
 
 
-def expiries(world: Crowded) -> float:
+def expiries(world: DenseCluster) -> float:
     """Many reservations end at once."""
     world.apply(world.policy("reservationSeconds: 10"))
     for begin in range(0, _KINDS, 500):
@@ -75,7 +76,7 @@ def expiries(world: Crowded) -> float:
 # --- rounds and drains ---------------------------------------------------------------------------------
 
 
-def _rounds(world: Crowded) -> Iterator[InputRecord]:
+def _rounds(world: DenseCluster) -> Iterator[InputRecord]:
     """A tick a second, some of which make a round; hot nodes are measured again in between."""
     for second in range(140):
         if second % 60 == 20:
@@ -88,25 +89,25 @@ def _rounds(world: Crowded) -> Iterator[InputRecord]:
         yield world.tick_record(1)
 
 
-def _fresh(world: Crowded, number: int) -> object:
+def _fresh(world: DenseCluster, number: int) -> object:
     pods = [pod(f"{number}-{place}", node=name(number)) for place in range(30)]
-    return crowded.metric(number, pods).model_copy(update={"updated_at_ms": world.now_ms})
+    return dense_cluster.metric(number, pods).model_copy(update={"updated_at_ms": world.now_ms})
 
 
-def round(world: Crowded) -> float:
+def round(world: DenseCluster) -> float:
     """One node of twenty is hot, and everything was packed at the ticks before."""
     world.apply(world.policy(_ROUNDS_POLICY))
     world.apply(world.tick_record(1))
     return world.timed_ms(_rounds(world))
 
 
-def round_unpacked(world: Crowded) -> float:
-    """The first round under a policy that looks at other resources, after an outage: every node is packed anew."""
+def round_unpacked(world: DenseCluster) -> float:
+    """The first round for other resources, after an outage: every node is packed anew."""
     world.apply(world.policy(_ROUNDS_POLICY))
     return world.timed_ms(world.tick_record(seconds) for seconds in (120, *(1,) * 10))
 
 
-def round_budgets(world: Crowded) -> float:
+def round_budgets(world: DenseCluster) -> float:
     """The same under many budgets, none of which says by its first label which pods it covers."""
     world.apply(world.policy(_ROUNDS_POLICY))
     workload = WorkloadState(cluster=CLUSTER, uid="web", owner_kind="ReplicaSet", namespace="default", name="web", replicas=150_000)  # fmt: skip
@@ -124,7 +125,7 @@ def round_budgets(world: Crowded) -> float:
     return world.timed_ms(_rounds(world))
 
 
-def drain(world: Crowded) -> float:
+def drain(world: DenseCluster) -> float:
     """Hundreds of nodes are drained: the request for one, and ticks that begin migrations."""
     world.apply(world.policy(_ROUNDS_POLICY))
     records = [
@@ -144,17 +145,17 @@ def drain(world: Crowded) -> float:
     return max(world.timed_ms(records), world.timed_ms(world.tick_record(1) for _ in range(8)))
 
 
-def round_hot(world: Crowded) -> float:
+def round_hot(world: DenseCluster) -> float:
     """Two nodes of five are hot, and their pods may not leave."""
     world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", "1}")))
     for number in range(0, NODES, 5):
         for hot in (number, number + 1):
             pods = [pod(f"{hot}-{place}", node=name(hot)) for place in range(30)]
-            world.apply(world.record("node-metrics", crowded.metric(hot, pods, share=0.9)))
+            world.apply(world.record("node-metrics", dense_cluster.metric(hot, pods, share=0.9)))
     return world.timed_ms(world.tick_record(1) for _ in range(130))
 
 
-def _under_way(world: Crowded, ttl_s: int) -> None:
+def _under_way(world: DenseCluster, ttl_s: int) -> None:
     """As many migrations as there may be, all of which wait for their owner's limit."""
     world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", f"1, defaultJobTTL: {ttl_s}s}}")))
     world.apply(world.tick_record(1))
@@ -169,13 +170,13 @@ def _under_way(world: Crowded, ttl_s: int) -> None:
         world.apply(world.record("migration-requests", wanted))
 
 
-def migrations_wait(world: Crowded) -> float:
+def migrations_wait(world: DenseCluster) -> float:
     """Two thousand migrations wait for their turn."""
     _under_way(world, 3_600)
     return world.timed_ms(world.tick_record(1) for _ in range(8))
 
 
-def migrations_end(world: Crowded) -> float:
+def migrations_end(world: DenseCluster) -> float:
     """Two thousand migrations have come to their end at once."""
     _under_way(world, 20)
     return world.timed_ms(world.tick_record(seconds) for seconds in (30, *(1,) * 8))

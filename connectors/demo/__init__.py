@@ -1,8 +1,13 @@
 """`loadstream demo`: a whole cluster in a minute, through a real worker.
 
-scenario ── what is there, what comes, under which policy
-session ─── what is sent at each moment, and what the answers cause
-observed ── what the answers say: nodes, decisions, counts      relief ── the same of rebalancing
-view, plain ── while it runs        summary, picture ── when it is over
-runner ──── broker, worker process, clock: everything that touches the outside
+    scenario     which machines, load, pods and policy      session   a run: what is sent and caused
+    observed     what the worker reports of the cluster     relief    the same of rebalancing
+    grid         usage of nodes over time, in bins          status    where a run stands
+    view, reliefview, display, wording   what is shown during the run
+    summary, rebalance_summary           the figures of a run
+    report, picture                      what is printed and drawn at the end
+    runner       broker, worker and clock around a session  worker    the process of the worker
+    commands     the command itself
+
+The cluster is the simulated one (`connectors.simulated`); a session drives it and observes it.
 """

@@ -55,8 +55,9 @@ def demo(
 ) -> None:
     """Keep the load of a whole cluster even, on a broker and a worker of its own.
 
-    First pods are placed by real load; then nodes that stay hot are relieved, too. A day passes in a minute. Exit code 0: all went as it should; 1: something did not, and was said;
-    130: it was interrupted.
+    First pods are placed by real load; then nodes that stay hot are relieved, too. A day passes in
+    a minute. Exit code 0: all went as it should; 1: something did not, which is printed; 130: it
+    was interrupted.
     """
     from rich.console import Console
 
@@ -118,14 +119,14 @@ def _run(
         PlainDisplay(console) if plain or not console.is_terminal else LiveDisplay(console)
     )
     done = run(scenario, seconds, output, display, measured)
-    problems = _tell(console, done, output, traced)
+    problems = _report(console, done, output, traced)
     for problem in problems:
         echo(f"error: {problem}", err=True)
     return 130 if done.interrupted else 1 if problems else 0
 
 
-def _tell(console: "Console", done: "Run", output: Path, traced: bool) -> list[str]:
-    """Print the summary, write the files; answers with what was not as it should be."""
+def _report(console: "Console", done: "Run", output: Path, traced: bool) -> list[str]:
+    """Print the summary, write the files; returns what was not as it should be."""
     from connectors.demo.picture import draw
     from connectors.demo.rebalance_summary import usage_staying
     from connectors.demo.report import print_next, print_report, write_figures
@@ -133,7 +134,7 @@ def _tell(console: "Console", done: "Run", output: Path, traced: bool) -> list[s
 
     session = done.session
     if done.interrupted and not session.observed.metrics:
-        console.print("Interrupted before the worker was heard of; there is nothing to tell.")
+        console.print("Interrupted before the worker answered; there is nothing to report.")
         return []
     compared = usage_by_requests(session)
     staying = usage_staying(session)

@@ -65,7 +65,7 @@ class LiveDisplay:
 
 
 class PlainDisplay:
-    """Lines, for files and for those who read them aloud."""
+    """Lines, for files and screen readers."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -120,6 +120,6 @@ def line_of(session: Session, status: Status) -> str:
 def _moved(session: Session) -> str:
     """What rebalancing has done so far."""
     if session.enforced_ms is None:
-        return f"{session.relief.dry_commands} evictions only said"
+        return f"{session.relief.dry_commands} dry evictions"
     helped, judged = session.relief.verdicts["helped"], sum(session.relief.verdicts.values())
     return f"{len(session.evictions)} evicted, {helped} of {judged} judged helped"

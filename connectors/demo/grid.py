@@ -1,4 +1,4 @@
-"""Usage of nodes over time, in bins: what the picture shows and what the summary is computed from."""
+"""Usage of nodes over time, in bins: the picture shows it, the summary is computed from it."""
 
 from collections.abc import Iterable, Mapping
 

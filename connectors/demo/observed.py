@@ -1,7 +1,7 @@
 """What the answers say: the newest metric of each node, the decisions, and counts of everything.
 
-Messages come in as they were read; nothing here knows where they came from, or what time it really is:
-real times are arguments.
+Messages come in as they were read; nothing here knows where they came from, or what time it really
+is: real times are arguments.
 """
 
 from collections import Counter, deque
@@ -85,7 +85,7 @@ class Observed:
         self._asked_s[uid] = real_s
 
     def metric(self, metric: NodeMetric, offset: int) -> None:
-        """The worker tells what a node uses; `offset` is that of the record in `node-metrics`."""
+        """The worker reports what a node uses; `offset` is that of the record in `node-metrics`."""
         self.metrics += 1
         if metric.updated_at_ms is not None:
             self._unapplied.append((offset, metric.updated_at_ms))
@@ -121,7 +121,7 @@ class Observed:
 
     @property
     def unanswered(self) -> int:
-        """Pods that have asked and on which nothing was said yet."""
+        """Pods that have asked and have no decision yet."""
         return len(self._asked_s)
 
     @property
@@ -131,7 +131,7 @@ class Observed:
 
     @property
     def unknown_nodes(self) -> list[str]:
-        """Names of the nodes of which no metric was ever heard."""
+        """Names of the nodes that never had a metric."""
         return [name for name, node in self.nodes.items() if node.updated_at_ms is None]
 
     def of_outcome(self, *outcomes: str) -> Iterator[PlacementDecision]:

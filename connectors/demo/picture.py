@@ -100,9 +100,9 @@ def _moves(axes: "Axes", session: Session) -> None:
         ("left", "v", _LEFT, "a pod leaves"),
         ("back", "o", "white", "its replacement arrives"),
     ):
-        told = [each for each in session.relief.happenings if each.what == what]
+        moves = [each for each in session.relief.happenings if each.what == what]
         axes.scatter(
-            [(each.at_ms - begin_ms) / 3_600_000 for each in told], [rows[each.node] for each in told],
+            [(each.at_ms - begin_ms) / 3_600_000 for each in moves], [rows[each.node] for each in moves],
             s=18, marker=marker, facecolor=face, edgecolor=_LEFT, linewidth=0.8, label=label, zorder=3,
         )  # fmt: skip
     axes.legend(

@@ -1,7 +1,8 @@
-"""What rebalancing came to: hot nodes with and without it on the same load, and what the evictions did.
+"""What rebalancing achieved: hot nodes with it and without it, and what the evictions did.
 
-A node is hot where its mean usage over one bin of the grid is above the policy's high threshold. The
-comparison (`connectors.simulated.baseline_no_eviction`) has the same pods on the same load, none of them evicted.
+A node is hot where its mean usage over one bin of the grid is above the policy's high threshold.
+The comparison (`connectors.simulated.baseline_no_eviction`) has the same pods on the same load,
+none of them evicted.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ class Rebalanced:
     hot_above: float
     """Share of a node's cores above which it is hot."""
     bin_minutes: float
-    """Usage is averaged over so long."""
+    """Time over which usage is averaged."""
     hot_minutes: float
     """Minutes in which nodes were hot, added up over all nodes."""
     hot_minutes_staying: float
@@ -37,15 +38,15 @@ class Rebalanced:
     evictions: int
     commands: int
     dry_commands: int
-    """Before the act began, when evictions were only said."""
+    """Before the act began, when evictions were dry runs."""
     results: tuple[tuple[str, int], ...]
-    """What came of the commands, by result."""
+    """Outcomes of the commands, by result."""
     repeated: int
-    """Commands that came twice, or for a pod evicted already: none, if no eviction is duplicated."""
+    """Commands that came twice, or for a pod evicted already: none, if none is duplicated."""
     placed_again: int
     """Pods that came in place of evicted ones and have a node."""
     verdicts: tuple[tuple[str, int], ...]
-    """How many moves were judged to have helped, and what became of the others."""
+    """Verdicts on the moves, and how many moves had each."""
 
     @property
     def judged(self) -> int:

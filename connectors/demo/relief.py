@@ -1,8 +1,8 @@
-"""What rebalancing does, as its rounds and commands tell it: nodes turn hot, pods leave, nodes cool.
+"""What rebalancing does, by its rounds and commands: nodes turn hot, pods leave, nodes cool.
 
-Messages come in as they were read. A node is hot from the first round that names it to the first that
-does not, if it is named twice in a row at least; what left it belongs to that time. Of dry commands, which
-come again and again while a node stays hot, the first one for each node is shown.
+Messages come in as they were read. A node is hot from the first round that names it to the first
+that does not, if it is named twice in a row at least; what left it belongs to that time. Of dry
+commands, which come again and again while a node stays hot, the first one for each node is shown.
 """
 
 from collections import Counter, deque
@@ -26,7 +26,7 @@ class Happening:
 
     at_ms: int
     what: What
-    """hot: it turned hot. left: a pod left it. dry: one was said to leave. back: what came in its place
+    """hot: it turned hot. left: a pod left it. dry: one would leave. back: what came in its place
     arrived there. cool: it cooled."""
     node: str
     text: str
@@ -47,12 +47,12 @@ class HotSpell:
     rounds: int = 1
     """Rounds that have named it."""
     dry: bool = False
-    """A pod was said to leave it."""
+    """A dry command for it was shown."""
 
 
 @dataclass(slots=True)
 class Relief:
-    """Rounds, commands and what became of them."""
+    """Rounds, commands and the verdicts on them."""
 
     left_out: str | None = None
     """A node whose load no eviction can move: it is called hot by rounds and never relieved."""
@@ -92,7 +92,7 @@ class Relief:
                 self.spells.append(spell)
                 self._happen(at_ms, "hot", node, f"{node} turns hot: {reading_text(hot)}")
         if any(pool.hot_left_out for pool in message.pools):
-            return  # whoever is not named may be hot still
+            return  # a node that is not named may be hot still
         for node in [node for node in self.hot if node not in named]:
             spell = self.hot.pop(node)
             spell.until_ms = at_ms
@@ -104,7 +104,7 @@ class Relief:
             self._happen(at_ms, "cool", node, f"{node} has cooled{after}, {minutes} min hot")
 
     def command(self, command: EvictionCommand) -> None:
-        """A pod is told to leave."""
+        """A pod must leave its node."""
         if not command.dry_run:
             self.commands += 1
             return

@@ -13,7 +13,7 @@ _STYLES = {"hot": "red", "left": "cyan", "dry": "dim", "back": "green", "cool": 
 
 
 def relief_panel(session: Session, lines: int, width: int) -> Panel:
-    """Hot nodes in the upper half of so many lines, happenings in what is left, newest first."""
+    """Hot nodes in the upper half of the lines, happenings in the rest, newest first."""
     relief = session.relief
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)

@@ -54,7 +54,7 @@ def _summary(figures: Figures) -> Table:
         (
             "usage samples",
             f"{figures.samples}",
-            f"{figures.samples_per_s:.0f} a second; {figures.metrics} node metrics came of them",
+            f"{figures.samples_per_s:.0f} a second; {figures.metrics} node metrics were made of them",
         ),
         (
             "full at the end",
@@ -106,7 +106,7 @@ def _relieved(found: Rebalanced) -> Table:
             f"{found.helped}",
             f"of {found.judged} judged so far{f': {others}' if others else ''}",
         ),
-        ("said before", f"{found.dry_commands}", "dry commands of the first act, in observe mode"),
+        ("dry runs", f"{found.dry_commands}", "commands of the first act, in observe mode"),
     ):
         table.add_row(*row)
     return table

@@ -1,9 +1,9 @@
 """Runs a scenario: broker, worker process and clock around a session.
 
-The scenario's clock runs at its speed as long as the worker keeps up. Where it falls behind, the clock
-is held until it has caught up, because the embedded broker keeps only about 5 MB a partition: a slow
-machine gets through less of the scenario, not through a broken one. Whatever happens, the broker and the
-worker are gone at the end, and the end comes within two minutes.
+The scenario's clock runs at its speed as long as the worker keeps up. Where it falls behind, the
+clock is held until it has caught up, because the embedded broker keeps only about 5 MB a partition:
+a slow machine gets through less of the scenario, not through a broken one. Whatever happens, the
+broker and the worker are gone at the end, and the end comes within two minutes.
 """
 
 import signal
@@ -29,35 +29,36 @@ from schemas.evictions import EvictionCommand
 from schemas.rounds import RebalanceRound
 from schemas.usage import NodeUsage
 
-#: Real time between two steps of the scenario's clock. The embedded broker hands out one produced batch
-#: of a partition at a fetch, so a few large batches get through it faster than many small ones.
+#: Real time between two steps of the scenario's clock. The embedded broker hands out one produced
+#: batch of a partition at a fetch, so a few large batches get through it faster than many small
+#: ones.
 _STEP_S = 0.08
 #: A pause of this process is no time of the scenario.
 _STEP_MAX_S = 0.2
-#: The worker must be heard of within this time.
+#: The worker must answer within this time.
 _START_TIMEOUT_S = 50.0
-#: It must be heard of again within this time while the clock is held.
+#: It must answer again within this time while the clock is held.
 _SILENCE_TIMEOUT_S = 20.0
 #: After the last step answers are waited for.
 _CLOSING_S = 5.0
-#: From the start of the broker to the end of the run at most; the rest of two minutes is for the end.
+#: Longest run, from the start of the broker; the rest of two minutes is for the end.
 TOTAL_MAX_S = 98.0
 #: Real seconds of the scenario that the worker may be behind before the clock is held.
 _BEHIND_MAX_S = 1.0
-#: What a decision says of the state that it was made from is news for so long.
+#: Time for which a decision's `as_of` says how far behind the worker is.
 _NEWS_S = 0.5
-#: What is written down as it is heard, and where.
+#: What is written down as it is read, and where.
 _KEPT: dict[type[Message], str] = {
     PlacementDecision: "decisions.jsonl",
     EvictionCommand: "evictions.jsonl",
     RebalanceRound: "rounds.jsonl",
 }
-#: Before the worker was heard of, the clock goes only this far.
+#: Before the worker has answered, the clock goes only this far.
 _AHEAD_AT_START_MS = 15 * 60_000
 
 
 class WorkerSilent(RuntimeError):
-    """The worker runs and says nothing; the message holds the last lines of its log."""
+    """The worker runs and does not answer; the message holds the last lines of its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +133,13 @@ class _Course:
         self._seconds = seconds
         self._where = where
         self._began_s = time.monotonic()
-        self._first_heard_s: float | None = None
-        self._last_heard_s = self._began_s
+        self._first_answer_s: float | None = None
+        self._last_answer_s = self._began_s
 
     @property
     def real_s(self) -> float:
-        """Real time since the worker was first heard of."""
-        return 0.0 if self._first_heard_s is None else time.monotonic() - self._first_heard_s
+        """Real time since the worker's first answer."""
+        return 0.0 if self._first_answer_s is None else time.monotonic() - self._first_answer_s
 
     def run(self, display: Display) -> None:
         """From the first record to the last answer."""
@@ -167,11 +168,11 @@ class _Course:
     def _receive(self, timeout_s: float) -> None:
         for message, offset in self._wire.receive(timeout_s):
             real_s = time.monotonic()
-            self._last_heard_s = real_s
+            self._last_answer_s = real_s
             self._session.hear(message, offset, real_s)
             # Rounds need nothing but the clock; the run begins when both stages have spoken.
-            if self._first_heard_s is None and self._session.observed.metrics:
-                self._first_heard_s = real_s
+            if self._first_answer_s is None and self._session.observed.metrics:
+                self._first_answer_s = real_s
             self.keep(message)
 
     def _furthest_ms(self) -> float:
@@ -189,9 +190,9 @@ class _Course:
         observed, scenario = self._session.observed, self._session.scenario
         if self._session.now_ms >= self._furthest_ms():
             return True
-        # Without new decisions nothing is known of the cluster stage; then it is believed to be well.
-        told_s = observed.last_decision_s
-        if told_s is None or time.monotonic() - told_s > _NEWS_S:
+        # Without new decisions nothing is known of the cluster stage.
+        decided_s = observed.last_decision_s
+        if decided_s is None or time.monotonic() - decided_s > _NEWS_S:
             return False
         expiration_ms = scenario.policy.load_aware.node_metric_expiration_seconds * 1000
         return observed.decided_behind_ms > expiration_ms // 2
@@ -202,7 +203,7 @@ class _Course:
     def _status(self, phase: Phase) -> Status:
         real_s = self.real_s
         return Status(
-            phase="starting" if self._first_heard_s is None else phase,
+            phase="starting" if self._first_answer_s is None else phase,
             real_s=real_s,
             seconds=self._seconds,
             speed=self._session.scenario.speed,
@@ -213,11 +214,11 @@ class _Course:
     def _check(self) -> None:
         """Raises WorkerDied or WorkerSilent."""
         self._worker.check()
-        silent_s = time.monotonic() - self._last_heard_s
-        patience_s = _START_TIMEOUT_S if self._first_heard_s is None else _SILENCE_TIMEOUT_S
+        silent_s = time.monotonic() - self._last_answer_s
+        patience_s = _START_TIMEOUT_S if self._first_answer_s is None else _SILENCE_TIMEOUT_S
         if silent_s > patience_s:
             raise WorkerSilent(
-                f"nothing was heard of the worker for {silent_s:.0f} s; {self._worker.last_words()}"
+                f"the worker has not answered for {silent_s:.0f} s; {self._worker.last_words()}"
             )
 
 

@@ -1,8 +1,8 @@
 """Scenarios: which machines there are, what they use, which pods come, and under which policy.
 
-`simulated_scenario` is the seeded model, `trace_scenario` replays published traces. Both last as many
-seconds as wanted, in which the clock of the scenario runs faster than a real one: a day in a minute,
-or slower where so many nodes would otherwise send more samples than one worker takes with ease.
+`simulated_scenario` is the seeded model, `trace_scenario` replays published traces. Both last as
+many seconds as wanted, in which the clock of the scenario runs faster than a real one: a day in a
+minute, or slower if the nodes would otherwise send more samples than one worker takes with ease.
 """
 
 from collections.abc import Sequence
@@ -30,34 +30,34 @@ from schemas.policy import Policy, read_policy
 
 #: Name of the demo's cluster.
 CLUSTER = "demo"
-#: The scenario begins at this time, a midnight: 2026-03-02 00:00 UTC. Its days are not today, so its
-#: records cannot be taken for measured ones.
+#: The scenario begins at this time, a midnight: 2026-03-02 00:00 UTC. Its days are not today, so
+#: its records cannot be taken for measured ones.
 BEGIN_MS = 1_772_409_600_000
 #: Simulated seconds in a real one: a day in a minute.
 SPEED_MAX = 1440.0
 #: Samples per real second that the speed is lowered for. A worker takes several times as many.
 SAMPLES_PER_S_MAX = 600.0
-#: Time between two samples of a simulated machine. It is longer where a short run of many nodes would
-#: otherwise get through less than `SPAN_MIN_S`.
+#: Time between two samples of a simulated machine. It is longer where a short run of many nodes
+#: would otherwise get through less than `SPAN_MIN_S`.
 SAMPLE_PERIOD_S = 120.0
 SPAN_MIN_S = 3600.0
-#: Before that nobody asks for a node: the windows of the percentiles fill.
+#: Before that no pod asks for a node: the windows of the percentiles fill.
 WARM_UP_MS = 30 * 60_000
 #: The second act begins after this share of the run: from then on evictions are carried out.
 FIRST_ACT_SHARE = 1 / 3
-#: The same with traces: before the busiest hours of the machines' day, which are the seventh and eighth.
+#: The same with traces: before the busiest hours of the machines' day, the seventh and eighth.
 FIRST_ACT_SHARE_OF_TRACES = 0.2
 #: Surges begin a moment later, and are over before the end by this share of the run.
 _SURGES_AFTER, _SURGES_BEFORE_END = 0.04, 0.06
 #: The node that this machine is.
 LIVE_NODE = "this-machine"
 
-#: Size of the traced machines. Cores are published; memory is only given in percent, so it is that of
-#: most machines of 96 cores without GPUs in the OpenB cluster.
+#: Size of the traced machines. Cores are published; memory is only given in percent, so it is that
+#: of most machines of 96 cores without GPUs in the OpenB cluster.
 TRACE_MILLICORES, TRACE_MEMORY_BYTES = 96_000, 512 * GIB
 
-#: Tasks of a trace that a node gets in a day: all of the OpenB list for 40 nodes and a day. A shorter run,
-#: or one with fewer nodes, has fewer of them, taken evenly from the whole list.
+#: Tasks of a trace that a node gets in a day: all of the OpenB list for 40 nodes and a day. A
+#: shorter run, or one with fewer nodes, has fewer of them, taken evenly from the whole list.
 TASKS_PER_NODE_DAY = 27.2
 
 _POLICIES = Path(__file__).parent / "policies"
@@ -84,7 +84,7 @@ class Scenario:
     begin_ms: int
     end_ms: int
     first_act_share: float = FIRST_ACT_SHARE
-    """Share of the run in which evictions are only said."""
+    """Share of the run in which evictions are dry runs."""
     surges: tuple[Surge, ...] = ()
     """When and where pods that run already use more."""
 
@@ -136,7 +136,7 @@ def simulated_scenario(
         BEGIN_MS + round((1.0 - _SURGES_BEFORE_END) * span_ms),
     )
     notes.append(
-        "two acts: evictions are only said for the first third of the time, then carried out; the pods of"
+        "two acts: evictions are dry runs for the first third of the time, then carried out; the pods of"
         f" {len(surges)} nodes surge then"
     )
     readings = model_readings(model, machines, BEGIN_MS, end_ms, BASE_SHARE)
@@ -174,7 +174,7 @@ def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Sc
     return Scenario(
         notes=(
             *_trace_notes(usage, tasks, len(taken), nodes, read_policy(policy_text)),
-            "two acts: evictions are only said for the first fifth of the time, then carried out; what"
+            "two acts: evictions are dry runs for the first fifth of the time, then carried out; what"
             " machines used is carried by six pods each, as the trace names none",
             *([f"one of every {every} readings is replayed"] if every > 1 else []),
         ),
@@ -200,7 +200,7 @@ def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Sc
 
 
 def _traced_machine(name: str) -> Machine:
-    """The trace does not tell what ran there: pods of our own carry the cores, none the memory."""
+    """The trace does not say what ran there: pods of our own carry the cores, none the memory."""
     size = (TRACE_MILLICORES, TRACE_MEMORY_BYTES)
     residents = residents_of(name, "busy", *size, BEGIN_MS, with_memory=False)
     return Machine(name, *size, residents=residents)
@@ -216,7 +216,7 @@ def _speed(samples_per_simulated_s: float) -> float:
 
 
 def _rarer(samples_per_simulated_s: float, seconds: float) -> int:
-    """Every so many-th sample is enough for a run of `seconds` to get through `SPAN_MIN_S`."""
+    """Of how many samples one is enough, for a run of `seconds` to get through `SPAN_MIN_S`."""
     return ceil(samples_per_simulated_s * SPAN_MIN_S / seconds / SAMPLES_PER_S_MAX)
 
 
@@ -265,7 +265,7 @@ def _trace_notes(
 def _complaints(usage: MachineUsage, tasks: TaskList) -> tuple[str, ...]:
     lines: list[str] = []
     for malformed in (usage.malformed, tasks.malformed):
-        lines += malformed.told
+        lines += malformed.reported
         if malformed.count:
             lines.append(f"{malformed.file}: {malformed.count} rows could not be read")
     return tuple(lines)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Phase = Literal["starting", "running", "held", "closing"]
-"""starting: the worker is not heard of yet. held: the clock waits for the worker. closing: it is over."""
+"""starting: the worker has not answered yet. held: the clock waits for it. closing: it is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class Status:
 
     phase: Phase
     real_s: float
-    """Real time since the worker was first heard of."""
+    """Real time since the worker's first answer."""
     seconds: float
     """How long the run is to last."""
     speed: float

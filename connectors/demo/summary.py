@@ -1,7 +1,8 @@
-"""What came of a run: figures, and what was not as it should be.
+"""The result of a run: figures, and what was not as it should be.
 
 The comparison is with the same pods on the same base load, placed by requests alone
-(`connectors.simulated.baseline_requests`); both are measured by what the nodes used, this very machine left out.
+(`connectors.simulated.baseline_requests`); both are measured by what the nodes used, this very
+machine left out.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from connectors.simulated.baseline_requests import place_by_requests
 
 #: CPU usage from which a node counts as short of cores.
 SHORT_ABOVE = 0.95
-#: After so many samples a metric of a node must have been heard; a traced node may have fewer at all.
+#: After this number of samples a node must have a metric; a traced node may have fewer samples.
 _SAMPLES_FOR_A_METRIC = 10
 #: Reasons that a summary names.
 _REASONS_MAX = 4
@@ -66,7 +67,7 @@ class Figures:
     cpu_by_requests: Spread
     memory_by_requests: Spread
     rebalanced: Rebalanced | None
-    """What the second act came to; none: the run ended before it."""
+    """Figures of the second act; none: the run ended before it."""
 
     @property
     def samples_per_s(self) -> float:
@@ -131,7 +132,7 @@ def usage_by_requests(session: Session) -> UsageGrid:
 
 
 def spread(usage: FloatArray, hot_above: float) -> Spread:
-    """How even a usage of shape (bins, nodes) is; NaN is no sample, bins without any do not count."""
+    """How even a usage of shape (bins, nodes) is; NaN: no sample. Bins without any do not count."""
     known = usage[~np.isnan(usage).all(axis=1)]
     if not known.size:
         return Spread(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -171,14 +172,14 @@ def problems_of(session: Session, figures: Figures) -> list[str]:
             f" {first.pod.name}"
         )
     sampled = session.grid.counts.sum(axis=0) >= _SAMPLES_FOR_A_METRIC
-    unheard = [
+    unknown = [
         machine.name
         for machine, enough in zip(session.scenario.machines, sampled, strict=True)
         if enough and machine.name in observed.unknown_nodes
     ]
-    if figures.placed and unheard:
-        names = ", ".join(unheard[:5])
-        problems.append(f"no metric was ever heard of {len(unheard)} nodes: {names}")
+    if figures.placed and unknown:
+        names = ", ".join(unknown[:5])
+        problems.append(f"{len(unknown)} nodes never had a metric: {names}")
     return problems
 
 

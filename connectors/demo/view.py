@@ -205,26 +205,26 @@ def _decisions(session: Session, count: int, width: int) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(20, width - 7))
-    told = _told(session.observed.latest)[:count]
-    for decision, alike in told:
+    lines = _grouped(session.observed.latest)[:count]
+    for decision, alike in lines:
         table.add_row(
             Text(hour_text(decision.decided_at_ms), "dim"),
             Text(printable(decision_text(decision, alike)), _OUTCOME_STYLES[decision.outcome]),
         )
-    for _ in range(count - len(told)):
+    for _ in range(count - len(lines)):
         table.add_row("", "")
     return table
 
 
-def _told(latest: Iterable[PlacementDecision]) -> list[tuple[PlacementDecision, int]]:
-    """Newest decisions first; of pods that wait for the same reasons only one, and how many more."""
-    told: list[tuple[PlacementDecision, int]] = []
+def _grouped(latest: Iterable[PlacementDecision]) -> list[tuple[PlacementDecision, int]]:
+    """Newest decisions first; of pods that wait for the same reasons one, and how many more."""
+    grouped: list[tuple[PlacementDecision, int]] = []
     for decision in reversed(list(latest)):
-        if told and decision.outcome == "waiting":
-            last, alike = told[-1]
+        if grouped and decision.outcome == "waiting":
+            last, alike = grouped[-1]
             same = (last.outcome, last.reasons, last.decided_at_ms)
             if same == (decision.outcome, decision.reasons, decision.decided_at_ms):
-                told[-1] = (last, alike + 1)
+                grouped[-1] = (last, alike + 1)
                 continue
-        told.append((decision, 0))
-    return told
+        grouped.append((decision, 0))
+    return grouped

@@ -27,7 +27,7 @@ class WorkerProcess:
     """A context manager around the process; its output goes to a file."""
 
     def __init__(self, settings: Mapping[str, str], log: Path) -> None:
-        """`settings` are environment variables; those of another broker or worker do not reach it."""
+        """`settings` are environment variables; the caller's own broker and worker are left out."""
         self.log = log
         self._settings = dict(settings)
         self._process: subprocess.Popen[bytes] | None = None

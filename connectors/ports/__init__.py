@@ -8,8 +8,8 @@
     registry       finds the implementations
     at_once        runs a port that never waits without an event loop
 
-Each seam is one base class that says what an implementation owes. A new implementation is one module
-in a package that `registry` looks through, and one test module that gives it to the seam's contract
-suite (`tests/connectors/ports`). The ports are asynchronous, since an API server is asked many
-things at once; the simulated cluster answers at once. Nothing here speaks to Kafka.
+Each seam is one base class that says what an implementation owes. A new implementation is one
+module in a package that `registry` looks through, and one test module that gives it to the seam's
+contract suite (`tests/connectors/ports`). The ports are asynchronous, since an API server is asked
+many things at once; the simulated cluster answers at once. Nothing here speaks to Kafka.
 """

@@ -13,8 +13,8 @@
   that loses its partition calls `stop` before it gives it up: nothing is begun after that.
 
 Not guaranteed: an outcome, if the process dies between the attempt and the report. The pod's uid is
-a precondition of every attempt, so a copy of the command elsewhere repeats nothing. `remember` takes
-what was reported before a restart.
+a precondition of every attempt, so a copy of the command elsewhere repeats nothing. `remember`
+takes what was reported before a restart.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from schemas.evictions import EvictionCommand
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodRef
 
-#: An id is kept for so long after its command has expired: nothing is delivered so late.
+#: Time for which an id is kept after its command has expired: no delivery is later.
 IDS_KEPT_MS = 3_600_000
 #: Ids kept at most, about 100 bytes each: three hours of a cluster that places 100 pods a second.
 IDS_MAX = 1_000_000

@@ -24,7 +24,7 @@ class SinkError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one attempt, in the words of `CommandOutcome`."""
+    """The result of one attempt, in the words of `CommandOutcome`."""
 
     result: Literal["done", "failed", "refused", "dry"]
     """done: accepted. failed: tried, not accepted. refused: a budget or a precondition forbids it.

@@ -1,9 +1,26 @@
-"""Clusters that are not there: what machines use, which pods come, and what becomes of them.
+"""One simulated cluster, behind the ports that a real one has (`connectors.ports`).
 
-    load, replay ──▶ readings of machines ──┐
-    workload, openb ──▶ pods that arrive ───┼─▶ kubelet ──▶ samples, lifecycles, outcomes
-    machine ──▶ this very machine ──────────┘
+    load, fitted, replay, surges ─▶ readings ─┐               ┌─▶ usage        samples
+    workload, openb, pods ─▶ pods that ask ───┼─▶ cluster ────┼─▶ state_watch  lists, changes, requests
+    machines ─▶ nodes and their first pods ───┘  kubelet      └── sink         bindings, evictions
+                                                 owners
 
-The same seed gives the same cluster, the same load and the same pods; only the readings of this very
-machine differ from run to run. Nothing here speaks to Kafka.
+    machines      nodes, their sizes, and the pods that run on them already
+    load          what machines use: a seeded model       fitted    its parameters
+    fit           fits the parameters to a trace          surges    pods that use more for hours
+    replay        readings of traced machines             readings  base load in the order of time
+    alibaba       the Alibaba 2018 trace of machines      openb     the OpenB list of tasks
+    tracefiles    files of published traces
+    pods          a pod, its requests and its usage       workload  a seeded stream of pods
+    kubelet       pods on their nodes: they start, run, end
+    owners        workloads, disruption budgets, replacements of evicted pods
+    cluster       the cluster itself, with observers
+    sink          binds and evicts                        state_watch  reports what there is
+    usage         measures the nodes                      this_machine measures this very machine
+    connected     a cluster with watch, rules and sink joined to topics
+    continuous    a simulation without end                commands  `loadstream simulate`
+    baseline_requests, baseline_no_eviction   the same pods placed by requests, or never evicted
+
+The same seed gives the same cluster, the same load and the same pods; only measurements of this
+very machine differ from run to run. Only `commands` speaks to Kafka.
 """

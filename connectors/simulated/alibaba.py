@@ -1,9 +1,10 @@
 """Machine usage of the Alibaba 2018 cluster trace (cluster-trace-v2018, `machine_usage`).
 
-A row is one reading: machine, seconds since the start of the trace, CPU and memory in percent of the
-machine, and columns that are not read here. Readings are irregular, and rows of several machines may be
-mixed in any order. A reading that is empty, -1 or 101 was no valid one, by the trace's own description;
-rows with such a CPU or memory reading, or with one outside of 0 to 100, are left out and counted.
+A row is one reading: machine, seconds since the start of the trace, CPU and memory in percent of
+the machine, and columns that are not read here. Readings are irregular, and rows of several
+machines may be mixed in any order. A reading that is empty, -1 or 101 was no valid one, by the
+trace's own description; rows with such a CPU or memory reading, or with one outside of 0 to 100,
+are left out and counted.
 """
 
 from array import array

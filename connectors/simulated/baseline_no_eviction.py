@@ -1,9 +1,9 @@
 """The same cluster without evictions, for comparison.
 
-Every pod comes when it did, uses what it did, lives as long, and stays where it was placed first. Only where
-that node is above the limit here, because nothing has left it, or has too little free, a pod goes
-elsewhere: to the least used node that it fits. So the comparison does not blame on missing evictions what
-placement by load would have avoided.
+Every pod comes when it did, uses what it did, lives as long, and stays where it was placed first.
+Only where that node is above the limit here, because nothing has left it, or has too little free, a
+pod goes elsewhere: to the least used node that it fits. So the comparison does not blame on missing
+evictions what placement by load would have avoided.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,9 @@
 
 Every pod arrives when it did, uses what it did and lives as long; only its node is chosen as
 kube-scheduler's LeastAllocated score does: the machine on which the largest share of what the pod
-requests stays free, among those with the labels that it insists on and enough free. What does not fit
-waits, higher priority first, and is tried again when pods have gone. Measured usage is not looked at.
+requests stays free, among those with the labels that it insists on and enough free. What does not
+fit waits, higher priority first, and is tried again when pods have gone. Measured usage is not
+looked at.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,7 +47,7 @@ def place_by_requests(
 
 
 def most_free(machines: Sequence[Machine], kubelets: Kubelets, plan: PodPlan) -> Machine | None:
-    """The machine that LeastAllocated prefers; of equal ones the first. None: the pod fits nowhere."""
+    """The machine that LeastAllocated prefers, the first of equal ones; None: there is none."""
     best: tuple[float, Machine] | None = None
     for machine in machines:
         if any(machine.labels.get(key) != value for key, value in plan.pod.node_selector.items()):

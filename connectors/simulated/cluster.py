@@ -1,4 +1,4 @@
-"""The simulated cluster: which pods want a node, which run where, and who replaces the evicted ones.
+"""The simulated cluster: pods that want a node, pods that run, and what replaces evicted ones.
 
     ask, withdraw      a pod wants a node, or none any more
     place, evict, ...  what a sink does to its pods
@@ -83,7 +83,7 @@ class SimulatedCluster:
             observer.asked(plan)
 
     def give_up(self, uid: str, *, withdrawn: bool) -> None:
-        """A pod gets no node; `withdrawn`: not because it was refused, but by its owner's wish."""
+        """A pod gets no node; `withdrawn`: its owner gave up, it was not refused."""
         plan = self.asking.pop(uid, None)
         if plan is None:
             return

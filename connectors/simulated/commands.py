@@ -1,19 +1,20 @@
-"""The command `loadstream simulate`: a cluster that is not there, for a broker that is.
+"""The command `loadstream simulate`: a simulated cluster for a real broker.
 
-Exit codes: 1 the broker is out of reach or did not take a record; 130 it was ended. It says once a minute
-on standard error what was done.
+Exit codes: 1 the broker is out of reach or did not take a record; 130 it was ended. Once a minute
+it prints on standard error what was done.
 """
 
 from typing import Annotated
 
 import typer
 
+from connectors import wall_clock
 from connectors.arguments import number
 from connectors.terminal import echo
 
 #: Time between two steps, in seconds.
 _STEP_S = 0.2
-_SAY_EVERY_S = 60.0
+_REPORT_EVERY_S = 60.0
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +33,7 @@ def simulate(
         typer.Option(
             parser=number("times", 0.1, 100, whole=False),
             metavar="TIMES",
-            help="Pods come and go so many times as fast as in traces.",
+            help="Pods come and go this many times as fast as in traces.",
         ),
     ] = 12.0,
     period: Annotated[
@@ -44,11 +45,12 @@ def simulate(
         ),
     ] = 15.0,
 ) -> None:
-    """Produce a simulated cluster into the configured broker, at the pace of the clock, until Ctrl-C.
+    """Simulate a cluster for the configured broker, at the pace of the clock, until Ctrl-C.
 
-    Nodes report what they use, pods ask for nodes, placed pods run there, and evicted ones are replaced:
-    a worker sees what it would see of a cluster. Its policy observes; with one that enforces, nodes that
-    stay hot are relieved. A policy that the cluster has already stays. Topics must be there.
+    Nodes report what they use, pods ask for nodes, placed pods run there, and evicted ones are
+    replaced: a worker sees what it would see of a cluster. Its policy observes; with one that
+    enforces, nodes that stay hot are relieved. A policy that the cluster has already stays. Topics
+    must be there.
     """
     from connectors.kafka.failures import as_messages
 
@@ -73,28 +75,22 @@ def simulate(
                     cluster, nodes, seed, churn, period, wire.send, home
                 )
                 is_new = newest_entry(connection, cluster) is None
-                simulated.begin(_now_ms(), with_policy=is_new)
-                said_s = time.monotonic()
+                simulated.begin(wall_clock.now_ms(), with_policy=is_new)
+                reported_s = time.monotonic()
                 while True:
                     for answer, _ in wire.receive(_STEP_S):
-                        simulated.hear(answer, _now_ms())
-                    simulated.advance(_now_ms())
-                    if time.monotonic() - said_s >= _SAY_EVERY_S:
-                        said_s = time.monotonic()
+                        simulated.hear(answer, wall_clock.now_ms())
+                    simulated.advance(wall_clock.now_ms())
+                    if time.monotonic() - reported_s >= _REPORT_EVERY_S:
+                        reported_s = time.monotonic()
                         done = simulated.totals
                         echo(
-                            f"{cluster}: {done.samples} samples, {done.requests} requests, {done.bound} "
-                            f"bound, {simulated.waiting} waiting, {done.withdrawn} given up, "
-                            f"{done.refused} refused by nodes, {done.evicted} evicted, {done.dry} "
-                            "evictions only said",
+                            f"{cluster}: {done.samples} samples, {done.requests} requests, "
+                            f"{done.bound} bound, {simulated.waiting} waiting, "
+                            f"{done.withdrawn} given up, {done.failed} failed, "
+                            f"{done.evicted} evicted, {done.dry} dry evictions",
                             err=True,
                         )
         except WireError as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None
-
-
-def _now_ms() -> int:
-    import time
-
-    return time.time_ns() // 1_000_000

@@ -3,7 +3,7 @@
     begin, publish      ──▶ what there is, what has changed, which pods ask for a node
     carry_out(command)  ──▶ a pod is bound or evicted, or the outcome says why not
 
-Messages go out through a function; whoever holds this sets the time.
+Messages go out through a function; the caller sets the time.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,12 @@
-"""A simulation without end: all that the producers of one cluster send, at the pace of a real clock.
+"""A simulation without end: everything that connects one cluster, at the pace of a real clock.
 
     begin(now)    ──▶ policy, all nodes, the pods that run on them
     advance(now)  ──▶ samples, lifecycles, requests, withdrawals
     hear(answer)  ──▶ a placed pod is bound, an evicted one goes and its replacement asks for a node
 
 The load is the seeded model, drawn anew for each span of a few hours, so it jumps a little in
-between. Nothing is kept of pods that are gone. A simulation that is started again lists all its nodes
-and pods anew; those of the one before are thereby removed.
+between. Nothing is kept of pods that are gone. A simulation that is started again lists all its
+nodes and pods anew; those of the one before are thereby removed.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ class Totals:
     samples: int = 0
     requests: int = 0
     bound: int = 0
-    refused: int = 0
+    failed: int = 0
     """Placements that were not carried out: none, if the worker counts reservations correctly."""
     withdrawn: int = 0
     evicted: int = 0
@@ -53,7 +53,7 @@ class Totals:
         """A command was carried out, or not."""
         if outcome.command == "bind":
             self.bound += outcome.result == "done"
-            self.refused += outcome.result != "done"
+            self.failed += outcome.result != "done"
         else:
             self.evicted += outcome.result == "done"
             self.dry += outcome.result == "dry"

@@ -3,14 +3,15 @@
 DIR holds the machine usage of the Alibaba 2018 trace; printed are the parameters as they stand in
 `connectors.simulated.fitted`. Each parameter is a plain statistic of the readings:
 
-- A machine with a mean CPU usage below `IDLE_CPU_PERCENT` is idle; means and their deviation are over
-  machines, and so are those of memory. The day's shape is the mean over busy machines of the mean usage
-  in each hour, divided by the machine's mean.
-- What is left is the residual: usage divided by machine's mean and hour's share, minus one. A burst is
-  a run of readings whose residual is above `BURST_LEAST`; bursts are counted per day of readings.
+- A machine with a mean CPU usage below `IDLE_CPU_PERCENT` is idle; means and their deviation are
+  over machines, and so are those of memory. The day's shape is the mean over busy machines of the
+  mean usage in each hour, divided by the machine's mean.
+- What is left is the residual: usage divided by machine's mean and hour's share, minus one. A burst
+  is a run of readings whose residual is above `BURST_LEAST`; bursts are counted per day of
+  readings.
 - The residual without bursts (cut off at `BURST_LEAST`) gives the noise: its deviation, and its
-  autocorrelation at `LAGS_S`, to which the sum of two decaying exponentials is fitted by least squares
-  on a grid. Its covariance between machines, in bins of ten minutes, is the common part.
+  autocorrelation at `LAGS_S`, to which the sum of two decaying exponentials is fitted by least
+  squares on a grid. Its covariance between machines, in bins of ten minutes, is the common part.
 """
 
 import sys
@@ -35,7 +36,7 @@ BURST_LEAST = 0.7
 READINGS_SPAN_MIN_S = 2 * DAY_S
 #: Times between two readings at which their correlation is looked at.
 LAGS_S = (60, 120, 300, 600, 1800, 3600, 7200, 14_400)
-#: Two readings count for a lag if they are apart by that much more or less.
+#: Two readings count for a lag if the time between them differs from it by at most this.
 _LAG_TOLERANCE_S = 10
 #: A longer gap between readings says nothing about bursts.
 _GAP_S = 900.0
@@ -114,7 +115,7 @@ def _residual(machine: MachineTrace, hourly: FloatArray) -> FloatArray:
 
 
 def _autocorrelation(machines: Sequence[MachineTrace], values: Sequence[FloatArray]) -> FloatArray:
-    """Correlation of values that are `LAGS_S` apart, over all machines, shape (lags,)."""
+    """Correlation of values with `LAGS_S` between them, over all machines, shape (lags,)."""
     correlations = []
     for lag in LAGS_S:
         earlier, later = [], []
@@ -194,7 +195,7 @@ def _bursts(
 
 
 def as_source(parameters: LoadParameters) -> str:
-    """The parameters as the arguments of a call, rounded to what the data can tell."""
+    """The parameters as the arguments of a call, rounded to what the data support."""
     lines = []
     for field in fields(parameters):
         value = getattr(parameters, field.name)

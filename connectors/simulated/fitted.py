@@ -1,16 +1,17 @@
 """Parameters of the load model, fitted to measured load.
 
-They come from the machine usage of the Alibaba 2018 cluster trace (cluster-trace-v2018): 16 production
-machines of 96 cores (m_1932 to m_1947) over 8 days, 100,002 readings, 14 of the machines busy. How each
-number is computed is told in `connectors.simulated.fit`; `python -m connectors.simulated.fit DIR` prints
-them anew from a directory with the trace. What no machine of the trace does, and is therefore chosen
-and not fitted, stands where the cluster is put together (`connectors.simulated.machines`).
+They come from the machine usage of the Alibaba 2018 cluster trace (cluster-trace-v2018): 16
+production machines of 96 cores (m_1932 to m_1947) over 8 days, 100,002 readings, 14 of the machines
+busy. `connectors.simulated.fit` says how each number is computed; `python -m
+connectors.simulated.fit DIR` prints them anew from a directory with the trace. What no machine of
+the trace does, and is therefore chosen and not fitted, stands where the cluster is put together
+(`connectors.simulated.machines`).
 """
 
 from connectors.simulated.load import LoadParameters
 
-#: Hour 0 is the beginning of the trace, whose time of day is not published. Its busiest hour is 6, and
-#: the memory of these machines is as good as full all day.
+#: Hour 0 is the beginning of the trace, whose time of day is not published. Its busiest hour is 6,
+#: and the memory of these machines is as good as full all day.
 ALIBABA_2018 = LoadParameters(
     cpu_busy_mean=0.396,
     cpu_busy_spread=0.0388,

@@ -1,9 +1,9 @@
-"""What becomes of pods that were given a node: a kubelet for every machine of a simulated cluster.
+"""What happens to pods that have a node: a kubelet for every machine of a simulated cluster.
 
-A placed pod is admitted if what it requests is free, as a kubelet checks once more; then it is bound,
-runs, uses cores and memory, ends, and is deleted; an evicted one terminates for a moment before. The
-kubelet keeps its own books and believes nobody else's, so a placement that takes more than there is shows
-as a refusal.
+A placed pod is admitted if what it requests is free, as a kubelet checks once more; then it is
+bound, runs, uses cores and memory, ends, and is deleted; an evicted one terminates for a moment
+before. The kubelet counts requests itself, so a placement that takes more than there is shows as a
+refusal.
 """
 
 import heapq
@@ -18,11 +18,11 @@ from schemas.usage import NodeUsage, PodUsage
 
 Event = Literal["bound", "running", "changed", "finished", "deleted"]
 
-#: From the binding of a pod to its start: images are there.
+#: Time from the binding of a pod to its start: images are there.
 START_MS = 20_000
 #: A job that has finished is deleted after this time.
 CLEAN_UP_MS = 120_000
-#: An evicted pod terminates for so long.
+#: Time that an evicted pod takes to terminate.
 GRACE_MS = 30_000
 
 
@@ -50,7 +50,7 @@ class RunningPod:
 
 
 @dataclass(slots=True)
-class _Books:
+class _Node:
     machine: Machine
     base: Mapping[str, int] = field(default_factory=dict)
     """Its newest base load."""
@@ -62,34 +62,34 @@ class Kubelets:
     """All machines of a cluster and the pods on them; time only goes forward."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
-        self._books = {machine.name: _Books(machine) for machine in machines}
-        self._nodes: dict[str, str] = {}
+        self._nodes = {machine.name: _Node(machine) for machine in machines}
+        self._node_of: dict[str, str] = {}
         """Node of each pod, by uid."""
         self._queue: list[tuple[int, int, str, Event]] = []
         self._number = 0
         for machine in machines:
-            books = self._books[machine.name]
+            state = self._nodes[machine.name]
             for plan in machine.residents:
-                books.pods[plan.pod.uid] = RunningPod(plan, plan.pod, machine.name, plan.at_ms)
-                self._nodes[plan.pod.uid] = machine.name
-                _take(books, plan.requests, 1)
+                state.pods[plan.pod.uid] = RunningPod(plan, plan.pod, machine.name, plan.at_ms)
+                self._node_of[plan.pod.uid] = machine.name
+                _take(state, plan.requests, 1)
 
     def admit(self, plan: PodPlan, node: str, now_ms: int) -> PodEvent | str:
         """A pod was placed: it is bound, or the sentence says why this node does not take it."""
         uid = plan.pod.uid
-        if uid in self._nodes:
-            return f"pod {plan.pod.name} is on node {self._nodes[uid]} already"
-        books = self._books.get(node)
-        if books is None:
+        if uid in self._node_of:
+            return f"pod {plan.pod.name} is on node {self._node_of[uid]} already"
+        state = self._nodes.get(node)
+        if state is None:
             return f"there is no node {node}"
-        missing = lacks(books.machine, books.requested, self.live_pods(node), plan)
+        missing = lacks(state.machine, state.requested, self.live_pods(node), plan)
         if missing is not None:
             return f"node {node} has too little {missing} free for pod {plan.pod.name}"
         started_ms = now_ms + START_MS
         bound = plan.pod.model_copy(update={"node": node, "scheduled_at_ms": now_ms})
-        books.pods[uid] = RunningPod(plan, bound, node, started_ms)
-        _take(books, plan.requests, 1)
-        self._nodes[uid] = node
+        state.pods[uid] = RunningPod(plan, bound, node, started_ms)
+        _take(state, plan.requests, 1)
+        self._node_of[uid] = node
         end_ms = started_ms + plan.life_ms
         self._expect(started_ms, uid, "running")
         if plan.job:
@@ -129,38 +129,38 @@ class Kubelets:
 
     def pod(self, uid: str) -> RunningPod | None:
         """A pod that is on a node; None: there is none of this uid."""
-        node = self._nodes.get(uid)
-        return None if node is None else self._books[node].pods[uid]
+        node = self._node_of.get(uid)
+        return None if node is None else self._nodes[node].pods[uid]
 
     def requested(self, node: str) -> dict[str, int]:
         """What the pods on a node request together, residents included."""
-        return dict(self._books[node].requested)
+        return dict(self._nodes[node].requested)
 
     def live_pods(self, node: str) -> int:
         """How many pods are on a node and have not ended, residents included."""
-        return sum(not pod.ended for pod in self._books[node].pods.values())
+        return sum(not pod.ended for pod in self._nodes[node].pods.values())
 
     def pods_on(self, node: str) -> tuple[RunningPod, ...]:
         """Pods on a node that are not deleted, residents included."""
-        return tuple(self._books[node].pods.values())
+        return tuple(self._nodes[node].pods.values())
 
     def node_of(self, uid: str) -> str | None:
         """Node of a pod that is on one and is not deleted."""
-        return self._nodes.get(uid)
+        return self._node_of.get(uid)
 
     def total(self, node: str, base: Mapping[str, int], at_ms: int) -> dict[str, int]:
         """What a node with this base load uses, its pods included: no more than it has."""
-        books = self._books[node]
-        wanted, _ = self._wanted(books, base, at_ms)
+        state = self._nodes[node]
+        wanted, _ = self._wanted(state, base, at_ms)
         return {
-            name: min(amount, books.machine.allocatable[name]) for name, amount in wanted.items()
+            name: min(amount, state.machine.allocatable[name]) for name, amount in wanted.items()
         }
 
     def sample(self, cluster: str, node: str, base: Mapping[str, int], at_ms: int) -> NodeUsage:
         """What a node with this base load uses, and each pod on it."""
-        books = self._books[node]
-        allocatable = books.machine.allocatable
-        all_wanted, running = self._wanted(books, base, at_ms)
+        state = self._nodes[node]
+        allocatable = state.machine.allocatable
+        all_wanted, running = self._wanted(state, base, at_ms)
         total, kept = {}, {}
         for name, wanted in all_wanted.items():
             # A machine gives no more than it has; what is short is short for all alike.
@@ -179,20 +179,20 @@ class Kubelets:
         return NodeUsage(cluster=cluster, node=node, sampled_at_ms=at_ms, usage=total, pods=pods)
 
     def _wanted(
-        self, books: _Books, base: Mapping[str, int], at_ms: int
+        self, state: _Node, base: Mapping[str, int], at_ms: int
     ) -> tuple[dict[str, int], list[tuple[RunningPod, dict[str, int]]]]:
         """What a node would use if it had it: in all, and by its pods that run.
 
         Its residents carry a part of its base load; those that are elsewhere carry it there.
         """
-        books.base = base
+        state.base = base
         total = dict(base)
-        for resident in books.machine.residents:
+        for resident in state.machine.residents:
             if resident.carried is not None:
                 for name, amount in resident.carried.usage(base).items():
                     total[name] -= amount
         running = []
-        for pod in books.pods.values():
+        for pod in state.pods.values():
             if pod.started_ms <= at_ms and not pod.ended:
                 usage = self._usage(pod, at_ms)
                 running.append((pod, usage))
@@ -203,18 +203,18 @@ class Kubelets:
     def _usage(self, pod: RunningPod, at_ms: int) -> dict[str, int]:
         if pod.plan.carried is None:
             return pod.plan.usage(at_ms - pod.started_ms)
-        return pod.plan.carried.usage(self._books[pod.plan.carried.machine].base)
+        return pod.plan.carried.usage(self._nodes[pod.plan.carried.machine].base)
 
     def _expect(self, at_ms: int, uid: str, event: Event) -> None:
         self._number += 1
         heapq.heappush(self._queue, (at_ms, self._number, uid, event))
 
     def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
-        """None: the pod was evicted before, so this does not come to pass."""
+        """None: the pod was evicted before, so this does not happen."""
         running = self.pod(uid)
         if running is None or (running.going and event != "deleted"):
             return None
-        books = self._books[running.node]
+        state = self._nodes[running.node]
         change: dict[str, object]
         if event == "running":
             change = {"phase": "Running", "ready": True, "initialized_at_ms": at_ms}
@@ -225,9 +225,9 @@ class Kubelets:
         running.pod = running.pod.model_copy(update=change)
         if event in ("finished", "deleted") and not running.ended:
             running.ended = True
-            _take(books, running.plan.requests, -1)
+            _take(state, running.plan.requests, -1)
         if event == "deleted":
-            del books.pods[uid], self._nodes[uid]
+            del state.pods[uid], self._node_of[uid]
         return PodEvent(at_ms, event, running.pod)
 
 
@@ -245,9 +245,9 @@ def lacks(machine: Machine, requested: Mapping[str, int], pods: int, plan: PodPl
     return None
 
 
-def _take(books: _Books, requests: Mapping[str, int], sign: int) -> None:
+def _take(state: _Node, requests: Mapping[str, int], sign: int) -> None:
     for name, amount in requests.items():
-        books.requested[name] = books.requested.get(name, 0) + sign * amount
+        state.requested[name] = state.requested.get(name, 0) + sign * amount
 
 
 def _scaled(amounts: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:

@@ -1,14 +1,15 @@
 """What the machines of a co-located cluster use: a seeded model.
 
-A machine's CPU usage is its level, times the hour's share of the day, times one plus noise; on top come
-short bursts. The noise is the sum of a slow and of a fast first-order autoregressive process; a part of
-the slow one is common to all machines, since they serve the same users. Memory is a level with slow
-noise of its own. Some machines are idle, and a few stay hot: their level is high and has no daily swing.
+A machine's CPU usage is its level, times the hour's share of the day, times one plus noise; on top
+come short bursts. The noise is the sum of a slow and of a fast first-order autoregressive process;
+a part of the slow one is common to all machines, since they serve the same users. Memory is a level
+with slow noise of its own. Some machines are idle, and a few stay hot: their level is high and has
+no daily swing.
 
     cpu(t) = level · day(t) · (1 + slow(t) + fast(t) + burst(t))      memory(t) = level + noise(t)
 
 The parameters are those of `LoadParameters`; `connectors.simulated.fitted` has values for them, and
-`connectors.simulated.fit` says how they are got from a trace.
+`connectors.simulated.fit` computes them from a trace.
 """
 
 from collections.abc import Sequence
@@ -28,13 +29,14 @@ Temper = Literal["busy", "idle", "hot"]
 
 #: Streams of random numbers that are drawn from one seed.
 _SHARED, _MACHINES = 0, 1
-#: Hot machines swing by so much of the ordinary noise: they *stay* hot.
+#: Share of the ordinary noise that hot machines have: they *stay* hot.
 _HOT_NOISE_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class LoadParameters:
-    """Parameters of the model; all shares are of a machine's cores or memory, unless said otherwise."""
+    """Parameters of the model; all shares are of a machine's cores or memory, unless said
+    otherwise."""
 
     cpu_busy_mean: float
     """Mean CPU usage of machines that are not idle."""
@@ -45,7 +47,8 @@ class LoadParameters:
     idle_share: float
     """Share of the machines that are idle."""
     cpu_hot_level: float
-    """CPU usage that a busy machine exceeds in 1 % of the time: the level of machines that stay hot."""
+    """CPU usage that a busy machine exceeds in 1 % of the time: the level of machines that stay
+    hot."""
     hourly: tuple[float, ...]
     """CPU usage in each hour of the day, relative to the machine's mean; 24 values of mean 1."""
     noise_deviation: float

@@ -1,9 +1,9 @@
 """The machines of the simulated cluster, and the pods that run on them already.
 
-Sizes are those of machines in a published production cluster; which machines are idle or stay hot is
-drawn from the seed. The pods that run already (residents) split a machine's base load among them and
-carry it along when they are evicted. What they request says little of what they use: an idle machine looks full by requests, a hot one empty, and
-that is what placing by real load is for.
+Sizes are those of machines in a published production cluster; which machines are idle or stay hot
+is drawn from the seed. The pods that run already (residents) split a machine's base load among them
+and take it with them when they are evicted. What they request says little of what they use: an idle
+machine looks full by requests, a hot one empty, and that is what placing by real load is for.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ from schemas.pods import OwnerReference, Pod
 #: Cores, GiB of memory, and share of the machines: the sizes of nine in ten machines of the OpenB
 #: cluster (cluster-trace-gpu-v2023), their GPUs left out.
 SHAPES = ((96, 384, 0.50), (104, 512, 0.25), (32, 128, 0.15), (64, 256, 0.10))
-#: Share of the trace's mean usage that is there before the demo places its first pod; the rest comes
-#: with the pods that it places, so that the whole cluster is as loaded as the trace.
+#: Share of the trace's mean usage that is there before the demo places its first pod; the rest
+#: comes with the pods that it places, so that the whole cluster is as loaded as the trace.
 BASE_SHARE = 0.6
 #: Share of the machines that stay hot. No machine of the trace does so for days; this is chosen.
 HOT_SHARE = 0.075
@@ -45,7 +45,7 @@ _RESIDENTS: dict[Temper, int] = {"busy": 6, "idle": 2, "hot": 8}
 #: Of a machine, what pods of class batch may request on top of the ordinary requests.
 BATCH_CPU_SHARE, BATCH_MEMORY_SHARE = 0.5, 0.4
 PODS_PER_NODE = 110
-#: Every so many-th machine has a fast disk, which some pods insist on.
+#: One machine in this number has a fast disk, which some pods require.
 _SSD_EVERY = 4
 
 _SHAPES_STREAM, _TEMPERS_STREAM = 10, 11

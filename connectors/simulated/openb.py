@@ -1,12 +1,13 @@
-"""Pods of the OpenB cluster (Alibaba cluster-trace-gpu-v2023, the pod list) as pods that want a node.
+"""The pod list of the OpenB cluster (Alibaba cluster-trace-gpu-v2023), as pods for our nodes.
 
-Those that want GPUs are left out and counted. A task's class of service becomes what Koordinator knows
-it by: LS a prod pod of quality LS; BE a batch pod on batch resources; Guaranteed and Burstable ordinary
-prod pods of that Kubernetes class. Requests and life are the trace's; what a task really used it does
-not tell, so that is drawn from the seed.
+Those that want GPUs are left out and counted. A task's class of service becomes what Koordinator
+knows it by: LS a prod pod of quality LS; BE a batch pod on batch resources; Guaranteed and
+Burstable ordinary prod pods of that Kubernetes class. Requests and life are the trace's; what a
+task really used it does not tell, so that is drawn from the seed.
 
-The tasks came over months, with long pauses. `squeezed` brings their arrivals into the length of a run:
-order and bursts stay, pauses longer than six hours are cut to that, and all distances shrink alike.
+The tasks came over months, with long pauses. `squeezed` brings their arrivals into the length of a
+run: order and bursts stay, pauses longer than six hours are cut to that, and all distances shrink
+alike.
 """
 
 import re
@@ -53,7 +54,8 @@ ROWS_MAX = 1_000_000
 PAUSE_MAX_S = 6 * 3600
 #: A task that was never deleted, or lives longer, lives on to the end of every run.
 LIFE_MAX_S = 30 * 86_400
-#: Chosen, as shares of the request: services (False) use less of their cores than batch jobs (True) do.
+#: Chosen, as shares of the request: services (False) use less of their cores than batch jobs (True)
+#: do.
 _CPU_USE: dict[bool, tuple[float, float]] = {False: (0.20, 0.50), True: (0.35, 0.75)}
 _MEMORY_USE = (0.30, 0.55)
 
@@ -149,7 +151,8 @@ def squeezed(tasks: Sequence[Task], begin_ms: int, end_ms: int) -> list[int]:
 
 
 def plans_of(tasks: Sequence[Task], begin_ms: int, end_ms: int, seed: int) -> list[PodPlan]:
-    """The tasks as pods that ask for a node from `begin_ms` to `end_ms`; their lives are not shortened."""
+    """The tasks as pods that ask for a node from `begin_ms` to `end_ms`; their lives are not
+    shortened."""
     random = np.random.default_rng([seed, _STREAM])
     times = squeezed(tasks, begin_ms, end_ms)
     return [_plan(task, at_ms, random) for task, at_ms in zip(tasks, times, strict=True)]

@@ -1,9 +1,10 @@
-"""Workloads of a simulated cluster: how many pods each wants, which of them are healthy, what replaces one.
+"""Workloads of a simulated cluster: replicas, healthy pods, replacements of evicted ones.
 
-A pod belongs to the controller that its owner references name. A workload wants one pod more when one of
-its pods asks for a node, and one less when one has come to its end. An evicted pod has not: its
-controller makes another one in its place, which is as heavy, lives for as long as was left (a job begins
-anew), and asks for a node of its own. Namespaces with budgets let one pod of a workload go at a time.
+A pod belongs to the controller that its owner references name. A workload wants one pod more when
+one of its pods asks for a node, and one less when one has come to its end. An evicted pod has not:
+its controller makes another one in its place, which is as heavy, lives for as long as was left (a
+job begins anew), and asks for a node of its own. Namespaces with budgets let one pod of a workload
+go at a time.
 """
 
 import re
@@ -16,7 +17,7 @@ from connectors.simulated.pods import PodPlan
 from schemas.pods import OwnerReference, Pod
 from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 
-#: Nothing that was replaced lives shorter.
+#: Shortest life of a replacement.
 _LIFE_MIN_MS = 60_000
 #: What the name of a replacement ends with: which one it is.
 _NUMBER = re.compile(r"\.\d+$")
@@ -40,7 +41,7 @@ class _Workload:
 
 
 class Owners:
-    """All workloads of one cluster; what has changed of them is told by `changes`."""
+    """All workloads of one cluster; `changes` yields what has changed of them."""
 
     def __init__(self, cluster: str, budgeted: frozenset[str] = frozenset()) -> None:
         """Workloads of the namespaces `budgeted` have disruption budgets."""
@@ -48,13 +49,13 @@ class Owners:
         self._budgeted = budgeted
         self._workloads: dict[str, _Workload] = {}
         self._changed: dict[str, None] = {}
-        self._told: dict[str, int] = {}
-        """Replicas told last, by uid."""
+        self._reported: dict[str, int] = {}
+        """Replicas reported last, by uid."""
         self._replacements: dict[str, int] = {}
-        """How often the first pod of a line of replacements was replaced, by its uid."""
+        """How often a pod was replaced, by the uid of the first one."""
 
     def wanted(self, pod: Pod, *, ready: bool = False) -> None:
-        """A pod has come; `ready`: it has been there before the beginning."""
+        """A pod has come; `ready`: it ran before the beginning."""
         reference = _controller(pod)
         if reference is None:
             return
@@ -67,7 +68,7 @@ class Owners:
         self._changed[reference.uid] = None
 
     def gone(self, pod: Pod) -> None:
-        """A pod is wanted no more, or was evicted."""
+        """A pod is no longer wanted, or was evicted."""
         reference = _controller(pod)
         if reference is not None and reference.uid in self._workloads:
             self._workloads[reference.uid].pods.pop(pod.uid, None)
@@ -86,7 +87,7 @@ class Owners:
                 self._changed[reference.uid] = None
 
     def allowed(self, pod: Pod) -> int | None:
-        """How many pods of its workload may be disrupted now; None: no budget says."""
+        """How many pods of its workload may be disrupted now; None: there is no budget."""
         reference = _controller(pod)
         if reference is None or pod.namespace not in self._budgeted:
             return None
@@ -94,7 +95,7 @@ class Owners:
         return max(0, workload.healthy - workload.desired)
 
     def replaced(self, running: RunningPod, now_ms: int) -> PodPlan | None:
-        """The pod that comes in an evicted one's place; None: nobody makes one."""
+        """The pod that comes in an evicted one's place; None: it has no controller."""
         plan, old = running.plan, running.pod
         self.gone(old)
         if _controller(old) is None:
@@ -114,16 +115,16 @@ class Owners:
         return replace(plan, pod=pod, at_ms=now_ms, life_ms=life_ms)
 
     def changes(self, list_id: str | None = None) -> Iterator[WorkloadState | DisruptionBudget]:
-        """What is to be told since the last time; with `list_id` all that there is, as part of a list."""
+        """What has changed since the last call; with `list_id` everything, as part of a list."""
         names = self._workloads if list_id is not None else self._changed
         for uid in list(names):
             workload = self._workloads[uid]
             replicas = len(workload.pods)
-            if list_id is not None or self._told.get(uid) != replicas:
+            if list_id is not None or self._reported.get(uid) != replicas:
                 yield self._state(workload, list_id)
             if workload.namespace in self._budgeted:
                 yield self._budget(workload, list_id)
-            self._told[uid] = replicas
+            self._reported[uid] = replicas
         self._changed.clear()
 
     def _state(self, workload: _Workload, list_id: str | None) -> WorkloadState:

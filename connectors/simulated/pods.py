@@ -1,7 +1,7 @@
 """Pods that want a node: what they ask for, how long they run and what they really use.
 
-What a pod uses depends on the pod and on its age alone, or is a share of what one machine's base load is
-(`Carried`), never on its node, so the same pods can be put elsewhere and compared.
+What a pod uses depends on the pod and on its age alone, or is a share of what one machine's base
+load is (`Carried`), never on its node, so the same pods can be put elsewhere and compared.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ BATCH_CPU, BATCH_MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory
 PRIORITY_CLASS_LABEL, QOS_CLASS_LABEL = "koordinator.sh/priority-class", "koordinator.sh/qosClass"
 PROD, BATCH = "koord-prod", "koord-batch"
 
-#: CPU usage goes up and down by so much of its mean, in two waves of these lengths.
+#: CPU usage goes up and down in two waves: share of its mean, and length.
 _WAVES = ((0.12, 11 * 60_000), (0.08, 47 * 60_000))
 #: A pod has its memory after this time; at its start it has half of it.
 _MEMORY_RAMP_MS = 5 * 60_000
@@ -46,7 +46,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """A pod, and what will become of it."""
+    """A pod, and how long and how heavily it will run."""
 
     pod: Pod
     """The pod as it asks for a node."""
@@ -73,7 +73,7 @@ class PodPlan:
         return self.pod.labels.get(PRIORITY_CLASS_LABEL, PROD)
 
     def usage(self, age_ms: int) -> dict[str, int]:
-        """What the pod uses so long after its start: cpu in millicores, memory in bytes.
+        """What the pod uses `age_ms` after its start: cpu in millicores, memory in bytes.
 
         Not what it carries.
         """

@@ -1,4 +1,5 @@
-"""Readings of the machines' base load, in the order of time: what the model and the traces both give."""
+"""Readings of the machines' base load, in the order of time: what the model and the traces both
+give."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,9 +52,9 @@ def model_readings(
 ) -> Readings:
     """Readings of the model from `begin_ms` to `end_ms`, one a machine and period.
 
-    Machines are read one after the other over the period, as they would be in a cluster. `share` of the
-    model's usage is base load; of machines that stay hot all of the CPU is. A machine without a temper
-    is not the model's: its readings are 0 and to be filled in when they are taken.
+    Machines are read one after the other over the period, as they would be in a cluster. `share` of
+    the model's usage is base load; of machines that stay hot all of the CPU is. A machine without a
+    temper is not the model's: its readings are 0 and to be filled in when they are taken.
     """
     period_ms = round(model.period_s * 1000)
     count = max(0, (end_ms - begin_ms) // period_ms)

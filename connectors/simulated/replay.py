@@ -1,11 +1,11 @@
 """Readings of traced machines, repeated with shifts in time to the wanted number of nodes.
 
 A node replays one machine of the trace, reading by reading at their own irregular times, from the
-beginning of one of its days. The first nodes begin with the day of their machine that has most readings,
-the next ones with the next such day, up to half an hour earlier or later: so the hours of the day keep
-their meaning and no two nodes move in step. A machine's days are repeated from the first one when they
-end; only whole days are used. Where a machine has a gap its node has one, and becomes unknown to whoever
-places pods.
+beginning of one of its days. The first nodes begin with the day of their machine that has most
+readings, the next ones with the next such day, up to half an hour earlier or later: so the hours of
+the day keep their meaning and no two nodes move in step. A machine's days are repeated from the
+first one when they end; only whole days are used. Where a machine has a gap its node has one, and
+becomes unknown to the scheduler.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,8 @@ def _jitter_ms(node: int, seed: int) -> int:
 def _repeated(
     trace: MachineTrace, copy: int, span_ms: int, jitter_ms: int
 ) -> tuple[IntArray, IntArray]:
-    """Times from 0 to `span_ms` at which a copy of the machine has readings, and which those are."""
+    """Times from 0 to `span_ms` at which a copy of the machine has readings, and which those
+    are."""
     times_ms = trace.times_s * 1000
     first_midnight = -((_EDGE_MS - int(times_ms[0])) // _DAY_MS) * _DAY_MS
     days = (int(times_ms[-1]) + _EDGE_MS - first_midnight) // _DAY_MS

@@ -1,7 +1,8 @@
 """Surges: pods that run already begin to use several times as much, for hours.
 
-Placement cannot foresee them. No machine of the trace shows one that is told apart from its bursts, so
-which machines' pods surge, when, for how long and how much is chosen, and drawn from the seed.
+Placement cannot foresee them. No machine of the trace shows one that can be distinguished from its
+bursts, so which machines' pods surge, when, for how long and how much is chosen, and drawn from the
+seed.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from connectors.simulated.machines import Machine
 from connectors.simulated.readings import Readings
 
-#: One busy machine in so many sees a surge, at least one.
+#: One busy machine in this number has a surge, at least one.
 _ONE_IN = 5
 #: What its pods use, as a multiple of what they would.
 FACTOR = 3.0

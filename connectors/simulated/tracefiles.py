@@ -1,7 +1,8 @@
 """Files of published traces: found by their names, read as a stream, row by row.
 
-Traces are foreign and large. A row that cannot be read is told with file and line and counted, and
-reading goes on; a file that is missing or is no text at all is an error that says what was looked for.
+Traces are foreign and large. A row that cannot be read is counted and reported with file and line,
+and reading goes on; a file that is missing or is no text at all is an error that says what was
+looked for.
 """
 
 import gzip
@@ -14,8 +15,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-#: Malformed rows that are told one by one; all of them are counted.
-TOLD_MAX = 5
+#: Malformed rows that are reported one by one; all of them are counted.
+REPORTED_MAX = 5
 #: Longest line that is read as a row.
 LINE_CHARACTERS_MAX = 4096
 
@@ -34,20 +35,21 @@ class Malformed:
 
     file: str
     count: int = 0
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     """The first of them: file, line and what is wrong."""
 
     def add(self, line: int, message: str) -> None:
         """Take in one row."""
         self.count += 1
-        if len(self.told) < TOLD_MAX:
-            self.told.append(f"{self.file} line {line}: {message}")
+        if len(self.reported) < REPORTED_MAX:
+            self.reported.append(f"{self.file} line {line}: {message}")
 
 
 def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
     """The file of a directory whose name matches one of the patterns; the first pattern goes first.
 
-    Raises TraceError where there is none, or where several match and it is not clear which is meant.
+    Raises TraceError where there is none, or where several match and it is not clear which is
+    meant.
     """
     if not directory.is_dir():
         raise TraceError(f"{directory} is no directory; expected one that holds {what}")

@@ -1,9 +1,9 @@
 """The pods of the simulated cluster: a seeded stream of arrivals.
 
 Pods arrive at random (a Poisson process), of kinds that are found together in a co-located cluster:
-services that must answer, jobs that take what is left, some that insist on a label, a few that hardly
-fit anywhere, and a few that need what is not supported. So many arrive that on average they use a given
-number of cores.
+services that must answer, jobs that take what is left, some that insist on a label, a few that
+hardly fit anywhere, and a few that need what is not supported. The rate is such that on average
+they use a given number of cores.
 """
 
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ from connectors.simulated.pods import (
 from schemas.pods import OwnerReference, Pod
 
 HOUR_MS = 3_600_000
-#: Pods of one kind belong to so many workloads.
+#: Workloads that the pods of one kind belong to.
 WORKLOADS = 6
-#: Nothing lives shorter.
+#: Shortest life of a pod.
 LIFE_MIN_MS = 5 * 60_000
 
 _STREAM = 20

@@ -1,4 +1,4 @@
-"""The demo's session against the real stages, in memory and in step: no broker, no clock, no threads."""
+"""The demo's session against the real stages, in memory: no broker, no clock, no threads."""
 
 from collections import defaultdict
 from collections.abc import Callable

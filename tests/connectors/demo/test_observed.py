@@ -46,7 +46,7 @@ def decision(outcome: Any = "placed", uid: str = "a", **more: Any) -> PlacementD
     return PlacementDecision(**{**values, **more})
 
 
-def test_usage_is_told_as_shares_of_the_machine() -> None:
+def test_usage_is_reported_as_shares_of_the_machine() -> None:
     observed = Observed(MACHINES, read_policy(""))
     observed.metric(metric(p95={30: 5000, 5: 4000}), 0)
     node = observed.nodes["n1"]
@@ -56,7 +56,7 @@ def test_usage_is_told_as_shares_of_the_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "told", "full"),
+    ("policy", "reported", "full"),
     [
         (BY_P95, metric(cpu=1000, p95={30: 7049}), False),
         (BY_P95, metric(cpu=1000, p95={30: 7050}), True),
@@ -69,10 +69,10 @@ def test_usage_is_told_as_shares_of_the_machine() -> None:
     ],
 )
 def test_a_node_is_full_where_the_policy_would_put_no_pod(
-    policy: str, told: NodeMetric, full: bool
+    policy: str, reported: NodeMetric, full: bool
 ) -> None:
     observed = Observed(MACHINES, read_policy(policy))
-    observed.metric(told, 0)
+    observed.metric(reported, 0)
     assert observed.nodes["n1"].full is full
     assert observed.full_nodes == ["n1"] * full
 

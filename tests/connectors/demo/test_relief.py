@@ -1,4 +1,4 @@
-"""The second act: evictions are carried out, what they relieve is seen, and the figures are those of the act."""
+"""The second act: evictions are carried out, and the figures are those of the act."""
 
 from typing import Any
 
@@ -151,7 +151,7 @@ def test_a_verdict_on_a_command_that_was_not_carried_out_does_not_count() -> Non
 
 @pytest.fixture(scope="module")
 def relieved() -> Session:
-    """A run in which a test evicts two pods of a node that stays hot, beside what the worker does."""
+    """A run in which a test evicts two pods of a hot node, beside what the worker does."""
     scenario = simulated_scenario(12, 3, 10, "not here")
     worker = InMemoryWorker(scenario)
     session = worker.run(scenario.enforce_ms + 5 * MINUTE_MS)

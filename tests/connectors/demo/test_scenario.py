@@ -75,10 +75,10 @@ def test_what_could_not_be_read_of_a_trace_is_said(tmp_path: Path) -> None:
     write_openb(tmp_path, ["a,1000,1,0,0,,LS,Running,1,9,", "b,x,1,0,0,,LS,Running,1,9,"])
     scenario = trace_scenario(tmp_path, 3, 1, 10)
     assert "1 readings without a valid value were left out" in scenario.notes[0]
-    told = "\n".join(scenario.complaints)
-    assert "machine_usage.csv line 4: time_seconds: found 'what'" in told
-    assert "openb_pod_list.csv line 3: cpu_milli: found 'x'" in told
-    assert "machine_usage.csv: 1 rows could not be read" in told
+    text = "\n".join(scenario.complaints)
+    assert "machine_usage.csv line 4: time_seconds: found 'what'" in text
+    assert "openb_pod_list.csv line 3: cpu_milli: found 'x'" in text
+    assert "machine_usage.csv: 1 rows could not be read" in text
 
 
 def test_fewer_nodes_have_fewer_tasks_and_it_is_said(tmp_path: Path) -> None:

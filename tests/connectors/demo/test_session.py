@@ -1,4 +1,4 @@
-"""A whole run against the real stages, in memory: the loop is closed and the books are right."""
+"""A whole run against the real stages, in memory: the loop is closed and the counts are right."""
 
 from collections import Counter
 

@@ -133,4 +133,4 @@ def test_every_kind_of_trouble_is_said() -> None:
     assert "1 records were refused; the first one, of node-usage: usage.cpu: found -1" in text
     assert "1 placements could not be carried out" in text
     silent = problems_of(session, replace(figures, placed=1))
-    assert any("no metric was ever heard of 3 nodes" in problem for problem in silent)
+    assert any("3 nodes never had a metric" in problem for problem in silent)

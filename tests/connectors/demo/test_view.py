@@ -33,7 +33,7 @@ def _drawn(session: Session, width: int, height: int, phase: Phase = "running") 
 
 @pytest.fixture(scope="module", params=[3, 41, 150])
 def begun(request: pytest.FixtureRequest) -> Session:
-    """A run of so many nodes after 40 minutes."""
+    """A run of `nodes` nodes after 40 minutes."""
     worker = InMemoryWorker(simulated_scenario(request.param, 1, 10, "not here"))
     return worker.run(worker.session.scenario.begin_ms + 2_400_000)
 
@@ -100,7 +100,7 @@ def test_the_report_tells_every_figure(finished: Session) -> None:
                  "dead letters", "cpu: time above 70%", "by requests alone"):  # fmt: skip
         assert word in text
     assert f"{figures.cpu.deviation * 100:.1f} %" in text
-    # A threshold of 95 % is also the limit of shortage: it is told once.
+    # A threshold of 95 % is also the limit of shortage: it is named once.
     assert text.count("memory: time above 95%") == 1
 
 
@@ -129,7 +129,7 @@ def test_the_report_tells_every_figure(finished: Session) -> None:
         (decision("withdrawn", message="gone"), "a is withdrawn: gone"),
     ],
 )
-def test_decisions_are_told_in_words(made: object, text: str) -> None:
+def test_decisions_are_put_in_words(made: object, text: str) -> None:
     assert decision_text(made) == text  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""The worker's process: it never outlives the demo, and its end is told with its last words."""
+"""The worker's process: it never outlives the demo, and its end is reported with its last words."""
 
 import os
 import signal
@@ -47,10 +47,10 @@ def test_settings_of_whoever_runs_the_demo_do_not_reach_the_worker(
     log = tmp_path / "worker.log"
     with WorkerProcess({"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "wrong"}, log) as worker:
         assert _gone(worker.pid)
-    told = log.read_text()
-    assert "wrong" in told
-    assert "nonsense" not in told
-    assert "SASL" not in told
+    text = log.read_text()
+    assert "wrong" in text
+    assert "nonsense" not in text
+    assert "SASL" not in text
 
 
 def test_the_worker_is_ended_with_the_block(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What every sink keeps, behind the rules: a suite that each sink's tests inherit.
 
-A sink's test module has a class `Test...(SinkContract)` with a fixture `world`: a cluster of its kind
-with the pods that the suite asks for.
+A sink's test module has a class `Test...(SinkContract)` with a fixture `world`: a cluster of its
+kind with the pods that the suite asks for.
 """
 
 import asyncio

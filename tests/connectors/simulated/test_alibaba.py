@@ -48,10 +48,10 @@ def test_malformed_rows_are_told_with_file_and_line(tmp_path: Path) -> None:
     write_alibaba(tmp_path, ["m_1,10,20,30", "m_1,soon,20,30", "m_1,20,much,30"])
     malformed = read_machine_usage(tmp_path).malformed
     assert malformed.count == 2
-    assert malformed.told[0] == (
+    assert malformed.reported[0] == (
         "machine_usage.csv line 3: time_seconds: found 'soon'; expected a whole number, at least 0"
     )
-    assert "line 4: cpu_util_percent: found 'much'" in malformed.told[1]
+    assert "line 4: cpu_util_percent: found 'much'" in malformed.reported[1]
 
 
 def test_reading_stops_at_the_limit_and_says_so(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_placement_that_a_node_does_not_take_is_reported_as_failed() -> None:
     cluster.hear(_answer(topics.of("scheduling-requests")[0], node="nowhere"), BEGIN_MS)
     (outcome,) = topics.of("command-outcomes")
     assert (outcome.result, outcome.reason) == ("failed", "there is no node nowhere")
-    assert cluster.totals.refused == 1
+    assert cluster.totals.failed == 1
 
 
 @pytest.mark.parametrize("outcome", ["waiting", "refused"])

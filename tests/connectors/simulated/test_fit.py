@@ -1,4 +1,5 @@
-"""Fitting the load model: what the model makes is found again, and the constants are what a fit gives."""
+"""Fitting the load model: what the model makes is found again, and the constants are what a fit
+gives."""
 
 import os
 from dataclasses import fields

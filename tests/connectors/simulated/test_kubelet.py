@@ -1,4 +1,4 @@
-"""Kubelets: what becomes of placed pods, and that a node never gives more than it has."""
+"""Kubelets: what happens to placed pods, and that a node never gives more than it has."""
 
 from typing import Any
 

@@ -50,6 +50,6 @@ def test_residents_leave_room_and_say_little_of_the_load() -> None:
 def test_a_node_state_says_what_the_machine_has() -> None:
     (machine,) = make_machines(1, 1, ALIBABA_2018, BEGIN_MS)
     state = machine.node_state("c", "list")
-    told = {name: amount_of(name, nanos(text)) for name, text in state.allocatable.items()}
-    assert told == machine.allocatable
+    amounts = {name: amount_of(name, nanos(text)) for name, text in state.allocatable.items()}
+    assert amounts == machine.allocatable
     assert state.labels["kubernetes.io/hostname"] == machine.name

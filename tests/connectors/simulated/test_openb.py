@@ -72,7 +72,7 @@ def test_malformed_rows_are_told_with_file_and_line(
     found = read_tasks(tmp_path)
     assert [task.name for task in found.tasks] == ["b"]
     assert found.malformed.count == 1
-    assert f"openb_pod_list.csv line 3: {complaint}" in found.malformed.told[0]
+    assert f"openb_pod_list.csv line 3: {complaint}" in found.malformed.reported[0]
 
 
 def test_a_list_without_tasks_that_can_be_placed_is_an_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ DAY_MS = 24 * HOUR_MS
 
 def _trace(times: list[int], name: str = "m") -> MachineTrace:
     seconds = np.array(times, dtype=np.int64)
-    # The usage tells the hour of the day, so that shifts can be seen.
+    # The usage is the hour of the day, so that shifts can be seen.
     return MachineTrace(
         name, seconds, (seconds // 3600 % 24).astype(float), np.full(len(times), 90.0)
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from connectors.simulated.tracefiles import (
-    TOLD_MAX,
+    REPORTED_MAX,
     Malformed,
     RowError,
     TraceError,
@@ -72,7 +72,7 @@ def test_rows_of_another_width_are_told_with_their_line_and_skipped(tmp_path: Pa
     assert rows[2][1] == ["5", "6"]
     assert rows[3][1] == ["7", "8"]
     assert malformed.count == 3
-    assert malformed.told == [
+    assert malformed.reported == [
         "t.csv line 3: found 1 fields; expected 2",
         "t.csv line 4: found 3 fields; expected 2",
         "t.csv line 8: the line has more than 4096 characters",
@@ -84,7 +84,7 @@ def test_only_the_first_malformed_rows_are_told_and_all_are_counted() -> None:
     for line in range(100):
         malformed.add(line, "wrong")
     assert malformed.count == 100
-    assert len(malformed.told) == TOLD_MAX
+    assert len(malformed.reported) == REPORTED_MAX
 
 
 @pytest.mark.parametrize("cut", [10, -5])

@@ -41,8 +41,8 @@ def test_every_kind_comes_and_asks_for_what_it_is_said_to() -> None:
         plan = by_kind[kind.name]
         resource = BATCH_CPU if kind.batch else "cpu"
         assert plan.requests[resource] == kind.cores * 1000
-        told = plan.pod.containers[0].requests[resource]
-        assert amount_of(resource, nanos(told)) == kind.cores * 1000
+        text = plan.pod.containers[0].requests[resource]
+        assert amount_of(resource, nanos(text)) == kind.cores * 1000
         assert plan.pod.unsupported == kind.unsupported
 
 

@@ -31,7 +31,7 @@ def _write(path: Path, header: str, rows: list[str]) -> Path:
 
 
 def small_traces(directory: Path) -> Path:
-    """Three machines over two days, a reading every two minutes; four tasks, two of them with GPUs."""
+    """Three machines over two days, a reading every two minutes; four tasks, two with GPUs."""
     rows = [
         f"m_{machine},{time},{20 + 5 * machine + time // 3600 % 24},{85 + machine}"
         for machine in (1, 2, 3)

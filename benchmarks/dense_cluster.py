@@ -1,4 +1,4 @@
-"""A partition with one crowded cluster, fed record by record as the agent feeds it, and a watch beside it."""
+"""A partition with one dense cluster, fed record by record as the agent does, and timed."""
 
 import gc
 import os
@@ -25,7 +25,7 @@ _GIB = 2**30
 _CORES = 64
 
 
-class Crowded:
+class DenseCluster:
     """A stage of one partition, and the log that it has read."""
 
     def __init__(self, *, pods: int = PODS_PER_NODE, wide: bool = False) -> None:
@@ -61,7 +61,7 @@ class Crowded:
         return InputRecord(topic, 0, offset, key, encode(message), timestamp_ms=0)
 
     def tick_record(self, seconds: float) -> InputRecord:
-        """It is later by so much."""
+        """It is later by `ms`."""
         self.now_ms += int(seconds * 1000)
         return self.record("clock", ClockTick(partition=0, now_ms=self.now_ms))
 
@@ -87,7 +87,7 @@ class Crowded:
         return self.stage.apply(records)
 
     def timed_ms(self, records: Iterable[InputRecord]) -> float:
-        """CPU time of the longest of some records, each applied by itself; they are made meanwhile."""
+        """CPU time of the longest of some records, each applied by itself as it is made."""
         return longest_ms(self.stage, records)
 
 
@@ -144,7 +144,7 @@ def node(number: int, *, wide: bool = False) -> NodeState:
 
 
 def pod(uid: str, *, node: str | None = None, millicores: int | None = None, **fields: Any) -> Pod:
-    """A pod of one of eight kinds, or of one that asks for so much."""
+    """A pod of one of eight kinds, or of one with these requests."""
     cpu = 400 + 50 * (len(uid) % 8) if millicores is None else millicores
     amounts = {"cpu": f"{cpu}m", "memory": "1Gi"}
     return Pod.model_validate(
