@@ -12,7 +12,7 @@ import numpy as np
 
 from connectors.demo.grid import FloatArray, UsageGrid, grid_of
 from connectors.demo.session import Session
-from connectors.simulated.baseline_no_eviction import stay
+from connectors.simulated.baseline_no_eviction import usage_without_evictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Rebalanced:
 def usage_staying(session: Session) -> UsageGrid:
     """Usage as it would have been if no pod had been evicted, up to now."""
     scenario = session.scenario
-    used = stay(
+    used = usage_without_evictions(
         scenario.machines,
         session.placements,
         scenario.readings,

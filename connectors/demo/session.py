@@ -18,7 +18,7 @@ from connectors.demo.observed import Observed
 from connectors.demo.relief import Relief
 from connectors.demo.scenario import CLUSTER, Scenario
 from connectors.ports.at_once import all_at_once
-from connectors.simulated.baseline_no_eviction import Placed
+from connectors.simulated.baseline import Arrival
 from connectors.simulated.cluster import Eviction, Observer, SimulatedCluster
 from connectors.simulated.connected import ConnectedCluster, Send
 from connectors.simulated.kubelet import PodEvent
@@ -66,7 +66,7 @@ class Session(Observer):
         self.repeated: list[EvictionCommand] = []
         """Commands that came twice, or for a pod evicted before: none, if none is duplicated."""
         self.placed_at_ms: list[int] = []
-        self.placements: list[Placed] = []
+        self.placements: list[Arrival] = []
         """Where the scenario's pods were placed first; not the replacements of evicted ones."""
         self.replaced: dict[str, str] = {}
         """Replacements of evicted pods, by uid, and the node that the evicted one left."""
@@ -163,7 +163,7 @@ class Session(Observer):
         if (source := self.replaced.get(event.pod.uid)) is not None:
             self.relief.arrived(plan.pod.name, source, node, event.at_ms)
         else:
-            self.placements.append(Placed(event.at_ms, plan, node))
+            self.placements.append(Arrival(event.at_ms, plan, node))
 
     def evicted(self, eviction: Eviction) -> None:
         """A pod begins to terminate."""

@@ -14,7 +14,7 @@ import numpy as np
 from connectors.demo.grid import FloatArray, UsageGrid, grid_of
 from connectors.demo.rebalance_summary import Rebalanced, rebalanced
 from connectors.demo.session import Session
-from connectors.simulated.baseline_requests import place_by_requests
+from connectors.simulated import baseline_requests
 
 #: CPU usage from which a node counts as short of cores.
 SHORT_ABOVE = 0.95
@@ -127,7 +127,9 @@ def thresholds(session: Session) -> tuple[float, float]:
 def usage_by_requests(session: Session) -> UsageGrid:
     """Usage as it would have been with all pods placed by requests alone, up to now."""
     scenario = session.scenario
-    used = place_by_requests(scenario.machines, scenario.plans, scenario.readings, session.now_ms)
+    used = baseline_requests.usage_by_requests(
+        scenario.machines, scenario.plans, scenario.readings, session.now_ms
+    )
     return grid_of(scenario, used)
 
 

@@ -19,7 +19,8 @@
     usage         measures the nodes                      this_machine measures this very machine
     connected     a cluster with watch, rules and sink joined to topics
     continuous    a simulation without end                commands  `loadstream simulate`
-    baseline_requests, baseline_no_eviction   the same pods placed by requests, or never evicted
+    baseline      the same pods with another choice of nodes: baseline_requests, by requests alone;
+                  baseline_no_eviction, never evicted
 
 The same seed gives the same cluster, the same load and the same pods; only measurements of this
 very machine differ from run to run. Only `commands` speaks to Kafka.

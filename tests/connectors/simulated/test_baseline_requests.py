@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from connectors.simulated.baseline_requests import most_free, place_by_requests
+from connectors.simulated.baseline_requests import most_free, usage_by_requests
 from connectors.simulated.kubelet import START_MS, Kubelets
 from connectors.simulated.machines import Machine
 from connectors.simulated.readings import Readings
@@ -36,12 +36,15 @@ def test_of_equal_machines_the_first_is_taken() -> None:
 def test_a_label_that_a_pod_insists_on_is_respected() -> None:
     machines = [Machine("n1", 32_000, 64 * GIB), Machine("n2", 16_000, 64 * GIB, labels={"d": "s"})]
     wanting = pod("a", pod=Pod(namespace="ns", name="a", uid="a", node_selector={"d": "s"}))
-    assert most_free(machines, Kubelets(machines), wanting) is machines[1]
+    usages = list(usage_by_requests(machines, [wanting], _readings(10), NOW_MS + 10**8))
+    last = {machine: usage for _, machine, usage in usages[-2:]}
+    assert last[0]["cpu"] == 1000
+    assert last[1]["cpu"] > 2000
 
 
 def test_measured_usage_is_not_looked_at_and_usage_follows_the_pods() -> None:
     readings = _readings(30)
-    usages = list(place_by_requests(MACHINES, [pod("a")], readings, NOW_MS + 29 * MINUTE_MS))
+    usages = list(usage_by_requests(MACHINES, [pod("a")], readings, NOW_MS + 29 * MINUTE_MS))
     assert len(usages) == 60
     last = {machine: usage for _, machine, usage in usages[-2:]}
     assert last[0]["cpu"] == 1000
@@ -56,7 +59,7 @@ def test_what_fits_nowhere_waits_until_something_has_gone() -> None:
     machines = [MACHINES[1]]
     readings = _readings(40, machines=1)
     plans = [short, long]
-    usages = [u["cpu"] for _, _, u in place_by_requests(machines, plans, readings, NOW_MS + 10**8)]
+    usages = [u["cpu"] for _, _, u in usage_by_requests(machines, plans, readings, NOW_MS + 10**8)]
     # One after the other and never both: each uses 15 cores.
     assert max(usages) < 20_000
     assert usages[5] > 10_000
@@ -66,5 +69,5 @@ def test_what_fits_nowhere_waits_until_something_has_gone() -> None:
 
 def test_a_pod_that_needs_what_is_not_supported_is_left_out() -> None:
     needing = pod("a", pod=Pod(namespace="ns", name="a", uid="a", unsupported=("zonal volume",)))
-    usages = list(place_by_requests(MACHINES, [needing], _readings(10), NOW_MS + 10**8))
+    usages = list(usage_by_requests(MACHINES, [needing], _readings(10), NOW_MS + 10**8))
     assert {usage["cpu"] for _, _, usage in usages} == {1000}
