@@ -1,8 +1,7 @@
 """Records out and in, at little cost: what is measured is the worker and not this side.
 
-Messages are encoded before the clock starts. The producer is librdkafka's, idempotent, with the
-contract's partitioner. The consumer reads all partitions without a group and notes when each record
-came.
+Messages are encoded before the clock starts. The producer is librdkafka's, idempotent, with the contract's
+partitioner. The consumer reads all partitions without a group and notes when each record came.
 """
 
 import time
@@ -144,7 +143,7 @@ class Receiver:
         self._consumer.close()
 
     def arrivals(self, wait_s: float) -> Iterator[Arrival]:
-        """What has come, without deletions; waits up to `wait_s` for the first record."""
+        """What has come, waiting so long for the first record; deletions, as claims of partitions are, left out."""
         first = self._consumer.poll(wait_s)
         if first is None:
             return

@@ -62,8 +62,8 @@ def demo(
     from rich.console import Console
 
     from connectors.demo.runner import WorkerSilent
+    from connectors.demo.wire import WireError
     from connectors.demo.worker import WorkerDied
-    from connectors.kafka.wire import WireError
     from connectors.simulated.tracefiles import TraceError
 
     console = Console()

@@ -19,8 +19,8 @@ from connectors.demo.display import Display
 from connectors.demo.scenario import Scenario
 from connectors.demo.session import HEARD, Session
 from connectors.demo.status import Phase, Status
+from connectors.demo.wire import Wire
 from connectors.demo.worker import WorkerProcess
-from connectors.kafka.wire import Wire
 from schemas.announcement import AlreadyAnnounced, announce
 from schemas.base import Message
 from schemas.codec import encode

@@ -1,4 +1,4 @@
-"""A connection to a broker for messages: out, and in.
+"""The demo's connection to its broker: messages out, messages in.
 
 Reading needs no group: all partitions are read, from their beginning or from now on. A record that the broker does not
 take, or a message that cannot be read, is an error, as both would falsify what is shown.
