@@ -17,7 +17,7 @@ from typing import Any
 from connectors.brokers.embedded import EMBEDDED_PARTITIONS, EmbeddedBroker
 from connectors.demo.display import Display
 from connectors.demo.scenario import Scenario
-from connectors.demo.session import HEARD, Session
+from connectors.demo.session import READ_TOPICS, Session
 from connectors.demo.status import Phase, Status
 from connectors.demo.wire import Wire
 from connectors.demo.worker import WorkerProcess
@@ -99,7 +99,7 @@ def run(
             "LOADSTREAM_WORKER_FETCH_WAIT_MS": "10",
         }
         worker = stack.enter_context(WorkerProcess(settings, output / "worker.log"))
-        wire = stack.enter_context(Wire(broker.settings, HEARD))
+        wire = stack.enter_context(Wire(broker.settings, READ_TOPICS))
         kept = {
             kind: stack.enter_context((output / name).open("wb")) for kind, name in _KEPT.items()
         }
@@ -169,7 +169,7 @@ class _Course:
         for message, offset in self._wire.receive(timeout_s):
             real_s = time.monotonic()
             self._last_answer_s = real_s
-            self._session.hear(message, offset, real_s)
+            self._session.receive(message, offset, real_s)
             # Rounds need nothing but the clock; the run begins when both stages have spoken.
             if self._first_answer_s is None and self._session.observed.metrics:
                 self._first_answer_s = real_s

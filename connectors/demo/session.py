@@ -1,7 +1,7 @@
 """A run of the demo: what is sent at each moment, and what the answers cause.
 
-    advance(now) ──▶ clock, samples, lifecycles, requests; once, the policy of the second act
-    hear(answer) ──▶ a placed pod is bound, an evicted one goes and its replacement asks for a node
+    advance(now)     clock, samples, lifecycles, requests; once, the policy of the second act
+    receive(answer)  a placed pod is bound, an evicted one goes and its replacement asks for a node
 
 Pods follow decisions and usage follows pods, so the loop is closed. The session knows the
 scenario's time, the real one is an argument; it sends through a function and starts nothing itself.
@@ -35,7 +35,7 @@ from schemas.rounds import RebalanceRound
 from schemas.usage import NodeUsage
 
 #: Topics that the session reads.
-HEARD = (
+READ_TOPICS = (
     "node-metrics", "placement-decisions", "dead-letters", "rebalance-rounds", "eviction-commands",
     "move-outcomes",
 )  # fmt: skip
@@ -174,7 +174,7 @@ class Session(Observer):
 
     # --- what is read ---------------------------------------------------------------------------
 
-    def hear(self, message: Any, offset: int, real_s: float) -> None:
+    def receive(self, message: Any, offset: int, real_s: float) -> None:
         """Take in one answer of the worker, and the offset that it has in its partition."""
         self._real_s = real_s
         match message:

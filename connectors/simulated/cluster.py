@@ -3,7 +3,7 @@
     ask, withdraw      a pod wants a node, or none any more
     place, evict, ...  what a sink does to its pods
     advance(now)       pods run, finish and are deleted
-    observers          hear of each of these, in the order in which they happen
+    observers          are called for each of these, in the order in which they happen
 
 It decides nothing about itself: whatever binds or evicts goes through `connectors.simulated.sink`,
 what becomes known of it through `state_watch`, and what it uses through `usage`.
@@ -34,7 +34,7 @@ class Eviction:
 
 
 class Observer:
-    """Hears what happens in a simulated cluster; what is of interest is overridden."""
+    """Is called for what happens in a simulated cluster; what is of interest is overridden."""
 
     def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
         """A pod asks for a node, or asks no more."""

@@ -79,7 +79,7 @@ def simulate(
                 reported_s = time.monotonic()
                 while True:
                     for answer, _ in wire.receive(_STEP_S):
-                        simulated.hear(answer, wall_clock.now_ms())
+                        simulated.receive(answer, wall_clock.now_ms())
                     simulated.advance(wall_clock.now_ms())
                     if time.monotonic() - reported_s >= _REPORT_EVERY_S:
                         reported_s = time.monotonic()

@@ -1,8 +1,8 @@
 """A simulation without end: everything that connects one cluster, at the pace of a real clock.
 
-    begin(now)    ──▶ policy, all nodes, the pods that run on them
-    advance(now)  ──▶ samples, lifecycles, requests, withdrawals
-    hear(answer)  ──▶ a placed pod is bound, an evicted one goes and its replacement asks for a node
+    begin(now)       policy, all nodes, the pods that run on them
+    advance(now)     samples, lifecycles, requests, withdrawals
+    receive(answer)  a placed pod is bound, an evicted one goes and its replacement asks for a node
 
 The load is the seeded model, drawn anew for each span of a few hours, so it jumps a little in
 between. Nothing is kept of pods that are gone. A simulation that is started again lists all its
@@ -115,7 +115,7 @@ class ContinuousSimulation(Observer):
             self._cluster.give_up(self._patience.popleft()[1], withdrawn=True)
         self._connected.publish()
 
-    def hear(self, message: Command | ClockTick, now_ms: int) -> None:
+    def receive(self, message: Command | ClockTick, now_ms: int) -> None:
         """Take in what a worker has written; what is about other clusters means nothing here."""
         if isinstance(message, ClockTick):
             if message.partition == self._partition:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from connectors.demo.scenario import Scenario
-from connectors.demo.session import HEARD, Session
+from connectors.demo.session import READ_TOPICS, Session
 from connectors.kafka.records import place
 from schemas.codec import decode, encode
 from schemas.partitions import partition_for
@@ -74,10 +74,10 @@ class InMemoryWorker:
         offset = self._append(
             output.topic, partition, output.key.encode(), output.value, output.timestamp_ms
         )
-        if output.topic in HEARD:
+        if output.topic in READ_TOPICS:
             message = decode(output.topic, output.value)
             assert not isinstance(message, Refusal), message
-            self.session.hear(message, offset, real_s)
+            self.session.receive(message, offset, real_s)
 
     def _append(
         self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int | None

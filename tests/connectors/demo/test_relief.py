@@ -141,11 +141,11 @@ def test_of_the_dry_commands_of_a_hot_node_the_first_is_shown() -> None:
 def test_a_verdict_on_a_command_that_was_not_carried_out_does_not_count() -> None:
     session = Session(simulated_scenario(3, 1, 10, "not here"), lambda topic, message: None, 2)
     session.begin()
-    session.hear(a_command(1, "gone", "node-01", session.now_ms), 0, 0.0)
-    session.hear(a_verdict("helped"), 0, 0.0)
+    session.receive(a_command(1, "gone", "node-01", session.now_ms), 0, 0.0)
+    session.receive(a_verdict("helped"), 0, 0.0)
     assert dict(session.relief.verdicts) == {}
-    session.hear(a_command(2, "resident-node-01-1", "node-01", session.now_ms), 0, 0.0)
-    session.hear(a_verdict("helped", command_id="command-2"), 0, 0.0)
+    session.receive(a_command(2, "resident-node-01-1", "node-01", session.now_ms), 0, 0.0)
+    session.receive(a_verdict("helped", command_id="command-2"), 0, 0.0)
     assert dict(session.relief.verdicts) == {"helped": 1}
 
 
@@ -158,7 +158,7 @@ def relieved() -> Session:
     hot = next(machine for machine in scenario.machines if machine.temper == "hot")
     there = [pod for pod in session.cluster.kubelets.pods_on(hot.name) if pod.plan.carried][-2:]
     for number, pod in enumerate(there):
-        session.hear(a_command(number, pod.pod.uid, hot.name, session.now_ms), 0, 0.0)
+        session.receive(a_command(number, pod.pod.uid, hot.name, session.now_ms), 0, 0.0)
         while session.now_ms < scenario.enforce_ms + (30 + 20 * number) * MINUTE_MS:
             session.advance(session.now_ms + 2 * MINUTE_MS, 0.0)
             worker.settle(0.01)

@@ -194,7 +194,7 @@ def test_a_placement_that_cannot_be_carried_out_is_noticed_and_reported(known: b
     session.begin()
     session.advance(scenario.begin_ms + 3_600_000, 0.0)
     uid = scenario.plans[0].pod.uid if known else "somebody-else"
-    session.hear(_decision(uid, "node-99"), 0, 0.1)
+    session.receive(_decision(uid, "node-99"), 0, 0.1)
     assert session.placed_at_ms == []
     outcomes = [message for topic, message in sent if topic == "command-outcomes"]
     assert [getattr(outcome, "result", None) for outcome in outcomes] == ["failed"]
@@ -208,7 +208,7 @@ def test_a_pod_that_is_placed_twice_is_noticed() -> None:
     session.advance(scenario.begin_ms + 3_600_000, 0.0)
     small = min(scenario.plans[: session.requests], key=lambda plan: sum(plan.requests.values()))
     for number in (1, 1, 2):
-        session.hear(_decision(small.pod.uid, scenario.machines[0].name, number), 0, 0.1)
+        session.receive(_decision(small.pod.uid, scenario.machines[0].name, number), 0, 0.1)
     assert len(session.placed_at_ms) == 1
     (failure,) = session.failures
     assert "already" in failure.reason
@@ -222,6 +222,6 @@ def test_an_eviction_that_is_commanded_twice_is_noticed() -> None:
     uid = machine.residents[0].pod.uid
     commands = [a_command(number, uid, machine.name, session.now_ms) for number in (1, 1, 2)]
     for command in commands:
-        session.hear(command, 0, 0.1)
+        session.receive(command, 0, 0.1)
     assert [eviction.pod.uid for eviction in session.evictions] == [uid]
     assert session.repeated == commands[1:]

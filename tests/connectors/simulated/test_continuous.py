@@ -113,8 +113,8 @@ def test_a_placed_pod_is_bound_runs_and_goes() -> None:
     cluster = _cluster(topics)
     cluster.advance(BEGIN_MS + 20 * MINUTE_MS)
     request = topics.of("scheduling-requests")[0]
-    cluster.hear(_answer(request), BEGIN_MS + 20 * MINUTE_MS)
-    cluster.hear(_answer(request), BEGIN_MS + 20 * MINUTE_MS)
+    cluster.receive(_answer(request), BEGIN_MS + 20 * MINUTE_MS)
+    cluster.receive(_answer(request), BEGIN_MS + 20 * MINUTE_MS)
     assert cluster.totals.bound == 1
     (outcome,) = topics.of("command-outcomes")
     assert outcome.result == "done"
@@ -132,7 +132,7 @@ def test_a_placement_that_a_node_does_not_take_is_reported_as_failed() -> None:
     topics = _Topics()
     cluster = _cluster(topics)
     cluster.advance(BEGIN_MS + 20 * MINUTE_MS)
-    cluster.hear(_answer(topics.of("scheduling-requests")[0], node="nowhere"), BEGIN_MS)
+    cluster.receive(_answer(topics.of("scheduling-requests")[0], node="nowhere"), BEGIN_MS)
     (outcome,) = topics.of("command-outcomes")
     assert (outcome.result, outcome.reason) == ("failed", "there is no node nowhere")
     assert cluster.totals.failed == 1
@@ -144,7 +144,7 @@ def test_a_pod_without_a_node_is_given_up_once(outcome: str) -> None:
     cluster = _cluster(topics)
     cluster.advance(BEGIN_MS + 20 * MINUTE_MS)
     first = topics.of("scheduling-requests")[0]
-    cluster.hear(_answer(first, outcome, None), BEGIN_MS + 20 * MINUTE_MS)
+    cluster.receive(_answer(first, outcome, None), BEGIN_MS + 20 * MINUTE_MS)
     for minute in range(21, 60):
         cluster.advance(BEGIN_MS + minute * MINUTE_MS)
     withdrawn = [
@@ -162,9 +162,9 @@ def test_answers_for_other_clusters_change_nothing_and_unknown_pods_fail() -> No
     cluster = _cluster(topics)
     cluster.advance(BEGIN_MS + 20 * MINUTE_MS)
     request, sent = topics.of("scheduling-requests")[0], len(topics.sent)
-    cluster.hear(_answer(request).model_copy(update={"cluster": "d"}), BEGIN_MS)
+    cluster.receive(_answer(request).model_copy(update={"cluster": "d"}), BEGIN_MS)
     stranger = PodRef(namespace="n", name="p", uid="of-a-run-before")
-    cluster.hear(_answer(request).model_copy(update={"pod": stranger}), BEGIN_MS)
+    cluster.receive(_answer(request).model_copy(update={"pod": stranger}), BEGIN_MS)
     assert len(topics.sent) == sent + 1
     (outcome,) = topics.of("command-outcomes")
     assert (outcome.result, outcome.pod.uid) == ("failed", stranger.uid)
@@ -178,9 +178,9 @@ def test_commands_expire_by_the_clock_of_the_partition_of_the_cluster() -> None:
     expiry_ms = BEGIN_MS + 20 * MINUTE_MS
     now_ms = BEGIN_MS + 20 * MINUTE_MS
     for request, partition in ((first, 1), (second, 2)):
-        cluster.hear(ClockTick(partition=partition, now_ms=expiry_ms), now_ms)
+        cluster.receive(ClockTick(partition=partition, now_ms=expiry_ms), now_ms)
         answer = _answer(request).model_copy(update={"expires_at_ms": expiry_ms})
-        cluster.hear(answer, now_ms)
+        cluster.receive(answer, now_ms)
     assert [each.result for each in topics.of("command-outcomes")] == ["done", "expired"]
 
 
@@ -200,14 +200,14 @@ def test_an_evicted_pod_is_replaced_by_one_that_asks_for_a_node() -> None:
     cluster.advance(BEGIN_MS + MINUTE_MS)
     machine = make_machines(4, 1, ALIBABA_2018, BEGIN_MS)[0]
     one, two = machine.residents[:2]
-    cluster.hear(_command(one, dry_run=True, command_id="dry-command"), BEGIN_MS + MINUTE_MS)
+    cluster.receive(_command(one, dry_run=True, command_id="dry-command"), BEGIN_MS + MINUTE_MS)
     assert [each.result for each in topics.of("command-outcomes")] == ["dry"]
-    cluster.hear(_command(one), BEGIN_MS + MINUTE_MS)
-    cluster.hear(_command(two, cluster="another"), BEGIN_MS + MINUTE_MS)
+    cluster.receive(_command(one), BEGIN_MS + MINUTE_MS)
+    cluster.receive(_command(two, cluster="another"), BEGIN_MS + MINUTE_MS)
     assert [each.result for each in topics.of("command-outcomes")] == ["dry", "done"]
     request = topics.of("scheduling-requests")[-1]
     assert request.pod.name == f"{one.pod.name}.1"
-    cluster.hear(_answer(request, node="node-02"), BEGIN_MS + MINUTE_MS)
+    cluster.receive(_answer(request, node="node-02"), BEGIN_MS + MINUTE_MS)
     cluster.advance(BEGIN_MS + 2 * MINUTE_MS)
     events = [
         (each.event, each.pod.name) for each in topics.of("pod-lifecycle") if hasattr(each, "pod")
