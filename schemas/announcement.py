@@ -1,6 +1,6 @@
-"""Where a local broker tells its address, so that a second terminal finds it.
+"""Where a local broker writes its address, so that a second terminal finds it.
 
-The embedded broker takes a port that the system gives it and cannot be told another one. It therefore
+The embedded broker takes a port that the system gives it and cannot be given another one. It therefore
 writes its address into a file of the cache directory and holds a lock on that file for as long as it
 lives: a worker started beside it reads the address, and a file left behind by a killed broker is
 recognised by its missing lock. Nothing is announced over the network, and an address from

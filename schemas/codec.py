@@ -6,7 +6,7 @@ their maps were filled: state that was recovered says the same as state that was
 `decode` never raises on bad input: it answers with a `Refusal` that says in a sentence which field, what
 was found and what is allowed; the caller sends the record to `dead-letters`. It reads what JSON leaves
 open like this: of a name given twice the last one holds, unknown names are ignored, and of a list or
-map only the first bad item is told. The time it takes is bounded by the size of the record.
+map only the first bad item is reported. The time it takes is bounded by the size of the record.
 """
 
 from typing import Any, TypeVar

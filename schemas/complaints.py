@@ -34,10 +34,10 @@ def complaints(error: ValidationError, schema: JsonSchema) -> str:
     unknown_version = [e for e in errors if e["loc"][-1:] == ("schema_version",)]
     if unknown_version:
         errors = unknown_version[:1]
-    told = [_complaint(e, schema) for e in errors[:COMPLAINTS_MAX]]
+    texts = [_complaint(e, schema) for e in errors[:COMPLAINTS_MAX]]
     if len(errors) > COMPLAINTS_MAX:
-        told.append(f"and {len(errors) - COMPLAINTS_MAX} more")
-    return "; ".join(told)[:REASON_CHARS_MAX]
+        texts.append(f"and {len(errors) - COMPLAINTS_MAX} more")
+    return "; ".join(texts)[:REASON_CHARS_MAX]
 
 
 def found(value: Any) -> str:
@@ -93,8 +93,8 @@ def allowed(error: ErrorDetails, schema: JsonSchema) -> str:
 def _about_kind(record: Any, union: JsonSchema) -> str:
     field = union["propertyName"]
     tags = ", ".join(json.dumps(tag) for tag in union["mapping"])
-    told = found(record[field]) if isinstance(record, dict) and field in record else "missing"
-    return f"{field} is {told}; allowed is one of {tags}"
+    text = found(record[field]) if isinstance(record, dict) and field in record else "missing"
+    return f"{field} is {text}; allowed is one of {tags}"
 
 
 def _path(loc: list[int | str]) -> str:

@@ -208,7 +208,7 @@ class KafkaSettings(BaseSettings):
         return None
 
     def secrets(self) -> tuple[str, ...]:
-        """What must be told to nobody, in clear, for whoever blots it out of logs."""
+        """What must be shown to nobody, in clear, so that logs leave it out."""
         key_password = self.client_key_password
         found = (self.password(), key_password and key_password.get_secret_value())
         return tuple(secret for secret in found if secret)

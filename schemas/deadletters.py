@@ -160,7 +160,7 @@ def source_record(letter: DeadLetter) -> tuple[bytes | None, bytes | None]:
 def cluster_of(letter: DeadLetter) -> str | None:
     """The cluster that a buried record is about, by its key; none: its key names none.
 
-    Of a letter in several parts each is told by what it holds of the key, which is in the first.
+    Of a letter in several parts each is identified by what it holds of the key, which is in the first.
     """
     if letter.key_base64 is None or letter.topic == "clock":
         return None

@@ -61,7 +61,7 @@ def differences(directory: Path = PUBLISHED) -> list[str]:
 
 def _topic_schema(topic: Topic) -> dict[str, Any]:
     examples = EXAMPLES[topic.name]
-    # Which kind a record is, is told by `oneOf` and constants; `discriminator` is a word of OpenAPI.
+    # Which kind a record is, follows from `oneOf` and constants; `discriminator` is a word of OpenAPI.
     schema = {
         name: value
         for name, value in contract.json_schema(topic.message).items()

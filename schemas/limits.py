@@ -1,7 +1,7 @@
 """How long a record may be: what is read, and what is written, each limit derived from the others.
 
     input value   at most VALUE_BYTES_MAX, or it is refused with a dead letter
-    output value  at most VALUE_BYTES_MAX, since whoever reads it reads no more
+    output value  at most VALUE_BYTES_MAX, since its readers read no more
     journal, changelogs: records of at most PIECE_BYTES_MAX of content; what is longer is cut into several
     any topic takes BATCH_BYTES_MAX, and what stands in a topic of ours is read whatever its length
 

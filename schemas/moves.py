@@ -1,4 +1,4 @@
-"""What is remembered of moves, and `move-outcomes`: what became of each one.
+"""What is remembered of moves, and `move-outcomes`: the outcome of each one.
 
 A move is the eviction of a pod and the coming of its replacement, which is another pod of the same owner.
 The rows serve placement and rebalancing alike; each is small, bounded, and forgotten with its reason.
@@ -183,7 +183,7 @@ Verdict = Literal["helped", "bounced", "source hot", "target hot", "not ready", 
 
 
 class MoveOutcome(Message):
-    """Topic `move-outcomes` (key: cluster): what became of one eviction, judged after a while."""
+    """Topic `move-outcomes` (key: cluster): the outcome of one eviction, judged after a while."""
 
     command_id: DecisionId
     """Id of the eviction command."""
@@ -205,7 +205,7 @@ class MoveOutcome(Message):
     replacement: PodRef | None = None
     """The pod that came in its place."""
     dry_run: bool = True
-    """The pod was only said to leave: what is told is what happened without the move."""
+    """The pod was only said to leave: what is reported is what happened without the move."""
     verdict: Verdict
     """helped: the source is below its threshold, the target has not risen above its own, the replacement
     is ready. bounced: the replacement came back to the source or was evicted in turn. source hot, target

@@ -154,7 +154,7 @@ class SampleColumns(Part):
     anchor_ms: _Times
     """Time of the node's newest report, or of its first sample: the report interval counts from it."""
     digest: _Counts
-    """CRC-32 of the record's value: tells a sample that came twice from another one of the same time."""
+    """CRC-32 of the record's value: distinguishes a sample that came twice from another one of the same time."""
     usage: _Figures
     """Usage of the node, by resource."""
     system: _Figures

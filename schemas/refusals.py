@@ -1,6 +1,6 @@
 """Refusals: why a record is not applied, as a value and not as an exception.
 
-Whoever finds a record unusable returns a `Refusal`; the agent sends the record with it to
+Code that finds a record unusable returns a `Refusal`; the agent sends the record with it to
 `dead-letters` and goes on. Clocks are arguments here, as everywhere below the agents.
 """
 

@@ -116,7 +116,7 @@ class PoolRound(Part):
     thresholds: ThresholdsInForce = Field(default_factory=ThresholdsInForce)
     """What was compared with."""
     rounds_needed: Count = 0
-    """For so many rounds in a row a node must be hot before pods leave it; 0: not told."""
+    """Rounds in a row for which a node must be hot before pods leave it; 0: not reported."""
     gate: Gate = ""
     """What stopped the whole pool."""
     wanted: Count = 0

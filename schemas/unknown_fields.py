@@ -1,7 +1,7 @@
 """Fields of a record that its reader passes over: a newer producer's, or mistyped ones.
 
 Readers ignore what they do not know, so that a producer may be newer. So a mistyped optional field changes
-nothing in silence; whoever writes a record by hand is told of it, with the field that may be meant.
+nothing in silence; who writes a record by hand is notified of it, with the field that may be meant.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@
     node-state, pod-lifecycle, policies, ───────┼──▶ cluster ──▶ placement-decisions, dead-letters,
     scheduling-requests, command-outcomes, clock┘                collect policies into node-usage
 
-Nothing happens at import. `build` makes the Faust app; whoever has it runs it.
+Nothing happens at import. `build` makes the Faust app; the caller runs it.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -68,7 +68,7 @@ class Policy(PolicyPart):
     @field_validator("rebalance")
     @classmethod
     def _resolve_rebalance(cls, args: LowNodeLoadArgs, info: ValidationInfo) -> LowNodeLoadArgs:
-        # A wrong `compat` is told as such; guessing it would tell rules that may not apply.
+        # A wrong `compat` is reported as such; guessing it would report rules that may not apply.
         compat = info.data.get("compat")
         guessed = ("compat",) in (info.context or {}).get("taken_out", ())
         return args if compat is None or guessed else args.resolved(compat)

@@ -53,7 +53,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def format_duration_ms(milliseconds: int) -> str:
-    """The shortest Go duration of so many milliseconds: 300000 is "5m", 1500 is "1.5s"."""
+    """The shortest Go duration of a number of milliseconds: 300000 is "5m", 1500 is "1.5s"."""
     sign, rest = ("-", -milliseconds) if milliseconds < 0 else ("", milliseconds)
     if rest < 1_000:
         return f"{sign}{rest}ms" if rest else "0s"

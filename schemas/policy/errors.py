@@ -15,7 +15,7 @@ from itertools import islice
 #: Steps from the root of a document to a value: field names, map keys and list positions.
 Path = tuple[str | int, ...]
 
-#: Most problems that are told.
+#: Most problems that are reported.
 PROBLEMS_MAX = 200
 
 _PLAIN = re.compile(r"^[A-Za-z_][A-Za-z0-9_-]*$")
@@ -60,8 +60,8 @@ class PolicyError(ValueError):
     """A policy document, or the arguments of one plugin, cannot be used."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        told = tuple(islice(problems, PROBLEMS_MAX + 1))
-        if len(told) > PROBLEMS_MAX:
-            told = (*told[:-1], FURTHER)
-        self.problems: tuple[Problem, ...] = told
+        reported = tuple(islice(problems, PROBLEMS_MAX + 1))
+        if len(reported) > PROBLEMS_MAX:
+            reported = (*reported[:-1], FURTHER)
+        self.problems: tuple[Problem, ...] = reported
         super().__init__("\n".join(str(problem) for problem in self.problems))

@@ -29,7 +29,7 @@ class Reference:
 
 
 def references(plugins: dict[str, Any], point: str, listing: str, at: Path) -> list[Reference]:
-    """The entries of `plugins.<point>.<listing>`; what has no name was told by the shape's check."""
+    """The entries of `plugins.<point>.<listing>`; what has no name was reported by the shape's check."""
     held = plugins.get(point)
     entries = held.get(listing) if isinstance(held, dict) else None
     found = []

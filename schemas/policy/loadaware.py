@@ -93,7 +93,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
     @field_validator("resource_weights")
     @classmethod
     def _fill_weights(cls, weights: dict[str, int], info: ValidationInfo) -> dict[str, int]:
-        # A dominant weight that is wrong is told as such; its absence must not add a second error.
+        # A dominant weight that is wrong is reported as such; its absence must not add a second error.
         only_dominant = info.data.get("dominant_resource_weight", 1) != 0
         return weights if weights or only_dominant else dict(_WEIGHTS)
 

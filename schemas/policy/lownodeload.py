@@ -219,7 +219,7 @@ def _conflicts(args: LowNodeLoadArgs, compat: Compat) -> Iterator[Conflict]:
 def _pool_conflicts(
     pool: PoolThresholds, given: PoolThresholds, at: Path, compat: Compat
 ) -> Iterator[Conflict]:
-    """Rules between the maps of one pool; what it inherits both sides of was told at the top level."""
+    """Rules between the maps of one pool; what it inherits both sides of was reported at the top level."""
     holder = ("nodePools",) if at else ()
     for field, bound in _AT_MOST:
         if getattr(given, field) is None and getattr(given, bound) is None:

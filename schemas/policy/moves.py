@@ -27,14 +27,14 @@ _DOUBLING = (
 
 
 class MoveArgs(PolicyPart):
-    """Memory of moves, freezing, unmovable pods, and what becomes of moves."""
+    """Memory of moves, freezing, unmovable pods, and the outcomes of moves."""
 
     enabled: bool = True
-    """false: nothing is kept away, frozen, left alone or held back. What becomes of moves is still told."""
+    """false: nothing is kept away, frozen, left alone or held back. The outcomes of moves are still reported."""
     cooling_seconds: _Seconds = 300
     """So long after it was hot last, a node still counts as cooling: the window of an average."""
     cooling_metrics: Annotated[int, whole(0, 100)] = 2
-    """And until it has sent so many fresh metrics by which it is not hot."""
+    """And until it has sent this many fresh metrics by which it is not hot."""
     loop_window_seconds: _Seconds = 3_600
     """Moves older than that are forgotten."""
     max_moves_per_owner: Annotated[int, whole(1, HISTORY_MAX - 1)] = 4

@@ -8,7 +8,7 @@
           recentPast: {deviations: 3, rounds: 60, atLeast: {cpu: 55}, atMost: {cpu: 85}}
 
 A threshold that moves takes the place of the configured one of the same resource: that of the first window
-that is open, else, once half of its rounds have been seen, mean plus so many standard deviations of the
+that is open, else, once half of its rounds have been seen, mean plus a number of standard deviations of the
 usage in the newest rounds, within its bounds; else the configured one holds. What a node's annotation says
 goes before all of these. While a window with `evictWithoutTarget` is open, batch and free pods of a hot node may leave
 without a target.
@@ -47,7 +47,7 @@ _Bounds = Annotated[
 
 
 class RecentPast(PolicyPart):
-    """Mean plus so many standard deviations of the mean usage in the newest rounds."""
+    """Mean plus this many standard deviations of the mean usage in the newest rounds."""
 
     deviations: Annotated[float, Field(ge=0, le=100)] = 3.0
     """How many standard deviations above the mean."""

@@ -2,7 +2,7 @@
 
 A pasted configuration means what it meant upstream, with these exceptions, which are listed as not
 applied: fields about the process (connections, leader election, ports), plugins that loadstream does
-not have, and extension points that it does not tell apart. Filters and scores start from loadstream's
+not have, and extension points that it does not distinguish. Filters and scores start from loadstream's
 default lists. LowNodeLoad is disabled upstream until `balance` enables it, so its arguments in a pasted
 descheduler configuration move no pods unless that configuration enables it. A configuration of Koordinator's descheduler
 that enables DefaultEvictor in place of MigrationController evicts directly and has none of MigrationController's limits.
@@ -105,7 +105,7 @@ def _refuse_ours(
 
 
 def _maps(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The maps in a list, with their positions; what is no map was told by the shape's check."""
+    """The maps in a list, with their positions; what is no map was reported by the shape's check."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, dict):
@@ -216,8 +216,8 @@ class _Pasting:
         for entry in unknown(plugins, at, frozenset((*self.known.filter, *self.known.score))):
             self.ignore(entry.path, entry.name)
         for point in plugins:
-            told_apart = point in ("filter", "score", "multiPoint")
-            if not told_apart and references(plugins, point, "disabled", at):
+            distinguished = point in ("filter", "score", "multiPoint")
+            if not distinguished and references(plugins, point, "disabled", at):
                 self.ignore((*at, point, "disabled"))
         for point in ("filter", "score"):
             if point in plugins or "multiPoint" in plugins:

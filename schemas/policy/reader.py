@@ -120,5 +120,5 @@ def _too_many_resources(policy: Policy, assembly: Assembly) -> Iterator[Problem]
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:
-    """By line; what has none comes first. The same problem is told once."""
+    """By line; what has none comes first. The same problem is reported once."""
     return sorted(dict.fromkeys(problems), key=lambda each: (each == FURTHER, each.line or 0))

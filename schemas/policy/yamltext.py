@@ -2,7 +2,7 @@
 
 Scalars follow the core schema of YAML 1.2: only true and false are truth values, so `on`, `yes`, `0o17`
 and `012`, which other readers turn into something else, stay text and are refused where text is not
-allowed. Each limit below is told as a problem. Anchors may be used; a value counts once for each use, so
+allowed. Each limit below is reported as a problem. Anchors may be used; a value counts once for each use, so
 a chain of aliases cannot grow beyond the limit. Merge keys, tags and keys that are not text are refused.
 
 The events of the parser are put together here, without recursion: neither depth nor size of a hostile

@@ -1,7 +1,7 @@
 """The aggregate stage as a Faust agent over `node-usage`.
 
 `streams.worker` makes batches of the records, applies them to the partitions' stages and makes the
-result durable; here it is told what a partition's stage is and what its rows make of it.
+result durable; here it is given what a partition's stage is and what its rows make of it.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The cluster stage as a Faust agent: one agent over all inputs, one writer per partition.
 
-Records of all input topics come through one stream, so that what one partition's clusters are told
+Records of all input topics come through one stream, so that what one partition's clusters receive
 meets in one place; `streams.worker` makes batches of them, applies them and makes the result durable.
 """
 
@@ -45,7 +45,7 @@ def register(
     checkpointer = None
     if checkpoint_interval_s:
         tell = partial(telemetry.checkpoint, "cluster")
-        checkpointer = Checkpointer(publisher.apart(), checkpoint_interval_s, tell)
+        checkpointer = Checkpointer(publisher.separate(), checkpoint_interval_s, tell)
     tables = [RowTable(app, name, partitions) for name in (*TABLES, PLACES)]
     runner = StageRunner(
         app,

@@ -83,7 +83,7 @@ class AggregateLimits:
     """A node is forgotten so long after its newest sample has left the longest window, by the clock of
     the partition's samples."""
     sweep_records: int = 64
-    """Vanished nodes are looked for once in so many records, or in as many as there are nodes."""
+    """Vanished nodes are looked for once in this many records, or in as many as there are nodes."""
     nodes_per_partition: int = 20_000
     """Nodes that a partition holds."""
     policies_per_partition: int = 20_000
@@ -105,7 +105,7 @@ class AggregateLimits:
 
     @property
     def members_never_too_many(self) -> int:
-        """So many pods and host applications keep every limit, whatever they are called."""
+        """This many pods and host applications keep every limit, whatever they are called."""
         return min(
             self.pods_per_node,
             self.host_applications_per_node,

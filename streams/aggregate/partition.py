@@ -1,6 +1,6 @@
 """The state of one partition: its nodes, how far its input was applied, and its rows.
 
-Everything in it comes back from the rows (`streams.aggregate.restore`): what a batch changed is told by
+Everything in it comes back from the rows (`streams.aggregate.restore`): what a batch changed is marked in
 `changes`, in the order in which it must be written.
 """
 

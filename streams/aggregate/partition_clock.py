@@ -1,7 +1,7 @@
 """The time of a partition: the median of the times of its newest samples.
 
 Samples name their own time, and a producer's clock can be wrong by years. A median of a few follows the
-crowd at once and no single clock, whichever way it errs, so one of them can neither make a partition
+majority at once and no single clock, whichever way it errs, so one of them can neither make a partition
 forget its nodes nor keep it from forgetting.
 """
 

@@ -45,7 +45,7 @@ class _Order(NamedTuple):
 class PodWindow:
     """Samples of pods in the order of their times, and the members' numbers."""
 
-    __slots__ = ("_roster", "_samples", "_told", "members", "next_number", "renamed", "size")
+    __slots__ = ("_ordered", "_roster", "_samples", "members", "next_number", "renamed", "size")
 
     def __init__(self) -> None:
         self.members: dict[Member, int] = {}
@@ -57,7 +57,7 @@ class PodWindow:
         self._samples: list[PodSample] = []
         self._roster: tuple[list[Member], Numbers] = ([], np.empty(0, dtype=np.int64))
         """Members of the newest sample, all of them pods, and their numbers."""
-        self._told = _Order(b"", [], [])
+        self._ordered = _Order(b"", [], [])
 
     def __iter__(self) -> Iterator[PodSample]:
         return iter(self._samples)
@@ -132,7 +132,7 @@ class PodWindow:
         self.renamed = False
 
     def widen(self, count: int) -> None:
-        """Add columns for so many further resources, unknown in the samples so far."""
+        """Add columns for this many further resources, unknown in the samples so far."""
         self._samples = [
             (time_ms, row, np.pad(matrix, ((0, 0), (0, count)), constant_values=UNKNOWN))
             for time_ms, row, matrix in self._samples
@@ -148,7 +148,7 @@ class PodWindow:
     def means(self, since_ms: int, resources: Sequence[str]) -> list[MemberMean]:
         """Average usage of every member since a time, ordered by namespace and name.
 
-        Of two pods with one name, the one seen last is told; a pod that changed its priority class is
+        Of two pods with one name, the one seen last is reported; a pod that changed its priority class is
         one pod and has the class seen last. A member of which nothing was measured is left out.
         """
         samples = self.since(since_ms)
@@ -186,16 +186,16 @@ class PodWindow:
         return means
 
     def _order(self, number: Numbers) -> "_Order | None":
-        """In which order members are told; None where two of them have the same name."""
+        """In which order members are reported; None where two of them have the same name."""
         key = number.tobytes()
-        if self._told.numbers != key:
+        if self._ordered.numbers != key:
             names = {number: member for member, number in self.members.items()}
             members = [names[each] for each in number.tolist()]
             lines = sorted(range(len(members)), key=members.__getitem__)
             if len({member[:2] for member in members}) < len(members):
                 return None
-            self._told = _Order(key, lines, [members[line] for line in lines])
-        return self._told
+            self._ordered = _Order(key, lines, [members[line] for line in lines])
+        return self._ordered
 
     def _means(self, lines: Figures, resources: Sequence[str]) -> list[MemberMean]:
         order = np.argsort(lines[:, 0], kind="stable")
@@ -207,12 +207,12 @@ class PodWindow:
         line_sums, line_counts = sums(ordered[:, 1:], starts), counts(ordered[:, 1:], starts)
         for line in np.argsort(last_seen).tolist():
             member = names[int(ordered[starts[line], 0])]
-            told = (member, line_sums[line], line_counts[line])
+            entry = (member, line_sums[line], line_counts[line])
             before = found.pop(member[:3], None)
             if before is not None:
-                told = (member, _added(before[1], told[1]), _added(before[2], told[2]))
-            found[member[:3]] = told
-        by_name = {told[0][:2]: told for told in found.values()}
+                entry = (member, _added(before[1], entry[1]), _added(before[2], entry[2]))
+            found[member[:3]] = entry
+        by_name = {entry[0][:2]: entry for entry in found.values()}
         means = []
         for _, (member, totals, divisors) in sorted(by_name.items()):
             usage = {
@@ -226,7 +226,7 @@ class PodWindow:
 
     def _forget_members(self) -> None:
         self._roster = ([], np.empty(0, dtype=np.int64))
-        self._told = _Order(b"", [], [])
+        self._ordered = _Order(b"", [], [])
 
     def _number(self, member: Member) -> int:
         number = self.members.get(member)

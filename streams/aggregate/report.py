@@ -35,11 +35,11 @@ def report(node: NodeState, policy: CollectPolicy) -> dict[str, Any]:
     pods, applications = [], []
     means_of_members = node.pods.means(newest_ms - policy.average_ms, node.samples.resources)
     for (namespace, name, _, priority_class), mean in means_of_members:
-        told = {"name": name, "priority_class": priority_class, "usage": mean}
+        fields = {"name": name, "priority_class": priority_class, "usage": mean}
         if namespace:
-            pods.append({"namespace": namespace, **told})
+            pods.append({"namespace": namespace, **fields})
         else:
-            applications.append(told)
+            applications.append(fields)
     return {
         "schema_version": 1,
         "cluster": node.cluster,

@@ -208,5 +208,5 @@ def _matrix(pods: RecoveredPods, resources: list[str], known: Ints) -> Figures:
         if column is not None:
             matrix[:, 1 + index] = column
     # A worker that lost the partition without noticing may have put its older names over newer ones.
-    # Of a pod without a name nothing can be told; the others are as they were.
+    # Of a pod without a name nothing can be reported; the others are as they were.
     return matrix[np.isin(pods.number, known)]

@@ -18,7 +18,7 @@ from streams.stage.records import RowChange
 
 TABLE = "node_percentiles"
 
-#: A row with so many numbers or more is full: about 16 KB, which is written again while it is open.
+#: A row with this many numbers or more is full: about 16 KB, which is written again while it is open.
 ROW_NUMBERS_MAX = 2_048
 
 _HEAD_NUMBERS = 6
@@ -66,7 +66,7 @@ class RowLog(Generic[E]):
         self._emptied: set[int] = set()
 
     def reserve(self, numbers: int) -> int:
-        """The row that the next entry, of so many numbers, goes into."""
+        """The row that the next entry goes into; `numbers` is its size."""
         if self._numbers >= ROW_NUMBERS_MAX:
             if not self.live[self.sequence]:
                 self._emptied.add(self.sequence)

@@ -28,7 +28,7 @@ from streams.inventory.owners import Owners
 from streams.inventory.recount import Recounting
 from streams.inventory.usage_history import UsageHistory, filter_in_force
 
-#: Pods taken in by one record have places of its own; no record takes in more than so many bits say.
+#: Pods taken in by one record have places of its own; no record takes in more than these bits can count.
 _PLACES_PER_RECORD_BITS = 20
 
 
@@ -124,7 +124,7 @@ class Inventory:
         self._expiries: list[tuple[int, str]] = []
         """When to see whether a node's metric has expired."""
         self._expected: dict[str, int] = {}
-        """The entry of each node that counts; so many metrics do not make so many entries."""
+        """The entry of each node that counts; several metrics of a node make one entry."""
         self.lacking.clear()
         self.index.judge_anew(self.nodes.values())
         for node in self.nodes.values():
@@ -446,7 +446,7 @@ class Inventory:
         return self.lists.pop(what)
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
-        """Nodes that the full list lacks are gone, at most so many at a time; answers whether all are."""
+        """Nodes that the full list lacks are gone, at most `most` at a time; answers whether all are."""
         unlisted = (
             node
             for node in map(self.nodes.__getitem__, sorted(self.nodes))

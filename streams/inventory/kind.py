@@ -1,7 +1,7 @@
 """Kinds of pods: pods that ask for the same are interchangeable for every filter and score.
 
 A kind is all of a pod that a decision depends on; pods of one kind share one score vector and one
-verdict. Names, uids and times are not part of it.
+result. Names, uids and times are not part of it.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class Kind:
 _Asked = tuple[object, ...]
 #: Kinds that need not be worked out again. Two texts may mean one kind; one text never means two.
 _KNOWN: SizedCache[_Asked, Kind] = SizedCache(bytes_max=32 * 1024 * 1024, entries_max=1_024)
-#: A pod takes so many times the bytes of its text.
+#: A pod takes this many times the bytes of its text.
 _BYTES_PER_CHARACTER = 12
 
 

@@ -75,7 +75,7 @@ class FilterInForce:
     """Thresholds of nodes that do not override them."""
 
     thresholds: Thresholds
-    told: LoadThresholds | None
+    reported: LoadThresholds | None
     """What decisions say of them; None: they do not move."""
 
 

@@ -57,7 +57,7 @@ class Rooms:
     def _excluded(self, pod: Pod, source: str) -> Excluded:
         node = self.inventory.nodes.get(source)
         own = frozenset({-1 if node is None else node.row})
-        found = self.placement.apart.exclusions.of(pod, self.inventory.now_ms)
+        found = self.placement.excluded_requests.exclusions.of(pod, self.inventory.now_ms)
         return Excluded(own if found is None else own | found.rows)
 
     def hold(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:

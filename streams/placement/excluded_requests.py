@@ -2,7 +2,7 @@
 
 Their kind is not to blame, so they do not hold up its group. They are looked at in each tick, which costs
 little, and join the group as soon as their owner may go where their kind can: when a node has cooled, or
-another one has room. That they still wait is told at the steps of their back-off only.
+another one has room. That they still wait is reported at the steps of their back-off only.
 """
 
 from schemas.decisions import PlacementDecision
@@ -17,7 +17,7 @@ from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 
 
-class Apart:
+class ExcludedRequests:
     """Requests of one cluster that wait because of their owners."""
 
     def __init__(

@@ -84,7 +84,7 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
         reasons=tuple(
             ReasonCount(reason=reason, nodes=nodes) for reason, nodes in counts[:REASONS_MAX]
         ),
-        load_thresholds=placer.inventory.in_force.told,
+        load_thresholds=placer.inventory.in_force.reported,
         by_estimates=by_estimates(placer.inventory.lacking),
     )
 
@@ -141,7 +141,7 @@ def placed(
             "refused_by": _refused_by(placer, ranking, excluded),
             "winner": _node_score(placer, ranking, row),
             "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
-            "load_thresholds": placer.inventory.in_force.told,
+            "load_thresholds": placer.inventory.in_force.reported,
             "judged_by_estimates": lacking,
             "message": "" if lacking is None else estimates_text(lacking),
             "as_of": cause.as_of,

@@ -1,6 +1,6 @@
 """Requests that wait for a node.
 
-Pods of one kind share one verdict, so they wait in one group: while no node takes the kind, one look at
+Pods of one kind share one result, so they wait in one group: while no node takes the kind, one look at
 the nodes that have changed answers for the whole group. Groups are tried at clock ticks, the pod that is
 first in priority and arrival before all others, no sooner than their back-off allows; the back-off
 doubles with each failure up to a limit, and at that limit a group is tried even if nothing seems to have
@@ -20,7 +20,7 @@ from schemas.requests import SchedulingRequest
 from schemas.rows import WaitingGroup, WaitingGroupRow
 from streams.inventory.kind import Kind
 
-#: How many pods of a group are told about each failed attempt; all are told about their first.
+#: How many pods of a group are notified of each failed attempt; all are notified of their first.
 REPORTS_PER_ATTEMPT_MAX = 100
 
 #: Entries of pods that have left, or came again, that a group's heap may hold beyond its size.
@@ -36,7 +36,7 @@ class Waiting:
     sequence: int
     """Order of arrival."""
     attempt: int = 0
-    """Failed attempts that were told, and failed bindings; 0 of a request that is only kept."""
+    """Failed attempts that were reported, and failed bindings; 0 of a request that is only kept."""
     not_before_ms: int = 0
     """Its own back-off, after a failed binding."""
     applied: int = 0
@@ -161,7 +161,7 @@ class PendingRequests:
     def excluded(self, count: int) -> list[Waiting]:
         """Requests that wait alone because of their owner, in the order of arrival.
 
-        Of more than so many those whose own back-off is over first.
+        Of more than the limit those whose own back-off is over first.
         """
         waiting = [self._waiting[uid] for uid in self._excluded]
         if len(waiting) > count:
@@ -314,7 +314,7 @@ class DueGroups:
 
 
 def backoff_ms(policy: Policy, failures: int) -> int:
-    """How long to wait after so many failures in a row, at least 1."""
+    """How long to wait after a number of failures in a row, at least 1."""
     first_ms = policy.initial_backoff_seconds * 1000
     most_ms = policy.max_backoff_seconds * 1000
     return int(min(first_ms * 2 ** min(failures - 1, 40), most_ms))

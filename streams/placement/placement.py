@@ -1,6 +1,6 @@
 """Requests in, decisions out: place, reserve, wait, try again.
 
-A request is tried when it arrives, unless pods of its kind wait already; then it shares their verdict.
+A request is tried when it arrives, unless pods of its kind wait already; then it shares their result.
 One that comes before the first tick of the clock is kept until then, because a decision has a time.
 What cannot be placed waits (see `pending`) and is tried at clock ticks, as many as one tick may
 (see `effort`). A decision takes its room at
@@ -23,7 +23,7 @@ from streams.inventory.node import Held, Node
 from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.effort import Effort
-from streams.placement.excluded_requests import Apart
+from streams.placement.excluded_requests import ExcludedRequests
 from streams.placement.explain import Cause, Refusals
 from streams.placement.pending import (
     REPORTS_PER_ATTEMPT_MAX,
@@ -35,7 +35,7 @@ from streams.placement.pending import (
 )
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
-from streams.placement.reservations import KeptRooms, NoRooms, Reservations, preferred
+from streams.placement.reservations import KeptRoom, NoKeptRoom, Reservations, preferred
 from streams.placement.unplaceable import unplaceable
 
 #: Shares of a tick's effort that are left when it is the turn of what comes next: after reservations that
@@ -57,8 +57,8 @@ class Placement:
         self.changed_requests: dict[str, None] = {}
         """Rows of table `pending_requests` to write, by pod uid."""
         self.reservations = Reservations(inventory)
-        self.kept: KeptRooms = NoRooms()
-        self.apart = Apart(
+        self.kept: KeptRoom = NoKeptRoom()
+        self.excluded_requests = ExcludedRequests(
             moves or Moves("", policy), self.placer, self.pending, self.changed_requests
         )
 
@@ -135,7 +135,7 @@ class Placement:
             self.changed_requests[uid] = None
 
     def unlisted(self, list_id: str, begin: int, count: int) -> list[str]:
-        """Pods whose requests came before a full list began, and which it lacks; at most so many."""
+        """Pods whose requests came before a full list began, and which it lacks; at most `most`."""
         gone = (
             waiting.request.pod.uid
             for waiting in self.pending
@@ -152,7 +152,7 @@ class Placement:
         self.pending.release_delayed(cause.now_ms)
         if self.paused:
             return decisions
-        decisions += self.apart.look(self.policy, effort, cause)
+        decisions += self.excluded_requests.look(self.policy, effort, cause)
         return decisions + self._retry(effort, cause)
 
     # --- attempts -------------------------------------------------------------------------------
@@ -220,9 +220,9 @@ class Placement:
             ranking = self.placer.rank(group.kind)
             row = preferred(ranking, self.inventory.nodes.get(kept or ""))
             if row is None:
-                told = self._group_failed(group, ranking, cause)
-                effort.decide(len(told) - 1)
-                decisions += told
+                reports = self._group_failed(group, ranking, cause)
+                effort.decide(len(reports) - 1)
+                decisions += reports
                 continue
             self._forget(waiting.request.pod.uid)
             decisions.append(self._place(waiting, row, ranking, cause))
@@ -236,11 +236,11 @@ class Placement:
         self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause
     ) -> PlacementDecision:
         """Decide, and take the room at once: on the best node, or the best that the owner may go to."""
-        excluded = self.apart.exclusions.of(waiting.request.pod, cause.now_ms)
+        excluded = self.excluded_requests.exclusions.of(waiting.request.pod, cause.now_ms)
         if excluded is not None and row in excluded.rows:
             allowed = excluded.best(ranking)
             if allowed is None:
-                return self.apart.wait(waiting, ranking, excluded, self.policy, cause)
+                return self.excluded_requests.wait(waiting, ranking, excluded, self.policy, cause)
             row = allowed
         request = waiting.request
         expires_at_ms = min(cause.now_ms + self.policy.reservation_seconds * 1000, EPOCH_MS_MAX)
@@ -272,7 +272,7 @@ class Placement:
     # --- waiting --------------------------------------------------------------------------------
 
     def _wait(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
-        """Join the group without an attempt: its verdict holds for this pod too."""
+        """Join the group without an attempt: its result holds for this pod too."""
         self._let_wait(waiting, cause)
         group = self.pending.group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
@@ -309,8 +309,8 @@ class Placement:
     ) -> list[PlacementDecision]:
         why = explain.refusals(self.placer, ranking)
         self._failed(group, cause)
-        told = self.pending.first(group, REPORTS_PER_ATTEMPT_MAX)
-        return [self._report(waiting, group, why, cause) for waiting in told]
+        reported = self.pending.first(group, REPORTS_PER_ATTEMPT_MAX)
+        return [self._report(waiting, group, why, cause) for waiting in reported]
 
     def _report(
         self, waiting: Waiting, group: Group, why: Refusals, cause: Cause, note: str = ""
@@ -327,7 +327,7 @@ class Placement:
         )
 
     def _again(self, held: Held, cause: Cause, why: str) -> list[PlacementDecision]:
-        """A reservation came to nothing: the pod waits for its own back-off, then for a node."""
+        """A reservation failed: the pod waits for its own back-off, then for a node."""
         pod = held.pod.model_copy(update={"node": None})
         since_ms = held.requested_at_ms or held.assigned_at_ms
         request = SchedulingRequest(cluster=cause.cluster, pod=pod, requested_at_ms=since_ms)
@@ -361,7 +361,7 @@ class Placement:
     def _ended(
         self, cause: Cause, pod: Pod, why: str, node: str | None = None
     ) -> list[PlacementDecision]:
-        """A pod does not want a node any more; whose request was only kept was told nothing yet."""
+        """A pod does not want a node any more; if its request was only kept, nothing was reported yet."""
         if not self.begun:
             return []
         return [explain.ended(cause, pod, "withdrawn", why, node=node)]

@@ -15,7 +15,7 @@ from streams.placement.explain import Cause
 from streams.placement.ranking import REFUSED, Ranking
 
 
-class KeptRooms(Protocol):
+class KeptRoom(Protocol):
     """Who keeps room for pods that are to replace others."""
 
     def awaits(self, pod: Pod) -> bool:
@@ -27,7 +27,7 @@ class KeptRooms(Protocol):
         ...
 
 
-class NoRooms:
+class NoKeptRoom:
     """Nobody keeps room."""
 
     def awaits(self, pod: Pod) -> bool:

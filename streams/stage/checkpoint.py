@@ -4,7 +4,7 @@
     pieces ──▶ `Finder` ──▶ which checkpoints are whole ──▶ `Assembler` ──▶ the rows of one of them
 
 A piece is bounded whatever rows there are: a row too long for one goes on in the next. Pieces of two writers
-may stand between each other (one had lost the partition and did not know it yet); each checkpoint is told by
+may stand between each other (one had lost the partition and did not know it yet); each checkpoint is identified by
 its place, and no two writers have the same epoch. What is not whole is not there. Not judged here: whether the
 journal goes on at that place. Pure: rows in, bytes out, and back.
 """
@@ -252,7 +252,7 @@ def is_place(place: Place, value: bytes | None) -> bool:
     """Whether a journal record, the one at the place's offset, is what the place says.
 
     Otherwise the checkpoint is of another journal than this one: the topic was deleted and made again. Of an
-    opening record the epoch alone can be told; the number of the batch after it tells the rest.
+    opening record the epoch alone is known; the number of the batch after it tells the rest.
     """
     found = read_record(value)
     if isinstance(found, Refusal):

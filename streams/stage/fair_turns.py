@@ -1,4 +1,4 @@
-"""Whose turn it is where not all can have one: half of the turns in order, half from a place that changes.
+"""Which come first where not all can have one: half of the turns in order, half from a place that changes.
 
 Those first in order may be asked in vain again and again, and must not keep the others from ever being asked. Where the
 other half begins follows from a number that is another one each time, such as the log's time; no state is kept.
@@ -26,7 +26,7 @@ def fair_order(sizes: Sequence[int], most: int, number: int) -> list[int]:
 
 
 def fitting(sizes: Sequence[int], places: Sequence[int], most: int) -> int:
-    """How many of the places, from the first on, take at most so many turns in all."""
+    """How many of the places, from the first on, take at most `most` turns in all."""
     for count, place in enumerate(places):
         most -= sizes[place]
         if most < 0:

@@ -18,7 +18,7 @@ import orjson
 from schemas.limits import PIECE_BYTES_MAX
 from streams.stage.records import DamagedTable, RowChange
 
-#: Bytes of one chunk; a row of at most so many is written as it is.
+#: Bytes of one chunk; a row of at most this size is written as it is.
 CHUNK_BYTES = PIECE_BYTES_MAX
 
 _MARK = "\0"
@@ -104,5 +104,5 @@ def _chunk_key(key: str, version: str, number: int) -> str:
 
 
 def _version(value: bytes) -> str:
-    """Tells contents apart, and the same one cut in another way."""
+    """Distinguishes contents, and the same one cut in another way."""
     return f"{sha256(value).hexdigest()[:24]}-{CHUNK_BYTES}"

@@ -25,7 +25,7 @@ class InputRecord:
     """Timestamp of the record: when its producer wrote it, by the producer's or the broker's clock."""
     refused_at_ms: int | None = None
     """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did not. No stage
-    reads a wall clock, so the shell judges, and the journal keeps the verdict for a replay."""
+    reads a wall clock, so the worker judges, and the journal keeps the result for a replay."""
     topic_id: str | None = None
     """Id of the topic, on the first record that is read of it; none: the record before was of the same topic."""
 

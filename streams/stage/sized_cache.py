@@ -1,6 +1,6 @@
 """A cache with a bound in bytes: what can be worked out again is kept only as long as there is room.
 
-A bound on entries alone is none: what users write decides how large an entry is. Whoever puts a value in says
+A bound on entries alone is none: what users write decides how large an entry is. The caller that puts a value in says
 how many bytes it holds alive, key included; an estimate that is too high costs a little work, one that is too low
 memory.
 """
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class SizedCache(Generic[Key, Value]):
-    """Values by key, at most so many and so many bytes; the one put in or renewed longest ago goes first."""
+    """Values by key, bounded in number and in bytes; the one put in or renewed longest ago goes first."""
 
     def __init__(self, bytes_max: int, entries_max: int) -> None:
         """Start empty.
@@ -45,7 +45,7 @@ class SizedCache(Generic[Key, Value]):
         return found[0]
 
     def put(self, key: Key, value: Value, size: int) -> None:
-        """Keep a value of so many bytes, in place of an older one of its key."""
+        """Keep a value of this size in bytes, in place of an older one of its key."""
         self.drop(key)
         if size > self.bytes_max or not self.entries_max:
             return

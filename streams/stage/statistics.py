@@ -1,4 +1,4 @@
-"""What the shell may see of a stage: plain values, which it turns into metrics.
+"""What the worker may see of a stage: plain values, which it turns into metrics.
 
 Counts say what a stage has done since it was asked last, figures what it holds now. Both are read between
 two batches, cost little, and change nothing in what is decided.

@@ -5,7 +5,7 @@ due then, references to the rows are taken at once, and pieces are made of them 
 other while batches go on: one checkpoint at a time, one piece in flight, by a producer of its own. One is due when
 the log's clock enters the next interval, so that neither restarts nor rebalances make them more, and fewer only
 where the writer ended in the middle. A partition that goes stops its checkpoint: without a closing piece it is
-none. That one cannot be written is told and stops nothing else.
+none. That one cannot be written is reported and stops nothing else.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from streams.worker.publisher import Publisher
 
 logger = logging.getLogger(__name__)
 
-#: What became of a checkpoint that was begun.
+#: The result of a checkpoint that was begun.
 Result = Literal["written", "stopped", "failed"]
 
 #: Table whose row of a partition says what time it is there.
@@ -60,7 +60,7 @@ class Checkpointer:
         tell: Callable[[Result], None],
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        """`interval_s` is of the log's time; `tell` hears what became of each one that was begun."""
+        """`interval_s` is of the log's time; `tell` is given the result of each one that was begun."""
         self._piece_bytes = piece_bytes
         self._publisher = publisher
         self._interval_ms = int(interval_s * 1000)

@@ -32,9 +32,9 @@ from streams.worker.tables import RowTable
 
 #: Rows are written so often, in seconds, while they are few.
 FLUSH_INTERVAL_S = 1.0
-#: So many changed rows are few.
+#: At most this many changed rows are few.
 FEW_ROWS = 500
-#: Rows are packed and written in pieces of so many bytes, so that batches need not wait for all of them.
+#: Rows are packed and written in pieces of this many bytes, so that batches need not wait for all of them.
 PIECE_BYTES = 256 * 1024
 #: Rows are written so long after the journal last showed that the partition is still ours, in seconds. A
 #: worker that stood still for longer than its session must not write old rows over its successor's.
@@ -135,7 +135,7 @@ class JournalFirst:
         writer: RowWriter,
         checkpoints: Checkpointer | None = None,
     ) -> None:
-        """`checkpoints` is told of rows that reflect one place of the journal, each time that they do."""
+        """`checkpoints` is notified of rows that reflect one place of the journal, each time that they do."""
         self._settings = settings
         self._publisher = publisher
         self._writer = writer
@@ -319,7 +319,7 @@ class JournalFirst:
             written = await self._write_pieces(partition, changes, place)
         finally:
             self._writing.pop(partition, None)
-            # Otherwise some rows are ahead of their place now, and are redone by whoever goes on from it.
+            # Otherwise some rows are ahead of their place now, and are redone by the stage that goes on from it.
             now = self._places.get(partition)
             if not written and now is not None and now.epoch == place.epoch:
                 for change in self._unwritten[partition]:

@@ -66,7 +66,7 @@ class FencedPublisher(Publisher):
         """From now on nobody who has claimed the partition of these topics before can write to it.
 
         Answers with the offsets of the records that say so, deletions of a row that never is; what
-        others have written stands before them. Whoever claims the same must name the same topic first.
+        others have written stands before them. Another claim of the same must name the same topic first.
         """
         self.release(partition)
         publisher = _PartitionPublisher(
@@ -104,7 +104,7 @@ class FencedPublisher(Publisher):
         return await self._write(claim, topic, partition, changes)
 
     def release(self, partition: int) -> None:
-        """Leave the partition to whoever claims it next."""
+        """Leave the partition to its next owner."""
         claim = self._claims.pop(partition, None)
         if claim is not None:
             task = asyncio.get_running_loop().create_task(_stop(claim))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 #: Objects that are made before the youngest are looked through; Python's own figure is 700. Nothing is decided
-#: meanwhile: a look at so many takes about a millisecond, one at the middle ones five. A decision costs as much
+#: meanwhile: a look at this many takes about a millisecond, one at the middle ones five. A decision costs as much
 #: whatever the figures are, since each object is looked at twice before it counts as old.
 _YOUNGEST = 1_000
 _YOUNGEST_PER_MIDDLE = 5

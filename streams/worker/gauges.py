@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from streams.stage.statistics import ClusterFigures, Figures
 
-#: Most clusters that get a label of their own; the others are told together, so that labels stay few.
+#: Most clusters that get a label of their own; the others are reported together, so that labels stay few.
 CLUSTERS_MAX = 100
 #: What these are called: no name of a cluster holds a space.
 OTHERS = "other clusters"
@@ -43,7 +43,7 @@ class Gauges(Collector):
         self._look = Look()
 
     def show(self, look: Look) -> None:
-        """From now on this is what is told."""
+        """From now on this is what is reported."""
         self._look = look
 
     def collect(self) -> Iterator[Metric]:
@@ -66,12 +66,12 @@ class Gauges(Collector):
                 lag_s = (look.at_ms - figures.now_ms) / 1000
                 behind.add_metric([stage, str(partition)], lag_s)
         yield behind
-        apart = _gauge(
+        isolated = _gauge(
             "clusters_set_apart", "Clusters whose records are not applied.", "stage", "partition"
         )
         for (stage, partition), figures in sorted(look.figures.items()):
-            apart.add_metric([stage, str(partition)], figures.set_apart)
-        yield apart
+            isolated.add_metric([stage, str(partition)], figures.set_apart)
+        yield isolated
         written = CounterMetricFamily(
             "loadstream_written_bytes",
             "Bytes of keys and values written, by topic.",

@@ -78,7 +78,7 @@ class Health:
         self._beat_s = self._clock()
 
     def heard(self, lag_records: int) -> None:
-        """A broker has answered; so many records wait in all partitions of the worker together."""
+        """A broker has answered; the records that wait in all partitions of the worker together."""
         if self._silent():
             self._answering_since_s = self._clock()
         self._broker_s = self._clock()

@@ -4,7 +4,7 @@ Everything goes through the standard library's logging, ours as well as Faust's 
 of it comes out in one form, and passes one place where secrets are blotted out and, for a terminal, control characters. What Faust says at every
 start of every part of it, and its tables of dozens of lines, is for debugging and has that level here.
 What the libraries say over and over, as aiokafka does a hundred times a second of a broker that is gone, is
-told once in a while, with how often it was left out.
+logged once in a while, with how often it was left out.
 """
 
 import logging
@@ -30,7 +30,7 @@ _LEAST_DEBUGGING: Mapping[str, int] = {"aiokafka": logging.INFO, "asyncio": logg
 _OWN = frozenset(("timestamp", "level", "logger"))
 
 _CHATTY = ("faust", "mode", "aiokafka")
-#: A message of these is told no more often than once in so many seconds.
+#: A message of these is logged at most once in this many seconds.
 REPEAT_AFTER_S = 10.0
 #: Most messages that this is kept of.
 _REPEATS_MAX = 1_000
@@ -138,22 +138,22 @@ class _Repeats(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[tuple[str, str], tuple[float, int]] = {}
-        """When each message, without its arguments, was told last, and how many were not since."""
+        self._logged: dict[tuple[str, str], tuple[float, int]] = {}
+        """When each message, without its arguments, was logged last, and how many were not since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is told."""
+        """Whether the record is logged."""
         if record.levelno < logging.WARNING or record.name.partition(".")[0] not in _CHATTY:
             return True
-        # Faust puts its arguments into the message itself now and then; what differs is told.
+        # Faust puts its arguments into the message itself now and then; what differs is logged.
         key = (record.name, str(record.msg))
-        told_s, suppressed = self._told.get(key, (-REPEAT_AFTER_S, 0))
-        if 0 <= record.created - told_s < REPEAT_AFTER_S:
-            self._told[key] = (told_s, suppressed + 1)
+        logged_s, suppressed = self._logged.get(key, (-REPEAT_AFTER_S, 0))
+        if 0 <= record.created - logged_s < REPEAT_AFTER_S:
+            self._logged[key] = (logged_s, suppressed + 1)
             return False
-        if len(self._told) >= _REPEATS_MAX:
-            self._told.clear()
-        self._told[key] = (record.created, 0)
+        if len(self._logged) >= _REPEATS_MAX:
+            self._logged.clear()
+        self._logged[key] = (record.created, 0)
         if suppressed:
             record.suppressed = suppressed
         return True

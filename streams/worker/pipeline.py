@@ -1,7 +1,7 @@
 """Applied batches on their way to being durable, one after the other.
 
 While a batch is on its way to the broker the next one is applied to the state in memory, so neither the
-broker nor this process waits for the other. The order is that of applying: a batch is made durable, told
+broker nor this process waits for the other. The order is that of applying: a batch is made durable, reported
 of and acknowledged when all before it were. The first that cannot be made durable ends it; what was applied
 after it counts for nothing then.
 """

@@ -4,7 +4,7 @@ Faust's producer costs as much a message as Faust's consumer and tells nobody wh
 a call returns when the brokers have acknowledged everything that it was given. What goes to one partition
 is handed to the producer whole, since a call a record costs more than deciding what it says. Records to one
 partition keep their order, also through retries; nothing is written twice by one producer. A record that cannot be
-written is an error: whoever called has state in memory that is not durable, and must not go on.
+written is an error: the caller has state in memory that is not durable, and must not go on.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Publisher:
         self._producer: Any = None
         self._starting = asyncio.Lock()
         self._counts: dict[str, int] = {}
-        self._apart: list[Publisher] = []
+        self._separate: list[Publisher] = []
         self.written_bytes: Counter[str] = Counter()
         """Bytes of keys and values that were given to the brokers, by topic."""
 
@@ -53,7 +53,7 @@ class Publisher:
         async with self._starting:
             if self._producer is None:
                 self._producer = await self._started()
-            for each in self._apart:
+            for each in self._separate:
                 await each.start()
 
     @property
@@ -61,11 +61,11 @@ class Publisher:
         """Started, and not stopped since."""
         return self._producer is not None
 
-    def apart(self) -> "Publisher":
+    def separate(self) -> "Publisher":
         """Another one, whose writes this one's need not wait for; it starts and stops with this one."""
         other = Publisher(self._settings, **self._options)
         other.written_bytes = self.written_bytes
-        self._apart.append(other)
+        self._separate.append(other)
         return other
 
     async def _started(self) -> Any:
@@ -85,7 +85,7 @@ class Publisher:
 
     async def stop(self) -> None:
         """Disconnect, after what is on its way has arrived or failed."""
-        for each in self._apart:
+        for each in self._separate:
             await each.stop()
         producer, self._producer = self._producer, None
         if producer is not None:

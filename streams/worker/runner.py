@@ -46,7 +46,7 @@ from streams.worker.ticker import Ticker
 from streams.worker.topic_identity import TopicIdentity
 from streams.worker.topic_watch import WATCHER, TopicWatch, written_by
 from streams.worker.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
-from streams.worker.undelivered import ENDS, Lookout
+from streams.worker.undelivered import ENDS, UndeliveredWatch
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class StageRunner:
         self._applying = asyncio.Lock()
         self._opening = asyncio.Lock()
         self._pipeline = Pipeline(durability, self._tell)
-        self._lookout = Lookout(settings)
+        self._undelivered = UndeliveredWatch(settings)
         self.name = name
         self._telemetry = telemetry or Telemetry()
         self._telemetry.begin(name, self.topics)
@@ -114,7 +114,7 @@ class StageRunner:
         self.notices = Notices(name)
         """What is wrong with its topics and its clock."""
         self.clock: Ticker | None = None
-        """Who tells the partitions the time, where that is this worker's to do."""
+        """What gives the partitions the time, where that is this worker's to do."""
         self.generation = 0
         """How often partitions were taken away."""
         self.stages: dict[int, Stage] = {}
@@ -162,7 +162,7 @@ class StageRunner:
             asyncio.create_task(self._pipeline.commit_all()),
             asyncio.create_task(self._pipeline.flush_rows()),
             asyncio.create_task(self._prepare()),
-            asyncio.create_task(self._lookout.run(self)),
+            asyncio.create_task(self._undelivered.run(self)),
             asyncio.create_task(self._watch.run(self)),
         ]
         try:

@@ -26,7 +26,7 @@ class WorkerSettings(BaseSettings):
     data_dir: Path = Path(".cache/worker")
     """Where Faust keeps its files; everything that matters is in Kafka."""
     stages: Literal["all", "aggregate", "cluster"] = "all"
-    """Which stages this worker runs. Both by default; a large fleet runs them apart."""
+    """Which stages this worker runs. Both by default; a large fleet runs them in separate processes."""
     clock: Literal["wall", "external"] = "wall"
     """wall: the worker writes the time into topic `clock` for each partition that it owns. external:
     somebody else does, as in a demonstration or a replay whose time runs faster."""
@@ -54,7 +54,7 @@ class WorkerSettings(BaseSettings):
     its journal begins at one. 0: none are written. Three days or less, as the journal keeps seven."""
     stop_timeout_s: Annotated[float, Field(ge=1, le=3600)] = 20.0
     """A worker that is asked to stop has ended after so long, also while no broker answers. Shorter than the
-    time after which whoever asked would kill it."""
+    time after which its parent would kill it."""
     fetch_wait_ms: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Longest time that the broker may wait for records before it answers a fetch with none. The embedded
     broker does not wake a waiting fetch, so there a tenth of it keeps decisions prompt."""

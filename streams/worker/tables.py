@@ -5,7 +5,7 @@ without it, and its own writes cost a message each. So keys and values are plain
 then has nothing to decode; the stage reads the rows and refuses what it cannot read. Changes are written
 to the changelog by `Publisher.write_rows` and, once acknowledged, to the local copy by `store`.
 
-A row's key begins with its partition and a slash, so rows of a lost partition can be told and dropped. A
+A row's key begins with its partition and a slash, so rows of a lost partition can be found and dropped. A
 row too long for one record is several here and in the changelog (`long_rows`), and one to everybody else.
 """
 

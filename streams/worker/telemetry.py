@@ -206,7 +206,7 @@ class Telemetry:
             self._verdicts.labels(stage, name, verdict)
 
     def _label(self, cluster: str) -> str:
-        """Label of a cluster: its name for the first so many, which bounds the number of series."""
+        """Label of a cluster: its name for the first clusters, which bounds the number of series."""
         if cluster not in self._named and len(self._named) < CLUSTERS_MAX:
             self._named[cluster] = None
         return cluster if cluster in self._named else OTHERS
@@ -273,16 +273,16 @@ class Telemetry:
         self._ahead.labels(stage, topic).inc(records)
 
     def checkpoint(self, stage: str, result: str) -> None:
-        """A checkpoint was begun, and this is what became of it."""
+        """A checkpoint was begun, and this is its result."""
         self._checkpoints.labels(stage, result).inc()
 
     def in_flight(self, stage: str, records: int) -> None:
-        """So many records were fetched and are not durable."""
+        """The number of records that were fetched and are not durable."""
         self._in_flight_max[stage] = max(records, self._in_flight_max.get(stage, 0))
         self._in_flight.labels(stage).set(self._in_flight_max[stage])
 
     def standing_by(self, stage: str, partitions: int) -> None:
-        """The worker keeps copies of the rows of so many partitions that others own."""
+        """The worker keeps copies of the rows of this many partitions that others own."""
         self._copies.labels(stage).set(partitions)
 
     def topic_problems(self, stage: str, problems: Iterable[str]) -> None:
@@ -292,7 +292,7 @@ class Telemetry:
             self._topic_problems.labels(stage, problem).set(found[problem])
 
     def recovered(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
-        """The worker has these partitions now, put together from so many rows."""
+        """The worker has these partitions now, put together from this many rows."""
         self._partitions.labels(stage).set(partitions)
         self._recovered_rows.labels(stage).set(rows)
         self._recovery.labels(stage).observe(seconds)

@@ -4,14 +4,14 @@ The cluster stage's `now` is the time of the last tick applied, so this is the o
 decisions see, and a replay sees the same one. Ticks never go back: a clock that is set back stands
 still in the log until it has caught up.
 
-**Time does not run away.** Whoever may write to the topic could otherwise stop a partition's time, by one tick
+**Time does not run away.** A client that may write to the topic could otherwise stop a partition's time, by one tick
 in the far future. So ticks that are read are held against the worker's own time, and those that are too far from it
 are marked as refused (`checked`) before the stage sees them. A partition whose time is ahead already is waited
 for no longer than that: the worker goes on to tell its own time, which the stage ignores until it
 has come so far, or until an operator sets the time right (`ClockTick.reset`); health says so meanwhile.
 
 **Time does not overtake what has happened.** Topics keep no order among each other, and a reservation that
-ends by time must not end while its confirmation waits to be read. So a time is told in two steps: it is
+ends by time must not end while its confirmation waits to be read. So a time is given in two steps: it is
 taken together with where the topics `KNOWN_FIRST` end then (`Mark`), and written once all of that is applied.
 What is not applied soon is read in front of everything else.
 
@@ -19,7 +19,7 @@ What is not applied soon is read in front of everything else.
 brought into the present before anything else is applied: what has happened and what was decreed, then a
 tick, then the rest. So nothing is decided by a time that is long gone, nor by a policy that was replaced.
 
-Not guaranteed: what reaches Kafka after the mark. And a flood does not stop time: past `hold_max_s` it is told
+Not guaranteed: what reaches Kafka after the mark. And a flood does not stop time: past `hold_max_s` it is given
 whatever waits.
 """
 
@@ -77,7 +77,7 @@ class Clocked(Protocol):
 
     @property
     def held(self) -> bool:
-        """Nothing may be applied now, and no time told."""
+        """Nothing may be applied now, and no time given."""
         ...
 
     @property
@@ -92,7 +92,7 @@ class Clocked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A time that is to be told, and what is to be applied before."""
+    """A time that is to be given, and what is to be applied before."""
 
     now_ms: int
     taken_at_s: float
@@ -116,8 +116,8 @@ class Ticker:
         self.brokers = Brokers(kafka)
         self._interval_s = interval_s
         self._hold_max_s = hold_max_s
-        self._told_ms: dict[int, int] = {}
-        self._told_at_s: dict[int, float] = {}
+        self._written_ms: dict[int, int] = {}
+        self._written_at_s: dict[int, float] = {}
         self._read_to: dict[tuple[int, str], int] = {}
         """Where a partition's topic was read to its end: no record may be at its last offsets."""
 
@@ -170,15 +170,15 @@ class Ticker:
     def late(self, partitions: Iterable[int]) -> bool:
         """Whether time was lost in one of these partitions."""
         since_s = time.monotonic() - LATE_S
-        return any(self._told_at_s.get(each, since_s) < since_s for each in partitions)
+        return any(self._written_at_s.get(each, since_s) < since_s for each in partitions)
 
     async def make_up(self, runner: Clocked) -> None:
         """Bring all partitions into the present: what has happened, then the time; nothing else before."""
         await self._publisher.start()
         generation = runner.generation
         for partition, stage in runner.stages.items():
-            told_ms, now_ms = self._told_ms.get(partition, 0), stage.now_ms or 0
-            self._told_ms[partition] = max(told_ms, now_ms)
+            written_ms, now_ms = self._written_ms.get(partition, 0), stage.now_ms or 0
+            self._written_ms[partition] = max(written_ms, now_ms)
         began_s = time.monotonic()
         while not (marks := await self._marks(runner.stages)) and runner.stages:
             if runner.generation != generation or time.monotonic() - began_s > self._hold_max_s:
@@ -244,10 +244,10 @@ class Ticker:
     async def _tell(self, marks: Mapping[int, Mark]) -> dict[int, int]:
         """Write these times; answers with where each partition's clock ends then."""
         for partition, mark in marks.items():
-            self._told_ms[partition] = _not_back(mark.now_ms, self._told_ms.get(partition, 0))
-        ticks = [tick(each, self._told_ms[each]) for each in marks]
+            self._written_ms[partition] = _not_back(mark.now_ms, self._written_ms.get(partition, 0))
+        ticks = [tick(each, self._written_ms[each]) for each in marks]
         offsets = await self._publisher.publish(ticks)
-        self._told_at_s.update((each, mark.taken_at_s) for each, mark in marks.items())
+        self._written_at_s.update((each, mark.taken_at_s) for each, mark in marks.items())
         return {each: offset + 1 for each, offset in zip(marks, offsets, strict=True)}
 
 
@@ -267,9 +267,9 @@ def _ahead(runner: Clocked) -> dict[str, str]:
     return found
 
 
-def _not_back(now_ms: int, told_ms: int) -> int:
+def _not_back(now_ms: int, written_ms: int) -> int:
     """The time to tell after another one: not before it, unless that was too far ahead to wait for."""
-    return told_ms if now_ms < told_ms <= now_ms + AHEAD_MAX_MS else now_ms
+    return written_ms if now_ms < written_ms <= now_ms + AHEAD_MAX_MS else now_ms
 
 
 def _strays(value: bytes | None, own_ms: int) -> bool:

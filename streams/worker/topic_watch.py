@@ -72,7 +72,7 @@ class TopicWatch:
 
         Args:
             kafka: how to reach the brokers.
-            telemetry: is told how many topics have which problem.
+            telemetry: is given how many topics have which problem.
             kept: topics of which the state knows offsets or which hold it: inputs, journal, changelogs.
             written: topics that are only written to.
             partitions: how many each of them must have.

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 #: Time between two looks, in seconds.
 LOOK_S = 5.0
-#: So many looks in a row must have found a partition at the same place before its end.
+#: This many looks in a row must have found a partition at the same place before its end.
 LOOKS = 2
 #: Longest time that reading takes at once, in seconds.
 READ_MAX_S = 60.0
@@ -77,7 +77,7 @@ class Watched(Protocol):
         ...
 
 
-class Lookout:
+class UndeliveredWatch:
     """Looks while it runs."""
 
     def __init__(self, kafka: KafkaSettings) -> None:

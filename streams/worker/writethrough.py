@@ -66,7 +66,7 @@ class WriteThrough:
         return ()
 
     def close(self, partition: int) -> None:
-        """The partition is whoever's claims it next."""
+        """The partition is its next owner's."""
         self._publisher.release(partition)
 
     async def _write(self, batch: Applied) -> None:

@@ -201,7 +201,7 @@ def test_at_most_five_complaints_are_told_and_the_others_counted() -> None:
     assert reason.endswith("; and 1 more")
 
 
-def test_of_a_list_only_the_first_bad_item_is_told() -> None:
+def test_of_a_list_only_the_first_bad_item_is_reported() -> None:
     value = sample_with("pods", [{"uid": "u"}, 1, 2, 3])
     assert "pods[0]" in refused("node-usage", value).reason
     assert "pods[1]" not in refused("node-usage", value).reason

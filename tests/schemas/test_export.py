@@ -114,14 +114,14 @@ def test_every_field_has_a_description_and_every_number_bounds_and_unit(name: st
     fields = list(fields_in(published(name)))
     assert len(fields) > 2
     for path, field in fields:
-        told = [field, *alternatives(field)]
-        assert any(part.get("description") for part in told), f"{path} has no description"
+        parts = [field, *alternatives(field)]
+        assert any(part.get("description") for part in parts), f"{path} has no description"
         for part in alternatives(field):
             if part.get("type") == "integer" and "const" not in part:
                 assert {"minimum", "maximum"} <= part.keys(), f"{path} has no bounds"
         for suffix, unit in (("_ms", "ms"), ("_bytes", "bytes"), ("_s", "s")):
             if path.endswith(suffix):
-                units = [part.get("unit", "") for part in told]
+                units = [part.get("unit", "") for part in parts]
                 assert any(u.split(" ")[0] == unit for u in units), f"{path} has no unit"
 
 

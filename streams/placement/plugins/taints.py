@@ -1,6 +1,6 @@
 """Filter TaintToleration: a pod is kept off nodes whose taints it does not tolerate.
 
-Taints with effect NoSchedule and NoExecute count; PreferNoSchedule is a wish and refuses nobody.
+Taints with effect NoSchedule and NoExecute count; PreferNoSchedule is a preference and refuses no pod.
 A toleration is compared as `Toleration.ToleratesTaint` of k8s.io/api/core/v1 does.
 """
 

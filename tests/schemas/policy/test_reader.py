@@ -18,7 +18,7 @@ from schemas.policy.reader import NODE_POOLS_MAX
 
 
 def lines(text: str) -> list[str]:
-    """The problems of a text as they are told."""
+    """The problems of a text as they are reported."""
     with pytest.raises(PolicyError) as caught:
         read_policy(text)
     return str(caught.value).splitlines()
@@ -113,7 +113,7 @@ def test_one_problem_is_one_line(text: str, expected: str) -> None:
     assert expected in found[0]
 
 
-def test_at_most_a_named_number_of_problems_is_told() -> None:
+def test_at_most_a_named_number_of_problems_is_reported() -> None:
     found = lines("\n".join(f"unknown{number}: 1" for number in range(2_000)))
     assert len(found) == PROBLEMS_MAX + 1
     assert found[-1] == f"there are further problems; told are {PROBLEMS_MAX}"
@@ -192,7 +192,7 @@ def test_text_that_looks_like_something_else_is_printed_in_quotes() -> None:
 
 
 def _pools(count: int, windows: int = 1) -> str:
-    """A policy of so many pools, each with an entry of thresholds that move."""
+    """A policy of a number of pools, each with an entry of thresholds that move."""
     names = [f"p{number}" for number in range(count)]
     pools = "".join(
         f"    - {{name: {name}, nodeSelector: {{matchLabels: {{p: {name}}}}}}}\n" for name in names
@@ -207,7 +207,7 @@ def _pools(count: int, windows: int = 1) -> str:
     )
 
 
-def test_a_policy_has_so_many_pools_and_one_in_force_may_have_more() -> None:
+def test_a_policy_has_a_bounded_number_of_pools_and_one_in_force_may_have_more() -> None:
     assert len(read_policy(_pools(NODE_POOLS_MAX)).rebalance.node_pools) == NODE_POOLS_MAX
     with pytest.raises(PolicyError, match="found 65 pools; allowed are at most 64"):
         read_policy(_pools(NODE_POOLS_MAX + 1))

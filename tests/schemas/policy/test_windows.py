@@ -57,7 +57,7 @@ def test_no_windows_are_always_open() -> None:
     assert opens_after_ms((), ms(0, 0)) == 0
 
 
-def test_the_time_until_a_window_opens_is_told() -> None:
+def test_the_time_until_a_window_opens_is_reported() -> None:
     windows = (window(days=["wed"], **{"from": "10:00"}), window(days=["tue"], **{"from": "10:00"}))
     assert opens_after_ms(windows, ms(0, 9)) == 25 * 3_600_000
 

@@ -29,7 +29,7 @@ def test_means_are_over_the_samples_that_have_the_pod() -> None:
     assert means(filled, 3) == []
 
 
-def test_of_two_pods_of_one_name_the_one_seen_last_is_told() -> None:
+def test_of_two_pods_of_one_name_the_one_seen_last_is_reported() -> None:
     filled = window((1, [(A, {"cpu": 1})]), (3, [(A_AGAIN, {"cpu": 9})]), (2, [(A, {"cpu": 1})]))
     assert means(filled) == [(A_AGAIN, {"cpu": 9})]
 

@@ -88,9 +88,9 @@ def test_a_refused_sample_takes_no_resource_from_those_before_it() -> None:
     running = stage(collecting=POLICIES, limits=TIGHT)
     on_disk = {**pod("a", 1), "usage": {"disk": 5}}
     first = sample(T0, usage={"cpu": 9}, pods=[on_disk])
-    crowd = [{**pod(f"p{number}", 1), "usage": {}} for number in range(TIGHT.pods_per_node + 1)]
+    many = [{**pod(f"p{number}", 1), "usage": {}} for number in range(TIGHT.pods_per_node + 1)]
     late = T0 + POLICIES.average_horizon_ms + SECOND
-    second = sample(late, usage={"cpu": 9, "memory": 1, "gpu": 1}, pods=crowd)
+    second = sample(late, usage={"cpu": 9, "memory": 1, "gpu": 1}, pods=many)
     for each in (first, second):
         result = running.apply(log.add(each))
         store(table, result.rows)
@@ -99,7 +99,7 @@ def test_a_refused_sample_takes_no_resource_from_those_before_it() -> None:
 
 
 def many(log: Log, count: int, nodes: int = 3) -> dict[str, bytes]:
-    """A table after so many samples of each node, one a second, with pods."""
+    """A table after a number of samples of each node, one a second, with pods."""
     table: dict[str, bytes] = {}
     subject = stage()
     for at in range(count):

@@ -1,4 +1,4 @@
-"""What one pod may ask for, and what becomes of one that asks for more."""
+"""What one pod may ask for, and what happens to one that asks for more."""
 
 from collections import Counter
 from typing import Any
@@ -26,19 +26,19 @@ def term(*keys: str, values: tuple[str, ...] = ()) -> NodeSelectorTerm:
 
 
 def labels(count: int) -> Pod:
-    """A pod that asks about so many labels."""
+    """A pod that asks about this many labels."""
     return pod(required_node_affinity=(term(*(f"k{number}" for number in range(count))),))
 
 
 def resources(count: int) -> Pod:
-    """A pod that asks for so many resources."""
+    """A pod that asks for this many resources."""
     named = {f"r{number}": "1" for number in range(count)}
     first, second = dict(list(named.items())[:50]), dict(list(named.items())[50:])
     return pod(containers=(Container(requests=first), Container(limits=second)))
 
 
 def ports(count: int) -> Pod:
-    """A pod that takes so many ports."""
+    """A pod that takes this many ports."""
     part = tuple(HostPort(port=1 + number) for number in range(count // 6))
     return pod(containers=(Container(host_ports=part),) * 6)
 

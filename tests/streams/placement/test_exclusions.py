@@ -35,7 +35,7 @@ def owned(uid: str, owner: str = "web", of: Callable[..., Pod] = pod) -> Pod:
 
 
 def left(run: Run, name: str, owner: str = "web", seconds: float = 0) -> None:
-    """A pod of the owner was told to leave a hot node."""
+    """A pod of the owner was commanded to leave a hot node."""
     run.state.memory.moves.left(owner, name, at(seconds), "cpu 90 % over 70 %")
 
 
@@ -208,8 +208,8 @@ def test_the_verdict_on_a_move_is_told_at_a_tick_with_what_it_was_computed_from(
     follower.observe("node-1", "node", {"cpu": 10}, {"cpu": 70}, {"cpu": 100}, at(60))
     record = run.log.message(tick(600))
     outputs = run.stage.apply([record]).outputs
-    (told,) = [each for each in outputs if each.topic == "move-outcomes"]
-    made = decode("move-outcomes", told.value)
+    (written,) = [each for each in outputs if each.topic == "move-outcomes"]
+    made = decode("move-outcomes", written.value)
     assert isinstance(made, MoveOutcome)
     assert (made.verdict, made.target_node) == ("helped", "node-2")
     assert made.as_of.offsets["clock"] == record.offset

@@ -57,7 +57,7 @@ def test_refusals_are_counted_in_one_line(
     assert Refusals(nodes, 0, {"Some": nodes}, reasons).message == message
 
 
-def test_of_many_reasons_the_most_frequent_are_told() -> None:
+def test_of_many_reasons_the_most_frequent_are_reported() -> None:
     kinds = REASONS_MAX + 5
     run = Run()
     run.say(tick(), node("full", cpu="0"), node("full-too", cpu="0"))

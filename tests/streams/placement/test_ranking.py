@@ -21,10 +21,10 @@ from streams.placement.ranking import REFUSED, Ranking
 from tests.streams.cluster.builders import load_args, node, pod, policy
 
 
-class Told(Filter):
+class MadeUpFilter(Filter):
     """Refuses nodes that hold more pods than the pod's priority says."""
 
-    name = "Told"
+    name = "MadeUpFilter"
     watches = Change.PODS
     columns = ("_held",)
 
@@ -82,7 +82,7 @@ class World:
     def __init__(
         self, memory: dict[str, int], *, normalised: bool = False, weight: int = 1
     ) -> None:
-        self.filter = Told()
+        self.filter = MadeUpFilter()
         self.inventory = Inventory(policy())
         scores = [(Raw(normalised=normalised), weight)]
         self.placer = Placer(self.inventory, lambda *_: ([self.filter], scores))
@@ -185,7 +185,7 @@ def test_without_filters_every_node_passes_also_after_changes() -> None:
 
 def test_without_scores_the_first_by_name_is_best() -> None:
     world = World({"a": 50, "b": 60})
-    placer = Placer(world.inventory, lambda *_: ([Told()], []))
+    placer = Placer(world.inventory, lambda *_: ([MadeUpFilter()], []))
     assert placer.rank(KIND).totals.tolist() == [0, 0]
     assert placer.rank(KIND).best() == 0
 

@@ -131,7 +131,7 @@ def test_a_piece_of_another_partition_is_none_of_this_one() -> None:
     assert read_piece(3, _cut()[0]) is None
 
 
-def test_pieces_of_two_writers_between_each_other_are_told_apart() -> None:
+def test_pieces_of_two_writers_between_each_other_are_distinguished() -> None:
     theirs, ours = Place(2, 16, 20), Place(30, 19, 33)
     old, new = _cut(place=theirs), _cut(_ROWS[1:], place=ours)
     mixed = [piece for pair in zip(old, new, strict=False) for piece in pair]

@@ -20,7 +20,7 @@ class Changelog:
         self.data: dict[bytes, bytes] = {}
 
     def write(self, value: bytes | None, stop: int | None = None) -> list[RowChange]:
-        """Write a row; `stop`: so many of its records arrive."""
+        """Write a row; `stop`: how many of its records arrive."""
         present = [key.decode() for key in self.data if is_chunk(key)]
         made = list(records(RowChange("nodes", _KEY, value), present))
         for record in made[:stop]:

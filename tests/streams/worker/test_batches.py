@@ -86,7 +86,7 @@ async def taken(batches: Batches) -> list[int]:
     return [record.offset for record in batch.records]
 
 
-async def test_a_batch_is_complete_with_so_many_records() -> None:
+async def test_a_batch_is_complete_with_its_number_of_records() -> None:
     async with pumping(BatchLimits(records=3, wait_s=LONG_S), App()) as (batches, stream):
         stream.put(map(parcel, range(7)))
         assert await taken(batches) == [0, 1, 2]
@@ -107,7 +107,7 @@ async def test_a_parcel_that_is_too_large_for_a_batch_is_acknowledged_with_its_l
         assert [event.acknowledged for event in second.ended] == [True]
 
 
-async def test_a_batch_is_complete_with_so_many_bytes() -> None:
+async def test_a_batch_is_complete_with_its_number_of_bytes() -> None:
     async with pumping(BatchLimits(bytes=10, wait_s=LONG_S), App()) as (batches, stream):
         stream.put(parcel(offset, key=b"4", value=b"123") for offset in range(6))
         assert await taken(batches) == [0, 1, 2]

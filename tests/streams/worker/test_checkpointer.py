@@ -45,15 +45,15 @@ class Owner:
         self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", CLOCKS, PLACES)]
         self.publisher = FencedPublisher(kafka)
         self.results: list[str] = []
-        self.told = asyncio.Event()
-        self.apart = self.publisher.apart()
-        self.checkpointer = Checkpointer(self.apart, 60.0, self._tell, piece_bytes)
+        self.reported = asyncio.Event()
+        self.separate = self.publisher.separate()
+        self.checkpointer = Checkpointer(self.separate, 60.0, self._tell, piece_bytes)
         writer = RowWriter(self.tables, self.publisher)
         self.journal = JournalFirst(kafka, self.publisher, writer, self.checkpointer)
 
     def _tell(self, result: str) -> None:
         self.results.append(result)
-        self.told.set()
+        self.reported.set()
 
     async def open(self, partition: int = 0, after: "Owner | None" = None) -> None:
         """Take a partition over, with the rows that somebody has left."""
@@ -77,10 +77,10 @@ class Owner:
         await self.journal.flush(force=True)
 
     async def until(self, count: int) -> None:
-        """Wait for so many results."""
+        """Wait for this many results."""
         while len(self.results) < count:
-            self.told.clear()
-            await asyncio.wait_for(self.told.wait(), 60)
+            self.reported.clear()
+            await asyncio.wait_for(self.reported.wait(), 60)
 
     async def stored(self, partition: int = 0) -> list[bytes | None]:
         """What topic `checkpoints` has."""

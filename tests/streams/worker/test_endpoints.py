@@ -39,7 +39,7 @@ def _get(port: int, path: str) -> tuple[int, str]:
 @pytest.fixture
 def server() -> Iterator[tuple[ThreadingHTTPServer, Health]]:
     registry = CollectorRegistry()
-    Counter("told", "Something.", registry=registry).inc(3)
+    Counter("asked", "Something.", registry=registry).inc(3)
     health = Health(lag_records_max=0)
     running = serve("127.0.0.1", 0, registry, health)
     yield running, health
@@ -50,7 +50,7 @@ def server() -> Iterator[tuple[ThreadingHTTPServer, Health]]:
 def test_metrics_are_those_of_the_registry(server: tuple[ThreadingHTTPServer, Health]) -> None:
     status, body = _get(server[0].server_port, "/metrics")
     assert status == 200
-    assert "told_total 3.0" in body
+    assert "asked_total 3.0" in body
 
 
 def test_health_says_what_is_wrong(server: tuple[ThreadingHTTPServer, Health]) -> None:

@@ -79,8 +79,10 @@ def test_a_cluster_without_nodes_or_metrics_has_neither_a_share_nor_an_age() -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 99)), max_size=250))
-def test_labels_are_bounded_and_no_node_is_forgotten(told: list[tuple[int, int | None]]) -> None:
-    clusters = [_cluster(f"c{i}", nodes, nodes, age) for i, (nodes, age) in enumerate(told)]
+def test_labels_are_bounded_and_no_node_is_forgotten(
+    reported: list[tuple[int, int | None]],
+) -> None:
+    clusters = [_cluster(f"c{i}", nodes, nodes, age) for i, (nodes, age) in enumerate(reported)]
     shown = bounded(clusters)
     assert len(shown) <= CLUSTERS_MAX + 1
     assert sum(each.nodes for each in shown) == sum(each.nodes for each in clusters)

@@ -72,8 +72,8 @@ def test_for_readers_an_event_is_text_without_colours_away_from_a_terminal() -> 
     assert "\x1b" not in stream.getvalue()
 
 
-@pytest.mark.parametrize(("level", "told"), [("info", []), ("debug", ["debug"] * 5)])
-def test_what_libraries_tell_at_info_is_for_debugging(level: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("level", "reported"), [("info", []), ("debug", ["debug"] * 5)])
+def test_what_libraries_tell_at_info_is_for_debugging(level: str, reported: list[str]) -> None:
     stream = _configured(level=level)
     recovery = logging.getLogger("faust.tables.recovery")
     recovery.info("[^---Recovery]: Highwater:\n+----+\n| %s |\n+----+ ", "t")
@@ -81,10 +81,10 @@ def test_what_libraries_tell_at_info_is_for_debugging(level: str, told: list[str
     logging.getLogger("faust.worker").info("[^Worker]: Ready")
     logging.getLogger("mode.services").info("ready")
     logging.getLogger("streams.worker.tables").info("[^_NamedTable: nodes]: Starting...")
-    assert [event["level"] for event in _events(stream)] == told
+    assert [event["level"] for event in _events(stream)] == reported
 
 
-def test_what_libraries_warn_of_and_what_is_ours_is_told() -> None:
+def test_what_libraries_warn_of_and_what_is_ours_is_reported() -> None:
     stream = _configured()
     logging.getLogger("faust.tables.recovery").warning("[^---Recovery]: two\nlines")
     logging.getLogger("streams").info("two\nlines of ours")
@@ -101,12 +101,12 @@ def test_what_a_library_repeats_is_told_once_in_a_while_with_how_often_it_was_no
     stream = _configured()
     for tenth in range(250):
         logging.root.handle(_record("aiokafka", 1_000 + tenth / 10, tenth))
-    told = _events(stream)
-    assert [event["event"] for event in told] == ["no node 0", "no node 100", "no node 200"]
-    assert [event.get("suppressed") for event in told] == [None, 99, 99]
+    reported = _events(stream)
+    assert [event["event"] for event in reported] == ["no node 0", "no node 100", "no node 200"]
+    assert [event.get("suppressed") for event in reported] == [None, 99, 99]
 
 
-def test_other_messages_of_a_library_and_all_of_ours_are_told() -> None:
+def test_other_messages_of_a_library_and_all_of_ours_are_reported() -> None:
     stream = _configured()
     for _ in range(3):
         logging.root.handle(_record("streams.worker.runner", 1_000.0, 1))

@@ -68,15 +68,15 @@ async def test_what_waits_to_be_handed_over_becomes_durable_when_its_giver_is_ca
 
 
 @pytest.mark.timeout(30)
-async def test_who_waits_when_the_pipeline_ends_is_told() -> None:
+async def test_who_waits_when_the_pipeline_ends_gets_the_error() -> None:
     pipeline = Pipeline(_Slow(), lambda it, seconds: None)
     givers = [
         asyncio.create_task(pipeline.hand_over(_batch(number))) for number in range(AHEAD_MAX + 1)
     ]
     await asyncio.sleep(0.01)
     pipeline.give_up()
-    *_, told = await asyncio.gather(*givers, return_exceptions=True)
-    assert isinstance(told, RuntimeError)
+    *_, error = await asyncio.gather(*givers, return_exceptions=True)
+    assert isinstance(error, RuntimeError)
     await pipeline.settle()
 
 

@@ -13,7 +13,7 @@ from schemas.nodes import NodeState
 from tests.conftest import running
 from tests.streams.worker_process import Worker, client
 
-#: Settings say how long the end may take; a machine under load gets so many times as long.
+#: Settings say how long the end may take; a machine under load gets this many times as long.
 _PATIENCE = 4
 _STOP_S = 5
 

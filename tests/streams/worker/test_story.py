@@ -18,9 +18,9 @@ def test_a_worker_tells_its_version_stages_brokers_partitions_and_port(
     caplog.set_level(logging.INFO)
     kafka = KafkaSettings.local("127.0.0.1:9092", partitions=8)
     story.began(WorkerSettings(metrics_port=9100, metrics_host="127.0.0.1"), kafka)
-    (told,) = caplog.messages
-    assert told.startswith("loadstream 0.")
-    assert told.endswith(
+    (message,) = caplog.messages
+    assert message.startswith("loadstream 0.")
+    assert message.endswith(
         "begins: stages all, brokers 127.0.0.1:9092, 8 partitions a topic, metrics on 127.0.0.1:9100"
     )
 
@@ -44,7 +44,7 @@ def test_a_policy_that_is_applied_is_told_and_one_that_is_refused_is_not(
     run.say(tick(0), policy_record("mode: enforce"), policy_record("mode: never"))
     counts = run.stage.take_counts()
     story.counted(counts)
-    (told,) = caplog.messages
-    assert told.endswith("(enforce)")
+    (message,) = caplog.messages
+    assert message.endswith("(enforce)")
     story.counted(Counts())
     assert len(caplog.messages) == 1

@@ -27,7 +27,7 @@ _PARTITION = 0
 
 @dataclass
 class _Runner:
-    """A runner of one partition that applies what it is told to, and nothing by itself."""
+    """A runner of one partition that applies what it is given, and nothing by itself."""
 
     stages: dict[int, Stage] = field(default_factory=lambda: {_PARTITION: ClusterStage(0, 4)})
     recovered: bool = True
@@ -76,7 +76,7 @@ async def _happen(kafka: KafkaSettings, count: int) -> None:
             await producer.send_and_wait(_CONFIRMING, b"{}", partition=_PARTITION)
 
 
-async def _told_ms(kafka: KafkaSettings, ticker: Ticker) -> list[int]:
+async def _written_ms(kafka: KafkaSettings, ticker: Ticker) -> list[int]:
     """All ticks so far."""
     spans = await ticker.brokers.spans({(CLOCK_TOPIC, _PARTITION)})
     assert spans is not None
@@ -94,9 +94,9 @@ async def test_the_time_is_told_at_once_where_nothing_waits(embedded: RunningBro
     async with _ticking(embedded.settings) as ticker:
         await ticker.tick(runner)
         await ticker.tick(runner)
-        told_ms = await _told_ms(embedded.settings, ticker)
-    assert len(told_ms) == 2
-    assert told_ms == sorted(told_ms)
+        written_ms = await _written_ms(embedded.settings, ticker)
+    assert len(written_ms) == 2
+    assert written_ms == sorted(written_ms)
     assert runner.asked == []
 
 
@@ -112,12 +112,12 @@ async def test_the_time_is_told_when_what_was_there_is_applied_and_not_before(
             runner.positions[_CONFIRMING] = position
             done, _ = await asyncio.wait([ticking], timeout=0.2)
             assert not done
-            assert await _told_ms(embedded.settings, ticker) == []
+            assert await _written_ms(embedded.settings, ticker) == []
         # More that comes after the mark holds nothing up.
         await _happen(embedded.settings, 5)
         runner.positions[_CONFIRMING] = 2
         await asyncio.wait_for(ticking, 60)
-        assert len(await _told_ms(embedded.settings, ticker)) == 1
+        assert len(await _written_ms(embedded.settings, ticker)) == 1
 
 
 async def test_what_is_not_applied_soon_is_read_in_front_of_all_else(
@@ -129,7 +129,7 @@ async def test_what_is_not_applied_soon_is_read_in_front_of_all_else(
     async with _ticking(embedded.settings) as ticker:
         await ticker.tick(runner)
         assert runner.asked == [(_CONFIRMING, 3)]
-        assert len(await _told_ms(embedded.settings, ticker)) == 1
+        assert len(await _written_ms(embedded.settings, ticker)) == 1
         # Offsets without a record at the end are asked for once, not with every tick.
         runner.positions[_CONFIRMING] = 1
         await ticker.tick(runner)
@@ -145,7 +145,7 @@ async def test_a_flood_does_not_stop_the_time(
     async with _ticking(embedded.settings, hold_max_s=0.0) as ticker:
         await ticker.tick(runner)
         assert runner.positions == {}
-        assert len(await _told_ms(embedded.settings, ticker)) == 1
+        assert len(await _written_ms(embedded.settings, ticker)) == 1
 
 
 async def test_nothing_is_told_in_a_partition_that_was_taken_away_meanwhile(
@@ -160,7 +160,7 @@ async def test_nothing_is_told_in_a_partition_that_was_taken_away_meanwhile(
         runner.generation += 1
         runner.positions[_CONFIRMING] = 0
         await asyncio.wait_for(ticking, 60)
-        assert await _told_ms(embedded.settings, ticker) == []
+        assert await _written_ms(embedded.settings, ticker) == []
 
 
 async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
@@ -176,7 +176,7 @@ async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
     async with _ticking(embedded.settings) as ticker:
         await ticker.make_up(runner)
         assert runner.asked == [(_CONFIRMING, 2), (CLOCK_TOPIC, 1)]
-        assert await _told_ms(embedded.settings, ticker) == [ahead_ms], "time does not go back"
+        assert await _written_ms(embedded.settings, ticker) == [ahead_ms], "time does not go back"
         assert not ticker.late(runner.stages)
 
 
@@ -248,9 +248,9 @@ async def test_a_clock_that_is_ahead_is_told_of_until_it_is_set_right(
         assert "clock of partition 0 is 31535" in sentence or "31536000 s ahead" in sentence
         assert "loadstream clock reset --partition 0" in sentence
         # The worker's own time is written meanwhile, and not that of next year again and again.
-        told_ms = await _told_ms(embedded.settings, ticker)
-        assert len(told_ms) == 2
-        assert max(told_ms) <= _now_ms()
+        written_ms = await _written_ms(embedded.settings, ticker)
+        assert len(written_ms) == 2
+        assert max(written_ms) <= _now_ms()
         stage.apply([_record(_now_ms(), 1, reset=True)])
         await ticker.tick(runner)
     assert runner.notices.sentences == []

@@ -64,7 +64,7 @@ def test_a_replay_from_a_checkpoint_behind_it_comes_to_the_same() -> None:
     difference, fold = worker.replay(checkpoint=checkpoint)
     assert difference is None
     assert fold.summary.inputs == 1
-    # From before it nothing can be told: what was applied is gone with the topic.
+    # From before it nothing is known: what was applied is gone with the topic.
     with pytest.raises(NotReplayable, match=r"(is|are) gone"):
         worker.replay()
 

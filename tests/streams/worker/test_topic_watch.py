@@ -40,7 +40,7 @@ def _facts(topic_id: str, partitions: int = 4) -> TopicFacts:
         (_facts("B", 6), "made again"),
     ],
 )
-def test_each_problem_is_told_apart(now: TopicFacts | None, problem: str | None) -> None:
+def test_each_problem_is_distinguished(now: TopicFacts | None, problem: str | None) -> None:
     watch = _watch(KafkaSettings.local("127.0.0.1:1"))
     assert watch.judge({_INPUT: _facts("A")}) == {}
     found = watch.judge({} if now is None else {_INPUT: now})

@@ -11,7 +11,7 @@ from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import Stage
 from streams.worker.notices import Notices
-from streams.worker.undelivered import ENDS, LOOKS, Lookout
+from streams.worker.undelivered import ENDS, LOOKS, UndeliveredWatch
 from tests.conftest import RunningBroker
 
 _TOPIC = "node-usage"
@@ -58,52 +58,52 @@ async def _happen(kafka: KafkaSettings, count: int) -> None:
 
 
 @asynccontextmanager
-async def _lookout(kafka: KafkaSettings) -> AsyncIterator[Lookout]:
-    lookout = Lookout(kafka)
+async def _undelivered(kafka: KafkaSettings) -> AsyncIterator[UndeliveredWatch]:
+    watch = UndeliveredWatch(kafka)
     # The embedded broker makes a topic when it is asked for first.
-    brokers = lookout.brokers
+    brokers = watch.brokers
     while await brokers.spans({(_TOPIC, _PARTITION)}) is None:
         await asyncio.sleep(0.1)
     try:
-        yield lookout
+        yield watch
     finally:
         await brokers.leave()
 
 
 async def test_what_does_not_come_between_looks_is_read_once(broker: RunningBroker) -> None:
     runner = _Runner()
-    async with _lookout(broker.settings) as lookout:
+    async with _undelivered(broker.settings) as watch:
         await _happen(broker.settings, 3)
         for _ in range(LOOKS - 1):
-            await lookout.look(runner)
+            await watch.look(runner)
         assert runner.asked == []
-        await lookout.look(runner)
+        await watch.look(runner)
         assert runner.asked == [(_TOPIC, _PARTITION, 3)]
         for _ in range(LOOKS + 1):
-            await lookout.look(runner)
+            await watch.look(runner)
         assert len(runner.asked) == 1
 
 
 async def test_a_partition_that_moves_is_left_alone(broker: RunningBroker) -> None:
     runner = _Runner()
-    async with _lookout(broker.settings) as lookout:
+    async with _undelivered(broker.settings) as watch:
         await _happen(broker.settings, 2 * LOOKS)
         for number in range(2 * LOOKS - 1):
             runner.positions[_TOPIC] = number
-            await lookout.look(runner)
+            await watch.look(runner)
         assert runner.asked == []
 
 
 async def test_offsets_that_hold_nothing_are_asked_for_once(broker: RunningBroker) -> None:
     runner = _Runner(holds_records=False)
-    async with _lookout(broker.settings) as lookout:
+    async with _undelivered(broker.settings) as watch:
         await _happen(broker.settings, 1)
         for _ in range(3 * LOOKS):
-            await lookout.look(runner)
+            await watch.look(runner)
         assert len(runner.asked) == 1
         await _happen(broker.settings, 1)
         for _ in range(LOOKS):
-            await lookout.look(runner)
+            await watch.look(runner)
         assert [end for _, _, end in runner.asked] == [1, 2]
 
 
@@ -111,14 +111,14 @@ async def test_a_partition_that_ends_before_what_was_applied_is_reported_and_hol
     embedded: RunningBroker,
 ) -> None:
     runner = _Runner()
-    async with _lookout(embedded.settings) as lookout:
+    async with _undelivered(embedded.settings) as watch:
         await _happen(embedded.settings, 2)
         runner.positions[_TOPIC] = 6
-        await lookout.look(runner)
+        await watch.look(runner)
         assert runner.held
         (sentence,) = runner.notices.sentences
         assert "ends at offset 2, but was applied up to 6" in sentence
         assert "delete the topics changelog" in sentence
         runner.positions[_TOPIC] = 1
-        await lookout.look(runner)
+        await watch.look(runner)
     assert not runner.held

@@ -149,7 +149,7 @@ def check_history(
             if mask is not None:
                 assert mask.shape == (len(follower.nodes),)
                 assert mask.dtype == np.bool_
-                # The mask is the caller's own: what becomes of it must not come back.
+                # The mask is the caller's own: later changes of it must not come back.
                 mask[:] = ~mask
             passing = follower.passing(kind)
             for row, node in enumerate(follower.nodes):

@@ -72,7 +72,7 @@ def test_an_operator_holds_for_values_as_in_kubernetes(
     ],
     ids=repr,
 )
-def test_an_expression_that_kubernetes_does_not_accept_is_told_apart(
+def test_an_expression_that_kubernetes_does_not_accept_is_distinguished(
     malformed: NodeRequirement,
 ) -> None:
     assert on_label(malformed) is None
@@ -118,7 +118,7 @@ def test_a_field_expression_compares_the_name_with_one_name() -> None:
     ],
     ids=repr,
 )
-def test_other_field_expressions_are_told_apart(malformed: NodeRequirement) -> None:
+def test_other_field_expressions_are_distinguished(malformed: NodeRequirement) -> None:
     assert on_field(malformed) is None
 
 

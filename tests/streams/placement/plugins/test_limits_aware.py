@@ -131,7 +131,7 @@ def test_init_containers_and_overhead_count_for_pods_that_are_there_too() -> Non
     assert raw(arguments(), limited("p", "2"), here(node(), heavy)) == [25.0]
 
 
-def test_limits_beyond_every_node_are_told_apart() -> None:
+def test_limits_beyond_every_node_are_distinguished() -> None:
     huge = limited("held", "9e15")
     low, high = raw(arguments(), limited("p", "1"), here(node("a"), huge, limited("b", "9e15")), here(node("b"), huge))  # fmt: skip
     assert low < high < 0

@@ -163,16 +163,16 @@ def test_prod_pods_are_judged_by_prod_thresholds_alone() -> None:
     busy = world(None, metric(cpu=9999, memory=2**40), **args)
     assert refused(busy, pod(cpu="1")) is None
     assert refused(busy, pod(cpu="1", labels={"koordinator.sh/qosClass": "BE"})) == CPU
-    crowded = world(None, metric(cpu=0), pod("other", cpu="6"), **args)
-    assert refused(crowded, pod(cpu="1")) == CPU
+    full = world(None, metric(cpu=0), pod("other", cpu="6"), **args)
+    assert refused(full, pod(cpu="1")) == CPU
 
 
 def test_prod_pods_may_have_to_pass_the_thresholds_of_the_whole_node_too() -> None:
     args: dict[str, Any] = {"prodUsageThresholds": {"cpu": 50, "memory": 50}, "checkBoth": True}
     busy = world(None, metric(cpu=9999), **args)
     assert refused(busy, pod(cpu="1")) == CPU
-    crowded = world(None, metric(cpu=0), pod("other", cpu="6"), **args)
-    assert refused(crowded, pod(cpu="1")) == CPU
+    full = world(None, metric(cpu=0), pod("other", cpu="6"), **args)
+    assert refused(full, pod(cpu="1")) == CPU
     assert refused(world(None, metric(cpu=0), **args), pod(cpu="1")) is None
     by = {"usageThresholds": {"cpu": 70}, "usageAggregationType": "p95"}
     statistic = metric(cpu=0, aggregated=(aggregated(300, p95={"cpu": 7050}),))
