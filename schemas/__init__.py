@@ -5,8 +5,50 @@
     scheduling-requests, policies, clock ──────┼─▶ cluster ──▶ journal, placement-decisions,
     command-outcomes ──────────────────────────┘               eviction-commands, dead-letters
 
-`schemas.topics` holds the table of topics in the order of the data's path; `schemas.codec` turns bytes
-into messages or refusals; `schemas.partitions` says where a record belongs; `schemas.deadletters` keeps
-what was refused; `schemas.quantities` reads Kubernetes quantities; `schemas.policy` reads policies. What
-others need to know of all this is written to `schemas/published` by `schemas.export`.
+Nothing here does I/O, but for `export`, which writes what others need to `schemas/published`.
+
+Messages, by topic:
+
+    usage           `node-usage`
+    collect         the collect policy of a cluster, between the samples of `node-usage`
+    metrics         `node-metrics`
+    nodes           `node-state`
+    pods            `pod-lifecycle`, and the pod itself
+    namespaces      namespaces and priority classes, on `pod-lifecycle`
+    workloads       workloads and disruption budgets, on `pod-lifecycle`
+    lists           full lists, on `node-state` and `pod-lifecycle`
+    requests        `scheduling-requests`
+    decisions       `placement-decisions`
+    outcomes        `command-outcomes`
+    evictions       `eviction-commands`
+    migrations      `migration-requests`, `migration-status`, and their rows
+    rounds          `rebalance-rounds`, and rows of what earlier rounds saw
+    moves           `move-outcomes`, and rows of what is remembered of moves
+    policies        `policies`
+    policy          a policy's text: reading, checking, printing
+    clock           `clock`
+    journal         `journal`
+    checkpoints     `checkpoints`
+    deadletters     `dead-letters`
+
+    rows            rows of the tables
+    percentiles     rows of table `node_percentiles`
+    topics          all topics and tables: keys, classes, retention
+
+    base            what every message has in common
+    codec           bytes to messages and back
+    refusals        why a record is not applied
+    complaints      what is wrong with a record, in a sentence
+    unknown_fields  fields that a reader passes over
+    partitions      keys and partitions, by Kafka's partitioner
+    limits          how long a record may be
+    quantities      Kubernetes quantities to exact integers
+    printable       text of others as text and nothing else
+    connection      how to reach Kafka: settings of every client
+    announcement    where a local broker writes its address
+
+    contract        JSON Schema of a message
+    asyncapi        the AsyncAPI document
+    examples        an example of every message
+    export          writes the published documents
 """

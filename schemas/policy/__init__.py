@@ -7,6 +7,39 @@
 Arguments keep the names and shapes of Koordinator's LoadAwareSchedulingArgs, LowNodeLoadArgs,
 MigrationControllerArgs and DefaultEvictorArgs, and configurations of the Kubernetes scheduler and the
 descheduler that hold them can be pasted in. Reading is strict; nothing here does any I/O.
+
+From text to policy:
+
+    yamltext         YAML to plain values that know their lines
+    assembly         several documents to one
+    pasting          what a pasted configuration means here
+    upstream         shapes of configurations that can be pasted
+    extensionpoints  which plugins a pasted configuration enables
+    validation       plain values to a model, or every problem at once
+    reader           all of it: text to policy
+    printer          policy to text that reads back to the same policy
+    errors           every problem, with its place
+    wording          words of messages
+    effects          fields that change nothing under the rest of a policy
+    collected        durations that are asked for and not collected
+
+    document         a policy with every default
+    parts            what every section has in common
+    plugins          `plugins`
+    loadaware        `loadAware`
+    resourcelimits   `resourceLimits`
+    collecting       `collect`
+    lownodeload      `rebalance`
+    moving           `movingThresholds`
+    moves            `moves`
+    evictor          `evictor`
+    gates            `skipEvictionGates`
+    migration        `migration`
+    descheduling     `descheduling`
+    maintenance      `maintenance`
+    windows          times of the week
+    durations        durations as Kubernetes writes them
+    selectors        label selectors
 """
 
 from typing import Any

@@ -135,7 +135,7 @@ class Placement:
             self.changed_requests[uid] = None
 
     def unlisted(self, list_id: str, begin: int, count: int) -> list[str]:
-        """Pods whose requests came before a full list began, and which it lacks; at most `most`."""
+        """Pods whose requests came before a full list began, and which it lacks; at most `count`."""
         gone = (
             waiting.request.pod.uid
             for waiting in self.pending

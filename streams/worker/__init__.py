@@ -1,9 +1,54 @@
-"""What the agents have in common: everything around a stage that knows Faust, Kafka and time.
+"""What runs a stage: everything that knows Faust, Kafka and time.
 
     stream ─▶ batches ─▶ stage.apply ─▶ publisher: outputs, then rows ─▶ tables ─▶ acknowledged
                             ▲
     recovered tables ───────┘ (a partition's stage is built from its rows)
 
-The stages themselves are pure; `runner` drives them. This package, the `agent` modules, `streams.app`
-and `streams.cli` are the only modules of the streams that may import Faust, aiokafka or asyncio.
+The stages themselves are pure; `runner` drives them. This package, `streams.agents`, `streams.app`,
+`streams.mend` and `streams.cli` are the only ones of the streams that may import Faust, aiokafka or
+asyncio.
+
+The way of a record:
+
+    transport           Faust's app and its Kafka transport: the records of a fetch as one parcel
+    batches             parcels to batches, in the order of the log
+    runner              drives the stages of the partitions that this worker owns
+    sequence            records in the order of their offsets: repeated ones dropped, gaps read
+    pipeline            applied batches on their way to being durable
+    durability          what makes a batch durable: the contract
+    journal_first       the journal first, then outputs, rows lazily
+    writethrough        outputs first, then every row
+    publisher           writes to Kafka by an idempotent producer
+    fence               a publisher that brokers take from one worker at a time
+    row_writer          row changes to changelogs and local tables
+    tables              tables of raw rows, recovered by Faust
+    newest              rows as they are now, written or not
+    checkpointer        checkpoints, written beside the batches
+    pace                short turns of work beside the batches
+    ticker              writes the time into topic `clock`
+
+    opening             what the tables know of the journal when a partition is taken over
+    journal_tail        what is reported of foreign records in a journal
+    log_ends            whether inputs still hold what was applied
+    topic_identity      which topic an offset is of
+    topic_facts         topics, their ids and partitions, as brokers say
+    topic_watch         whether topics are still those that the state was built from
+    undelivered         records that were never delivered and that nothing follows
+    reader              reads a stretch of one partition
+
+    broker              Kafka settings as Faust wants them
+    brokers             asks brokers where partitions begin and end
+    patience            waits for brokers that are away
+    settings            settings of a worker and of its log
+    shutdown            Faust's worker, with an end that comes in any case
+    garbage_collection  when Python looks for cycles of objects
+
+    endpoints           `/metrics`, `/healthz`, `/readyz`
+    health              whether a worker lives, and whether it works
+    observer            looks at the stages every few seconds
+    gauges              what is true of a worker now, for Prometheus
+    telemetry           what a worker counts, for Prometheus
+    notices             what is wrong around a stage now
+    logs                one line of JSON an event, or plain text
+    story               what a worker logs of itself at `info`
 """
