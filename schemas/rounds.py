@@ -19,6 +19,7 @@ from schemas.base import (
     Part,
     ResourceAmounts,
     ResourceName,
+    StateMs,
     published,
 )
 from schemas.decisions import AsOf, DecisionId
@@ -147,3 +148,51 @@ class RebalanceRound(Message):
     """How many more there were."""
     as_of: AsOf
     """The state that it was computed from."""
+
+
+class HotspotCounter(Part):
+    """Rounds of one node in one pool and phase."""
+
+    pool: Annotated[str, Field(max_length=253)]
+    """Name of the pool in the policy; Koordinator's way: of the pool that counted first."""
+    phase: Literal["node", "prod"]
+    """What is watched: everything on the node, or its prod pods alone."""
+    consecutive_abnormal: Count = 0
+    """Hot rounds since the last calm one."""
+    consecutive_normal: Count = 0
+    """Calm rounds since the last hot one."""
+    abnormal_since_ms: StateMs | None = None
+    """Since when the node counts as abnormal; none: it does not."""
+    counted_at_ms: StateMs
+    """Time of the round counted last; Koordinator's way: of the last hot one."""
+
+
+class HotspotCounterRow(Message):
+    """Table `hotspot_counters`: for how many rounds one node has been hot; nodes that are calm have no row."""
+
+    cluster: ClusterName
+    node: NodeName
+    counters: Annotated[tuple[HotspotCounter, ...], Field(max_length=512, fail_fast=True)]
+    """One for each pool and phase that counts the node."""
+
+
+_Series = Annotated[tuple[Count, ...], Field(max_length=360, fail_fast=True)]
+_Means = Annotated[dict[ResourceName, _Series], Field(max_length=64, fail_fast=True)]
+
+
+_FilledMap = Annotated[dict[ResourceName, float], Field(fail_fast=True)]
+
+
+class UsageHistoryRow(Message):
+    """Table `usage_history`: what rounds left behind from which thresholds are worked out."""
+
+    cluster: ClusterName
+    means: Annotated[dict[str, _Means], Field(max_length=1_026, fail_fast=True)] = Field(
+        default_factory=dict
+    )
+    """Thousandths of a percent, oldest first, per pool and resource; under "" those of the whole cluster.
+
+    Mean usage in the newest rounds."""
+    filled: Annotated[tuple[_FilledMap, ...], Field(fail_fast=True)] | None = None
+    """Koordinator's way: the threshold maps of the policy as rounds have filled them, each once in the order in
+    which the pools have them; none: they are as the policy gives them. The policy's size bounds them."""

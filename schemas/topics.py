@@ -41,18 +41,16 @@ from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
-from schemas.rounds import RebalanceRound
+from schemas.rounds import HotspotCounterRow, RebalanceRound, UsageHistoryRow
 from schemas.rows import (
     ClusterPolicyRow,
     ClusterRow,
     FailedClusterRow,
-    HotspotCounterRow,
     JournalPositionRow,
     NodeRow,
     PartitionRow,
     PendingRequestRow,
     ReservedPodsRow,
-    UsageHistoryRow,
     WaitingGroupRow,
 )
 from schemas.usage import NodeUsage

@@ -1,17 +1,17 @@
 """What is decided. Each line imports only lines below it, and of ours otherwise `schemas` only.
 
-    cli        commands of the streams; the only module that imports connectors
-    app        the worker: Faust's app, stages and endpoints, put together
-    mend       lets a worker start again from damaged rows or a damaged journal
-    agents     the two Faust agents: a stage, its topics, its tables
-    replay     folds recorded inputs once more and compares
-    cluster    one cluster's state, its tables, its stage
-    aggregate  usage samples to node metrics, as a stage
-    worker     what runs a stage: everything that knows Faust, Kafka and time
-    migration  how a pod leaves
-    rebalance  which nodes are hot, and which pods should leave
-    placement  where a pod goes
-    inventory  what there is: nodes, pods, load
-    moves      what earlier moves did
-    stage      the contract of a stage: records, journal, rows, checkpoints
+cli        commands of the streams; the only module that imports connectors
+app        the worker: Faust's app, stages and endpoints, put together
+mend       lets a worker start again from damaged rows or a damaged journal
+agents     the two Faust agents: a stage, its topics, its tables
+replay     folds recorded inputs once more and compares
+cluster    one cluster's state, its tables, its stage
+aggregate  usage samples to node metrics, as a stage
+worker     what runs a stage: everything that knows Faust, Kafka and time
+migration  how a pod leaves
+rebalance  which nodes are hot, and which pods should leave
+placement  where a pod goes
+inventory  what there is: nodes, pods, load
+moves      what earlier moves did
+stage      the contract of a stage: records, journal, rows, checkpoints
 """

@@ -1,4 +1,4 @@
-"""The maps of the code: a package's docstring names every module that is in it."""
+"""The maps of the code: a package's docstring names every module that is in it, and no other."""
 
 import ast
 import re
@@ -8,15 +8,19 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[1]
-_PACKAGES = ("benchmarks", "connectors", "schemas", "streams")
+_PACKAGES = sorted(
+    path.parent
+    for top in ("benchmarks", "connectors", "schemas", "streams")
+    for path in (_ROOT / top).rglob("__init__.py")
+)
 
 
-def _packages() -> Iterator[Path]:
-    for name in _PACKAGES:
-        yield from sorted(path.parent for path in (_ROOT / name).rglob("__init__.py"))
+def _map(package: Path) -> str:
+    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    return ast.get_docstring(tree) or ""
 
 
-def _rooms(package: Path) -> Iterator[str]:
+def _modules(package: Path) -> Iterator[str]:
     """Modules and packages in a package, but for those of Python itself."""
     for path in sorted(package.iterdir()):
         if path.suffix == ".py" and not path.stem.startswith("__"):
@@ -25,8 +29,13 @@ def _rooms(package: Path) -> Iterator[str]:
             yield path.name
 
 
-@pytest.mark.parametrize("package", _packages(), ids=lambda path: str(path.relative_to(_ROOT)))
+@pytest.mark.parametrize("package", _PACKAGES, ids=lambda path: str(path.relative_to(_ROOT)))
 def test_the_docstring_of_a_package_names_every_module_in_it(package: Path) -> None:
-    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
-    named = set(re.findall(r"\w+", ast.get_docstring(tree) or ""))
-    assert [room for room in _rooms(package) if room not in named] == []
+    named = set(re.findall(r"\w+", _map(package)))
+    assert [module for module in _modules(package) if module not in named] == []
+
+
+@pytest.mark.parametrize("package", _PACKAGES, ids=lambda path: str(path.relative_to(_ROOT)))
+def test_a_line_of_a_map_is_about_a_module_that_is_there(package: Path) -> None:
+    lines = re.findall(r"^ {4}(\w+)  +\S", _map(package), re.MULTILINE)
+    assert [line for line in lines if line not in set(_modules(package))] == []

@@ -27,8 +27,8 @@ from streams.cluster.stage import TABLES, ClusterStage
 from streams.stage import journal
 from streams.stage.journal import PLACES
 from streams.stage.records import InputRecord
-from streams.worker.durability import JournalFirst, RowWriter
 from streams.worker.fence import FencedPublisher
+from streams.worker.journal_first import JournalFirst, RowWriter
 from tests.conftest import RunningBroker
 from tests.recordings.narrowing import narrowings
 

@@ -14,8 +14,8 @@ from streams.cluster.stage import TABLES, ClusterStage
 from streams.stage.journal import PLACES
 from streams.worker.batches import BatchLimits
 from streams.worker.checkpointer import Checkpointer
-from streams.worker.durability import JournalFirst, RowWriter
 from streams.worker.fence import FencedPublisher
+from streams.worker.journal_first import JournalFirst, RowWriter
 from streams.worker.runner import Rows, StageRunner
 from streams.worker.tables import RowTable
 from streams.worker.telemetry import Telemetry

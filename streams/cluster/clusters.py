@@ -27,7 +27,7 @@ from streams.cluster.failures import Failures, apart_text, back_record, set_apar
 from streams.cluster.state import ClusterState, Output, Position
 from streams.cluster.stored import Parts, Row, by_cluster, restored
 from streams.cluster.tables import ROWS, all_rows, changed_rows, last_rows
-from streams.placement.explain import Cause
+from streams.inventory.cause import Cause
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable, OutputRecord, RowChange
 

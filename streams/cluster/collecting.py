@@ -7,7 +7,7 @@ policy an earlier version has applied meets it at the next tick.
 
 from schemas.collect import CollectPolicyRecord
 from schemas.policy import CollectPolicies
-from streams.placement.explain import Cause
+from streams.inventory.cause import Cause
 
 #: Time between two times that the same policy is handed on, by the log's clock.
 REPEAT_MS = 3_600_000

@@ -14,7 +14,7 @@ from schemas.refusals import REASON_CHARS_MAX, Refusal
 from schemas.rows import FailedClusterRow
 from streams.cluster.clock_reset import moved_ms
 from streams.cluster.rounds import no_round
-from streams.placement.explain import Cause
+from streams.inventory.cause import Cause
 
 TABLE = "failed_clusters"
 #: A cluster that fails so often within so much of the log's time is set apart: putting it together again

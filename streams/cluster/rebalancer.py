@@ -22,13 +22,13 @@ from schemas.migrations import MigrationStatus
 from schemas.policy import Policy
 from schemas.rounds import RebalanceRound
 from streams.cluster.rounds import no_round, round_record
+from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.migration.lifecycle import Said
 from streams.migration.migrations import Migrations
 from streams.migration.registry import live
 from streams.moves.memory import MoveMemory
 from streams.moves.owner import owner_key
-from streams.placement.explain import Cause
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import Candidate, EndOfNode, Phase, RoundOutcome
 

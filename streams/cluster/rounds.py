@@ -16,7 +16,7 @@ from schemas.rounds import (
     RebalanceRound,
     ThresholdsInForce,
 )
-from streams.placement.explain import Cause, reference
+from streams.inventory.cause import Cause, reference
 from streams.rebalance import outcome as made
 
 _GATE_MAX = 500

@@ -31,6 +31,7 @@ from streams.cluster.collecting import CollectRelay
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
+from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.limits import beyond_limits
 from streams.inventory.load import terminated
@@ -38,7 +39,6 @@ from streams.inventory.metric import beyond_any_machine
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.effort import Effort
-from streams.placement.explain import Cause
 from streams.placement.placement import Placement
 from streams.placement.plugins.registry import KNOWN
 

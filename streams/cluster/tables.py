@@ -14,14 +14,13 @@ import orjson
 from schemas.base import Message
 from schemas.codec import encode
 from schemas.policy import read_policy
+from schemas.rounds import HotspotCounterRow, UsageHistoryRow
 from schemas.rows import (
     ClusterPolicyRow,
     ClusterRow,
-    HotspotCounterRow,
     NodeRow,
     PendingRequestRow,
     ReservedPodsRow,
-    UsageHistoryRow,
     WaitingGroup,
     WaitingGroupRow,
 )

@@ -7,13 +7,13 @@ first. Then each is let through unless a gate holds it back. Source: docs/upstre
 
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
+from streams.inventory.cause import Cause
 from streams.inventory.node import Held
 from streams.inventory.owners import controller
 from streams.migration.concurrency_limits import Gate
 from streams.migration.lifecycle import Desk
 from streams.migration.proposal import Wish
 from streams.migration.protections import insists
-from streams.placement.explain import Cause
 from streams.rebalance.costs import eviction_keys
 from streams.rebalance.outcome import EndOfNode, EndOfRound
 from streams.stage.fair_turns import fair_order, fitting

@@ -12,13 +12,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow, DrainStatus, ProtectedPod
+from streams.inventory.cause import Cause, reference
 from streams.inventory.node import Held, Node
 from streams.migration.concurrency_limits import Gate
 from streams.migration.gates import pool_of
 from streams.migration.lifecycle import Desk
 from streams.migration.proposal import Wish
 from streams.migration.registry import MIGRATIONS_MAX
-from streams.placement.explain import Cause, reference
 
 #: Most nodes of a cluster that are drained at a time.
 DRAINS_MAX = 1_000

@@ -15,9 +15,9 @@ from typing import Literal
 from schemas.evictions import SOFT_EVICTION_ANNOTATION, DeleteOptions, EvictionCommand
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
+from streams.inventory.cause import Cause, reference
 from streams.inventory.node import Held
 from streams.migration.lifecycle import Desk, command_id, condition
-from streams.placement.explain import Cause, reference
 from streams.stage.fair_turns import fair_order
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]

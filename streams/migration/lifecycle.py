@@ -22,6 +22,7 @@ from schemas.migrations import (
     Reason,
 )
 from schemas.policy import Policy
+from streams.inventory.cause import Cause, reference
 from streams.inventory.inventory import Inventory
 from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets
@@ -34,7 +35,6 @@ from streams.migration.registry import Book
 from streams.migration.reservations import Rooms
 from streams.migration.workloads import Workloads
 from streams.moves.owner import owner_key
-from streams.placement.explain import Cause, reference
 
 #: What migrations say.
 Said = EvictionCommand | MigrationStatus | DrainStatus | PlacementDecision

@@ -29,6 +29,7 @@ from schemas.pods import Pod, PodLifecycle
 from schemas.policy import Policy
 from schemas.refusals import Refusal
 from schemas.workloads import DisruptionBudget, WorkloadState
+from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
 from streams.migration.arbitration import Arbitration
@@ -42,7 +43,6 @@ from streams.migration.requests import Requests
 from streams.migration.reservations import Rooms
 from streams.migration.round_limits import Cycle
 from streams.migration.tracking import Following
-from streams.placement.explain import Cause
 from streams.placement.placement import Placement
 from streams.rebalance.outcome import EndOfRound
 

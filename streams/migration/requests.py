@@ -10,6 +10,7 @@ from collections.abc import Callable
 from schemas.base import EPOCH_MS_MAX
 from schemas.migrations import DrainRow, MigrationRequest, MigrationRow
 from schemas.refusals import Refusal
+from streams.inventory.cause import Cause
 from streams.migration.concurrency_limits import Gate
 from streams.migration.drains import Drains
 from streams.migration.gates import UNRESERVABLE, pool_of
@@ -17,7 +18,6 @@ from streams.migration.lifecycle import Desk
 from streams.migration.proposal import Wish
 from streams.migration.registry import MIGRATIONS_MAX, live
 from streams.migration.tracking import PAUSED_MAX_MS
-from streams.placement.explain import Cause
 
 
 class Requests:

@@ -13,11 +13,11 @@ its deadline waits, and the time for which room is held does not: ReservationExp
 from schemas.migrations import MigrationRow
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Pod, PodLifecycle
+from streams.inventory.cause import Cause, reference
 from streams.inventory.load import terminated
 from streams.inventory.owners import controller
 from streams.migration.lifecycle import Desk, condition
 from streams.migration.registry import live
-from streams.placement.explain import Cause, reference
 from streams.placement.pending import backoff_ms
 
 #: Longest time that a user's pause keeps a migration from its deadline.

@@ -1,21 +1,21 @@
 """Where a pod goes: requests in, decisions out.
 
-    request ─▶ placement ─▶ placer ─▶ ranking ─▶ plugins
-                   │           └─▶ exclusions
-                   ├─▶ explain ─▶ decision, and its room is taken
-                   └─▶ pending ─▶ tried again at ticks
+request ─▶ placement ─▶ placer ─▶ ranking ─▶ plugins
+               │           └─▶ exclusions
+               ├─▶ explain ─▶ decision, and its room is taken
+               └─▶ pending ─▶ tried again at ticks
 
-    placement          requests, outcomes and ticks in, decisions out
-    waiting            how pods wait: groups, back-off, and what is reported of them
-    pending            requests that wait for a node, by kind
-    effort             how much one tick may do for pods that wait
-    placer             the best node for a kind of pod; looks only at nodes that have changed
-    ranking            what all filters and scores say of all nodes, for one kind of pod
-    normalize          raw scores stretched to 0..100
-    exclusions         nodes that one owner's pods must stay away from
-    excluded_requests  pods that wait alone because of exclusions
-    reservations       when reservations end, and room that is kept for a pod
-    unplaceable        pods that are not to be placed, whatever nodes there are
-    explain            decisions as messages
-    plugins            filters and scores, one a module
+placement          requests, outcomes and ticks in, decisions out
+waiting            how pods wait: groups, back-off, and what is reported of them
+pending            requests that wait for a node, by kind
+effort             how much one tick may do for pods that wait
+placer             the best node for a kind of pod; looks only at nodes that have changed
+ranking            what all filters and scores say of all nodes, for one kind of pod
+normalize          raw scores stretched to 0..100
+exclusions         nodes that one owner's pods must stay away from
+excluded_requests  pods that wait alone because of exclusions
+reservations       when reservations end, and room that is kept for a pod
+unplaceable        pods that are not to be placed, whatever nodes there are
+explain            decisions as messages
+plugins            filters and scores, one a module
 """

@@ -7,11 +7,11 @@ another one has room. That they still wait is reported at the steps of their bac
 
 from schemas.decisions import PlacementDecision
 from schemas.policy import Policy
+from streams.inventory.cause import Cause
 from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.effort import EFFORT_PER_KIND, Effort
 from streams.placement.exclusions import Excluded, Exclusions
-from streams.placement.explain import Cause
 from streams.placement.pending import PendingRequests, Waiting, backoff_ms
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking

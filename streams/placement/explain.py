@@ -5,17 +5,16 @@ Ids are derived from the input that caused the decision, so a replay gives the s
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from schemas.decisions import (
     RUNNERS_UP_MAX,
-    AsOf,
     LoadThresholds,
     PlacementDecision,
     ReasonCount,
 )
-from schemas.pods import Pod, PodRef
+from schemas.pods import Pod
 from schemas.policy.durations import format_duration_ms
+from streams.inventory.cause import Cause, reference
 from streams.placement import exclusions
 from streams.placement.exclusions import Excluded
 from streams.placement.placer import Placer
@@ -23,23 +22,6 @@ from streams.placement.ranking import Ranking
 
 #: Longest list of reasons in a decision.
 REASONS_MAX = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """The input record that is being applied, and the state that it meets."""
-
-    cluster: str
-    topic: str
-    partition: int
-    offset: int
-    now_ms: int
-    as_of: AsOf
-
-    def decision_id(self, uid: str) -> str:
-        """Id of the decision that this input causes for a pod."""
-        text = f"{self.cluster}\0{self.topic}\0{self.partition}\0{self.offset}\0{uid}"
-        return blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +176,6 @@ def ended(
             "as_of": cause.as_of,
         }
     )
-
-
-def reference(pod: Pod) -> PodRef:
-    """Which pod it is about."""
-    return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
 
 
 def _refused_by(

@@ -17,6 +17,7 @@ from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
+from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of, shared
 from streams.inventory.node import Held, Node
@@ -24,7 +25,7 @@ from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.effort import Effort
 from streams.placement.excluded_requests import ExcludedRequests
-from streams.placement.explain import Cause, Refusals
+from streams.placement.explain import Refusals
 from streams.placement.pending import (
     REPORTS_PER_ATTEMPT_MAX,
     DueGroups,

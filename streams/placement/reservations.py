@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from schemas.pods import Pod
+from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held, Node
-from streams.placement.explain import Cause
 from streams.placement.ranking import REFUSED, Ranking
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from schemas.base import Message
 from schemas.policy import Policy
 from schemas.policy.lownodeload import AnomalyCondition
-from schemas.rows import HotspotCounter, HotspotCounterRow, UsageHistoryRow
+from schemas.rounds import HotspotCounter, HotspotCounterRow, UsageHistoryRow
 from streams.inventory.inventory import Inventory
 from streams.rebalance.balance import LoadstreamRounds
 from streams.rebalance.columns import Columns

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.policy import Policy
-from schemas.rows import HotspotCounter
+from schemas.rounds import HotspotCounter
 from streams.rebalance.counters import Watch
 
 

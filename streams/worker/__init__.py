@@ -13,6 +13,7 @@ The way of a record:
     transport           Faust's app and its Kafka transport: the records of a fetch as one parcel
     batches             parcels to batches, in the order of the log
     runner              drives the stages of the partitions that this worker owns
+    assignment          the inputs that Faust has assigned, and where they go on
     sequence            records in the order of their offsets: repeated ones dropped, gaps read
     pipeline            applied batches on their way to being durable
     durability          what makes a batch durable: the contract
@@ -20,7 +21,6 @@ The way of a record:
     writethrough        outputs first, then every row
     publisher           writes to Kafka by an idempotent producer
     fence               a publisher that brokers take from one worker at a time
-    row_writer          row changes to changelogs and local tables
     tables              tables of raw rows, recovered by Faust
     newest              rows as they are now, written or not
     checkpointer        checkpoints, written beside the batches

@@ -13,13 +13,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from streams.stage.records import RowChange
-from streams.worker.batches import Batch
+from streams.worker.batches import Batch, BatchLimits
 from streams.worker.durability import Applied, Durability
+from streams.worker.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX
 
 #: How often is looked whether rows are due, in seconds.
 _FLUSH_CHECK_S = 0.25
 #: Batches that are applied and wait for the one that is being made durable.
 AHEAD_MAX = 1
+
+
+def in_flight_max(limits: BatchLimits) -> int:
+    """Most records of a stage that were fetched and are not durable, however many wait in Kafka.
+
+    Those of the stream's queue; a parcel at each of its ends and one that is being collected; the batch that is
+    collected and one applied, one that waits and one that is made durable.
+    """
+    return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 3) * limits.records
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,18 @@
 """Runs the stages of the partitions that this worker owns.
 
-A batch goes through in this order, and nothing is skipped: look whether the records follow on those applied
-last, and fetch what is missing in between; apply them to the state in memory; make the result durable
-(see `durability`); acknowledge the events, which lets Faust commit their offsets. A crash in between
-repeats: the state starts again from what is durable, and records that it knows already are passed over.
-Any error stops the worker, since the state in memory may be ahead of what is durable by then. That is the
-rule while all is well, too: the next batch is applied while the one before is on its way to the broker.
+A batch goes through in this order, and nothing is skipped: look whether the records follow on those
+applied last (`sequence`); apply them to the state in memory; make the result durable (`durability`);
+acknowledge the events, which lets Faust commit their offsets. A crash in between repeats: the state
+starts again from what is durable, and records that it knows already are passed over. Any error stops
+the worker, since the state in memory may be ahead of what is durable by then. That is the rule while
+all is well, too: the next batch is applied while the one before is on its way to the broker.
 
-Time that was lost is made up for before anything else is applied (`ticker`).
-
-Offsets mean something only for the topic that they are of. While a topic is missing or not what it was, nothing is
-applied (`topic_watch`). When partitions are taken over, inputs that were deleted and made again since are read from
-their first record on: that record carries the id of the new topic, and the journal keeps it.
+Time that was lost is made up for before anything else is applied (`ticker`). While a topic is missing
+or not what it was, nothing is applied (`topic_watch`).
 
 On a rebalance the batch under way is finished first. State and rows of partitions that are gone are
-dropped, and when Faust has recovered the tables, the state of every partition is built from its rows: also
-of one that stayed, since another worker may have had it meanwhile without this one noticing.
+dropped, and when Faust has recovered the tables, the state of every partition is built from its rows:
+also of one that stayed, since another worker may have had it meanwhile without this one noticing.
 """
 
 import asyncio
@@ -30,22 +27,22 @@ from typing import Any
 from schemas.connection import KafkaSettings
 from streams.stage.records import InputRecord, Stage
 from streams.worker import garbage_collection, story
+from streams.worker.assignment import Assignment
 from streams.worker.batches import Batch, Batches, BatchLimits
 from streams.worker.durability import Applied, Durability
-from streams.worker.log_ends import check_ends
 from streams.worker.newest import Layer, Row, newest_rows
 from streams.worker.notices import RESTART, Notices
 from streams.worker.pace import Pace
-from streams.worker.patience import answered
-from streams.worker.pipeline import AHEAD_MAX, Pipeline, UnderWay
+from streams.worker.pipeline import Pipeline, UnderWay
 from streams.worker.publisher import Publisher
 from streams.worker.reader import read_pieces
+from streams.worker.sequence import Sequence
 from streams.worker.tables import RowTable
 from streams.worker.telemetry import Telemetry
 from streams.worker.ticker import Ticker
 from streams.worker.topic_identity import TopicIdentity
 from streams.worker.topic_watch import WATCHER, TopicWatch, written_by
-from streams.worker.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
+from streams.worker.transport import in_flight
 from streams.worker.undelivered import ENDS, UndeliveredWatch
 
 logger = logging.getLogger(__name__)
@@ -57,15 +54,6 @@ _HELD_POLL_S = 0.25
 
 #: Rows of one partition: table name to row key to row.
 Rows = Mapping[str, Mapping[str, bytes]]
-
-
-def in_flight_max(limits: BatchLimits) -> int:
-    """Most records of a stage that were fetched and are not durable, however many wait in Kafka.
-
-    Those of the stream's queue; a parcel at each of its ends and one that is being collected; the batch that is
-    collected and one applied, one that waits and one that is made durable.
-    """
-    return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 3) * limits.records
 
 
 class StageRunner:
@@ -94,6 +82,7 @@ class StageRunner:
         self._settings = settings
         self._build = build
         self._batches = Batches(app, limits)
+        self._assignment = Assignment(app, self.topics, name)
         self._applying = asyncio.Lock()
         self._opening = asyncio.Lock()
         self._pipeline = Pipeline(durability, self._tell)
@@ -111,6 +100,13 @@ class StageRunner:
             partitions=settings.partitions,
         )
         self._identity = TopicIdentity(self.topics, self._watch.ids)
+        self._sequence = Sequence(
+            settings,
+            self.topics,
+            position=self.position,
+            put=self._put,
+            healed=partial(self._telemetry.healed, name),
+        )
         self.notices = Notices(name)
         """What is wrong with its topics and its clock."""
         self.clock: Ticker | None = None
@@ -215,9 +211,10 @@ class StageRunner:
         applied = [
             self._apply(partition, fresh)
             for partition, records in by_partition.items()
-            if (fresh := await self._in_sequence(partition, records))
+            if (fresh := await self._sequence.fresh(partition, records))
         ]
-        await self._commit(applied, batch, began_s)
+        # Waits while much is on its way already.
+        await self._pipeline.hand_over(UnderWay(applied, batch, began_s))
 
     def _apply(self, partition: int, records: list[InputRecord]) -> Applied:
         checked = self._identity.marked(self.stages[partition], records)
@@ -225,11 +222,9 @@ class StageRunner:
             checked = self.clock.checked(checked)
         return Applied(partition, checked, self.stages[partition].apply(checked))
 
-    async def _commit(
-        self, applied: list[Applied], batch: Batch | None = None, began_s: float | None = None
-    ) -> None:
-        """Let this be made durable after all that was applied before; waits while that is much."""
-        it = UnderWay(applied, batch or Batch(), began_s or time.monotonic())
+    async def _put(self, partition: int, records: list[InputRecord]) -> None:
+        """Apply records on their own, with no batch of Faust's to acknowledge."""
+        it = UnderWay([self._apply(partition, records)], Batch(), time.monotonic())
         await self._pipeline.hand_over(it)
 
     async def _settle(self) -> None:
@@ -258,40 +253,6 @@ class StageRunner:
                 story.counted(counts)
             telemetry.answered(name, batch.records)
 
-    async def _in_sequence(self, partition: int, records: list[InputRecord]) -> list[InputRecord]:
-        """The records without those applied before.
-
-        Where Faust has passed some over, they are read and put through first, and what stands before
-        them: however many they are, no more than a piece is in memory.
-        """
-        following = {topic: self.position(topic, partition) + 1 for topic in self.topics}
-        fresh: list[InputRecord] = []
-        for record in records:
-            expected = following[record.topic]
-            if record.offset < expected:
-                continue
-            if record.offset > expected:
-                if fresh:
-                    await self._commit([self._apply(partition, fresh)])
-                    fresh = []
-                await self._heal(record.topic, partition, expected, record.offset)
-            fresh.append(record)
-            following[record.topic] = record.offset + 1
-        return fresh
-
-    async def _heal(self, topic: str, partition: int, first: int, end: int) -> None:
-        """Put records through that should have been delivered; offsets may also hold nothing any more."""
-        count = 0
-        async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
-            async for entries in pieces:
-                records = [entry.as_input(topic, partition) for entry in entries]
-                await self._commit([self._apply(partition, records)])
-                count += len(records)
-        if count:
-            what = "%s, partition %d: read %d records from offset %d that were not delivered"
-            logger.warning(what, topic, partition, count, first)
-            self._telemetry.healed(self.name, topic, count)
-
     async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
         """Put a topic's records below `end` through in front of all others; Faust's come too late then.
 
@@ -310,7 +271,7 @@ class StageRunner:
                     fresh = [entry for entry in entries if entry.offset > position]
                     if fresh:
                         records = [entry.as_input(topic, partition) for entry in fresh]
-                        await self._commit([self._apply(partition, records)])
+                        await self._put(partition, records)
                         self._telemetry.ahead(self.name, topic, len(records))
         return True
 
@@ -331,7 +292,7 @@ class StageRunner:
     async def _on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
         self.recovered = False
         self._assigned_at_s = time.monotonic()
-        owned = self._partitions(assigned)
+        owned = self._assignment.partitions(assigned)
         for partition in [each for each in self.stages if each not in owned]:
             self._close(partition)
         standby: set[int] = set()
@@ -354,7 +315,7 @@ class StageRunner:
 
     async def _open(self, generation: int) -> None:
         """Take over the partitions that this generation owns."""
-        owned = self._partitions(self._app.assignor.assigned_actives())
+        owned = self._assignment.owned()
         while not await self._watch.look(self) or self.held:
             if self.generation != generation:
                 return
@@ -373,7 +334,7 @@ class StageRunner:
                 self.stages[partition] = self._build(partition, redone)
                 self._identity.tell(self.stages[partition], partition)
                 await asyncio.sleep(0)  # heartbeats go on between large partitions
-        await self._check_positions()
+        await self._assignment.check(self.position, self.kept)
         if self.clock is not None:
             await self.clock.make_up(self)
         if self.generation != generation:
@@ -381,35 +342,8 @@ class StageRunner:
         # Before the seek: what comes between the two would be dropped and never come again.
         self.recovered = True
         self._batches.release()
-        await self._seek()
+        await self._assignment.seek(self.position)
         count = sum(len(rows[name][partition]) for name in rows for partition in owned)
         seconds = time.monotonic() - self._assigned_at_s
         self._telemetry.recovered(self.name, len(owned), count, seconds)
         story.recovered(self.name, owned, count, seconds)
-
-    async def _seek(self) -> None:
-        """Let Faust's consumer go on from what was applied.
-
-        Faust seeks to committed offsets after this, and to nothing where there are none: what it had
-        fetched and thrown away on the rebalance would then never come again. A commit that is behind
-        repeats records, one that is ahead leaves a gap, and both are seen when records come in.
-        """
-        for tp in self._app.assignor.assigned_actives():
-            if tp.topic in self.topics:
-                await self._app.consumer.seek(tp, self.position(tp.topic, tp.partition) + 1)
-
-    async def _check_positions(self) -> None:
-        """Every input topic must still hold what was applied, or offsets mean something else now."""
-        places = {
-            tp: self.position(tp.topic, tp.partition)
-            for tp in self._app.assignor.assigned_actives()
-            if tp.topic in self.topics
-        }
-        ends: Mapping[Any, int] = {}
-        if places:
-            ask = partial(self._app.consumer.highwaters, *places)
-            ends = await answered(ask, f"{self.name}: the ends of its inputs")
-        check_ends(places, ends, sorted(self.kept))
-
-    def _partitions(self, assigned: Any) -> set[int]:
-        return {tp.partition for tp in assigned if tp.topic in self.topics}

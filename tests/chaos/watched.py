@@ -47,8 +47,9 @@ def main(file: Path) -> None:
     from connectors.cli import main as loadstream
     from streams.agents import cluster
     from streams.stage.records import OutputRecord
-    from streams.worker.durability import Applied, JournalFirst
+    from streams.worker.durability import Applied
     from streams.worker.fence import FencedPublisher
+    from streams.worker.journal_first import JournalFirst
 
     mark = Mark(file)
 

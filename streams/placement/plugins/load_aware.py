@@ -311,7 +311,7 @@ class LoadAwareScore(Score):
         for capacity, taken, estimate, weight in zip(
             total, used, prepared.estimate, self._weights, strict=True
         ):
-            # As `left_percent`, in place: this is asked for every changed node and kind.
+            # In place and no function: this is asked for every changed node and kind.
             taken += estimate
             left = 0
             if 0 < capacity >= taken:
@@ -331,12 +331,8 @@ class LoadAwareScore(Score):
 
 def _room(most: Vector, used: Vector) -> Vector:
     """What may still be used; without limit where there is none."""
-    return tuple(
-        [
-            limit if limit == UNBOUNDED else limit - amount
-            for limit, amount in zip(most, used, strict=True)
-        ]
-    )
+    pairs = zip(most, used, strict=True)
+    return tuple([limit if limit == UNBOUNDED else limit - amount for limit, amount in pairs])
 
 
 def _both(one: _Limits, other: _Limits) -> _Limits:
@@ -349,10 +345,3 @@ def _both(one: _Limits, other: _Limits) -> _Limits:
     ]
     headroom, whys = zip(*tighter, strict=True)
     return _Limits(tuple(headroom), tuple(whys))
-
-
-def left_percent(capacity: int, used: int) -> int:
-    """Truncated percentage of the capacity that is left; 0 if there is none or it is over-used."""
-    if capacity <= 0 or used > capacity:
-        return 0
-    return (capacity - used) * 100 // capacity

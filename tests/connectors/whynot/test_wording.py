@@ -8,7 +8,7 @@ from connectors.whynot.wording import readings_text, thresholds_text
 from schemas.decisions import AsOf
 from schemas.rounds import RebalanceRound
 from streams.cluster.rounds import round_record
-from streams.placement.explain import Cause
+from streams.inventory.cause import Cause
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.rebalance.world import World
 

@@ -9,7 +9,7 @@ from schemas.pods import Pod
 from schemas.policy import PolicyError, read_policy
 from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, POOLS_MAX, RebalanceRound
 from streams.cluster.rounds import round_record
-from streams.placement.explain import Cause
+from streams.inventory.cause import Cause
 from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.rebalance.world import World

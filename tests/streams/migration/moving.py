@@ -15,8 +15,8 @@ from schemas.refusals import Refusal
 from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 from streams.cluster.state import ClusterState, Position
+from streams.inventory.cause import Cause
 from streams.inventory.node import Held
-from streams.placement.explain import Cause
 from tests.streams.cluster.builders import (
     CLUSTER,
     at,

@@ -3,7 +3,8 @@ import pytest
 from schemas.decisions import AsOf, ReasonCount
 from schemas.nodes import Taint
 from streams.cluster.statistics import figures_of
-from streams.placement.explain import REASONS_MAX, Cause, Refusals
+from streams.inventory.cause import Cause
+from streams.placement.explain import REASONS_MAX, Refusals
 from tests.streams.cluster.builders import (
     aggregated,
     container,

@@ -24,8 +24,9 @@ from streams.stage.records import InputRecord, RowChange, StageResult
 from streams.worker import checkpointer as module
 from streams.worker.broker import broker_urls
 from streams.worker.checkpointer import CLOCKS, Checkpointer
-from streams.worker.durability import Applied, JournalFirst, RowWriter
+from streams.worker.durability import Applied
 from streams.worker.fence import FencedPublisher
+from streams.worker.journal_first import JournalFirst, RowWriter
 from streams.worker.publisher import LostOffice
 from streams.worker.reader import read_range
 from streams.worker.tables import RowTable

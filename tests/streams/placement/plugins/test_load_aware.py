@@ -10,7 +10,7 @@ from streams.inventory.estimate import Estimator
 from streams.inventory.kind import kind_of
 from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held, Node
-from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore, left_percent
+from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore
 from tests.streams.cluster.builders import (
     RAW_ALLOCATABLE,
     THRESHOLDS,
@@ -306,21 +306,3 @@ def test_prod_pods_may_be_scored_by_what_prod_pods_use() -> None:
     prod = pod(cpu="1", memory="0")
     assert scored(busy, prod) == (10_000 - 1700 - 850) * 100 // 10_000
     assert scored(busy, pod(cpu="1", labels={"koordinator.sh/qosClass": "BE"})) == 0
-
-
-@pytest.mark.parametrize(
-    ("capacity", "used", "percent"),
-    [
-        (100, 0, 100),
-        (100, 100, 0),
-        (100, 101, 0),
-        (3, 1, 66),
-        (10_000, 4500, 55),
-        (0, 0, 0),
-        (0, -5, 0),
-        (-100, -200, 0),
-        (2**63 - 1, 1, 99),
-    ],
-)
-def test_what_is_left_is_a_whole_percentage(capacity: int, used: int, percent: int) -> None:
-    assert left_percent(capacity, used) == percent

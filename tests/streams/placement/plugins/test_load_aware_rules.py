@@ -15,7 +15,7 @@ from streams.inventory.load import NodeLoad
 from streams.inventory.node import Node
 from streams.inventory.rounding import usage_percent
 from streams.inventory.thresholds import node_thresholds
-from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore, left_percent
+from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore
 from tests.streams.cluster.builders import (
     at,
     load_args,
@@ -71,6 +71,11 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
     return None
 
 
+def _left_percent(capacity: int, used: int) -> int:
+    """Truncated percentage of the capacity that is left; 0 if there is none or it is over-used."""
+    return 0 if capacity <= 0 or used > capacity else (capacity - used) * 100 // capacity
+
+
 def _plain_score(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: int) -> int:
     """Koordinator's score, step by step."""
     load, estimator = here.load, here.load.estimator
@@ -87,7 +92,7 @@ def _plain_score(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: 
         expected = load.expected(None, 0)
     used = plus(expected, estimator.of_kind(kind))
     left = {
-        resource: left_percent(total, amount)
+        resource: _left_percent(total, amount)
         for resource, total, amount in zip(
             estimator.resources, load.profile.total, used, strict=True
         )
@@ -155,6 +160,7 @@ figures = st.one_of(st.integers(0, 2**20), st.integers(2**42 - 2**12, 2**42 + 2)
 
 @given(st.lists(st.tuples(figures, figures), min_size=1, max_size=20))
 @example([(2**42, 0), (2**42, 1), (2**42 - 1, 3)])
+@example([(100, 0), (100, 99), (100, 100), (3, 1), (10_000, 4499), (0, 0), (2**63 - 1, 0)])
 @example([(capacity, capacity * percent // 100) for capacity in (3, 7, 101) for percent in (1, 33)])
 def test_the_product_with_a_factor_cuts_off_where_the_division_does(
     drawn: list[tuple[int, int]],
@@ -170,5 +176,5 @@ def test_the_product_with_a_factor_cuts_off_where_the_division_does(
     plugin = LoadAwareScore(estimator)
     told(plugin, nodes, at(0))
     prepared = plugin.prepare(kind_of(pod(memory="1", cpu="1")))
-    expected = [left_percent(capacity, used + 1) for capacity, used in drawn]
+    expected = [_left_percent(capacity, used + 1) for capacity, used in drawn]
     assert plugin.scores(prepared).tolist() == expected

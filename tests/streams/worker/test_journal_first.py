@@ -12,10 +12,11 @@ from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
 from streams.stage.journal import PLACES, JournalDamaged
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
-from streams.worker import durability, pace
+from streams.worker import journal_first, pace
 from streams.worker.broker import broker_urls
-from streams.worker.durability import Applied, JournalFirst, RowWriter
+from streams.worker.durability import Applied
 from streams.worker.fence import FencedPublisher
+from streams.worker.journal_first import JournalFirst, RowWriter
 from streams.worker.publisher import LostOffice, Publisher
 from streams.worker.reader import read_range
 from streams.worker.tables import RowTable
@@ -102,7 +103,7 @@ async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
     async with owner(embedded.settings) as old:
         await old.open()
         await old.journal.commit([_batch(0)])
-        monkeypatch.setattr(durability, "OFFICE_S", -1.0)
+        monkeypatch.setattr(journal_first, "OFFICE_S", -1.0)
         await old.journal.flush(force=True)
         assert old.rows() == {}
         monkeypatch.undo()
@@ -116,7 +117,7 @@ async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
 async def test_batches_are_committed_while_rows_are_written(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durability, "PIECE_BYTES", 1)
+    monkeypatch.setattr(journal_first, "PIECE_BYTES", 1)
     async with owner(embedded.settings) as first, owner(embedded.settings) as second:
         await first.open()
         await first.journal.commit([_batch(0)])
@@ -180,7 +181,7 @@ async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanw
         await old.journal.commit([_batch(0)])
         await new.open()
         # It stands still for longer than it is sure of its office, and goes on as if nothing had been.
-        monkeypatch.setattr(durability, "OFFICE_S", 0.5)
+        monkeypatch.setattr(journal_first, "OFFICE_S", 0.5)
         await asyncio.sleep(0.6)
         committing = asyncio.create_task(old.journal.commit([_batch(1)]))
         while not committing.done():
@@ -203,7 +204,7 @@ async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_t
         await new.open()
         await new.journal.commit([_batch(1)])
         await new.journal.flush(force=True)
-        monkeypatch.setattr(durability, "OFFICE_S", float("inf"))
+        monkeypatch.setattr(journal_first, "OFFICE_S", float("inf"))
         with pytest.raises(LostOffice, match="another worker writes to partition 0"):
             await old.journal.flush(force=True)
         changelog = old.tables[0].changelog

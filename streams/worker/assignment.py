@@ -1,0 +1,56 @@
+"""The inputs of one stage that Faust has assigned to this worker, and where they go on."""
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import Any
+
+from streams.worker.log_ends import check_ends
+from streams.worker.patience import answered
+
+#: Offset applied last of a topic and partition; -1: none.
+Position = Callable[[str, int], int]
+
+
+class Assignment:
+    """Asks Faust's assignor and consumer; keeps nothing."""
+
+    def __init__(self, app: Any, topics: Collection[str], name: str) -> None:
+        self._app = app
+        self._topics = topics
+        self._name = name
+
+    def partitions(self, assigned: Iterable[Any]) -> set[int]:
+        """Partitions of the inputs among what is assigned."""
+        return {tp.partition for tp in assigned if tp.topic in self._topics}
+
+    def owned(self) -> set[int]:
+        """Partitions that this worker owns now."""
+        return self.partitions(self._app.assignor.assigned_actives())
+
+    async def seek(self, position: Position) -> None:
+        """Let Faust's consumer go on from what was applied.
+
+        Faust seeks to committed offsets after this, and to nothing where there are none: what it had
+        fetched and thrown away on the rebalance would then never come again. A commit that is behind
+        repeats records, one that is ahead leaves a gap, and both are seen when records come in.
+        """
+        for tp in self._inputs():
+            await self._app.consumer.seek(tp, position(tp.topic, tp.partition) + 1)
+
+    async def check(self, position: Position, kept: Iterable[str]) -> None:
+        """Every input must still hold what was applied, or offsets mean something else now.
+
+        Args:
+            position: what was applied.
+            kept: topics that say what was applied, for the advice.
+
+        Raises:
+            LogWentBack: one does not.
+        """
+        places = {tp: position(tp.topic, tp.partition) for tp in self._inputs()}
+        ask = partial(self._app.consumer.highwaters, *places)
+        ends = await answered(ask, f"{self._name}: the ends of its inputs") if places else {}
+        check_ends(places, ends, sorted(kept))
+
+    def _inputs(self) -> list[Any]:
+        return [tp for tp in self._app.assignor.assigned_actives() if tp.topic in self._topics]

@@ -1,0 +1,325 @@
+"""The journal first, then outputs, rows lazily: decisions are made once.
+
+A batch is written to the journal before anything else. Outputs follow when the journal is acknowledged; rows are
+written lazily and together, and after a crash the journal's tail is redone over them.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from schemas.codec import encode
+from schemas.connection import KafkaSettings
+from schemas.rows import JournalPositionRow
+from streams.stage import journal
+from streams.stage.journal import PLACES
+from streams.stage.packing import Changes
+from streams.stage.records import OutputRecord, RowChange
+from streams.worker.checkpointer import CLOCKS, Checkpointer, References
+from streams.worker.durability import Applied, PartitionRows
+from streams.worker.fence import FencedPublisher
+from streams.worker.journal_tail import passed_over
+from streams.worker.opening import UNWRITTEN_S, Opening
+from streams.worker.pace import Pace
+from streams.worker.publisher import LostOffice, Publisher
+from streams.worker.reader import read_pieces
+from streams.worker.tables import RowTable
+
+#: Rows are written so often, in seconds, while they are few.
+FLUSH_INTERVAL_S = 1.0
+#: At most this many changed rows are few.
+FEW_ROWS = 500
+#: Rows are packed and written in pieces of this many bytes, so that batches need not wait for all of them.
+PIECE_BYTES = 256 * 1024
+#: Rows are written so long after the journal last showed that the partition is still ours, in seconds. A
+#: worker that stood still for longer than its session must not write old rows over its successor's.
+OFFICE_S = 2.0
+#: Most changed rows that stay unwritten; with more of them rows are written without rests.
+UNWRITTEN_ROWS_MAX = 20_000
+
+
+class RowWriter:
+    """Writes row changes to changelogs and local tables, the last table after all others."""
+
+    def __init__(self, tables: Sequence[RowTable], publisher: FencedPublisher) -> None:
+        self._tables = tables
+        self._by_name = {table.name: table for table in tables}
+        self._publisher = publisher
+
+    async def claim(self, partition: int) -> None:
+        """From now on no former owner of the partition can write to any changelog."""
+        await self._publisher.claim([table.changelog for table in self._tables], partition)
+
+    def release(self, partition: int) -> None:
+        """The partition belongs to somebody else now."""
+        self._publisher.release(partition)
+
+    async def write(self, partition: int, changes: Collection[RowChange]) -> None:
+        """Returns when the brokers have acknowledged all of them."""
+        *others, last = self._tables
+        await asyncio.gather(*(self._write(table, partition, changes) for table in others))
+        await self._write(last, partition, changes)
+
+    def row(self, table: str, key: str) -> bytes | None:
+        """A row as it was written last; None: there is none, or no such table."""
+        return self._by_name[table].row(key) if table in self._by_name else None
+
+    def references(self) -> References:
+        """Keys and values as they were written last, of all partitions, but for how far they reflect the journal."""
+        return {table.name: table.references() for table in self._tables if table.name != PLACES}
+
+    async def _write(self, table: RowTable, partition: int, changes: Collection[RowChange]) -> None:
+        own = [change for change in changes if change.table == table.name]
+        if own:
+            records = table.records(own)
+            await self._publisher.write_rows(table.changelog, partition, records)
+            table.store(records)
+
+
+class JournalFirst:
+    """Durability of a stage whose decisions are made once; see `durability.Durability`."""
+
+    topics: tuple[str, ...] = (journal.TOPIC,)
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        publisher: Publisher,
+        writer: RowWriter,
+        checkpoints: Checkpointer | None = None,
+    ) -> None:
+        """`checkpoints` is notified of rows that reflect one place of the journal, each time that they do."""
+        self._settings = settings
+        self._publisher = publisher
+        self._writer = writer
+        self._checkpoints = checkpoints
+        self.topic_ids: Mapping[str, str] = {}
+        self._places: dict[int, journal.Place] = {}
+        self._in_office_at_s: dict[int, float] = {}
+        """When the journal showed last that a partition is ours."""
+        self._unwritten: dict[int, Changes] = defaultdict(Changes)
+        self._writing: dict[int, Changes] = {}
+        """Those on their way to the tables."""
+        self._flushed_at_s = time.monotonic()
+        self._flushing = asyncio.Lock()
+        self._awaited = 0
+        """How many wait until rows are written, or until they may write some."""
+
+    async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
+        """Take office, then redo what the journal knows and the rows do not.
+
+        What a former owner has written after the rows were read, it had in the journal before: it is redone
+        here, and written once more. What it would write from now on the brokers refuse.
+        """
+        await self._publisher.start()
+        with self._in_a_hurry():
+            async with self._flushing:  # rows of ours may be on their way through the claim before
+                await self._writer.claim(partition)
+        opening = Opening(partition, rows.get(PLACES, {}), self.topic_ids)
+        opened = await self._publisher.append(
+            journal.TOPIC, partition, [journal.opening(partition)]
+        )
+        known = opening.known(opened)
+        if opened <= known.offset:
+            raise journal.JournalDamaged(
+                f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
+                f"reflect it up to {known.offset}: it was deleted and made again, or the broker has lost "
+                f"its end. {journal.REMEDY}"
+            )
+        changes = Changes()
+        reader = journal.Reader(known, partition)
+        # Piece by piece: after a long time without written rows the tail is of any length.
+        async for entries in read_pieces(
+            self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
+        ):
+            tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
+            await self._publisher.publish((*tail.outputs, *passed_over(reader, partition, entries)))
+            for (table, key), value in tail.rows.items():
+                changes.add(table, key, value)
+        redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
+        # Whole from now on, and written by the next flush: another rebalance may have begun meanwhile, which
+        # drops the tables' rows and has somebody else write them.
+        whole = Changes()
+        for change in changes.rows(lambda table, key: rows.get(table, {}).get(key)):
+            whole.add(change.table, change.key, change.value)
+            of_table = redone.setdefault(change.table, {})
+            if change.value is None:
+                of_table.pop(change.key, None)
+            else:
+                of_table[change.key] = change.value
+        if opening.is_news:
+            # Before anything is applied: what is, the next owner must redo from here.
+            await self._writer.write(partition, [opening.row(known.offset + 1)])
+        self._places[partition] = reader.place
+        self._in_office_at_s[partition] = time.monotonic()
+        self._unwritten[partition] = whole
+        if self._checkpoints is not None:
+            self._checkpoints.opened(partition, rows.get(CLOCKS, {}).get(str(partition)))
+        return redone
+
+    async def commit(self, batches: Sequence[Applied]) -> None:
+        """Journal, then outputs; rows when they are due.
+
+        Raises:
+            LostOffice: another worker has taken a partition over; nothing was published.
+        """
+        places = await asyncio.gather(*(self._append(batch) for batch in batches))
+        await self._publisher.publish(
+            record
+            for batch in batches
+            for record in (*batch.result.outputs, *batch.result.dead_letters)
+        )
+        # Not before: a place that is written says that all up to it was published.
+        for batch, place in zip(batches, places, strict=True):
+            self._places[batch.partition] = place
+            unwritten = self._unwritten[batch.partition]
+            for row in batch.result.rows:
+                unwritten.add(row.table, row.key, row.value)
+
+    async def flush(self, *, force: bool = False) -> None:
+        """Write rows when they have waited long enough, or are many; batches may be committed meanwhile.
+
+        Those of a partition that may be somebody else's by now stay: its owner redoes them.
+        """
+        if not force:
+            await self._flush(due=False)
+            return
+        with self._in_a_hurry():
+            await self._flush(due=True)
+
+    def unwritten(self, partition: int) -> Sequence[Changes]:
+        """Those on their way to the tables, then those that wait."""
+        layers = (self._writing.get(partition), self._unwritten.get(partition))
+        return [layer for layer in layers if layer is not None]
+
+    def close(self, partition: int) -> None:
+        """Forget the partition; its rows were flushed, or are redone by its next owner."""
+        self._writer.release(partition)
+        self._places.pop(partition, None)
+        self._in_office_at_s.pop(partition, None)
+        self._unwritten.pop(partition, None)
+        if self._checkpoints is not None:
+            self._checkpoints.closed(partition)
+
+    async def _flush(self, *, due: bool) -> None:
+        async with self._flushing:
+            count = self._unwritten_rows()
+            interval_s = FLUSH_INTERVAL_S if count <= FEW_ROWS else UNWRITTEN_S
+            waited_s = time.monotonic() - self._flushed_at_s
+            if due or count >= UNWRITTEN_ROWS_MAX or waited_s >= interval_s:
+                self._flushed_at_s = time.monotonic()
+                for partition in sorted(self._unwritten):
+                    await self._write(partition)
+
+    def _unwritten_rows(self) -> int:
+        return sum(map(len, self._unwritten.values()))
+
+    @contextmanager
+    def _in_a_hurry(self) -> Iterator[None]:
+        """Rows that are being written are written without rests: this waits for them."""
+        self._awaited += 1
+        try:
+            yield
+        finally:
+            self._awaited -= 1
+
+    async def _append(self, batch: Applied) -> journal.Place:
+        """Write a batch to the journal; answers with the place that it ends at."""
+        partition, place = batch.partition, self._places[batch.partition]
+        records = journal.batch(partition, place, batch.records, batch.result)
+        began_s = time.monotonic()
+        offset = await self._publisher.append(journal.TOPIC, partition, records)
+        if offset == place.offset + len(records):
+            self._in_office_at_s[partition] = began_s
+            return journal.Place(place.epoch, place.sequence + 1, offset)
+        if offset <= place.offset:
+            raise journal.JournalDamaged(
+                f"topic {journal.TOPIC}, partition {partition} ended at offset {place.offset + 1} and ends at "
+                f"{offset + 1} now: it was deleted and made again, or the broker has lost its end. Start the worker "
+                f"again, which goes on from its tables"
+            )
+        # Somebody else has written in between: a successor, or a predecessor that does not know yet.
+        reader = journal.Reader(place, partition)
+        dead: list[OutputRecord] = []
+        async for entries in read_pieces(
+            self._settings, journal.TOPIC, partition, place.offset + 1, offset + 1
+        ):
+            for entry in entries:
+                reader.take(entry.offset, entry.value)
+            dead += passed_over(reader, partition, entries)
+        now = reader.place
+        if now.epoch != place.epoch:
+            self.close(partition)
+            raise LostOffice(
+                f"another worker took partition {partition} over at journal offset {now.epoch}, while "
+                f"this one ({place.epoch}) held it for its own: it was not heard of for longer than "
+                "the session time-out. What it has decided since counts for nothing; start it again"
+            )
+        await self._publisher.publish(dead)
+        # Not before: rows may be written meanwhile, and must not be by a worker that has lost office.
+        self._in_office_at_s[partition] = began_s
+        return now
+
+    async def _write(self, partition: int) -> None:
+        """Write the rows as they are now, piece by piece; their place comes last and speaks for all of them."""
+        changes, place = self._unwritten.get(partition), self._places.get(partition)
+        if not changes or place is None or not self._in_office(partition):
+            return
+        self._unwritten[partition] = Changes()
+        self._writing[partition] = changes
+        written = False
+        try:
+            written = await self._write_pieces(partition, changes, place)
+        finally:
+            self._writing.pop(partition, None)
+            # Otherwise some rows are ahead of their place now, and are redone by the stage that goes on from it.
+            now = self._places.get(partition)
+            if not written and now is not None and now.epoch == place.epoch:
+                for change in self._unwritten[partition]:
+                    changes.add(*change)
+                self._unwritten[partition] = changes
+        # Nothing has been waited for since: the local rows are those of this place, all of them and no newer ones.
+        if written and self._checkpoints is not None and self._still(partition, place):
+            clock = self._writer.row(CLOCKS, str(partition))
+            self._checkpoints.written(partition, place, clock, self._writer.references)
+
+    async def _write_pieces(self, partition: int, changes: Changes, place: journal.Place) -> bool:
+        """Whether all were written: not once the partition may be somebody else's."""
+        piece: list[RowChange] = []
+        size = 0
+        pace = Pace()
+        for row in changes.rows(self._writer.row):
+            piece.append(row)
+            size += len(row.value or b"")
+            if pace.over:
+                many = self._unwritten_rows() >= UNWRITTEN_ROWS_MAX
+                await pace.rest(hurry=many or self._awaited > 0)
+            if size >= PIECE_BYTES:
+                if not self._still(partition, place):
+                    return False
+                await self._writer.write(partition, piece)
+                piece, size = [], 0
+        reached = JournalPositionRow(
+            partition=partition,
+            epoch=place.epoch,
+            sequence=place.sequence,
+            offset=place.offset,
+            journal_id=self.topic_ids.get(journal.TOPIC),
+        )
+        piece.append(RowChange(PLACES, str(partition), encode(reached)))
+        if not self._still(partition, place):
+            return False
+        await self._writer.write(partition, piece)
+        return True
+
+    def _still(self, partition: int, place: journal.Place) -> bool:
+        """In office ever since `place` was reached; otherwise rows may be packed with what others wrote."""
+        now = self._places.get(partition)
+        return now is not None and now.epoch == place.epoch and self._in_office(partition)
+
+    def _in_office(self, partition: int) -> bool:
+        """The journal has shown a moment ago that the partition is ours."""
+        shown_at_s = self._in_office_at_s.get(partition)
+        return shown_at_s is not None and time.monotonic() - shown_at_s <= OFFICE_S

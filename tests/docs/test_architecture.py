@@ -1,0 +1,87 @@
+"""The pages on architecture and words agree with the tree: what they name is there."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, spans
+
+_ARCHITECTURE = ROOT / "docs" / "architecture.md"
+_GLOSSARY = ROOT / "docs" / "glossary.md"
+_TOP = ("schemas", "streams", "connectors", "benchmarks", "tests", "docs", "deploy", "examples")
+#: Files that a reader would make, as an example.
+_NEW = "gpu_count"
+
+
+def _there(path: str) -> bool:
+    """Whether a module, package or file is there: from the root, or below `streams`."""
+    bases = [ROOT] if path.split("/")[0] in _TOP else [ROOT / "streams"]
+    return any(
+        (base / path).exists() or (base / f"{path}.py").exists() or any(base.glob(path))
+        for base in bases
+    )
+
+
+@pytest.mark.parametrize("page", [_ARCHITECTURE, _GLOSSARY], ids=lambda page: page.name)
+def test_a_module_that_the_page_names_is_there(page: Path) -> None:
+    whole, _, _ = page.read_text(encoding="utf-8").partition("## Which files to open")
+    named = [
+        (line, span)
+        for line, span in spans(page)
+        if line <= whole.count("\n") and re.fullmatch(r"[a-z_]+(/[a-z_*.]+)+/?", span)
+    ]
+    assert len(named) > 50
+    assert [f"{line}: {span}" for line, span in named if not _there(span)] == []
+
+
+def test_a_file_that_a_task_opens_is_there() -> None:
+    """A file without a folder is in one that the same task names, or in a package beside these."""
+    _, _, tasks = _ARCHITECTURE.read_text(encoding="utf-8").partition("## Which files to open")
+    rows = [line for line in tasks.split("\n") if line.startswith("| ")][1:]
+    assert len(rows) >= 7
+    missing = []
+    for row in rows:
+        named = re.findall(r"`([\w/.]+\.py)`", row)
+        folders = {(ROOT / each).parent for each in named if each.split("/")[0] in _TOP}
+        files = [each for each in named if _NEW not in each]
+        for file in files:
+            bases = {base for each in folders for base in (each, *each.parents)}
+            if not _there(file) and not any((base / file).exists() for base in bases):
+                missing.append(f"{row[:40]}: {file}")
+    assert missing == []
+
+
+def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (layers,) = (
+        each["layers"]
+        for each in project["tool"]["importlinter"]["contracts"]
+        if each["type"] == "layers" and each["containers"] == ["streams"]
+    )
+    checked = [set(re.findall(r"\w+", layer)) for layer in layers]
+    text = _ARCHITECTURE.read_text(encoding="utf-8")
+    table = text.partition("| line of `streams` |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.split("\n") if line.startswith("| `")]
+    assert [set(re.findall(r"\w+", row)) for row in rows] == checked
+
+
+def test_every_package_is_on_the_page() -> None:
+    text = _ARCHITECTURE.read_text(encoding="utf-8")
+    packages = [
+        path.parent.relative_to(ROOT)
+        for top in ("schemas", "streams", "connectors", "benchmarks")
+        for path in ROOT.glob(f"{top}/**/__init__.py")
+    ]
+    inner = [
+        each for each in packages
+        if f"`{each}" not in text and f"`{each.name}" not in text and f"/{each.name}" not in text
+    ]  # fmt: skip
+    assert [str(each) for each in inner] == []
+
+
+def test_a_word_of_the_glossary_has_one_row() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", _GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    words = [word for word in rows if word not in ("word", "---")]
+    assert sorted({word for word in words if words.count(word) > 1}) == []

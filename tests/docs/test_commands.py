@@ -1,0 +1,205 @@
+"""The commands of the pages: they are there, with the options that are named, and can be run."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from connectors.cli import app
+from schemas.policy import read_policy
+from tests.conftest import RunningBroker
+from tests.docs.pages import PAGES, ROOT, blocks, name, spans
+
+_COMMANDS = get_command(app)
+_MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+#: What stands for a value on the pages, and a value that can be run with.
+_VALUES = {
+    "CLUSTER": "blue", "C": "blue", "FILE": "deploy/policies/observe.yaml", "NODE": "n1", "P": "0",
+    "NAMESPACE/POD": "shop/web-1", "NAMESPACE/NAME": "shop/web-1", "ID": "m-12345678", "DIR": "d", "TIME": "15m",
+    "samples.jsonl": "/dev/null",
+}  # fmt: skip
+#: Begin something that does not end by itself, or wait for a worker.
+_GO_ON = {"broker", "worker", "demo", "simulate", "--follow", "--wait"}
+
+
+def _pieces(text: str) -> Iterator[list[str]]:
+    """Commands of a line of shell, without comments, redirections and what explains them."""
+    text = re.split(r"\s#\s|\s{3,}", text.strip())[0]
+    for piece in re.split(r"\|\s|&&|;|&(?=\s|$)|\s\d?>\S*", text):
+        words = shlex.split(re.sub(r"[\[\]]|\.\.\.", " ", piece))
+        while words and (words[0] in ("until", "sh") or re.fullmatch(r"[A-Z_]+=\S*", words[0])):
+            words.pop(0)
+        if words:
+            yield words
+
+
+def _ours(texts: Iterable[tuple[int, str]], page: Path) -> Iterator[tuple[str, list[str]]]:
+    """Commands of ours, of make and of Python among texts, with their places."""
+    for number, text in texts:
+        if re.search(r"(?:^|[\s/])(?:loadstream|make|python) [a-z-]", text):
+            for words in _pieces(text):
+                if words[0] in ("loadstream", "make") or words[0].endswith("/python"):
+                    yield f"{name(page)}:{number}", words
+
+
+#: In blocks, which can be pasted, and within prose, where a command may be named without what it needs.
+_SHOWN = [
+    found
+    for page in PAGES
+    for block in blocks(page)
+    for found in _ours(((line.number, line.text) for line in block), page)
+]
+_NAMED = [*_SHOWN, *(found for page in PAGES for found in _ours(spans(page), page))]
+
+
+def _command(words: list[str]) -> Any:
+    """The innermost command that a line names."""
+    command: Any = _COMMANDS
+    for word in words[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+    return command
+
+
+def _problems(words: list[str], command: Any) -> list[str]:
+    """What of a line of our own command line there is not."""
+    rest, values = list(words), 0
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("-") and word != "-":
+            options = {text: each for each in command.params for text in each.opts}
+            options |= {text: each for each in command.params for text in each.secondary_opts}
+            option = options.get(word)
+            if option is None:
+                return [f"{command.name} has no option {word}"]
+            if not getattr(option, "is_flag", False) and rest:
+                rest.pop(0)
+        elif hasattr(command, "commands"):
+            if word not in command.commands:
+                return [f"there is no command {word}"]
+            command = command.commands[word]
+        else:
+            values += 1
+    takes = sum(each.param_type_name == "argument" for each in command.params)
+    return [f"{command.name} takes {takes} values"] if values > takes else []
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [(place, words) for place, words in _NAMED if words[0] == "loadstream"],
+    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+)
+def test_a_command_of_a_page_is_there_with_its_options(place: str, words: list[str]) -> None:
+    assert _problems(words[1:], _COMMANDS) == [], place
+
+
+def test_all_that_explains_a_command_names_options_that_it_has() -> None:
+    wrong = []
+    for page in PAGES:
+        for block in blocks(page):
+            for line in block:
+                pieces = [each for each in _pieces(line.text) if each[0] == "loadstream"]
+                if not pieces:
+                    continue
+                command = _command(pieces[0])
+                known = {text for each in command.params for text in each.opts}
+                named = re.findall(r"(?<!\S)--[a-z-]+", line.text.split("loadstream", 1)[1])
+                wrong += [f"{line}: {option}" for option in named if option not in known]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [(place, words) for place, words in _NAMED if words[0] == "make"],
+    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+)
+def test_a_target_of_make_is_there_with_its_variables(place: str, words: list[str]) -> None:
+    targets = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
+    for target in targets:
+        assert re.search(rf"^{re.escape(target)}:", _MAKEFILE, re.MULTILINE), place
+    for variable in (word.split("=")[0] for word in words[1:] if "=" in word):
+        assert f"$({variable})" in _MAKEFILE or f"$(if $({variable})" in _MAKEFILE, place
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [(place, words) for place, words in _NAMED if words[0].endswith("/python")],
+    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+)
+def test_a_module_that_a_page_runs_is_there_with_its_options(place: str, words: list[str]) -> None:
+    assert words[1] == "-m", place
+    module = ROOT / words[2].replace(".", "/") / "__main__.py"
+    source = module.read_text(encoding="utf-8")
+    for option in (word for word in words[3:] if word.startswith("--")):
+        assert f'"{option}"' in source, place
+
+
+def test_policies_of_the_page_on_policies_are_policies() -> None:
+    read = 0
+    for block in blocks(ROOT / "docs" / "policy.md"):
+        text = "\n".join(line.text.removeprefix("    ") for line in block)
+        if text.startswith("loadstream"):
+            continue
+        pools = {name for part in yaml.safe_load(text).values() for name in _pools(part)}
+        thresholds = {"highThresholds": {"cpu": 70}, "lowThresholds": {"cpu": 45}}
+        rebalance = {"nodePools": [{"name": name, **thresholds} for name in sorted(pools)]}
+        read_policy(f"{text}\n{yaml.safe_dump({'rebalance': rebalance})}".encode())
+        read += 1
+    assert read >= 2
+
+
+def _pools(part: object) -> Iterator[str]:
+    """Pools of `rebalance` that a section names."""
+    if isinstance(part, dict):
+        for entry in part.get("pools", ()):
+            yield entry["name"]
+        for entry in part.get("hotspots", ()):
+            yield entry["pool"]
+
+
+def test_what_a_page_shows_runs_on_a_broker(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for what goes on until it is stopped; no cluster is there, which is said and is no usage error."""
+    monkeypatch.chdir(ROOT)
+    ran = 0
+    address = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers}
+    assert CliRunner().invoke(app, ["topics", "create"], env=address).exit_code == 0
+    for place, words in _SHOWN:
+        if words[0] != "loadstream" or _GO_ON & set(words):
+            continue
+        given = [_VALUES.get(word, word) for word in words[1:]]
+        result = CliRunner().invoke(app, given, env=address, input="")
+        assert result.exception is None or isinstance(result.exception, SystemExit), (place, words)
+        assert result.exit_code in (0, 1, 2, 3), (place, result.output)
+        assert "Usage: loadstream" not in result.output, (place, result.output)
+        ran += 1
+    assert ran > 20
+
+
+def test_the_makefile_lists_every_target_with_a_word_about_it() -> None:
+    phony = re.search(r"^\.PHONY: (.*)$", _MAKEFILE, re.MULTILINE)
+    assert phony is not None
+    listed = subprocess.run(
+        ["make", "--no-print-directory", "help"],  # noqa: S607
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\n")  # fmt: skip
+    assert sorted(phony[1].split()) == sorted(line.split()[0] for line in listed if line.split())
+
+
+def test_the_reading_of_a_line_finds_what_is_wrong_with_it() -> None:
+    for line, problem in [
+        ("loadstream polcy check f", "there is no command polcy"),
+        ("loadstream policy check f --clusters c", "check has no option --clusters"),
+        ("loadstream policy check f g", "check takes 1 values"),
+        ("sh x.sh | loadstream produce node-usage --on-errors skip", "no option --on-errors"),
+    ]:
+        words = next(each for each in _pieces(line) if each[0] == "loadstream")
+        assert problem in _problems(words[1:], _COMMANDS)[0]
+    assert list(_pieces("A=b loadstream x & y=$!   # z")) == [["loadstream", "x"], ["y=$!"]]

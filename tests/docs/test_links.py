@@ -1,0 +1,68 @@
+"""Links, and citations: what a page or a comment points to is in the repository."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, lines, name, tracked
+
+_UPSTREAM = ROOT / "docs" / "upstream.md"
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_RULES = re.compile(
+    r"docs/upstream\.md(?:`\]\([^)]*\))?`?,?\s+(?:#:?\s+)?((?:[A-Z]\d+(?:\.\d+)?(?:, | and | to )?)+)"
+)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Anchors of the headings, as the pages are shown: lower case, hyphens, no punctuation."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_link_leads_to_a_file_and_to_a_heading_that_are_there(page: Path) -> None:
+    text = "\n".join(line.text for line in lines(page) if line.code is None)
+    broken = []
+    for link in _LINK.findall(text):
+        target, _, anchor = link.partition("#")
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        if not file.exists() or (anchor and anchor not in _anchors(file)):
+            broken.append(link)
+    assert broken == []
+
+
+def _known_rules() -> set[str]:
+    text = _UPSTREAM.read_text(encoding="utf-8")
+    rules = re.findall(
+        r"\*\*([A-Z]\d+(?:\.\d+)?)\*\*|^\| ([A-Z]\d+) \||^### ([AB]\d)\.", text, re.MULTILINE
+    )
+    return {each for found in rules for each in found if each}
+
+
+def test_a_rule_that_is_cited_is_in_the_page_of_upstreams_rules() -> None:
+    known = _known_rules()
+    missing = []
+    for path in tracked(".py", ".md", ".yaml", ".yml"):
+        if path == _UPSTREAM or "published" in path.parts:
+            continue
+        for cited in _RULES.findall(path.read_text(encoding="utf-8")):
+            rules = re.findall(r"[A-Z]\d+(?:\.\d+)?", cited)
+            missing += [f"{path.relative_to(ROOT)}: {rule}" for rule in rules if rule not in known]
+    assert len(known) > 100
+    assert missing == []
+
+
+def test_a_page_that_code_or_a_page_names_is_there() -> None:
+    missing = []
+    for path in tracked(".py", ".md", ".yaml", ".yml", ".toml"):
+        if "published" in path.parts or path in (Path(__file__), _UPSTREAM):  # upstream's own files
+            continue
+        for cited in re.findall(
+            r"(?<![\w./-])((?:[\w.-]+/)*[\w-]+\.md)\b", path.read_text("utf-8")
+        ):
+            if not any((base / cited).exists() for base in (ROOT, path.parent, ROOT / "docs")):
+                missing.append(f"{path.relative_to(ROOT)}: {cited}")
+    assert missing == []
