@@ -32,10 +32,12 @@ from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
 from streams.inventory.cause import Cause
+from streams.inventory.full_lists import unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.inventory.limits import beyond_limits
 from streams.inventory.load import terminated
 from streams.inventory.metric import beyond_any_machine
+from streams.inventory.pod_events import observe
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.effort import Effort
@@ -140,7 +142,7 @@ class ClusterState:
             case NodeState():
                 return self._node(message)
             case ListBegin():
-                self.inventory.begin_list(position.topic, message)
+                self.inventory.lists.begin(position.topic, message, self.inventory.sequence)
                 return []
             case ListEnd():
                 return self._list_end(message, position)
@@ -212,10 +214,10 @@ class ClusterState:
             decisions = self.placement.bound(pod.uid, pod.node, cause)
         else:
             decisions = []
-            list_id = self.inventory.named_by("pod-lifecycle", lifecycle.list_id)
+            list_id = self.inventory.lists.named("pod-lifecycle", lifecycle.list_id)
             if list_id is not None:
                 self.placement.listed(pod.uid, list_id)
-        self.inventory.observe(lifecycle)
+        observe(self.inventory, lifecycle)
         if over:
             self.memory.pod_gone(pod.uid)
             self.migrations.forget(pod.uid)
@@ -242,11 +244,10 @@ class ClusterState:
         return decisions
 
     def _list_end(self, end: ListEnd, position: Position) -> Answer:
-        ended = self.inventory.end_list(position.topic, end)
+        ended = self.inventory.lists.end(position.topic, end)
         if ended is None:
             return []
         list_id, begin = ended
-        self.inventory.endings[position.topic] = ended
         if position.topic == "node-state":
             self._remove_unlisted_nodes()
             return []
@@ -254,12 +255,12 @@ class ClusterState:
         return self._remove_unlisted_pods(self._cause(position))
 
     def _remove_unlisted_nodes(self) -> None:
-        """Remove nodes that the full list lacks which ended last, so many at a time."""
-        ending = self.inventory.endings.get("node-state")
+        """Remove nodes that the full list lacks which ended last, a bounded number at a time."""
+        ending = self.inventory.lists.ending.get("node-state")
         if ending is None:
             return
         if self.inventory.remove_unlisted_nodes(ending[0], UNLISTED_NODES_PER_RECORD_MAX):
-            del self.inventory.endings["node-state"]
+            del self.inventory.lists.ending["node-state"]
         for name in list(self.memory.moves.cooling.nodes):
             node = self.inventory.nodes.get(name)
             if node is None or node.state is None:
@@ -267,7 +268,7 @@ class ClusterState:
 
     def _remove_unlisted_pods(self, cause: Cause) -> list[PlacementDecision]:
         """The same of pods."""
-        ending = self.inventory.endings.get("pod-lifecycle")
+        ending = self.inventory.lists.ending.get("pod-lifecycle")
         if ending is None:
             return []
         list_id, begin = ending
@@ -276,7 +277,7 @@ class ClusterState:
         for uid in self.placement.unlisted(list_id, begin, left // UNLISTED_REQUEST):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             left -= UNLISTED_REQUEST
-        for uid in list(islice(self.inventory.unlisted_pods(list_id, begin), max(0, left))):
+        for uid in list(islice(unlisted_pods(self.inventory.nodes, list_id, begin), max(0, left))):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             self.migrations.gone(uid, cause)
             self.inventory.release(uid)
@@ -284,7 +285,7 @@ class ClusterState:
             self.migrations.forget(uid)
             left -= 1
         if left > 0:
-            del self.inventory.endings["pod-lifecycle"]
+            del self.inventory.lists.ending["pod-lifecycle"]
         return decisions
 
     def _policy(self, record: PolicyRecord, position: Position) -> Answer:

@@ -172,8 +172,8 @@ def restore(
         _restore_pods(state, pods_row)
     inventory = state.inventory
     inventory.sequence = row.applied
-    inventory.lists = dict(row.lists)
-    inventory.endings = dict(row.endings)
+    inventory.lists.begun = dict(row.lists)
+    inventory.lists.ending = dict(row.endings)
     if now_ms is not None:
         state.advance(now_ms)
     # Before the requests: what they are known to have been tried against is a version of the nodes.
@@ -254,8 +254,8 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         cluster=state.cluster,
         applied=state.inventory.sequence,
         requests_seen=state.placement.pending.sequence,
-        lists=dict(state.inventory.lists),
-        endings=dict(state.inventory.endings),
+        lists=dict(state.inventory.lists.begun),
+        endings=dict(state.inventory.lists.ending),
         last_round_at_ms=state.rebalancer.last_round_ms,
         round_ticks_ahead=state.rebalancer.ticks_ahead or None,
         collect_relayed_at_ms=state.collect.at_ms,

@@ -1,27 +1,25 @@
 """Nodes and pods of one cluster.
 
-In come node states, node metrics and pod lifecycles; what changes is noted in the index of nodes, and the
+In come node states and node metrics, and pods by `pod_events`; what changes is noted in the index of nodes, and the
 names of changed table rows are collected until they are written. Room is taken in `hold` and given
 back in `release`, wherever the pod came from.
 """
 
-import heapq
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 
-from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
-from schemas.pods import Pod, PodLifecycle
+from schemas.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy
 from streams.inventory.change import Change
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
-from streams.inventory.kind import kind_of, shared
-from streams.inventory.load import NodeLoad, terminated
+from streams.inventory.freshness import Freshness
+from streams.inventory.full_lists import FullLists, unlisted_nodes
+from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held, Node
 from streams.inventory.node_index import NodeIndex, NodeWatcher
 from streams.inventory.owners import Owners
@@ -46,10 +44,6 @@ class Inventory:
         """Nodes that take no new pods because they are being drained."""
         self._sequence = 0
         self._number_due = False
-        self.lists: dict[str, tuple[str, int]] = {}
-        """Full lists that have begun: kind of list to its id and the sequence at its begin."""
-        self.endings: dict[str, tuple[str, int]] = {}
-        """Full lists that have ended while not all that they lack is removed yet: as `lists`."""
         self.changed_nodes: dict[str, None] = {}
         """Rows of table `nodes` to write."""
         self.changed_pods: dict[tuple[str, str], None] = {}
@@ -59,9 +53,8 @@ class Inventory:
         self._last_place = 0
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing looked at them last."""
-        self.fresh_nodes = 0
-        self.lacking: Counter[tuple[str, int]] = Counter()
-        """Nodes that are judged by estimates, by the statistic that their metrics lack."""
+        self.freshness = Freshness()
+        self.lists = FullLists()
         self.now_ms = 0
         """The log's time; 0 before its first tick."""
         self.history = UsageHistory()
@@ -120,17 +113,12 @@ class Inventory:
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
         plugins = (*policy.plugins.filter, *policy.plugins.score)
-        self._by_load = any(plugin.name == LOAD_AWARE for plugin in plugins)
-        self._expiries: list[tuple[int, str]] = []
-        """When to see whether a node's metric has expired."""
-        self._expected: dict[str, int] = {}
-        """The entry of each node that counts; several metrics of a node make one entry."""
-        self.lacking.clear()
+        self.freshness.judge_anew(by_load=any(plugin.name == LOAD_AWARE for plugin in plugins))
         self.index.judge_anew(self.nodes.values())
         for node in self.nodes.values():
             if node.load.rebuild(self.estimator, node.state):
                 self.touched[node.name] = None
-            self._expect_expiry(node)
+            self.freshness.expect(node)
         self.recounting.want(self.estimator)
         self.recount()
         self.layout_stale = True
@@ -154,19 +142,13 @@ class Inventory:
     def advance(self, now_ms: int) -> None:
         """Metrics that have become too old turn unknown."""
         self.now_ms = now_ms
-        due = []
-        while self._expiries and self._expiries[0][0] <= now_ms:
-            at_ms, name = heapq.heappop(self._expiries)
-            if self._expected.get(name) == at_ms:
-                del self._expected[name]
-                due.append(name)
-        for node in map(self.nodes.get, due):
+        for node in map(self.nodes.get, self.freshness.due(now_ms)):
             if node is None:
                 continue
             if not node.load.expired(now_ms):
-                self._expect_expiry(node)
+                self.freshness.expect(node)
             elif node.fresh:
-                self._judge_freshness(node)
+                self.freshness.judge(node, self.now_ms)
                 self._touch(node, Change.METRIC)
         self.move_thresholds()
 
@@ -187,26 +169,20 @@ class Inventory:
         if self.layout_stale:
             self.index.layout(node for node in self.nodes.values() if node.state is not None)
             self.layout_stale = False
-            for node in self.index.nodes:
-                node.fresh = not node.load.expired(self.now_ms)
-            self.fresh_nodes = sum(node.fresh for node in self.index.nodes)
-            self.lacking.clear()
-            for node in self.index.nodes:
-                node.lacking = ()
-                self._judge_lacking(node)
+            self.freshness.count(self.index.nodes, self.now_ms)
         return self.index
 
     @property
     def stale_nodes(self) -> int:
         """Nodes with a place whose usage is not known."""
-        return self.index.size - self.fresh_nodes
+        return self.index.size - self.freshness.nodes
 
     # --- nodes ----------------------------------------------------------------------------------
 
     def apply_node(self, state: NodeState) -> None:
         """Kubernetes says something of a node."""
         node = self.node(state.node)
-        node.list_id = self.named_by("node-state", state.list_id) or node.list_id
+        node.list_id = self.lists.named("node-state", state.list_id) or node.list_id
         self.changed_nodes[state.node] = None
         if state.event == "removed":
             self._remove(node)
@@ -223,8 +199,8 @@ class Inventory:
             node.load.delete_metric()
         else:
             node.load.set_metric(metric)
-            self._expect_expiry(node)
-        self._judge_freshness(node)
+            self.freshness.expect(node)
+        self.freshness.judge(node, self.now_ms)
         self.changed_nodes[metric.node] = None
         self._touch(node, Change.METRIC)
         self._forget_empty(node)
@@ -236,6 +212,14 @@ class Inventory:
         self.layout_stale = True
         self._forget_empty(node)
 
+    def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
+        """Nodes that the full list lacks are gone, at most `most` at a time; answers whether all are."""
+        removed = list(islice(unlisted_nodes(self.nodes, list_id), most))
+        for node in removed:
+            self.changed_nodes[node.name] = None
+            self._remove(node)
+        return len(removed) < most
+
     def _forget_empty(self, node: Node) -> None:
         """A node of which nothing is known any more is no node."""
         if node.state is None and not node.held and node.load.metric is None:
@@ -245,7 +229,7 @@ class Inventory:
     @property
     def empty(self) -> bool:
         """Nothing is known but metrics that are not fresh, of nodes that Kubernetes has not named."""
-        return not (self.where or self.lists or self.endings or self.cordoned) and all(
+        return not (self.where or self.lists.begun or self.lists.ending or self.cordoned) and all(
             node.state is None and node.load.expired(self.now_ms) for node in self.nodes.values()
         )
 
@@ -275,31 +259,11 @@ class Inventory:
             node.cordoned = cordoned
             self._touch(node, Change.STATE)
 
-    def _expect_expiry(self, node: Node) -> None:
-        at_ms = node.load.expires_at_ms
-        if at_ms is not None and at_ms < self._expected.get(node.name, at_ms + 1):
-            self._expected[node.name] = at_ms
-            heapq.heappush(self._expiries, (at_ms, node.name))
-
-    def _judge_freshness(self, node: Node) -> None:
-        fresh = not node.load.expired(self.now_ms)
-        if node.row >= 0:
-            self.fresh_nodes += fresh - node.fresh
-        node.fresh = fresh
-
-    def _judge_lacking(self, node: Node) -> None:
-        """Whether its metric has the statistics that it is judged by."""
-        lacking = node.load.lacking if node.fresh and self._by_load else ()
-        if lacking != node.lacking:
-            self.lacking.subtract(node.lacking)
-            self.lacking.update(lacking)
-            node.lacking = lacking
-
     def _touch(self, node: Node, change: int) -> None:
         self.touched[node.name] = None
         if node.row >= 0:
             if change != Change.PODS:
-                self._judge_lacking(node)
+                self.freshness.judge_lacking(node)
             self.index.touch(node.row, change)
 
     # --- pods -----------------------------------------------------------------------------------
@@ -384,85 +348,3 @@ class Inventory:
             node, held = found
             node.held[uid] = replace(held, expires_at_ms=expires_at_ms)
             self.changed_pods[node.name, uid] = None
-
-    def observe(self, lifecycle: PodLifecycle) -> None:
-        """Something happened to a pod."""
-        pod = lifecycle.pod
-        found = self.held(pod.uid)
-        if lifecycle.event == "deleted":
-            self.release(pod.uid)
-        elif terminated(pod) or lifecycle.event == "finished":
-            if lifecycle.event != "seen":
-                self.release(pod.uid)
-        elif pod.node is not None:
-            if found is not None and found[0].name != pod.node:
-                self.release(pod.uid)
-            before = None if found is None else found[1]
-            self._hold_bound(pod, pod.node, before, lifecycle)
-        elif (
-            found is not None
-            and (list_id := self.named_by("pod-lifecycle", lifecycle.list_id)) is not None
-        ):
-            node, held = found
-            node.held[pod.uid] = replace(held, list_id=list_id)
-            self.changed_pods[node.name, pod.uid] = None
-
-    def _hold_bound(
-        self, pod: Pod, name: str, before: Held | None, lifecycle: PodLifecycle
-    ) -> None:
-        kind = kind_of(pod)
-        held = Held(
-            pod=shared(pod, kind),
-            demand=kind.demand,
-            assigned_at_ms=self.now_ms if before is None else before.assigned_at_ms,
-            decision_id=None if before is None else before.decision_id,
-            requested_at_ms=None if before is None else before.requested_at_ms,
-            sequence=self.sequence if before is None else before.sequence,
-            list_id=self.named_by("pod-lifecycle", lifecycle.list_id)
-            or (None if before is None else before.list_id),
-            place=self.next_place(),
-        )
-        self.hold(name, held, first_seen=lifecycle.event == "seen")
-
-    # --- full lists -----------------------------------------------------------------------------
-
-    def begin_list(self, what: str, begin: ListBegin) -> None:
-        """A full list of nodes or pods begins; one that has not ended is abandoned."""
-        self.lists[what] = (begin.list_id, self.sequence)
-        # What the list before lacks and this one has is there; what both lack goes with this one.
-        self.endings.pop(what, None)
-
-    def named_by(self, what: str, list_id: str | None) -> str | None:
-        """The full list that a record of a node or a pod names; what is heard of after a list's end is there."""
-        if list_id is None and what in self.endings:
-            return self.endings[what][0]
-        return list_id
-
-    def end_list(self, what: str, end: ListEnd) -> tuple[str, int] | None:
-        """Id and begin of the list that has ended; None: it is not the one that began."""
-        begun = self.lists.get(what)
-        if begun is None or begun[0] != end.list_id:
-            return None
-        return self.lists.pop(what)
-
-    def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
-        """Nodes that the full list lacks are gone, at most `most` at a time; answers whether all are."""
-        unlisted = (
-            node
-            for node in map(self.nodes.__getitem__, sorted(self.nodes))
-            if node.state is not None and node.list_id != list_id
-        )
-        removed = list(islice(unlisted, most))
-        for node in removed:
-            self.changed_nodes[node.name] = None
-            self._remove(node)
-        return len(removed) < most
-
-    def unlisted_pods(self, list_id: str, begin: int) -> Iterator[str]:
-        """uids of pods held since before the list began that it lacks, in a stable order."""
-        for name in sorted(self.nodes):
-            for uid, held in self.nodes[name].held.items():
-                if held.for_replacement:
-                    continue
-                if held.list_id != list_id and held.sequence < begin:
-                    yield uid

@@ -67,7 +67,7 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
             ReasonCount(reason=reason, nodes=nodes) for reason, nodes in counts[:REASONS_MAX]
         ),
         load_thresholds=placer.inventory.in_force.reported,
-        by_estimates=by_estimates(placer.inventory.lacking),
+        by_estimates=by_estimates(placer.inventory.freshness.lacking),
     )
 
 
@@ -105,7 +105,7 @@ def placed(
         others = ranking.runners_up(row, RUNNERS_UP_MAX)
     else:
         others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
-    lacking = by_estimates(placer.inventory.lacking)
+    lacking = by_estimates(placer.inventory.freshness.lacking)
     # Validated as a whole: a decision has a dozen parts, and making them one by one takes three times
     # as long.
     return PlacementDecision.model_validate(

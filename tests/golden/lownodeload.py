@@ -12,6 +12,7 @@ from schemas.metrics import NodeMetric
 from schemas.policy import Policy, PolicyError, low_node_load_args
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
+from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import Candidate, RoundOutcome
 from tests.golden import objects
@@ -67,7 +68,7 @@ class World:
         for node in self.scenario["nodes"]:
             self.inventory.apply_node(objects.node(node))
         for pod in self.scenario["pods"]:
-            self.inventory.observe(objects.lifecycle("seen", pod))
+            observe(self.inventory, objects.lifecycle("seen", pod))
         for step in self.scenario["rounds"]:
             yield self.round(step)
 

@@ -94,7 +94,7 @@ def test_what_a_list_lacks_is_removed_over_several_ticks_and_what_is_heard_of_me
         run.restart()
     run.say(tick(2), tick(3))
     assert sorted(run.state.inventory.where) == ["p3", "p6"]
-    assert run.state.inventory.endings == {}
+    assert run.state.inventory.lists.ending == {}
 
 
 def test_a_list_that_begins_takes_the_place_of_one_whose_end_is_not_carried_out_yet(
@@ -125,4 +125,4 @@ def test_nodes_that_a_list_lacks_are_removed_over_several_ticks(
     run.say(node("n5"))
     run.say(tick(1), tick(2))
     assert [each.name for each in run.state.inventory.lay_out().nodes] == ["n1", "n5"]
-    assert run.state.inventory.endings == {}
+    assert run.state.inventory.lists.ending == {}

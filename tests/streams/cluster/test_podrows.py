@@ -13,6 +13,7 @@ from streams.inventory.assigned import AssignedPod
 from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
+from streams.inventory.pod_events import observe
 from tests.streams.cluster.builders import START_MS, lifecycle, pod
 from tests.streams.cluster.strategies import pods
 
@@ -65,9 +66,9 @@ def change(inventory: Inventory, what: str, node: str, uid: str, moment: int) ->
         inventory.release(uid)
     elif what == "relabel":
         labelled = pod(uid, labels={"said": str(moment), "where": "Zürich ☃"})
-        inventory.observe(lifecycle("changed", labelled, node))
+        observe(inventory, lifecycle("changed", labelled, node))
     elif what == "resize":
-        inventory.observe(lifecycle("changed", pod(uid, cpu=str(1 + moment)), node))
+        observe(inventory, lifecycle("changed", pod(uid, cpu=str(1 + moment)), node))
     elif what == "policy":
         inventory.set_policy(Policy(max_backoff_seconds=1 + moment))
 

@@ -11,6 +11,7 @@ from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
 from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held
+from streams.inventory.pod_events import observe
 from tests.streams.cluster.builders import (
     at,
     lifecycle,
@@ -44,18 +45,18 @@ def test_a_metric_may_come_before_its_node() -> None:
     assert names(here) == []
     here.apply_node(node("a"))
     assert names(here) == ["a"]
-    assert here.fresh_nodes == 1
+    assert here.freshness.nodes == 1
 
 
 def test_a_node_may_come_without_ever_having_a_metric() -> None:
     here = inventory()
     here.apply_node(node("a"))
-    assert (names(here), here.fresh_nodes) == (["a"], 0)
+    assert (names(here), here.freshness.nodes) == (["a"], 0)
 
 
 def test_a_pod_may_come_before_its_node() -> None:
     here = inventory()
-    here.observe(lifecycle("running", pod(cpu="3"), "a"))
+    observe(here, lifecycle("running", pod(cpu="3"), "a"))
     here.apply_node(node("a"))
     assert here.lay_out().nodes[0].requested["cpu"] == 3000
 
@@ -64,25 +65,25 @@ def test_a_node_that_goes_and_comes_keeps_its_pods_and_its_metric() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", cpu=5))
-    here.observe(lifecycle("running", pod(cpu="3"), "a"))
+    observe(here, lifecycle("running", pod(cpu="3"), "a"))
     here.apply_node(node_gone("a"))
     assert names(here) == []
     here.apply_node(node("a", cpu="4"))
     found = here.lay_out().nodes[0]
     assert (found.requested["cpu"], found.allocatable["cpu"]) == (3000, 4000)
-    assert here.fresh_nodes == 1
+    assert here.freshness.nodes == 1
 
 
 def test_a_node_of_which_nothing_is_known_any_more_is_forgotten() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a"))
-    here.observe(lifecycle("running", pod(), "a"))
+    observe(here, lifecycle("running", pod(), "a"))
     here.apply_node(node_gone("a"))
     here.apply_metric(metric("a", removed=True))
     assert list(here.nodes) == ["a"]
     here.changed_nodes.clear()
-    here.observe(lifecycle("deleted", pod(), "a"))
+    observe(here, lifecycle("deleted", pod(), "a"))
     assert here.nodes == {}
     assert list(here.changed_nodes) == ["a"]
 
@@ -93,13 +94,13 @@ def test_a_metric_turns_stale_with_time_and_fresh_by_a_newer_one() -> None:
     here.apply_metric(metric("a", seconds=0))
     here.lay_out()
     here.advance(at(179))
-    assert here.fresh_nodes == 1
+    assert here.freshness.nodes == 1
     here.advance(at(180))
-    assert here.fresh_nodes == 0
+    assert here.freshness.nodes == 0
     here.apply_metric(metric("a", seconds=100))
-    assert here.fresh_nodes == 1
+    assert here.freshness.nodes == 1
     here.advance(at(280))
-    assert here.fresh_nodes == 0
+    assert here.freshness.nodes == 0
 
 
 def test_an_older_metric_that_comes_late_expires_at_its_own_time() -> None:
@@ -109,7 +110,7 @@ def test_an_older_metric_that_comes_late_expires_at_its_own_time() -> None:
     here.apply_metric(metric("a", seconds=50))
     here.apply_metric(metric("a", seconds=10))
     here.advance(at(190))
-    assert here.fresh_nodes == 0
+    assert here.freshness.nodes == 0
 
 
 def test_many_metrics_of_a_node_leave_one_expiry_to_look_at() -> None:
@@ -117,12 +118,12 @@ def test_many_metrics_of_a_node_leave_one_expiry_to_look_at() -> None:
     here.apply_node(node("a"))
     for second in range(500):
         here.apply_metric(metric("a", seconds=second))
-    assert len(here._expiries) == 1
+    assert len(here.freshness._expiries) == 1
     here.lay_out()
     here.advance(at(86_400))
-    assert here.fresh_nodes == 1
+    assert here.freshness.nodes == 1
     here.advance(at(86_400 + 499))
-    assert here.fresh_nodes == 0
+    assert here.freshness.nodes == 0
 
 
 def test_another_policy_judges_freshness_anew() -> None:
@@ -133,12 +134,12 @@ def test_another_policy_judges_freshness_anew() -> None:
     here.advance(at(100))
     here.set_policy(policy("loadAware: {nodeMetricExpirationSeconds: 60}"))
     here.lay_out()
-    assert here.fresh_nodes == 0
+    assert here.freshness.nodes == 0
     here.set_policy(policy())
     here.lay_out()
-    assert here.fresh_nodes == 1
+    assert here.freshness.nodes == 1
     here.advance(at(180))
-    assert here.fresh_nodes == 0
+    assert here.freshness.nodes == 0
 
 
 _Event = NodeState | NodeMetric | int
@@ -156,13 +157,13 @@ def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
             case int():
                 here.advance(here.now_ms + event * 1000)
         nodes = here.lay_out().nodes
-        assert here.fresh_nodes == sum(not each.load.expired(here.now_ms) for each in nodes)
+        assert here.freshness.nodes == sum(not each.load.expired(here.now_ms) for each in nodes)
 
 
 def test_a_pod_is_in_one_place() -> None:
     here = inventory()
     for name in ("a", "b", "a"):
-        here.observe(lifecycle("bound", pod(cpu="2"), name))
+        observe(here, lifecycle("bound", pod(cpu="2"), name))
         assert here.where == {"pod-1": name}
         assert [each.requested["cpu"] for each in here.nodes.values() if each.held] == [2000]
 
@@ -170,16 +171,16 @@ def test_a_pod_is_in_one_place() -> None:
 def test_a_finished_pod_that_is_listed_keeps_its_room_until_it_is_said_to_be_finished() -> None:
     """Koordinator overlooks such an event; see docs/upstream.md A6.7."""
     here = inventory()
-    here.observe(lifecycle("running", pod(), "a"))
-    here.observe(lifecycle("seen", pod(phase="Succeeded"), "a"))
+    observe(here, lifecycle("running", pod(), "a"))
+    observe(here, lifecycle("seen", pod(phase="Succeeded"), "a"))
     assert here.where == {"pod-1": "a"}
-    here.observe(lifecycle("changed", pod(phase="Succeeded"), "a"))
+    observe(here, lifecycle("changed", pod(phase="Succeeded"), "a"))
     assert here.where == {}
 
 
 def test_a_finished_pod_never_seen_before_takes_no_room() -> None:
     here = inventory()
-    here.observe(lifecycle("seen", pod(phase="Failed"), "a"))
+    observe(here, lifecycle("seen", pod(phase="Failed"), "a"))
     assert here.where == {}
 
 

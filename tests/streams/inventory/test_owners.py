@@ -2,10 +2,12 @@
 
 from schemas.lists import ListBegin, ListEnd
 from schemas.pods import OwnerReference
+from streams.inventory.full_lists import unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
 from streams.inventory.owners import Owners, controller
+from streams.inventory.pod_events import observe
 from streams.placement.placer import Placer
 from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy
 from tests.streams.migration.moving import replica
@@ -26,12 +28,12 @@ def test_owners_count_pods_that_are_not_ready() -> None:
 
 def test_a_pod_that_changes_its_controller_counts_for_the_new_one_only() -> None:
     inventory = Inventory(policy())
-    inventory.observe(lifecycle("running", replica("a", "web", ready=False), "node-1"))
-    inventory.observe(lifecycle("changed", replica("a", "db", ready=False), "node-1"))
+    observe(inventory, lifecycle("running", replica("a", "web", ready=False), "node-1"))
+    observe(inventory, lifecycle("changed", replica("a", "db", ready=False), "node-1"))
     assert not inventory.owners.pods("web")
     assert not inventory.owners.unready("web")
     assert list(inventory.owners.unready("db")) == ["a"]
-    inventory.observe(lifecycle("changed", replica("a", owners=()), "node-1"))
+    observe(inventory, lifecycle("changed", replica("a", owners=()), "node-1"))
     assert not inventory.owners.pods("db")
 
 
@@ -75,8 +77,10 @@ def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
         held = Held(made, kind_of(made).demand, 0, expires_at_ms=ends)
         inventory.hold("node-1", held, first_seen=True)
     inventory.sequence = 5
-    inventory.begin_list("pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="l"))
+    inventory.lists.begin(
+        "pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="l"), inventory.sequence
+    )
     inventory.sequence = 6
-    ended = inventory.end_list("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="l"))
+    ended = inventory.lists.end("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="l"))
     assert ended is not None
-    assert list(inventory.unlisted_pods(*ended)) == ["bound"]
+    assert list(unlisted_pods(inventory.nodes, *ended)) == ["bound"]

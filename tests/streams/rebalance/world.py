@@ -12,6 +12,7 @@ from schemas.policy import Policy, read_policy
 from schemas.refusals import Refusal
 from schemas.topics import TABLES
 from streams.inventory.inventory import Inventory
+from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
 from tests.streams.cluster.builders import CLUSTER, START_MS, container, lifecycle, node
@@ -74,7 +75,7 @@ class World:
                 **fields,
             }
         )
-        self.inventory.observe(lifecycle("seen", made, name))
+        observe(self.inventory, lifecycle("seen", made, name))
         if usage is not None:
             self.used[name][uid] = usage
 

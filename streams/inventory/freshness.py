@@ -1,0 +1,73 @@
+"""Which nodes have a fresh metric, and which statistics of it are missing that nodes are judged by.
+
+A metric expires by time alone: when to look again is noted for each node, and the counts follow.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+
+from streams.inventory.node import Node
+
+
+class Freshness:
+    """Counts nodes that have a place."""
+
+    def __init__(self) -> None:
+        self.nodes = 0
+        """How many nodes have a fresh metric."""
+        self.lacking: Counter[tuple[str, int]] = Counter()
+        """Nodes that are judged by estimates, by the statistic that their metrics lack."""
+        self._by_load = False
+        self._expiries: list[tuple[int, str]] = []
+        """When to see whether a node's metric has expired."""
+        self._expected: dict[str, int] = {}
+        """The entry of each node that counts; several metrics of a node make one entry."""
+
+    def judge_anew(self, *, by_load: bool) -> None:
+        """Another policy judges; `by_load`: a plugin of it asks for usage."""
+        self._by_load = by_load
+        self._expiries, self._expected = [], {}
+        self.lacking.clear()
+
+    def count(self, nodes: Iterable[Node], now_ms: int) -> None:
+        """Nodes have got their places anew."""
+        self.nodes = 0
+        self.lacking.clear()
+        for node in nodes:
+            node.fresh = not node.load.expired(now_ms)
+            self.nodes += node.fresh
+            node.lacking = ()
+            self.judge_lacking(node)
+
+    def expect(self, node: Node) -> None:
+        """Look again when its metric expires."""
+        at_ms = node.load.expires_at_ms
+        if at_ms is not None and at_ms < self._expected.get(node.name, at_ms + 1):
+            self._expected[node.name] = at_ms
+            heapq.heappush(self._expiries, (at_ms, node.name))
+
+    def due(self, now_ms: int) -> list[str]:
+        """Names of nodes to look at now, each once; those whose metric is younger by now are among them."""
+        due = []
+        while self._expiries and self._expiries[0][0] <= now_ms:
+            at_ms, name = heapq.heappop(self._expiries)
+            if self._expected.get(name) == at_ms:
+                del self._expected[name]
+                due.append(name)
+        return due
+
+    def judge(self, node: Node, now_ms: int) -> None:
+        """Its metric is another one, or time has passed."""
+        fresh = not node.load.expired(now_ms)
+        if node.row >= 0:
+            self.nodes += fresh - node.fresh
+        node.fresh = fresh
+
+    def judge_lacking(self, node: Node) -> None:
+        """Whether its metric has the statistics that it is judged by."""
+        lacking = node.load.lacking if node.fresh and self._by_load else ()
+        if lacking != node.lacking:
+            self.lacking.subtract(node.lacking)
+            self.lacking.update(lacking)
+            node.lacking = lacking

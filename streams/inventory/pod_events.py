@@ -1,0 +1,51 @@
+"""What a record of a pod's lifecycle changes: it takes room, moves, or gives its room back."""
+
+from dataclasses import replace
+
+from schemas.pods import PodLifecycle
+from streams.inventory.inventory import Inventory
+from streams.inventory.kind import kind_of, shared
+from streams.inventory.load import terminated
+from streams.inventory.node import Held
+
+
+def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
+    """Take over what happened to a pod."""
+    pod = lifecycle.pod
+    found = inventory.held(pod.uid)
+    if lifecycle.event == "deleted":
+        inventory.release(pod.uid)
+    elif terminated(pod) or lifecycle.event == "finished":
+        if lifecycle.event != "seen":
+            inventory.release(pod.uid)
+    elif pod.node is not None:
+        if found is not None and found[0].name != pod.node:
+            inventory.release(pod.uid)
+        before = None if found is None else found[1]
+        _hold_bound(inventory, lifecycle, pod.node, before)
+    elif (
+        found is not None
+        and (list_id := inventory.lists.named("pod-lifecycle", lifecycle.list_id)) is not None
+    ):
+        node, held = found
+        node.held[pod.uid] = replace(held, list_id=list_id)
+        inventory.changed_pods[node.name, pod.uid] = None
+
+
+def _hold_bound(
+    inventory: Inventory, lifecycle: PodLifecycle, name: str, before: Held | None
+) -> None:
+    pod = lifecycle.pod
+    kind = kind_of(pod)
+    held = Held(
+        pod=shared(pod, kind),
+        demand=kind.demand,
+        assigned_at_ms=inventory.now_ms if before is None else before.assigned_at_ms,
+        decision_id=None if before is None else before.decision_id,
+        requested_at_ms=None if before is None else before.requested_at_ms,
+        sequence=inventory.sequence if before is None else before.sequence,
+        list_id=inventory.lists.named("pod-lifecycle", lifecycle.list_id)
+        or (None if before is None else before.list_id),
+        place=inventory.next_place(),
+    )
+    inventory.hold(name, held, first_seen=lifecycle.event == "seen")
