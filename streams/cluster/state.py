@@ -274,7 +274,7 @@ class ClusterState:
         list_id, begin = ending
         left = UNLISTED_PER_RECORD_MAX
         decisions: list[PlacementDecision] = []
-        for uid in self.placement.unlisted(list_id, begin, left // UNLISTED_REQUEST):
+        for uid in self.placement.pending.unlisted(list_id, begin, left // UNLISTED_REQUEST):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             left -= UNLISTED_REQUEST
         for uid in list(islice(unlisted_pods(self.inventory.nodes, list_id, begin), max(0, left))):

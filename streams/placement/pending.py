@@ -14,6 +14,7 @@ A decision has a time, so what comes before the clock's first tick is only kept,
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from schemas.policy import Policy
 from schemas.requests import SchedulingRequest
@@ -97,6 +98,21 @@ class PendingRequests:
     def get(self, uid: str) -> Waiting | None:
         """The request of a pod, if it waits."""
         return self._waiting.get(uid)
+
+    def full(self, uid: str, most: int) -> str | None:
+        """Why a pod's request cannot wait beside those there are; None if it can, or does already."""
+        if len(self._waiting) < most or uid in self._waiting:
+            return None
+        return f"{len(self._waiting)} requests wait; maxPendingRequests allows no more"
+
+    def unlisted(self, list_id: str, begin: int, count: int) -> list[str]:
+        """Pods whose requests came before a full list began, and which it lacks; at most `count`."""
+        gone = (
+            waiting.request.pod.uid
+            for waiting in self
+            if waiting.list_id != list_id and waiting.applied < begin
+        )
+        return list(islice(gone, count))
 
     def group(self, kind: Kind) -> Group | None:
         """The group of a kind, if any of its pods waits."""

@@ -2,13 +2,10 @@
 
 A request is tried when it arrives, unless pods of its kind wait already; then it shares their result.
 One that comes before the first tick of the clock is kept until then, because a decision has a time.
-What cannot be placed waits (see `pending`) and is tried at clock ticks, as many as one tick may
-(see `effort`). A decision takes its room at
-once, so two requests never see the same room; the room is given back when the binding fails, the pod
-goes, or the reservation's time is over unconfirmed.
+What cannot be placed waits (see `pending`) and is tried at clock ticks, as many as one tick may (see
+`effort`). A decision takes its room at once, so two requests never see the same room; the room is given
+back when the binding fails, the pod goes, or the reservation's time is over unconfirmed.
 """
-
-from itertools import islice
 
 from schemas.base import EPOCH_MS_MAX
 from schemas.decisions import PlacementDecision
@@ -20,7 +17,7 @@ from schemas.requests import SchedulingRequest
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of, shared
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Held
 from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.effort import Effort
@@ -82,7 +79,7 @@ class Placement:
             return []
         if self.begun and not self.pending.unseen:
             return self._judge(request, cause)
-        full = self._full(uid)
+        full = self.pending.full(uid, self.policy.max_pending_requests)
         if full is not None:
             return Refusal("limit", full)
         kind = kind_of(request.pod)
@@ -135,15 +132,6 @@ class Placement:
             waiting.list_id = list_id
             self.changed_requests[uid] = None
 
-    def unlisted(self, list_id: str, begin: int, count: int) -> list[str]:
-        """Pods whose requests came before a full list began, and which it lacks; at most `count`."""
-        gone = (
-            waiting.request.pod.uid
-            for waiting in self.pending
-            if waiting.list_id != list_id and waiting.applied < begin
-        )
-        return list(islice(gone, count))
-
     def tick(self, cause: Cause, effort: Effort | None = None) -> list[PlacementDecision]:
         """Time has passed: reservations end, what waits is tried again, as far as there is effort for it."""
         effort = effort or Effort()
@@ -174,7 +162,7 @@ class Placement:
         if hopeless is not None:
             self._forget(pod.uid)
             return [explain.ended(cause, pod, "refused", hopeless)]
-        full = self._full(pod.uid)
+        full = self.pending.full(pod.uid, self.policy.max_pending_requests)
         if full is not None:
             return [explain.ended(cause, pod, "refused", full)]
         if self.pending.get(pod.uid) is not None:
@@ -187,9 +175,7 @@ class Placement:
         return self._wait(waiting, cause) if waits else self._attempt(waiting, cause)
 
     def _attempt(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
-        kept = self.kept.claim(waiting.request.pod, cause)
-        ranking = self.placer.rank(waiting.kind)
-        row = preferred(ranking, self.inventory.nodes.get(kept or ""))
+        ranking, row = self._look(waiting, cause)
         if row is not None:
             return [self._place(waiting, row, ranking, cause)]
         self._let_wait(waiting, cause)
@@ -198,6 +184,12 @@ class Placement:
         self._failed(group, cause)
         why = explain.refusals(self.placer, ranking)
         return [self._report(waiting, group, why, cause)]
+
+    def _look(self, waiting: Waiting, cause: Cause) -> tuple[Ranking, int | None]:
+        """The ranking of the pod's kind, and the node for it: where room was kept, or the best; None: none."""
+        kept = self.kept.claim(waiting.request.pod, cause)
+        ranking = self.placer.rank(waiting.kind)
+        return ranking, preferred(ranking, self.inventory.nodes.get(kept or ""))
 
     def _retry(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
         """Try pods that wait, the first of all kinds first, until no node takes any of them.
@@ -217,11 +209,9 @@ class Placement:
                 queue.longest_due_first()
             waiting, group = queue.take()
             effort.look(group.kind)
-            kept = self.kept.claim(waiting.request.pod, cause)
-            ranking = self.placer.rank(group.kind)
-            row = preferred(ranking, self.inventory.nodes.get(kept or ""))
+            ranking, row = self._look(waiting, cause)
             if row is None:
-                reports = self._group_failed(group, ranking, cause)
+                reports = self._all_failed(group, ranking, cause)
                 effort.decide(len(reports) - 1)
                 decisions += reports
                 continue
@@ -284,9 +274,8 @@ class Placement:
             return [explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=0, note=note)]
         ranking = self.placer.rank(waiting.kind)
         why = explain.refusals(self.placer, ranking)
-        note = (
-            "" if ranking.best() is None else "pods of this kind wait already; it waits with them"
-        )
+        alone = ranking.best() is None
+        note = "" if alone else "pods of this kind wait already; it waits with them"
         return [self._report(waiting, group, why, cause, note)]
 
     def _let_wait(self, waiting: Waiting, cause: Cause) -> None:
@@ -305,9 +294,7 @@ class Placement:
         group.version = self.inventory.index.version
         self.pending.group_changed(group)
 
-    def _group_failed(
-        self, group: Group, ranking: Ranking, cause: Cause
-    ) -> list[PlacementDecision]:
+    def _all_failed(self, group: Group, ranking: Ranking, cause: Cause) -> list[PlacementDecision]:
         why = explain.refusals(self.placer, ranking)
         self._failed(group, cause)
         reported = self.pending.first(group, REPORTS_PER_ATTEMPT_MAX)
@@ -333,31 +320,25 @@ class Placement:
         since_ms = held.requested_at_ms or held.assigned_at_ms
         request = SchedulingRequest(cluster=cause.cluster, pod=pod, requested_at_ms=since_ms)
         waiting = self.pending.arrive(request, kind_of(pod), self.inventory.sequence)
-        waiting.attempt = held.attempt + 1
-        alone_ms = backoff_ms(self.policy, waiting.attempt)
+        attempt = waiting.attempt = held.attempt + 1
+        alone_ms = backoff_ms(self.policy, attempt)
         waiting.not_before_ms = cause.now_ms + alone_ms
         self._let_wait(waiting, cause)
-        return [
-            explain.waiting(
-                cause, pod, None, attempt=waiting.attempt, retry_after_ms=alone_ms, note=why
-            )
-        ]
+        kept = explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=alone_ms, note=why)
+        return [kept]
 
     def _expire_all(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
         """Reservations whose time is over, the earliest first; what is left over keeps its room a little longer."""
         decisions = []
         for node, held in self.reservations.over(cause.now_ms):
             effort.decide(2)
-            decisions.append(self._expire(node, held, cause))
+            self.inventory.release(held.pod.uid)
+            self._again(held, cause, "")
+            why = f"the reservation on {node.name} was not confirmed in time; the pod waits again"
+            decisions.append(explain.ended(cause, held.pod, "expired", why, node=node.name))
             if not effort.more_than(_EXPIRIES_LEAVE):
                 break
         return decisions
-
-    def _expire(self, node: Node, held: Held, cause: Cause) -> PlacementDecision:
-        self.inventory.release(held.pod.uid)
-        self._again(held, cause, "")
-        why = f"the reservation on {node.name} was not confirmed in time; the pod waits again"
-        return explain.ended(cause, held.pod, "expired", why, node=node.name)
 
     def _ended(
         self, cause: Cause, pod: Pod, why: str, node: str | None = None
@@ -366,12 +347,3 @@ class Placement:
         if not self.begun:
             return []
         return [explain.ended(cause, pod, "withdrawn", why, node=node)]
-
-    # --- figures --------------------------------------------------------------------------------
-
-    def _full(self, uid: str) -> str | None:
-        """Why one more request cannot wait; None if it can, or does already."""
-        waiting, most = len(self.pending), self.policy.max_pending_requests
-        if waiting < most or self.pending.get(uid) is not None:
-            return None
-        return f"{waiting} requests wait; maxPendingRequests allows no more"
