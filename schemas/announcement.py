@@ -1,9 +1,9 @@
 """Where a local broker writes its address, so that a second terminal finds it.
 
-The embedded broker takes a port that the system gives it and cannot be given another one. It therefore
-writes its address into a file of the cache directory and holds a lock on that file for as long as it
-lives: a worker started beside it reads the address, and a file left behind by a killed broker is
-recognised by its missing lock. Nothing is announced over the network, and an address from
+The embedded broker takes a port that the system gives it and cannot be given another one. It
+therefore writes its address into a file of the cache directory and holds a lock on that file for as
+long as it lives: a worker started beside it reads the address, and a file left behind by a killed
+broker is recognised by its missing lock. Nothing is announced over the network, and an address from
 `LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS` always goes first.
 """
 

@@ -1,7 +1,8 @@
-"""The AsyncAPI 3.0 document: all topics, who writes and who reads them, by which key, kept how long.
+"""The AsyncAPI 3.0 document: all topics, who writes and who reads them, by which key, kept how
+long.
 
-It stands alone, so that tools can make clients and pages from it: message schemas are part of it, in
-AsyncAPI's own dialect, which is JSON Schema draft-07 with a simpler discriminator.
+It stands alone, so that tools can make clients and pages from it: message schemas are part of it,
+in AsyncAPI's own dialect, which is JSON Schema draft-07 with a simpler discriminator.
 """
 
 from collections.abc import Iterator

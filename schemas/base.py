@@ -1,14 +1,14 @@
 """What every message has in common.
 
 A message is frozen (it is a fact or a command, nobody edits it), strict (a string is no number) and
-versioned. Readers are tolerant of fields that they do not know, so that a producer may be newer than
-its reader; an unknown *version* is refused, because its fields may mean something else. The types
-below carry their unit and their bounds into the published JSON Schema; the string under a field is its
-description there.
+versioned. Readers are tolerant of fields that they do not know, so that a producer may be newer
+than its reader; an unknown *version* is refused, because its fields may mean something else. The
+types below carry their unit and their bounds into the published JSON Schema; the string under a
+field is its description there.
 
 Every integer fits into 64 bits, since anything else could be read but not written again, and every
-sequence and map stops at its first bad item, since a record of a million bad items would otherwise keep a
-worker busy for many seconds with the complaints about it.
+sequence and map stops at its first bad item, since a record of a million bad items would otherwise
+keep a worker busy for many seconds with the complaints about it.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ from schemas.quantities import QUANTITY_PATTERN, QUANTITY_TEXT_MAX
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
-#: Most that one node or pod can use of a resource: an exbibyte is 2**60, and no machine has a thousandth
-#: of one. Schemas take any 64-bit amount; what is summed is held to this, so that sums over all pods of a
-#: node, and products with percentages, fit into 64 bits.
+#: Most that one node or pod can use of a resource: an exbibyte is 2**60, and no machine has a
+#: thousandth of one. Schemas take any 64-bit amount; what is summed is held to this, so that sums
+#: over all pods of a node, and products with percentages, fit into 64 bits.
 AMOUNT_MAX = 2**50
 
 #: The beginnings of the years 2000 and 2100.

@@ -1,8 +1,8 @@
 """`checkpoints`: the rows of a partition as they were at one place of the journal, in pieces.
 
-A replay of a cluster that is older than its journal begins at one of them. Pieces of several checkpoints may
-stand between each other; they belong together by their place. One without its closing piece, or with another
-digest than that names, is none.
+A replay of a cluster that is older than its journal begins at one of them. Pieces of several
+checkpoints may stand between each other; they belong together by their place. One without its
+closing piece, or with another digest than that names, is none.
 """
 
 from typing import Annotated
@@ -33,7 +33,8 @@ class CheckpointEnd(Part):
     rows: Count
     """How many rows there are, a continued one counted once."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Over the rows in their order: table, key and value, each followed by its length in bytes (8 bytes, big endian)."""
+    """Over the rows in their order: table, key and value, each followed by its length in bytes (8
+    bytes, big endian)."""
 
 
 class CheckpointPiece(Message):
@@ -42,11 +43,13 @@ class CheckpointPiece(Message):
     partition: Count
     """Partition whose rows they are; also the partition of this record."""
     epoch: Count
-    """Epoch of the writer: with `sequence` and `offset` the place in the journal that the rows reflect."""
+    """Epoch of the writer: with `sequence` and `offset` the place in the journal that the rows
+    reflect."""
     sequence: Annotated[int, Field(ge=-1, le=2**63 - 1)]
     """Number of the batch applied last; -1: none was."""
     offset: Count
-    """Offset of the journal record read last: that of the batch's last record, or of an opening record."""
+    """Offset of the journal record read last: that of the batch's last record, or of an opening
+    record."""
     now_ms: EpochMs | None = None
     """The log's time there; none: before its clock ticked first."""
     piece: Count

@@ -1,12 +1,13 @@
 """Bytes to messages and back.
 
-`encode` writes JSON with sorted names, so equal messages are equal bytes whatever the order in which
-their maps were filled: state that was recovered says the same as state that was never lost.
+`encode` writes JSON with sorted names, so equal messages are equal bytes whatever the order in
+which their maps were filled: state that was recovered says the same as state that was never lost.
 
-`decode` never raises on bad input: it answers with a `Refusal` that says in a sentence which field, what
-was found and what is allowed; the caller sends the record to `dead-letters`. It reads what JSON leaves
-open like this: of a name given twice the last one holds, unknown names are ignored, and of a list or
-map only the first bad item is reported. The time it takes is bounded by the size of the record.
+`decode` never raises on bad input: it answers with a `Refusal` that says in a sentence which field,
+what was found and what is allowed; the caller sends the record to `dead-letters`. It reads what
+JSON leaves open like this: of a name given twice the last one holds, unknown names are ignored, and
+of a list or map only the first bad item is reported. The time it takes is bounded by the size of
+the record.
 """
 
 from typing import Any, TypeVar
@@ -56,7 +57,8 @@ def decode_as(
 ) -> M | Refusal:
     """A message or row of a known class, or why the value is none; `bytes_max` none: of any length.
 
-    What a worker has written itself is of any length: rows, and journals of before there was a limit.
+    What a worker has written itself is of any length: rows, and journals of before there was a
+    limit.
     """
     return _decoded(message_class, value, bytes_max)
 

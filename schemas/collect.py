@@ -1,12 +1,14 @@
-"""The collect policy of a cluster, as the cluster stage hands it on to where the cluster's samples are.
+"""The collect policy of a cluster, as the cluster stage hands it on to where the cluster's samples
+are.
 
-A policy comes in the partition that the cluster hashes to; samples of the cluster's nodes come in all
-partitions of `node-usage`. So when a policy is applied, the cluster stage writes what it says about
-collecting into each of them, among the samples: from that place of the log on, samples of the cluster
-become metrics by it. It is written again once in a while, for partitions that have lost it.
+A policy comes in the partition that the cluster hashes to; samples of the cluster's nodes come in
+all partitions of `node-usage`. So when a policy is applied, the cluster stage writes what it says
+about collecting into each of them, among the samples: from that place of the log on, samples of the
+cluster become metrics by it. It is written again once in a while, for partitions that have lost it.
 
-The key is that of a node which does not exist: the cluster, a slash, and a name with a number with which
-the key hashes to the partition. So the partition follows from the key, as of every record there.
+The key is that of a node which does not exist: the cluster, a slash, and a name with a number with
+which the key hashes to the partition. So the partition follows from the key, as of every record
+there.
 """
 
 from typing import Annotated, Literal
@@ -44,7 +46,8 @@ class NodeCollectPolicy(Part):
 
 
 class CollectPolicyRecord(Message):
-    """How samples of a cluster become metrics from here on (key: cluster, slash, collect-policy-number)."""
+    """How samples of a cluster become metrics from here on (key: cluster, slash,
+    collect-policy-number)."""
 
     kind: Literal["collect-policy"] = "collect-policy"
     """Says what the record is."""

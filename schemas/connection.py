@@ -1,9 +1,10 @@
 """How to reach Kafka: one group of settings that every client is configured from.
 
 Values come from environment variables `LOADSTREAM_KAFKA_<FIELD>`. `aiokafka_options` and
-`librdkafka_options` translate them for the two client libraries, `streams.worker.broker` for Faust, so TLS and
-SASL mean the same everywhere. Secrets are kept out of `repr`, logs and error messages; the two option
-dictionaries hold them in clear, because the clients need them, and must not be logged.
+`librdkafka_options` translate them for the two client libraries, `streams.worker.broker` for Faust,
+so TLS and SASL mean the same everywhere. Secrets are kept out of `repr`, logs and error messages;
+the two option dictionaries hold them in clear, because the clients need them, and must not be
+logged.
 """
 
 import difflib
@@ -84,13 +85,13 @@ class KafkaSettings(BaseSettings):
     client_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = APP_ID
     """Name in the broker's logs and quotas."""
     partitions: Annotated[int, Field(ge=1, le=10_000)] = PARTITIONS_DEFAULT
-    """Partitions of every topic: the most workers that a stage can spread over. It cannot be changed
-    once there are records, because keys would then hash to other partitions."""
+    """Partitions of every topic: the most workers that a stage can spread over. It cannot be
+    changed once there are records, because keys would then hash to other partitions."""
     replication_factor: Annotated[int, Field(ge=1, le=15)] | None = None
     """Copies of every topic. None: the brokers' `default.replication.factor`."""
     connect_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
-    """How long a command waits for an answer of a broker before it gives up, in seconds: long enough
-    for a broker that is starting."""
+    """How long a command waits for an answer of a broker before it gives up, in seconds: long
+    enough for a broker that is starting."""
 
     @field_validator("bootstrap_servers")
     @classmethod

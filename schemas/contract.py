@@ -1,8 +1,8 @@
 """The contract: JSON Schema (draft 2020-12) of a message, as published and as refusals quote it.
 
-It differs from pydantic's own where that would allow more than the code does: names of a map keep all
-their bounds, and the kind of a record must be given. Fields have no titles, which would only repeat their
-names.
+It differs from pydantic's own where that would allow more than the code does: names of a map keep
+all their bounds, and the kind of a record must be given. Fields have no titles, which would only
+repeat their names.
 """
 
 from functools import cache
@@ -41,7 +41,8 @@ class Generator(GenerateJsonSchema):
         ) or super().field_is_required(field, total)
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """A map; pydantic would write the pattern of its names so that any other name is allowed too."""
+        """A map; pydantic would write the pattern of its names so that any other name is allowed
+        too."""
         written: JsonSchemaValue = {
             "type": "object",
             "propertyNames": self._inner(schema.get("keys_schema")),

@@ -1,11 +1,11 @@
 """`dead-letters`: an unreadable or refused record, whole, with the reason.
 
-Nothing disappears silently: whatever a stage cannot use is kept here with its place in its own topic, so
-that it can be looked at, mended and produced again.
+Nothing disappears silently: whatever a stage cannot use is kept here with its place in its own
+topic, so that it can be looked at, mended and produced again.
 
-A record as large as Kafka lets through would not fit into a message of the same size once it is base64,
-which grows by a third. So a large one is compressed first, and what is still too large is cut into parts,
-several records that together are the letter; no byte is lost.
+A record as large as Kafka lets through would not fit into a message of the same size once it is
+base64, which grows by a third. So a large one is compressed first, and what is still too large is
+cut into parts, several records that together are the letter; no byte is lost.
 """
 
 import zlib
@@ -20,7 +20,8 @@ from schemas.refusals import REASON_CHARS_MAX, Category, Refusal
 
 #: Largest value that is kept uncompressed, so that it can be read with nothing but a base64 tool.
 PLAIN_BYTES_MAX = 65_536
-#: Most base64 in one part; with all else a part stays below 1 MB, the least of Kafka's default limits.
+#: Most base64 in one part; with all else a part stays below 1 MB, the least of Kafka's default
+#: limits.
 PART_CHARS_MAX = 720_000
 #: Largest record that is unpacked again.
 UNPACKED_BYTES_MAX = 268_435_456
@@ -117,7 +118,8 @@ def in_parts(letter: DeadLetter, chars_max: int = PART_CHARS_MAX) -> Iterator[De
 
 
 def joined(parts: Iterable[DeadLetter]) -> DeadLetter:
-    """The letter that `in_parts` cut up; raises ValueError if parts are missing or of other letters."""
+    """The letter that `in_parts` cut up; raises ValueError if parts are missing or of other
+    letters."""
     ordered = sorted(parts, key=lambda letter: letter.part)
     if not ordered:
         raise ValueError("no parts; expected those of one letter")
@@ -160,7 +162,8 @@ def source_record(letter: DeadLetter) -> tuple[bytes | None, bytes | None]:
 def cluster_of(letter: DeadLetter) -> str | None:
     """The cluster that a buried record is about, by its key; none: its key names none.
 
-    Of a letter in several parts each is identified by what it holds of the key, which is in the first.
+    Of a letter in several parts each is identified by what it holds of the key, which is in the
+    first.
     """
     if letter.key_base64 is None or letter.topic == "clock":
         return None

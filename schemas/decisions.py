@@ -1,7 +1,8 @@
 """`placement-decisions`: a node for a pod, or why there is none.
 
-A decision explains itself: what it was computed from (`as_of`), how many nodes each filter refused and
-for which reasons, the score terms of the winner and of the runners-up, how many nodes were stale.
+A decision explains itself: what it was computed from (`as_of`), how many nodes each filter refused
+and for which reasons, the score terms of the winner and of the runners-up, how many nodes were
+stale.
 """
 
 from typing import Annotated, Literal
@@ -71,7 +72,8 @@ class NodeScore(Part):
 
 
 class LoadThresholds(Part):
-    """Thresholds of the load-aware filter that were in force, where they move; percent per resource.
+    """Thresholds of the load-aware filter that were in force, where they move; percent per
+    resource.
 
     A node's annotation goes before them."""
 
@@ -100,9 +102,9 @@ class PlacementDecision(Message):
     pod: PodRef
     """The pod that it is about."""
     outcome: Literal["placed", "waiting", "refused", "withdrawn", "expired"]
-    """placed: `node` is reserved until `expires_at_ms`. waiting: no node now, it will be tried again.
-    refused: it can never be placed as it is. withdrawn: the request was taken back. expired: the
-    reservation ran out unconfirmed and the pod waits for a node again."""
+    """placed: `node` is reserved until `expires_at_ms`. waiting: no node now, it will be tried
+    again. refused: it can never be placed as it is. withdrawn: the request was taken back. expired:
+    the reservation ran out unconfirmed and the pod waits for a node again."""
     node: NodeName | None = None
     """The node chosen; none: there is none."""
     decided_at_ms: StateMs
@@ -130,7 +132,7 @@ class PlacementDecision(Message):
     load_thresholds: LoadThresholds | None = None
     """Load thresholds in force, where the policy has such that move."""
     judged_by_estimates: Counts | None = None
-    """How many fresh nodes were judged by the estimates of their pods, by the statistic that the policy asks for and their
-    metrics do not record, as "p95 over 15m"; none: no node."""
+    """How many fresh nodes were judged by the estimates of their pods, by the statistic that the
+    policy asks for and their metrics do not record, as "p95 over 15m"; none: no node."""
     as_of: AsOf
     """The state that it was computed from."""

@@ -1,7 +1,8 @@
-"""The published documents: one JSON Schema per topic and table, and one AsyncAPI document of all topics.
+"""The published documents: one JSON Schema per topic and table, and one AsyncAPI document of all
+topics.
 
-They are generated from the classes, checked in under `schemas/published`, and held to the classes by a
-test. The same classes give the same bytes.
+They are generated from the classes, checked in under `schemas/published`, and held to the classes
+by a test. The same classes give the same bytes.
 """
 
 import json
@@ -61,7 +62,8 @@ def differences(directory: Path = PUBLISHED) -> list[str]:
 
 def _topic_schema(topic: Topic) -> dict[str, Any]:
     examples = EXAMPLES[topic.name]
-    # Which kind a record is, follows from `oneOf` and constants; `discriminator` is a word of OpenAPI.
+    # Which kind a record is, follows from `oneOf` and constants; `discriminator` is a word of
+    # OpenAPI.
     schema = {
         name: value
         for name, value in contract.json_schema(topic.message).items()

@@ -3,9 +3,9 @@
 One batch: the runs of input offsets in the order applied, the rows that changed, the outputs, the
 writer's epoch. Folding the recorded inputs in the recorded order gives the same state and outputs.
 
-Two versions stand in the topic. A record that is one JSON object is a `JournalRecord`: an opening, or a batch
-that an earlier version has written. Otherwise it is a line of JSON, a `JournalPart`, and after the line break
-the content, which is cut into as many parts as it takes, anywhere:
+Two versions stand in the topic. A record that is one JSON object is a `JournalRecord`: an opening,
+or a batch that an earlier version has written. Otherwise it is a line of JSON, a `JournalPart`, and
+after the line break the content, which is cut into as many parts as it takes, anywhere:
 
     content   the `BatchIndex` as a line of JSON, a line break, then the bytes of all rows and outputs that it
               names, in its order and with nothing in between
@@ -31,17 +31,19 @@ class InputRun(Part):
     last_offset: Count
     """Offset of the last record of the run, which belongs to it."""
     topic_id: str | None = None
-    """Id of the topic, where it is read for the first time, or was deleted and made again: offsets begin anew then.
-    None: it is the same as in the run before."""
+    """Id of the topic, where it is read for the first time, or was deleted and made again: offsets
+    begin anew then. None: it is the same as in the run before."""
     refused_at_ms: EpochMs | None = None
-    """Of `clock`: the time of the worker when it refused these ticks, as too far from that time. None: it did not."""
+    """Of `clock`: the time of the worker when it refused these ticks, as too far from that time.
+    None: it did not."""
 
 
 class RowChange(Part):
     """A table row as it is after the batch; no value: the row is gone.
 
-    Of table `reserved_pods`, whose rows hold all pods of a node, a change is of one pod: a `HeldPod` under the row's
-    key with a slash and the pod's uid after it. Whole rows are read as well: earlier versions wrote them.
+    Of table `reserved_pods`, whose rows hold all pods of a node, a change is of one pod: a
+    `HeldPod` under the row's key with a slash and the pod's uid after it. Whole rows are read as
+    well: earlier versions wrote them.
     """
 
     table: str
@@ -95,7 +97,8 @@ def _names_its_version(schema: dict[str, Any]) -> None:
 
 
 class JournalPart(Message):
-    """Head of one applied batch, or of a part of one (key: partition); its content stands after the line."""
+    """Head of one applied batch, or of a part of one (key: partition); its content stands after the
+    line."""
 
     model_config = ConfigDict(json_schema_extra=_names_its_version)
 

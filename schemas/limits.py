@@ -2,8 +2,9 @@
 
     input value   at most VALUE_BYTES_MAX, or it is refused with a dead letter
     output value  at most VALUE_BYTES_MAX, since its readers read no more
-    journal, changelogs: records of at most PIECE_BYTES_MAX of content; what is longer is cut into several
-    any topic takes BATCH_BYTES_MAX, and what stands in a topic of ours is read whatever its length
+    journal, changelogs: records of at most PIECE_BYTES_MAX of content; what is longer is cut into
+    several any topic takes BATCH_BYTES_MAX, and what stands in a topic of ours is read whatever its
+    length
 
 So whatever is applied can be written, and whatever was written can be read.
 """
@@ -15,8 +16,9 @@ VALUE_BYTES_MAX = 4 * 1024 * 1024
 #: size that is read, and as much again for what goes with it.
 BATCH_BYTES_MAX = 2 * VALUE_BYTES_MAX
 
-#: Most bytes of content in one record of the journal or of a changelog. With head and key, which have at most
-#: `PIECE_HEAD_BYTES_MAX`, such a record stays below 1 MB, the least of Kafka's default limits.
+#: Most bytes of content in one record of the journal or of a changelog. With head and key, which
+#: have at most `PIECE_HEAD_BYTES_MAX`, such a record stays below 1 MB, the least of Kafka's default
+#: limits.
 PIECE_BYTES_MAX = 700_000
 
 #: Most bytes of a record's key and head beside its content.

@@ -1,8 +1,8 @@
 """Full lists on `node-state` and `pod-lifecycle`.
 
-A watcher that starts, or has lost its place, sends everything that exists between a begin and an end
-record with the same list id. What the list lacks is removed when its end is applied; a list without
-its end removes nothing, and a second begin abandons the first.
+A watcher that starts, or has lost its place, sends everything that exists between a begin and an
+end record with the same list id. What the list lacks is removed when its end is applied; a list
+without its end removes nothing, and a second begin abandons the first.
 """
 
 from typing import Annotated, Literal

@@ -1,8 +1,9 @@
 """`node-metrics`: averages and percentiles of a node, as the aggregate stage emits them.
 
-The shape follows Koordinator's NodeMetric, whose objects are aggregates already and may be written to
-this topic as they are. `updated_at_ms` is the time of the newest sample behind the figures, never the
-time of emission, so a backlog never looks fresh. `usage` absent means that nothing is known.
+The shape follows Koordinator's NodeMetric, whose objects are aggregates already and may be written
+to this topic as they are. `updated_at_ms` is the time of the newest sample behind the figures,
+never the time of emission, so a backlog never looks fresh. `usage` absent means that nothing is
+known.
 """
 
 from typing import Annotated, Literal

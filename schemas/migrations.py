@@ -1,8 +1,8 @@
 """Migrations: a pod on its way from one node to another, as it is asked for, reported and kept.
 
-Phases, conditions and reasons have the names of Koordinator's PodMigrationJob, so that who knows those
-can read these; reasons that upstream does not have are named below. A migration is the unit of which
-limits are counted; an eviction command belongs to exactly one.
+Phases, conditions and reasons have the names of Koordinator's PodMigrationJob, so that who knows
+those can read these; reasons that upstream does not have are named below. A migration is the unit
+of which limits are counted; an eviction command belongs to exactly one.
 """
 
 from typing import Annotated, Literal
@@ -24,9 +24,9 @@ Reason = Literal[
     "Evicting", "FailedEvict", "EvictComplete", "WaitForPodBindReservation", "WaitForBoundPodReady",
     "MissingNode", "PodMoved", "Aborted", "Undrained", "NodeCooled", "",
 ]  # fmt: skip
-"""Those of upstream; and MissingNode: the source node is gone; PodMoved: the pod is on another node;
-Aborted: by a user's request; Undrained: the drain that it was for was taken back; NodeCooled: the node that it
-was to relieve is hot no more."""
+"""Those of upstream; and MissingNode: the source node is gone; PodMoved: the pod is on another
+node; Aborted: by a user's request; Undrained: the drain that it was for was taken back; NodeCooled:
+the node that it was to relieve is hot no more."""
 ConditionType = Literal[
     "ReservationCreated", "ReservationScheduled", "Preemption", "Eviction", "PodScheduled",
     "PodBoundReservation", "BoundPodReady", "ReservationBound",
@@ -174,7 +174,8 @@ class DrainStatus(Message):
     ] = ()
     """The first of them."""
     dry_run: bool | None = None
-    """True: what it would do is only taken note of, and the node takes new pods; then it is over. None: it is done."""
+    """True: what it would do is only taken note of, and the node takes new pods; then it is over.
+    None: it is done."""
     request_id: DecisionId
     """The request that drains it."""
     happened_at_ms: EpochMs
@@ -189,8 +190,8 @@ MigrationStatusRecord = Annotated[MigrationStatus | DrainStatus, Field(discrimin
 class MigrationRequest(Message):
     """`migration-requests`: what a user wants of migrations (key: cluster).
 
-    migrate needs `pod`; drain and undrain need `node`; pause, resume and abort need `migration_id` or
-    `pod`. What cannot be done is answered in `migration-status` or goes to `dead-letters`.
+    migrate needs `pod`; drain and undrain need `node`; pause, resume and abort need `migration_id`
+    or `pod`. What cannot be done is answered in `migration-status` or goes to `dead-letters`.
     """
 
     request_id: DecisionId

@@ -1,7 +1,8 @@
 """What is remembered of moves, and `move-outcomes`: the outcome of each one.
 
-A move is the eviction of a pod and the coming of its replacement, which is another pod of the same owner.
-The rows serve placement and rebalancing alike; each is small, bounded, and forgotten with its reason.
+A move is the eviction of a pod and the coming of its replacement, which is another pod of the same
+owner. The rows serve placement and rebalancing alike; each is small, bounded, and forgotten with
+its reason.
 """
 
 from typing import Annotated, Literal
@@ -118,7 +119,8 @@ class UnmovablePodsRow(Message):
 
 
 class LoadReading(Part):
-    """How a node stood against its high threshold in a round, by the resource nearest to it or furthest above."""
+    """How a node stood against its high threshold in a round, by the resource nearest to it or
+    furthest above."""
 
     resource: ResourceName
     """The resource."""
@@ -207,9 +209,10 @@ class MoveOutcome(Message):
     dry_run: bool = True
     """The pod was only said to leave: what is reported is what happened without the move."""
     verdict: Verdict
-    """helped: the source is below its threshold, the target has not risen above its own, the replacement
-    is ready. bounced: the replacement came back to the source or was evicted in turn. source hot, target
-    hot, not ready: what failed first, in this order. unknown: too little was seen. dry: not executed."""
+    """helped: the source is below its threshold, the target has not risen above its own, the
+    replacement is ready. bounced: the replacement came back to the source or was evicted in turn.
+    source hot, target hot, not ready: what failed first, in this order. unknown: too little was
+    seen. dry: not executed."""
     message: Annotated[str, Field(max_length=500)]
     """The verdict in a sentence, with numbers."""
     source: LoadReading | None = None

@@ -1,8 +1,9 @@
 """Namespaces and priority classes, as records of topic `pod-lifecycle` beside the pods themselves.
 
-A policy may go by the labels of a pod's namespace (`evictor.namespaceLabelSelector`) and by the value of a priority
-class (`priorityThreshold.name`); pods name both and tell neither. Each is part of a full list if the list names any of
-its kind: then what it lacks is removed. A list without any of them says nothing about them.
+A policy may go by the labels of a pod's namespace (`evictor.namespaceLabelSelector`) and by the
+value of a priority class (`priorityThreshold.name`); pods name both and tell neither. Each is part
+of a full list if the list names any of its kind: then what it lacks is removed. A list without any
+of them says nothing about them.
 """
 
 from typing import Annotated, Literal

@@ -1,4 +1,5 @@
-"""`command-outcomes`: what came of a binding or an eviction, as the binder and the evictor report it."""
+"""`command-outcomes`: what came of a binding or an eviction, as the binder and the evictor report
+it."""
 
 from typing import Annotated, Literal
 
@@ -22,8 +23,9 @@ class CommandOutcome(Message):
     node: NodeName | None = None
     """The node that it was bound to or evicted from."""
     result: Literal["done", "failed", "refused", "expired", "dry"]
-    """done: Kubernetes accepted it. failed: tried, not accepted. refused: a budget or a precondition
-    forbids it. expired: its time had run out before it was tried. dry: taken note of, not executed."""
+    """done: Kubernetes accepted it. failed: tried, not accepted. refused: a budget or a
+    precondition forbids it. expired: its time had run out before it was tried. dry: taken note of,
+    not executed."""
     reason: Annotated[str, Field(max_length=2_000)] = ""
     """Why, where it was not done."""
     happened_at_ms: EpochMs

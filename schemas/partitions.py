@@ -1,12 +1,13 @@
 """Keys and partitions: where a record belongs, by the partitioner of Kafka's own Java producer.
 
-A cluster has one writer because all its records meet in one partition (`misplaced` finds those that do
-not), and because a record is keyed by the cluster that it speaks of (`mislabelled`). So the partitioner
-is part of the contract: murmur2 of the key's bytes with the sign bit cleared, modulo the number of
-partitions. librdkafka's default is another one: its `partitioner` must be set to `murmur2_random`.
+A cluster has one writer because all its records meet in one partition (`misplaced` finds those that
+do not), and because a record is keyed by the cluster that it speaks of (`mislabelled`). So the
+partitioner is part of the contract: murmur2 of the key's bytes with the sign bit cleared, modulo
+the number of partitions. librdkafka's default is another one: its `partitioner` must be set to
+`murmur2_random`.
 
-The topics whose key is a partition (`clock`, `journal`) are written to that partition by number and are
-no matter for `misplaced`.
+The topics whose key is a partition (`clock`, `journal`) are written to that partition by number and
+are no matter for `misplaced`.
 """
 
 from collections.abc import Iterator

@@ -1,20 +1,21 @@
-"""Rows of the table `node_percentiles`: the samples behind every node's windows, as they were taken in.
+"""Rows of the table `node_percentiles`: the samples behind every node's windows, as they were taken
+in.
 
-A partition of `node-usage` has rows of five kinds. Written anew with every batch of input: one of kind
-`progress`, and the row of `samples` and of `pods` that is not full yet. A full row is never written
-again, only removed when no window needs its samples any more. So what goes to the changelog grows with
-new samples and not with the windows, and thousands of samples make a few rows to recover.
+A partition of `node-usage` has rows of five kinds. Written anew with every batch of input: one of
+kind `progress`, and the row of `samples` and of `pods` that is not full yet. A full row is never
+written again, only removed when no window needs its samples any more. So what goes to the changelog
+grows with new samples and not with the windows, and thousands of samples make a few rows to
+recover.
 
-| kind | key | holds |
-|---|---|---|
-| progress | partition/progress/epoch | up to where the input was applied; written last in a batch |
-| node | partition/node/cluster/node | pods and host applications of a node, by number |
-| samples | partition/samples/sequence | figures of nodes and of their system parts |
-| pods | partition/pods/sequence | figures of pods and host applications, for the average window |
-| policy | partition/policy/sequence | collect policy of a cluster; none: its first has not come |
+| kind | key | holds | |---|---|---| | progress | partition/progress/epoch | up to where the input
+was applied; written last in a batch | | node | partition/node/cluster/node | pods and host
+applications of a node, by number | | samples | partition/samples/sequence | figures of nodes and of
+their system parts | | pods | partition/pods/sequence | figures of pods and host applications, for
+the average window | | policy | partition/policy/sequence | collect policy of a cluster; none: its
+first has not come |
 
-A batch holds once its progress is written: samples beyond `position` are void, they come again. Columns
-are parallel lists, one entry a sample; -1 is a figure that the sample did not have.
+A batch holds once its progress is written: samples beyond `position` are void, they come again.
+Columns are parallel lists, one entry a sample; -1 is a figure that the sample did not have.
 """
 
 from typing import Annotated, Literal
@@ -101,12 +102,13 @@ class ClusterCollectPolicy(Part):
     """The collect policy of a cluster, and what it left of earlier samples."""
 
     offset: Annotated[int, Field(ge=-1, le=INT64_MAX)]
-    """Offset of its record; -1: the record was of a topic that was deleted since. Beyond `position` the row belongs
-    to a batch that does not hold."""
+    """Offset of its record; -1: the record was of a topic that was deleted since. Beyond `position`
+    the row belongs to a batch that does not hold."""
     record: CollectPolicyRecord
     """The policy as it came."""
     changes: Annotated[tuple[WindowChange, ...], Field(max_length=64, fail_fast=True)] = ()
-    """Changes of windows that say which samples counted no more before they became longer, oldest first."""
+    """Changes of windows that say which samples counted no more before they became longer, oldest
+    first."""
 
 
 class NodeMember(Part):
@@ -154,7 +156,8 @@ class SampleColumns(Part):
     anchor_ms: _Times
     """Time of the node's newest report, or of its first sample: the report interval counts from it."""
     digest: _Counts
-    """CRC-32 of the record's value: distinguishes a sample that came twice from another one of the same time."""
+    """CRC-32 of the record's value: distinguishes a sample that came twice from another one of the
+    same time."""
     usage: _Figures
     """Usage of the node, by resource."""
     system: _Figures

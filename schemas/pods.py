@@ -1,8 +1,8 @@
 """`pod-lifecycle`, and the pod itself as requests and table rows carry it.
 
-The fields are those of a Kubernetes pod that a decision can depend on. A requirement that loadstream
-does not understand is not dropped by the connector but named in `unsupported`: a pod with one is
-refused by that name, never misplaced.
+The fields are those of a Kubernetes pod that a decision can depend on. A requirement that
+loadstream does not understand is not dropped by the connector but named in `unsupported`: a pod
+with one is refused by that name, never misplaced.
 """
 
 from typing import Annotated, Literal
@@ -149,11 +149,13 @@ class Pod(PodRef):
     required_node_affinity: (
         Annotated[tuple[NodeSelectorTerm, ...], Field(max_length=256, fail_fast=True)] | None
     ) = None
-    """Terms of requiredDuringSchedulingIgnoredDuringExecution: one must match; an empty list matches no node."""
+    """Terms of requiredDuringSchedulingIgnoredDuringExecution: one must match; an empty list
+    matches no node."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=256, fail_fast=True)] = ()
     """spec.tolerations."""
     unsupported: Annotated[tuple[_Text, ...], Field(max_length=32, fail_fast=True)] = ()
-    """Requirements that loadstream does not evaluate: "unbound volume", "pod affinity", "topology spread" ..."""
+    """Requirements that loadstream does not evaluate: "unbound volume", "pod affinity", "topology
+    spread" ..."""
     local_storage: bool | None = None
     """It has a volume of type emptyDir or hostPath, which an eviction loses; none: it has not."""
     volume_claims: (

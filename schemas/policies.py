@@ -1,8 +1,8 @@
 """`policies`: a cluster's whole policy, as text, with its switches.
 
-The record carries the document as its author wrote it, so that what was meant is kept beside what it
-came to. The topic is compacted: the newest record of a cluster is all
-that holds, which is why pausing repeats the document.
+The record carries the document as its author wrote it, so that what was meant is kept beside what
+it came to. The topic is compacted: the newest record of a cluster is all that holds, which is why
+pausing repeats the document.
 """
 
 from typing import Annotated
@@ -16,7 +16,8 @@ DOCUMENT_BYTES_MAX = 262_144
 
 
 class PolicyRecord(Message):
-    """The policy of a cluster from the moment at which the agent applies this record (key: cluster)."""
+    """The policy of a cluster from the moment at which the agent applies this record (key:
+    cluster)."""
 
     cluster: ClusterName
     document: Annotated[str, Field(max_length=DOCUMENT_BYTES_MAX)]

@@ -1,15 +1,16 @@
 """Text of others as text and as nothing else, whatever is printed with it.
 
-Names, keys and values come from outside. A control character in one (of C0 or C1: they move the cursor, set colours,
-type into the shell), a bidirectional or an invisible one (they let text read as other text), a line separator
-or a lone surrogate must not reach a terminal: `printable` puts a blank in its place, `json_text` and `yaml_text`
-escape it, so that what is piped on stays what it was.
+Names, keys and values come from outside. A control character in one (of C0 or C1: they move the
+cursor, set colours, type into the shell), a bidirectional or an invisible one (they let text read
+as other text), a line separator or a lone surrogate must not reach a terminal: `printable` puts a
+blank in its place, `json_text` and `yaml_text` escape it, so that what is piped on stays what it
+was.
 """
 
 import re
 
-#: All but printable ASCII: what is looked at more closely. `str.isprintable` refuses the categories Cc, Cf, Cs, Co, Cn,
-#: Zl, Zp, and Zs but for the blank.
+#: All but printable ASCII: what is looked at more closely. `str.isprintable` refuses the categories
+#: Cc, Cf, Cs, Co, Cn, Zl, Zp, and Zs but for the blank.
 _SUSPECT = re.compile(r"[^\x20-\x7e]")
 
 

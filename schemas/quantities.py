@@ -1,8 +1,8 @@
 """Kubernetes quantities: "250m", "1.5Gi", "1e3", "2582039212n" to exact integers.
 
 A quantity is read to nanos (units of 10^-9), the finest step that Kubernetes keeps, with integer
-arithmetic only. Sums are made in nanos and rounded once, by `amount_of`: rounding each summand would
-come out higher than Kubernetes does.
+arithmetic only. Sums are made in nanos and rounded once, by `amount_of`: rounding each summand
+would come out higher than Kubernetes does.
 
 The rules are those of `ParseQuantity`, `MilliValue` and `Value` in k8s.io/apimachinery
 (pkg/api/resource/quantity.go):
@@ -14,9 +14,10 @@ The rules are those of `ParseQuantity`, `MilliValue` and `Value` in k8s.io/apima
 - the integers are rounded away from zero as well: "1.2341" cpu is 1235 milli, "1500m" bytes are 2;
 - "8Ei" is 2^63-1: magnitudes end there.
 
-Kubernetes leaves three things undefined, and here they are defined: a decimal quantity above 2^63-1,
-whose `Value` overflows there, is capped like a binary one; milli values end at 2^63-1 too; a text
-without any digit ("Gi", "."), which its grammar forbids and its parser mostly takes for 0, is refused.
+Kubernetes leaves three things undefined, and here they are defined: a decimal quantity above
+2^63-1, whose `Value` overflows there, is capped like a binary one; milli values end at 2^63-1 too;
+a text without any digit ("Gi", "."), which its grammar forbids and its parser mostly takes for 0,
+is refused.
 """
 
 import re

@@ -27,7 +27,8 @@ class Refusal:
 def from_the_future(
     sampled_at_ms: int, reference_ms: int, limit_ms: int, field: str = "sampled_at_ms"
 ) -> Refusal | None:
-    """A refusal if a record's time is more than `limit_ms` after the newest time known to the reader.
+    """A refusal if a record's time is more than `limit_ms` after the newest time known to the
+    reader.
 
     `field` names the time where it is another one than that of a sample.
     """

@@ -1,7 +1,8 @@
 """`rebalance-rounds`: what one round of rebalancing saw, what it wanted, and what stopped it.
 
-"Why was nothing evicted?" must have an answer for every round, every hot node and every pod on it: the
-first gate that stopped it, in words with numbers. A record is bounded; what it leaves out is counted.
+"Why was nothing evicted?" must have an answer for every round, every hot node and every pod on it:
+the first gate that stopped it, in words with numbers. A record is bounded; what it leaves out is
+counted.
 """
 
 from typing import Annotated, Literal
@@ -168,7 +169,8 @@ class HotspotCounter(Part):
 
 
 class HotspotCounterRow(Message):
-    """Table `hotspot_counters`: for how many rounds one node has been hot; nodes that are calm have no row."""
+    """Table `hotspot_counters`: for how many rounds one node has been hot; nodes that are calm have
+    no row."""
 
     cluster: ClusterName
     node: NodeName
@@ -190,9 +192,11 @@ class UsageHistoryRow(Message):
     means: Annotated[dict[str, _Means], Field(max_length=1_026, fail_fast=True)] = Field(
         default_factory=dict
     )
-    """Thousandths of a percent, oldest first, per pool and resource; under "" those of the whole cluster.
+    """Thousandths of a percent, oldest first, per pool and resource; under "" those of the whole
+    cluster.
 
     Mean usage in the newest rounds."""
     filled: Annotated[tuple[_FilledMap, ...], Field(fail_fast=True)] | None = None
-    """Koordinator's way: the threshold maps of the policy as rounds have filled them, each once in the order in
-    which the pools have them; none: they are as the policy gives them. The policy's size bounds them."""
+    """Koordinator's way: the threshold maps of the policy as rounds have filled them, each once in
+    the order in which the pools have them; none: they are as the policy gives them. The policy's
+    size bounds them."""

@@ -1,8 +1,8 @@
 """Rows of the tables: packed snapshots, written lazily, from which a worker starts again.
 
-A row is never falsy and never holds a pod alone: a node's pods are one row, so that recovering a large
-cluster reads thousands of rows and not hundreds of thousands. Keys begin with the partition, since a
-worker that owns several partitions holds the rows of all of them in one store.
+A row is never falsy and never holds a pod alone: a node's pods are one row, so that recovering a
+large cluster reads thousands of rows and not hundreds of thousands. Keys begin with the partition,
+since a worker that owns several partitions holds the rows of all of them in one store.
 """
 
 from copy import copy
@@ -44,7 +44,8 @@ class NodeRow(Message):
     metric: NodeMetric | None = None
     """Its newest metric; none: none came yet, or it was removed."""
     metric_time_ms: EpochMs | None = None
-    """Update time that estimation goes by; kept when a later metric brings none, as Koordinator does."""
+    """Update time that estimation goes by; kept when a later metric brings none, as Koordinator
+    does."""
     list_id: ListId | None = None
     """The full list that named it last."""
 
@@ -77,8 +78,8 @@ class HeldPod(Part):
     counted: Pod | None = None
     """The state by which it counts for estimation, as earlier versions wrote it where it differs."""
     counted_fields: PodFields | None = None
-    """Fields of `pod` as they were in the state by which it counts for estimation, where that differs: later
-    changes are overlooked."""
+    """Fields of `pod` as they were in the state by which it counts for estimation, where that
+    differs: later changes are overlooked."""
     counted_without: Annotated[
         tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=64, fail_fast=True)
     ] = ()
@@ -106,7 +107,8 @@ class HeldPod(Part):
 class ReservedPodsRow(Message):
     """Table `reserved_pods`: all pods that take room on one node.
 
-    The journal has them one by one, as `HeldPod`, under the row's key with a slash and the pod's uid after it.
+    The journal has them one by one, as `HeldPod`, under the row's key with a slash and the pod's
+    uid after it.
     """
 
     cluster: ClusterName
@@ -215,7 +217,8 @@ class ClusterPolicyRow(Message):
     recount: Recount | None = None
     """Nodes whose pods are not counted by it yet; none: all are."""
     since_ms: EpochMs | None = None
-    """The log's time when it came, where the cluster has many nodes and the next tick does little else."""
+    """The log's time when it came, where the cluster has many nodes and the next tick does little
+    else."""
 
 
 class ClusterRow(Message):
@@ -223,7 +226,8 @@ class ClusterRow(Message):
 
     cluster: ClusterName
     policy: PolicyRecord | None = None
-    """The policy in force, where an earlier version has written the row; else it is in `cluster_policies`."""
+    """The policy in force, where an earlier version has written the row; else it is in
+    `cluster_policies`."""
     applied: Count = 0
     """How many records have been applied; ticks of the clock only where something came of them."""
     requests_seen: Count = 0
@@ -237,16 +241,18 @@ class ClusterRow(Message):
     )
     """Full lists that have ended while not all that they lack is removed yet, in the same form."""
     groups: Annotated[tuple[WaitingGroup, ...], Field(fail_fast=True)] = ()
-    """Kinds of pods that wait, where an earlier version has written the row; else in `waiting_groups`."""
+    """Kinds of pods that wait, where an earlier version has written the row; else in
+    `waiting_groups`."""
     last_round_at_ms: EpochMs | None = None
     """Time of the last round of rebalancing; none: there was none."""
     round_ticks_ahead: Count | None = None
     """Ticks that have prepared the next round, of a cluster with many nodes; none: 0."""
     collect_relayed_at_ms: StateMs | None = None
-    """The log's time at which the collect policy was handed on to the aggregate stage last; none: it was not."""
+    """The log's time at which the collect policy was handed on to the aggregate stage last; none:
+    it was not."""
     rows: Counts | None = None
-    """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that are not
-    named have none. None: an earlier version has written the row."""
+    """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that
+    are not named have none. None: an earlier version has written the row."""
 
 
 class FailedClusterRow(Message):
@@ -292,8 +298,8 @@ class PartitionRow(Message):
 class JournalPositionRow(Message):
     """Table `journal_positions`: up to where in the journal the rows of a partition reflect it.
 
-    Under the key of the partition with `/opened` after it is what its owner found when it took the partition over;
-    `offset` is that of the journal record which it began to read with.
+    Under the key of the partition with `/opened` after it is what its owner found when it took the
+    partition over; `offset` is that of the journal record which it began to read with.
     """
 
     partition: Count
@@ -307,4 +313,5 @@ class JournalPositionRow(Message):
     journal_id: str | None = None
     """Id of the topic `journal` that the offset is of; none: unknown."""
     topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] | None = None
-    """Of the row `/opened`: ids of the journal and of the tables' changelogs, as far as they were known."""
+    """Of the row `/opened`: ids of the journal and of the tables' changelogs, as far as they were
+    known."""

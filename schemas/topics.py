@@ -1,7 +1,7 @@
 """The topics and tables: the one place that the app, the admin command and the documents read.
 
-Keys and the murmur2 partitioner are part of the published contract: a record in a partition to which
-its key does not hash is refused, because two writers would otherwise hold one cluster.
+Keys and the murmur2 partitioner are part of the published contract: a record in a partition to
+which its key does not hash is refused, because two writers would otherwise hold one cluster.
 """
 
 from dataclasses import dataclass
@@ -84,10 +84,11 @@ class Topic:
     """Least age at which a compacted record may go."""
 
     framed: type[Message] | None = None
-    """The class of records that are a line of JSON, their head, with other bytes after it; none: there are none."""
-    inserted: type[Message] | None = None
-    """The class of records that the cluster stage writes among those from outside, which differ from them by their `kind`; none:
+    """The class of records that are a line of JSON, their head, with other bytes after it; none:
     there are none."""
+    inserted: type[Message] | None = None
+    """The class of records that the cluster stage writes among those from outside, which differ
+    from them by their `kind`; none: there are none."""
 
     @property
     def plain(self) -> Any:

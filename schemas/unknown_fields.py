@@ -1,7 +1,8 @@
 """Fields of a record that its reader passes over: a newer producer's, or mistyped ones.
 
-Readers ignore what they do not know, so that a producer may be newer. So a mistyped optional field changes
-nothing in silence; who writes a record by hand is notified of it, with the field that may be meant.
+Readers ignore what they do not know, so that a producer may be newer. So a mistyped optional field
+changes nothing in silence; who writes a record by hand is notified of it, with the field that may
+be meant.
 """
 
 from collections.abc import Iterator
@@ -71,7 +72,8 @@ def _below(value: Any, schema: JsonSchema, root: JsonSchema, path: str) -> Itera
 
 
 def _resolved(value: Any, schema: JsonSchema, root: JsonSchema) -> JsonSchema:
-    """The schema itself: behind references, beside a permitted null, of the kind that a record names."""
+    """The schema itself: behind references, beside a permitted null, of the kind that a record
+    names."""
     while True:
         if "$ref" in schema:
             schema = root["$defs"][schema["$ref"].rpartition("/")[2]]

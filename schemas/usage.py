@@ -1,9 +1,9 @@
 """`node-usage`: what a node and everything on it used, as a producer measured it.
 
 One sample carries the whole node: its own total, its system part, host applications and each pod. A
-sample either holds for an instant or is the mean over `interval_ms` before `sampled_at_ms`. Memory may
-be given in several readings (with and without page cache); the collect policy of the node's pool picks
-one of them, and where the picked reading is missing the plain `usage["memory"]` stands.
+sample either holds for an instant or is the mean over `interval_ms` before `sampled_at_ms`. Memory
+may be given in several readings (with and without page cache); the collect policy of the node's
+pool picks one of them, and where the picked reading is missing the plain `usage["memory"]` stands.
 What is not there is unknown, never zero.
 """
 

@@ -2,7 +2,8 @@
 
 A workload says how many replicas its owner wants, which pods alone do not tell; a disruption budget
 says how many of the pods that it selects may go now. Both are part of a full list if the list names
-any of their kind: then what it lacks is removed. A list without any of them says nothing about them.
+any of their kind: then what it lacks is removed. A list without any of them says nothing about
+them.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Examples of every message of every topic, as the published documents show them.
 
-They tell one story: node worker-7 of the cluster prod-eu is measured, a pod is placed on it, a pod of
-another node is to be evicted.
+They tell one story: node worker-7 of the cluster prod-eu is measured, a pod is placed on it, a pod
+of another node is to be evicted.
 
     story        what the examples share: the cluster, its node, two pods, the moment
     rebalancing  examples of rounds, commands, migrations and moves

@@ -1,4 +1,5 @@
-"""Examples of what rebalancing hears and says: a pod of a hot node is evicted, another node is drained."""
+"""Examples of what rebalancing hears and says: a pod of a hot node is evicted, another node is
+drained."""
 
 from collections.abc import Mapping
 

@@ -5,8 +5,8 @@
                  └─▶ PolicyError: every problem at once, with path and line
 
 Arguments keep the names and shapes of Koordinator's LoadAwareSchedulingArgs, LowNodeLoadArgs,
-MigrationControllerArgs and DefaultEvictorArgs, and configurations of the Kubernetes scheduler and the
-descheduler that hold them can be pasted in. Reading is strict; nothing here does any I/O.
+MigrationControllerArgs and DefaultEvictorArgs, and configurations of the Kubernetes scheduler and
+the descheduler that hold them can be pasted in. Reading is strict; nothing here does any I/O.
 
 From text to policy:
 
@@ -86,7 +86,8 @@ def load_aware_args(raw: dict[str, Any]) -> LoadAwareSchedulingArgs:
 
 
 def low_node_load_args(raw: dict[str, Any], compat: Compat = "loadstream") -> LowNodeLoadArgs:
-    """LowNodeLoadArgs from plain values in upstream's names, with the top level's defaults filled in.
+    """LowNodeLoadArgs from plain values in upstream's names, with the top level's defaults filled
+    in.
 
     Raises `PolicyError` with every problem; `compat` says whose rules hold.
     """

@@ -48,7 +48,8 @@ class Assembly:
     ) -> None:
         """Give a field of the policy a value; a second value for it is a problem.
 
-        `items` say where the entries of a list were written that does not stand in the document as such.
+        `items` say where the entries of a list were written that does not stand in the document as
+        such.
         """
         earlier = self._origins.get(path)
         if earlier is None and len(path) > 1:

@@ -1,7 +1,9 @@
-"""Compares what placement and rebalancing ask of metrics with what `collect` has recorded of samples.
+"""Compares what placement and rebalancing ask of metrics with what `collect` has recorded of
+samples.
 
-Only what a policy says itself: annotations of nodes may ask for other windows, and metrics that come ready made from
-elsewhere have the windows that they have. So this is no reason to refuse a policy.
+Only what a policy says itself: annotations of nodes may ask for other windows, and metrics that
+come ready made from elsewhere have the windows that they have. So this is no reason to refuse a
+policy.
 """
 
 from collections.abc import Iterator
@@ -12,7 +14,8 @@ from schemas.policy.durations import format_duration_ms
 
 
 def uncollected(policy: Policy) -> tuple[str, ...]:
-    """What is asked for and not recorded, a sentence each: the field, what it asks, what is recorded, what to do."""
+    """What is asked for and not recorded, a sentence each: the field, what it asks, what is
+    recorded, what to do."""
     collect = policy.collect
     at = {"collect": collect.of_pool(None)}
     at |= {f"collect.pools[{pool.name}]": collect.of_pool(pool.name) for pool in collect.pools}

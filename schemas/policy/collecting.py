@@ -1,8 +1,8 @@
 """`collect`: how usage samples become node metrics, by default and per pool of nodes.
 
-Names are those of Koordinator's colocation config. A sample names the pool of its node; a pool inherits
-what it does not give, and a pool that is not listed has the default policy. Windows and intervals below
-Koordinator's floors are refused, where Koordinator would lift them silently.
+Names are those of Koordinator's colocation config. A sample names the pool of its node; a pool
+inherits what it does not give, and a pool that is not listed has the default policy. Windows and
+intervals below Koordinator's floors are refused, where Koordinator would lift them silently.
 """
 
 from collections.abc import Iterable

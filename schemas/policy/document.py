@@ -1,7 +1,7 @@
 """A cluster's whole policy, with every default filled in.
 
-This is what engines read. Two policies are equal if they have the same effect; what a text held beside
-that (comments, fields that mean nothing here) is no part of it.
+This is what engines read. Two policies are equal if they have the same effect; what a text held
+beside that (comments, fields that mean nothing here) is no part of it.
 """
 
 import hashlib
@@ -51,8 +51,8 @@ class Policy(PolicyPart):
     moving_thresholds: MovingThresholds = Field(default_factory=MovingThresholds)
 
     other_schedulers: Literal["refuse", "evictDirectly"] = "refuse"
-    """Pods that another scheduler places, where room is to be reserved first: left alone, as upstream
-    does, or evicted without a reservation."""
+    """Pods that another scheduler places, where room is to be reserved first: left alone, as
+    upstream does, or evicted without a reservation."""
     reservation_seconds: Annotated[int, whole(1, _DAY_S)] = 300
     """Life of a reservation that the pod's lifecycle has not confirmed."""
     max_pending_requests: Annotated[int, whole(1, 10_000_000)] = 100_000
@@ -74,7 +74,8 @@ class Policy(PolicyPart):
         return args if compat is None or guessed else args.resolved(compat)
 
     def conflicts(self) -> Iterable[Conflict]:
-        """The longest wait is not shorter than the first; what moves goes with what it takes the place of."""
+        """The longest wait is not shorter than the first; what moves goes with what it takes the
+        place of."""
         yield from moving_conflicts(
             self.moving_thresholds, self.load_aware, self.rebalance, self.compat
         )
@@ -97,7 +98,8 @@ class Policy(PolicyPart):
 
     @property
     def not_applied(self) -> tuple[str, ...]:
-        """Paths in the text that have no effect here, each with its reason where another field is it."""
+        """Paths in the text that have no effect here, each with its reason where another field is
+        it."""
         return self._not_applied
 
     def listing(self, not_applied: tuple[str, ...]) -> Self:
@@ -107,7 +109,8 @@ class Policy(PolicyPart):
 
     @property
     def dry_run(self) -> bool:
-        """Whether evictions that rounds want are marked dry: by the mode, or by one of upstream's switches."""
+        """Whether evictions that rounds want are marked dry: by the mode, or by one of upstream's
+        switches."""
         return self.dry_for("rebalance")
 
     def dry_for(self, trigger: Literal["rebalance", "request", "drain"]) -> bool:

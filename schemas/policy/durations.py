@@ -1,8 +1,8 @@
 """Durations as Kubernetes writes them (metav1.Duration): "5m", "1h30m", "1.5s", "-1ns".
 
-The grammar is that of Go's `time.ParseDuration`. Values are whole milliseconds, the unit of every time
-in loadstream; a positive duration finer than that counts as the next millisecond, so it never turns
-into 0, which often has a meaning of its own.
+The grammar is that of Go's `time.ParseDuration`. Values are whole milliseconds, the unit of every
+time in loadstream; a positive duration finer than that counts as the next millisecond, so it never
+turns into 0, which often has a meaning of its own.
 """
 
 import re

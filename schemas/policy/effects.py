@@ -1,8 +1,9 @@
 """What of a policy changes nothing under the rest of it, so that nothing is accepted in silence.
 
-A field may be without effect always (`parts.NOT_APPLIED`) or because of another one: arguments of a plugin that is not
-enabled, a threshold whose place another takes, a check that a gate lifts. The second kind is found here, from a policy that has
-been read; the reader lists what the text gives of it, each with its reason. What cannot mean anything is refused instead.
+A field may be without effect always (`parts.NOT_APPLIED`) or because of another one: arguments of a
+plugin that is not enabled, a threshold whose place another takes, a check that a gate lifts. The
+second kind is found here, from a policy that has been read; the reader lists what the text gives of
+it, each with its reason. What cannot mean anything is refused instead.
 """
 
 from collections.abc import Iterator
@@ -71,7 +72,8 @@ def refused(policy: Policy) -> Iterator[Found]:
 
 
 def without_effect(policy: Policy, given: Any) -> Iterator[Found]:
-    """What of the values that a text gives has no effect, with the reason; nothing below a path that is listed.
+    """What of the values that a text gives has no effect, with the reason; nothing below a path
+    that is listed.
 
     Args:
         policy: as it was read.

@@ -3,8 +3,8 @@
     PolicyError
       └─ problems: Problem, Problem, ...   in the order of the document
 
-A problem names the path as the author wrote it (`loadAware.usageThresholds.cpu`), the line, what was
-found there and what is allowed. Nothing else than `PolicyError` is ever raised for a document.
+A problem names the path as the author wrote it (`loadAware.usageThresholds.cpu`), the line, what
+was found there and what is allowed. Nothing else than `PolicyError` is ever raised for a document.
 """
 
 import re

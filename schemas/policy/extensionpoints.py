@@ -4,9 +4,10 @@
       score:      {enabled: [{name: LoadAwareScheduling, weight: 5}], disabled: [{name: "*"}]}
       multiPoint: {enabled: [...]}
 
-What an extension point names wins over multiPoint, and that over the default plugins; enabled wins over
-disabled in one place. The order is the scheduler's: first what is named again although multiPoint or
-upstream's defaults have it, then the rest of these, then what only the extension point names.
+What an extension point names wins over multiPoint, and that over the default plugins; enabled wins
+over disabled in one place. The order is the scheduler's: first what is named again although
+multiPoint or upstream's defaults have it, then the rest of these, then what only the extension
+point names.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ class Reference:
 
 
 def references(plugins: dict[str, Any], point: str, listing: str, at: Path) -> list[Reference]:
-    """The entries of `plugins.<point>.<listing>`; what has no name was reported by the shape's check."""
+    """The entries of `plugins.<point>.<listing>`; what has no name was reported by the shape's
+    check."""
     held = plugins.get(point)
     entries = held.get(listing) if isinstance(held, dict) else None
     found = []

@@ -1,7 +1,7 @@
 """`skipEvictionGates`: names of the checks before an eviction that a policy may pass over.
 
-What is always checked has no name here: that the pod is there and where it was, that it is not moving
-already, the limits on commands, disruption budgets, maintenance windows.
+What is always checked has no name here: that the pod is there and where it was, that it is not
+moving already, the limits on commands, disruption budgets, maintenance windows.
 """
 
 from typing import Literal, get_args

@@ -1,10 +1,10 @@
 """`loadAware`: arguments of the plugin LoadAwareScheduling, as Koordinator reads them.
 
-In come the arguments as written; out come arguments whose maps are filled: an empty threshold map has
-become the default one, scaling factors are complete, weights are there unless only the dominant
-resource counts. What upstream does not check is not checked here either: thresholds of prod pods may
-be any number, and an unknown estimator means the default one. `checkBoth` is loadstream's own and has no place in a
-pasted document.
+In come the arguments as written; out come arguments whose maps are filled: an empty threshold map
+has become the default one, scaling factors are complete, weights are there unless only the dominant
+resource counts. What upstream does not check is not checked here either: thresholds of prod pods
+may be any number, and an unknown estimator means the default one. `checkBoth` is loadstream's own
+and has no place in a pasted document.
 """
 
 from collections.abc import Iterable
@@ -67,7 +67,8 @@ class LoadAwareSchedulingArgs(PluginArgs):
     # After the dominant weight: the default depends on it.
     resource_weights: _PositivePercents = Field(default_factory=dict, validate_default=True)
     usage_thresholds: Percents = Field(default_factory=dict, validate_default=True)
-    """Percent of a node's total; 0 leaves the resource out. A map that is given replaces the default whole."""
+    """Percent of a node's total; 0 leaves the resource out. A map that is given replaces the
+    default whole."""
     prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
         Field(default_factory=dict)
     )
@@ -93,7 +94,8 @@ class LoadAwareSchedulingArgs(PluginArgs):
     @field_validator("resource_weights")
     @classmethod
     def _fill_weights(cls, weights: dict[str, int], info: ValidationInfo) -> dict[str, int]:
-        # A dominant weight that is wrong is reported as such; its absence must not add a second error.
+        # A dominant weight that is wrong is reported as such; its absence must not add a second
+        # error.
         only_dominant = info.data.get("dominant_resource_weight", 1) != 0
         return weights if weights or only_dominant else dict(_WEIGHTS)
 

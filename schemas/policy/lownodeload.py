@@ -1,9 +1,11 @@
-"""`rebalance`: arguments of the plugin LowNodeLoad, as Koordinator reads them or as loadstream does.
+"""`rebalance`: arguments of the plugin LowNodeLoad, as Koordinator reads them or as loadstream
+does.
 
-The top-level fields make a pool of their own, which takes the nodes that no named pool takes. A pool
-inherits each threshold map, the weights and the anomaly condition that it lacks; never the node
-selector or `useDeviationThresholds`. Upstream accepts settings that silently do something else than they
-say; `compat: loadstream` refuses them, `compat: koordinator` accepts what Koordinator accepts:
+The top-level fields make a pool of their own, which takes the nodes that no named pool takes. A
+pool inherits each threshold map, the weights and the anomaly condition that it lacks; never the
+node selector or `useDeviationThresholds`. Upstream accepts settings that silently do something else
+than they say; `compat: loadstream` refuses them, `compat: koordinator` accepts what Koordinator
+accepts:
 
 - a threshold whose counterpart is missing (upstream: switched off, or always exceeded);
 - pools that can never get a node, or that share a name (upstream: pools overlap).
@@ -123,7 +125,8 @@ class LowNodeLoadArgs(PluginArgs, PoolThresholds):
     def resolved(self, compat: Compat) -> "LowNodeLoadArgs":
         """The arguments with upstream's defaults filled in at the top level.
 
-        Raises pydantic's `ValidationError`, with the place of each, where fields do not go together.
+        Raises pydantic's `ValidationError`, with the place of each, where fields do not go
+        together.
         """
         args = self.model_copy(
             update={
@@ -147,10 +150,12 @@ class LowNodeLoadArgs(PluginArgs, PoolThresholds):
         return weights
 
     def pools(self, compat: Compat) -> tuple[NodePool, ...]:
-        """All pools in the order in which nodes are given to them, with what they inherit filled in.
+        """All pools in the order in which nodes are given to them, with what they inherit filled
+        in.
 
-        Of resolved arguments only. Upstream puts the pool of the top level first, where it takes part
-        in every node; loadstream gives a node to the first pool that selects it, so it comes last.
+        Of resolved arguments only. Upstream puts the pool of the top level first, where it takes
+        part in every node; loadstream gives a node to the first pool that selects it, so it comes
+        last.
         """
         default = NodePool.model_construct(
             name=DEFAULT_POOL,
@@ -219,7 +224,8 @@ def _conflicts(args: LowNodeLoadArgs, compat: Compat) -> Iterator[Conflict]:
 def _pool_conflicts(
     pool: PoolThresholds, given: PoolThresholds, at: Path, compat: Compat
 ) -> Iterator[Conflict]:
-    """Rules between the maps of one pool; what it inherits both sides of was reported at the top level."""
+    """Rules between the maps of one pool; what it inherits both sides of was reported at the top
+    level."""
     holder = ("nodePools",) if at else ()
     for field, bound in _AT_MOST:
         if getattr(given, field) is None and getattr(given, bound) is None:

@@ -1,8 +1,9 @@
-"""`maintenance`: the times of the week at which pods may be evicted, for all, by pool and by namespace.
+"""`maintenance`: the times of the week at which pods may be evicted, for all, by pool and by
+namespace.
 
-Each list that names windows must have one open: a pod of namespace `shop` on a node of pool `web` is
-evicted only while the windows of the policy, of `web` and of `shop` are. A list without windows is always
-open. The time is the log's, so a replay opens and closes the same windows.
+Each list that names windows must have one open: a pod of namespace `shop` on a node of pool `web`
+is evicted only while the windows of the policy, of `web` and of `shop` are. A list without windows
+is always open. The time is the log's, so a replay opens and closes the same windows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

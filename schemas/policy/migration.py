@@ -1,8 +1,8 @@
 """`migration`: arguments of the MigrationController: how many pods may move at once, and how.
 
-Limits count migrations that are under way; a limit that is not given is off. Limits per workload are
-numbers or percentages of its replicas, and have a default that depends on the number of replicas
-(features of the controller, not of this reader).
+Limits count migrations that are under way; a limit that is not given is off. Limits per workload
+are numbers or percentages of its replicas, and have a default that depends on the number of
+replicas (features of the controller, not of this reader).
 """
 
 import re

@@ -1,8 +1,10 @@
-"""`moves`: what is remembered of moves, and when to leave off. loadstream's own; upstream has none of it.
+"""`moves`: what is remembered of moves, and when to leave off. loadstream's own; upstream has none
+of it.
 
 A pod that left a hot node is kept away from it until the node has cooled; an owner whose pods go in
-circles is frozen; a pod that fits nowhere is left alone for a while; and a pool whose moves do not help
-stops moving. Times are those of the log's clock. Waits double from their `initial` to their `max` value.
+circles is frozen; a pod that fits nowhere is left alone for a while; and a pool whose moves do not
+help stops moving. Times are those of the log's clock. Waits double from their `initial` to their
+`max` value.
 """
 
 from collections.abc import Iterable
@@ -30,7 +32,8 @@ class MoveArgs(PolicyPart):
     """Memory of moves, freezing, unmovable pods, and the outcomes of moves."""
 
     enabled: bool = True
-    """false: nothing is kept away, frozen, left alone or held back. The outcomes of moves are still reported."""
+    """false: nothing is kept away, frozen, left alone or held back. The outcomes of moves are still
+    reported."""
     cooling_seconds: _Seconds = 300
     """So long after it was hot last, a node still counts as cooling: the window of an average."""
     cooling_metrics: Annotated[int, whole(0, 100)] = 2

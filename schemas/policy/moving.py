@@ -1,4 +1,5 @@
-"""`movingThresholds`: thresholds that follow the time of the week or the recent past. loadstream's own.
+"""`movingThresholds`: thresholds that follow the time of the week or the recent past. loadstream's
+own.
 
     movingThresholds:
       filter:
@@ -7,11 +8,11 @@
         - pool: web
           recentPast: {deviations: 3, rounds: 60, atLeast: {cpu: 55}, atMost: {cpu: 85}}
 
-A threshold that moves takes the place of the configured one of the same resource: that of the first window
-that is open, else, once half of its rounds have been seen, mean plus a number of standard deviations of the
-usage in the newest rounds, within its bounds; else the configured one holds. What a node's annotation says
-goes before all of these. While a window with `evictWithoutTarget` is open, batch and free pods of a hot node may leave
-without a target.
+A threshold that moves takes the place of the configured one of the same resource: that of the first
+window that is open, else, once half of its rounds have been seen, mean plus a number of standard
+deviations of the usage in the newest rounds, within its bounds; else the configured one holds. What
+a node's annotation says goes before all of these. While a window with `evictWithoutTarget` is open,
+batch and free pods of a hot node may leave without a target.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -94,7 +95,8 @@ class HotspotWindow(WeeklyWindow):
     prod_high_thresholds: _Thresholds = Field(default_factory=dict)
     prod_low_thresholds: _Thresholds = Field(default_factory=dict)
     evict_without_target: Annotated[bool, Field(exclude_if=is_false)] = False
-    """While the window is open, batch and free pods of a hot node leave although no target takes them."""
+    """While the window is open, batch and free pods of a hot node leave although no target takes
+    them."""
 
 
 class MovingFilter(PolicyPart):
@@ -114,7 +116,8 @@ class MovingHotspots(PolicyPart):
     windows: Annotated[Items[HotspotWindow], Field(max_length=WINDOWS_MAX)] = ()
     """The first that is open holds."""
     recent_past: RecentPast | None = None
-    """Of the usage of the pool's nodes, for `highThresholds`; a low threshold goes down with it if need be."""
+    """Of the usage of the pool's nodes, for `highThresholds`; a low threshold goes down with it if
+    need be."""
 
 
 class MovingThresholds(PolicyPart):

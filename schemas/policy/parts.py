@@ -1,8 +1,9 @@
 """What every part of a policy document has in common.
 
-A part is frozen, strict (a string is no number, 1 is no truth value) and refuses fields that it does
-not know. Fields are written in Koordinator's camelCase; a field that is null counts as not given, as it
-does upstream. Rules between fields are reported with the place of each, next to the field errors.
+A part is frozen, strict (a string is no number, 1 is no truth value) and refuses fields that it
+does not know. Fields are written in Koordinator's camelCase; a field that is null counts as not
+given, as it does upstream. Rules between fields are reported with the place of each, next to the
+field errors.
 """
 
 from collections.abc import Iterable

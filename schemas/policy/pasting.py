@@ -1,12 +1,13 @@
 """What a pasted configuration of the scheduler or the descheduler means here.
 
 A pasted configuration means what it meant upstream, with these exceptions, which are listed as not
-applied: fields about the process (connections, leader election, ports), plugins that loadstream does
-not have, and extension points that it does not distinguish. Filters and scores start from loadstream's
-default lists. LowNodeLoad is disabled upstream until `balance` enables it, so its arguments in a pasted
-descheduler configuration move no pods unless that configuration enables it. A configuration of Koordinator's descheduler
-that enables DefaultEvictor in place of MigrationController evicts directly and has none of MigrationController's limits.
-There is one profile here: a second one with settings of its own is refused.
+applied: fields about the process (connections, leader election, ports), plugins that loadstream
+does not have, and extension points that it does not distinguish. Filters and scores start from
+loadstream's default lists. LowNodeLoad is disabled upstream until `balance` enables it, so its
+arguments in a pasted descheduler configuration move no pods unless that configuration enables it. A
+configuration of Koordinator's descheduler that enables DefaultEvictor in place of
+MigrationController evicts directly and has none of MigrationController's limits. There is one
+profile here: a second one with settings of its own is refused.
 """
 
 from collections.abc import Iterator
@@ -51,7 +52,8 @@ _EVICTORS = {
 }
 #: What a profile settles for the pods or nodes that are its own.
 _OF_A_PROFILE = ("plugins", "pluginConfig", "nodeSelector")
-#: What holds of MigrationController where DefaultEvictor evicts in its place: nothing but that pods leave one by one.
+#: What holds of MigrationController where DefaultEvictor evicts in its place: nothing but that pods
+#: leave one by one.
 _EVICT_DIRECTLY = {
     "defaultJobMode": "EvictDirectly",
     "objectLimiters": {"workload": {"duration": "0s"}},
@@ -73,7 +75,8 @@ _ARGUMENTS = {f"{plugin}Args": section for plugin, section in SECTIONS.items()}
 def paste(
     assembly: Assembly, document: YamlDocument, known: KnownPlugins, *, accepted: bool = False
 ) -> None:
-    """Take a pasted configuration into the policy; one that is in force already may have several profiles."""
+    """Take a pasted configuration into the policy; one that is in force already may have several
+    profiles."""
     data = document.value
     kind = data.get("kind")
     name = kind if isinstance(kind, str) else ""
@@ -149,7 +152,8 @@ class _Pasting:
             self.put_balance(plugins, at)
 
     def take_profiles(self) -> tuple[dict[str, Any], Path]:
-        """Take over what profiles hold besides plugins; answers the one set of plugins and its path."""
+        """Take over what profiles hold besides plugins; answers the one set of plugins and its
+        path."""
         plugins: dict[str, Any] = {}
         chosen: Path = ()
         settled: Path = ()
@@ -242,7 +246,8 @@ class _Pasting:
             self.put_plugins("balance", (*at, "balance") if at else args or (), enabled)
 
     def put_evictor(self, plugins: dict[str, Any], at: Path) -> Path:
-        """Take over that DefaultEvictor evicts in place of MigrationController; answers where it is said."""
+        """Take over that DefaultEvictor evicts in place of MigrationController; answers where it is
+        said."""
         evictors = {each.name: each.path for each in references(plugins, "evict", "enabled", at)}
         if self.kind != "DeschedulerConfiguration" or "MigrationController" in evictors:
             return ()

@@ -1,7 +1,7 @@
 """`plugins`: which filters and scores decide, in which order and with which weights.
 
-Names come from the registry of the decision core, which this package does not know; the reader takes
-them as an argument and has the built-in ones for a default.
+Names come from the registry of the decision core, which this package does not know; the reader
+takes them as an argument and has the built-in ones for a default.
 """
 
 from collections.abc import Iterator
@@ -43,8 +43,8 @@ BUILT_IN = KnownPlugins(
     balance=("LowNodeLoad",),
 )
 
-#: Scores that are on where a policy does not say. NodeResourceLimitsAware is not: in the closed loop it leaves
-#: nodes hotter than LoadAwareScheduling alone.
+#: Scores that are on where a policy does not say. NodeResourceLimitsAware is not: in the closed
+#: loop it leaves nodes hotter than LoadAwareScheduling alone.
 _DEFAULT_SCORES = (LOAD_AWARE,)
 
 

@@ -15,8 +15,8 @@ from schemas.policy.validation import validated
 from schemas.policy.wording import describe
 from schemas.policy.yamltext import YamlDocument, read_documents
 
-#: Most pools of nodes: each selector is compared with the labels of each node, and what is collected in each pool
-#: is written to each partition of samples.
+#: Most pools of nodes: each selector is compared with the labels of each node, and what is
+#: collected in each pool is written to each partition of samples.
 NODE_POOLS_MAX = 64
 
 
@@ -30,8 +30,8 @@ def read_policy(
     Args:
         text: the document.
         known_plugins: the names that may be enabled.
-        accepted: it is in force already, so checks that came later (of its size, of names, of profiles) do not hold
-            for it.
+        accepted: it is in force already, so checks that came later (of its size, of names, of
+            profiles) do not hold for it.
     """
     documents, problems = read_documents(text, accepted=accepted)
     assembly = Assembly()

@@ -1,7 +1,8 @@
 """`resourceLimits`: arguments of the score NodeResourceLimitsAware.
 
-A node scores by how much of it the limits of its pods leave free. A pod without a limit on a resource
-counts by its request, or 0 without one; `defaultLimit` says otherwise: a quantity, or all that the node has.
+A node scores by how much of it the limits of its pods leave free. A pod without a limit on a
+resource counts by its request, or 0 without one; `defaultLimit` says otherwise: a quantity, or all
+that the node has.
 """
 
 from collections.abc import Iterable
@@ -82,7 +83,8 @@ class NodeResourceLimitsAwareArgs(PluginArgs):
         return {resource.name: resource.weight for resource in self.resources}
 
     def default_limit_of(self, resource: str) -> int | Literal["request", "allocatable"]:
-        """Limit of a pod that has none: cpu in millicores, others in base units, or what stands for it."""
+        """Limit of a pod that has none: cpu in millicores, others in base units, or what stands for
+        it."""
         text = self.default_limit.get(resource, REQUEST)
         if text == REQUEST:
             return REQUEST

@@ -4,8 +4,8 @@
     matchExpressions: [{key: zone, operator: In, values: [east, west]}]
 
 All requirements must hold; a selector without any matches everything. The text form of kubectl
-("zone in (east,west),!spare") is read to the same value. Syntax is checked as Kubernetes checks it: an
-unknown operator, or In and NotIn without values, is refused.
+("zone in (east,west),!spare") is read to the same value. Syntax is checked as Kubernetes checks it:
+an unknown operator, or In and NotIn without values, is refused.
 """
 
 import re

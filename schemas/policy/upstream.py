@@ -1,10 +1,10 @@
 """Shapes of the configurations that can be pasted into a policy file.
 
 KubeSchedulerConfiguration of the Kubernetes scheduler, which Koordinator's scheduler reads as well,
-DeschedulerConfiguration of Koordinator's descheduler, DeschedulerPolicy of the Kubernetes descheduler.
-The models only say which fields exist, so that a misspelt one is an error; those marked `NOT_APPLIED` are
-accepted whatever they hold, and listed. `schemas.policy.pasting` takes out what has an effect; such
-values are `Any` here, because they are checked where they end up.
+DeschedulerConfiguration of Koordinator's descheduler, DeschedulerPolicy of the Kubernetes
+descheduler. The models only say which fields exist, so that a misspelt one is an error; those
+marked `NOT_APPLIED` are accepted whatever they hold, and listed. `schemas.policy.pasting` takes out
+what has an effect; such values are `Any` here, because they are checked where they end up.
 """
 
 from typing import Annotated, Any, Literal

@@ -1,8 +1,8 @@
 """Plain values to a model, or every problem at once.
 
-pydantic stops before rules between fields as soon as one field is wrong. So the wrong fields are noted,
-taken out, and the rest is looked at again for the sake of those rules, until nothing new is found; a
-rule that reads a field which was taken out says nothing.
+pydantic stops before rules between fields as soon as one field is wrong. So the wrong fields are
+noted, taken out, and the rest is looked at again for the sake of those rules, until nothing new is
+found; a rule that reads a field which was taken out says nothing.
 """
 
 import copy
@@ -80,7 +80,8 @@ def _place(error: ErrorDetails) -> Path:
 
 
 def _without(data: Any, paths: Iterable[Path]) -> Any:
-    """A copy of `data` without what stands at `paths`; of a list nothing is taken out but the whole."""
+    """A copy of `data` without what stands at `paths`; of a list nothing is taken out but the
+    whole."""
     pruned = copy.deepcopy(data)
     for path in paths:
         lists = [index for index, step in enumerate(path) if isinstance(step, int)]

@@ -2,10 +2,10 @@
 
     {days: [mon, tue], from: "22:00", to: "06:00", utcOffset: "+08:00"}
 
-A window begins at `from` on each of its days and ends at the next `to`, so one from 22:00 to 06:00 on
-mon ends on Tuesday morning, and one whose `to` equals its `from` lasts for 24 hours. Offsets are fixed:
-which offset holds at a date is a matter of tables that change, and the same log must always mean the
-same decisions.
+A window begins at `from` on each of its days and ends at the next `to`, so one from 22:00 to 06:00
+on mon ends on Tuesday morning, and one whose `to` equals its `from` lasts for 24 hours. Offsets are
+fixed: which offset holds at a date is a matter of tables that change, and the same log must always
+mean the same decisions.
 """
 
 import re

@@ -1,12 +1,13 @@
 """YAML text to plain values that know their lines.
 
-Scalars follow the core schema of YAML 1.2: only true and false are truth values, so `on`, `yes`, `0o17`
-and `012`, which other readers turn into something else, stay text and are refused where text is not
-allowed. Each limit below is reported as a problem. Anchors may be used; a value counts once for each use, so
-a chain of aliases cannot grow beyond the limit. Merge keys, tags and keys that are not text are refused.
+Scalars follow the core schema of YAML 1.2: only true and false are truth values, so `on`, `yes`,
+`0o17` and `012`, which other readers turn into something else, stay text and are refused where text
+is not allowed. Each limit below is reported as a problem. Anchors may be used; a value counts once
+for each use, so a chain of aliases cannot grow beyond the limit. Merge keys, tags and keys that are
+not text are refused.
 
-The events of the parser are put together here, without recursion: neither depth nor size of a hostile
-text can exhaust the interpreter.
+The events of the parser are put together here, without recursion: neither depth nor size of a
+hostile text can exhaust the interpreter.
 """
 
 import math
@@ -34,7 +35,8 @@ from schemas.policy.wording import describe
 DEPTH_MAX = 32
 #: Longest text that a new policy may have: reading takes about a millisecond a kilobyte.
 TEXT_BYTES_MAX = 131_072
-#: Most values in it, aliases counted as what they stand for: reading takes about 20 microseconds each.
+#: Most values in it, aliases counted as what they stand for: reading takes about 20 microseconds
+#: each.
 VALUES_MAX = 6_000
 #: The same for policies that are in force already: what was accepted once stays readable.
 ACCEPTED_BYTES_MAX, ACCEPTED_VALUES_MAX = DOCUMENT_BYTES_MAX, 20_000
@@ -231,10 +233,11 @@ class _Reader:
 def read_documents(
     text: str | bytes, *, accepted: bool = False
 ) -> tuple[list[YamlDocument], list[Problem]]:
-    """The documents of a text, and what is wrong with it as YAML; `accepted` ones are in force already.
+    """The documents of a text, and what is wrong with it as YAML; `accepted` ones are in force
+    already.
 
-    Problems that reading can get over, such as a duplicate key, leave the documents usable for finding
-    further ones. Raises `PolicyError` where it cannot go on; its last problem says why.
+    Problems that reading can get over, such as a duplicate key, leave the documents usable for
+    finding further ones. Raises `PolicyError` where it cannot go on; its last problem says why.
     """
     text = _decoded(text, ACCEPTED_BYTES_MAX if accepted else TEXT_BYTES_MAX)
     reader = _Reader(ACCEPTED_VALUES_MAX if accepted else VALUES_MAX)

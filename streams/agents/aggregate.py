@@ -31,7 +31,8 @@ def register(
 ) -> StageRunner:
     """Add the stage to a Faust app that has not started yet.
 
-    `partitions` is how many `node-usage` and the table's changelog have; `limits` are those of a batch.
+    `partitions` is how many `node-usage` and the table's changelog have; `limits` are those of a
+    batch.
     """
     bounds = aggregate_limits or AggregateLimits()
 

@@ -1,7 +1,8 @@
 """The cluster stage as a Faust agent: one agent over all inputs, one writer per partition.
 
 Records of all input topics come through one stream, so that what one partition's clusters receive
-meets in one place; `streams.worker` makes batches of them, applies them and makes the result durable.
+meets in one place; `streams.worker` makes batches of them, applies them and makes the result
+durable.
 """
 
 import asyncio
@@ -30,7 +31,8 @@ def register(
     checkpoint_interval_s: float = 0.0,
     telemetry: Telemetry | None = None,
 ) -> StageRunner:
-    """Add the stage to a Faust app that has not started yet; an interval of 0: there are no checkpoints."""
+    """Add the stage to a Faust app that has not started yet; an interval of 0: there are no
+    checkpoints."""
 
     def build(partition: int, rows: Rows) -> ClusterStage:
         return ClusterStage.restored(

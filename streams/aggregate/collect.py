@@ -1,7 +1,7 @@
 """Collect policies in the form that the stage reads, and the limits of the stage.
 
-They come as records of the log (`schemas.collect`), which the cluster stage makes of a cluster's policy; a sample
-names the pool of its node, and a pool that no policy names has the default one.
+They come as records of the log (`schemas.collect`), which the cluster stage makes of a cluster's
+policy; a sample names the pool of its node, and a pool that no policy names has the default one.
 """
 
 from collections.abc import Mapping
@@ -50,8 +50,9 @@ class Collecting:
     default: CollectPolicy = CollectPolicy()
     pools: Mapping[str, CollectPolicy] = field(default_factory=dict)
     horizon_ms: int = field(init=False)
-    """How long samples are kept behind a node's newest: the longest window of any pool. It is the same
-    for all nodes of the cluster, so what is kept does not depend on when a node changed its pool."""
+    """How long samples are kept behind a node's newest: the longest window of any pool. It is the
+    same for all nodes of the cluster, so what is kept does not depend on when a node changed its
+    pool."""
     average_horizon_ms: int = field(init=False)
     """How long figures of pods are kept: the longest average window of any pool."""
 
@@ -80,8 +81,8 @@ class AggregateLimits:
     future_ms: int = 60_000
     """A sample may be so much later than the timestamp of its own record."""
     forget_after_ms: int = 1_800_000
-    """A node is forgotten so long after its newest sample has left the longest window, by the clock of
-    the partition's samples."""
+    """A node is forgotten so long after its newest sample has left the longest window, by the clock
+    of the partition's samples."""
     sweep_records: int = 64
     """Vanished nodes are looked for once in this many records, or in as many as there are nodes."""
     nodes_per_partition: int = 20_000

@@ -1,9 +1,10 @@
 """What can be kept of the windows of a partition from which no worker starts.
 
-How far the input was applied is kept, so that nothing is reported twice, and collect policies as far as
-they can be read: one that is lost comes again within an hour. The windows begin anew, all of them: a row
-has samples of many nodes, so nothing shows which nodes a missing one had, and percentiles over a window
-with holes would look like any others. Pure: rows in, rows and sentences out.
+How far the input was applied is kept, so that nothing is reported twice, and collect policies as
+far as they can be read: one that is lost comes again within an hour. The windows begin anew, all of
+them: a row has samples of many nodes, so nothing shows which nodes a missing one had, and
+percentiles over a window with holes would look like any others. Pure: rows in, rows and sentences
+out.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,8 @@ from streams.stage.records import DamagedTable
 
 
 def mend(partition: int, rows: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
-    """Rows that a worker starts from, and what is lost; no sentences: it starts from the rows as they are."""
+    """Rows that a worker starts from, and what is lost; no sentences: it starts from the rows as
+    they are."""
     try:
         restore(partition, rows, Collecting())
     except DamagedTable as damaged:

@@ -1,9 +1,9 @@
 """What is kept of one node, and what a sample does to it.
 
 A sample is taken in at its own time, wherever that lies within the longest window behind the node's
-newest sample. One of a time that is there already changes nothing; so does one older than the window.
-Samples that no window needs any more are dropped when the node is next touched by another batch, so
-that a batch that did not hold can be applied again to rows that it had begun to change.
+newest sample. One of a time that is there already changes nothing; so does one older than the
+window. Samples that no window needs any more are dropped when the node is next touched by another
+batch, so that a batch that did not hold can be applied again to rows that it had begun to change.
 """
 
 from collections.abc import Set
@@ -76,7 +76,8 @@ class NodeState:
         if refusal is not None:
             return refusal
         if isinstance(keep, list):
-            # Only now: a sample that is refused does not move the windows, which may need the others.
+            # Only now: a sample that is refused does not move the windows, which may need the
+            # others.
             self.samples.narrow(keep)
             self.pods.narrow(keep)
         return "take"

@@ -1,7 +1,7 @@
 """The state of one partition: its nodes, how far its input was applied, and its rows.
 
-Everything in it comes back from the rows (`streams.aggregate.restore`): what a batch changed is marked in
-`changes`, in the order in which it must be written.
+Everything in it comes back from the rows (`streams.aggregate.restore`): what a batch changed is
+marked in `changes`, in the order in which it must be written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -108,7 +108,8 @@ class PartitionState:
         self._forgotten[node.key] = node
 
     def drop(self, name: str, first_offset: int) -> None:
-        """Records of a node from this one of the batch on cannot be written: forget it, and leave them out."""
+        """Records of a node from this one of the batch on cannot be written: forget it, and leave
+        them out."""
         node = self.nodes.get(name)
         if node is not None:
             self.forget(node)
@@ -120,8 +121,8 @@ class PartitionState:
         return [node for node in self._touched.values() if node.pods.renamed]
 
     def begin_topic(self, topic_id: str) -> None:
-        """Records of a topic with this id come now: nothing is kept of one that was deleted, since its offsets say
-        which rows hold."""
+        """Records of a topic with this id come now: nothing is kept of one that was deleted, since
+        its offsets say which rows hold."""
         if self.topic_id not in (None, topic_id):
             for node in list(self.nodes.values()):
                 self.forget(node)

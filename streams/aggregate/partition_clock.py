@@ -1,8 +1,8 @@
 """The time of a partition: the median of the times of its newest samples.
 
-Samples name their own time, and a producer's clock can be wrong by years. A median of a few follows the
-majority at once and no single clock, whichever way it errs, so one of them can neither make a partition
-forget its nodes nor keep it from forgetting.
+Samples name their own time, and a producer's clock can be wrong by years. A median of a few follows
+the majority at once and no single clock, whichever way it errs, so one of them can neither make a
+partition forget its nodes nor keep it from forgetting.
 """
 
 from collections.abc import Iterable

@@ -1,10 +1,11 @@
 """Means and nearest-rank percentiles of columns of integers.
 
-Both are exact: integers in, integers out. A percentile is the value at index max(n·P // 100 − 1, 0) of
-the n values in ascending order, as Koordinator takes it, without interpolation: always a value that was
-measured. A mean is rounded down, as Koordinator cuts off what is behind the comma.
+Both are exact: integers in, integers out. A percentile is the value at index max(n·P // 100 − 1, 0)
+of the n values in ascending order, as Koordinator takes it, without interpolation: always a value
+that was measured. A mean is rounded down, as Koordinator cuts off what is behind the comma.
 
-Arrays are int64 of shape (samples, columns); −1 is a value that was not measured and counts nowhere.
+Arrays are int64 of shape (samples, columns); −1 is a value that was not measured and counts
+nowhere.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Figures of the pods and host applications of one node within the average window.
 
-Members have numbers, so that a sample is a small matrix of int64: number and figures of each member. A
-number is never used for another member, and the names stay until no sample needs them, which is why a
-state built again from rows of any moment finds every name.
+Members have numbers, so that a sample is a small matrix of int64: number and figures of each
+member. A number is never used for another member, and the names stay until no sample needs them,
+which is why a state built again from rows of any moment finds every name.
 """
 
 from bisect import bisect_left, insort
@@ -82,7 +82,8 @@ class PodWindow:
     def numbers_of(self, pods: list[Member]) -> Numbers | None:
         """Numbers of pods; None where one of them is not known, or is a host application."""
         roster, found = self._roster
-        # The pods of a node rarely change, and comparing their names is cheaper than looking them up.
+        # The pods of a node rarely change, and comparing their names is cheaper than looking them
+        # up.
         if pods != roster:
             try:
                 found = np.array([self.members[pod] for pod in pods], dtype=np.int64)
@@ -148,8 +149,9 @@ class PodWindow:
     def means(self, since_ms: int, resources: Sequence[str]) -> list[MemberMean]:
         """Average usage of every member since a time, ordered by namespace and name.
 
-        Of two pods with one name, the one seen last is reported; a pod that changed its priority class is
-        one pod and has the class seen last. A member of which nothing was measured is left out.
+        Of two pods with one name, the one seen last is reported; a pod that changed its priority
+        class is one pod and has the class seen last. A member of which nothing was measured is left
+        out.
         """
         samples = self.since(since_ms)
         if not samples:

@@ -1,10 +1,12 @@
-"""The collect policies of the clusters of one partition, and what changes of windows left of earlier samples.
+"""The collect policies of the clusters of one partition, and what changes of windows left of
+earlier samples.
 
-A cluster has the default until its first policy comes in the log. When its longest windows change, samples that were
-too old for the windows until then are gone for good: longer windows fill up with time, and shorter ones drop more at
-each node's next sample. A running stage drops them at once; in rows they may stand beside others for long, so a
-change is kept for as long as a window is longer than the one that it ended, and `counting` says which samples it
-left. That makes a restart the same as none.
+A cluster has the default until its first policy comes in the log. When its longest windows change,
+samples that were too old for the windows until then are gone for good: longer windows fill up with
+time, and shorter ones drop more at each node's next sample. A running stage drops them at once; in
+rows they may stand beside others for long, so a change is kept for as long as a window is longer
+than the one that it ended, and `counting` says which samples it left. That makes a restart the same
+as none.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,8 +24,9 @@ from streams.stage.records import RowChange
 
 Ints = npt.NDArray[np.int64]
 
-#: Most changes that are kept of a cluster. A further one counts together with the one before, by the shorter
-#: windows of the two: where windows are made longer that often, it takes a little longer until they are full.
+#: Most changes that are kept of a cluster. A further one counts together with the one before, by
+#: the shorter windows of the two: where windows are made longer that often, it takes a little
+#: longer until they are full.
 CHANGES_MAX = 16
 
 
@@ -77,7 +80,8 @@ class Policies:
         )
 
     def put(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
-        """A policy that differs holds from here on; answers how long samples counted, where that changes."""
+        """A policy that differs holds from here on; answers how long samples counted, where that
+        changes."""
         cluster = record.cluster
         before, after, found = (
             self.of(cluster),
@@ -109,7 +113,8 @@ class Policies:
             self._keep(each.collecting, kept)
 
     def restore(self, rows: Mapping[str, tuple[int, ClusterCollectPolicy]]) -> list[str]:
-        """Take over rows that hold, by key, each with its number; answers with the keys of those that were replaced."""
+        """Take over rows that hold, by key, each with its number; answers with the keys of those
+        that were replaced."""
         names: dict[str, str] = {}
         replaced = []
         for name, (sequence, kept) in sorted(rows.items(), key=lambda each: each[1][0]):
@@ -157,7 +162,8 @@ def counting(times: Ints, offsets: Ints, windows: Windows) -> npt.NDArray[np.boo
 
 
 def _with(changes: Iterable[WindowChange], newest: WindowChange) -> tuple[WindowChange, ...]:
-    """The changes and one more; one that left no fewer samples than the newest says nothing any more."""
+    """The changes and one more; one that left no fewer samples than the newest says nothing any
+    more."""
     kept = [
         each
         for each in changes

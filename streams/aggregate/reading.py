@@ -1,9 +1,9 @@
 """What a usage sample says once its node's collect policy has been applied.
 
-The policy picks one of the memory readings, for the node, every pod and every host application alike;
-where the picked one is missing the plain `memory` stands. The system part is what the sample gives, or
-what is left of the node without its pods and host applications, at least 0. What is missing stays
-unknown: a pod without a figure is no pod with 0.
+The policy picks one of the memory readings, for the node, every pod and every host application
+alike; where the picked one is missing the plain `memory` stands. The system part is what the sample
+gives, or what is left of the node without its pods and host applications, at least 0. What is
+missing stays unknown: a pod without a figure is no pod with 0.
 """
 
 import zlib
@@ -16,9 +16,9 @@ from streams.aggregate.percentile import Figures
 Amounts = Mapping[str, int]
 
 
-#: A pod or a host application: namespace, name, uid, priority class. Empty namespace: a host application.
-#: A pod of the same name with another uid is another one. Thirty are made a sample: a plain tuple is
-#: four times as fast as a named one.
+#: A pod or a host application: namespace, name, uid, priority class. Empty namespace: a host
+#: application. A pod of the same name with another uid is another one. Thirty are made a sample: a
+#: plain tuple is four times as fast as a named one.
 Member = tuple[str, str, str, str]
 
 
@@ -28,7 +28,8 @@ class Reading:
 
     sampled_at_ms: int
     digest: int
-    """CRC-32 of the record's value: distinguishes a sample that came twice from another one of the same time."""
+    """CRC-32 of the record's value: distinguishes a sample that came twice from another one of the
+    same time."""
     usage: Amounts
     system: Amounts
     members: list[tuple[Member, Amounts]]

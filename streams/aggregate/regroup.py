@@ -1,8 +1,8 @@
 """Samples of rows, which hold whatever came one after the other, put back together by node.
 
-Rows are columns of samples of many nodes. They are joined, ordered by node and offset, and cut into the
-windows of the nodes; all with arrays, since a worker that takes over a partition does it for a million
-samples at once.
+Rows are columns of samples of many nodes. They are joined, ordered by node and offset, and cut into
+the windows of the nodes; all with arrays, since a worker that takes over a partition does it for a
+million samples at once.
 """
 
 from collections import defaultdict

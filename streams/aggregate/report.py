@@ -1,9 +1,9 @@
 """The node metric of a node's windows: what `node-metrics` carries.
 
 Averages are over the average window, up to and with the newest sample; they are given however few
-samples there are. A percentile window is given for a resource once its samples span at least half of
-it, so that the first minutes of a node do not pass for half an hour. Every resource is on its own: its
-p95 is not of the same instant as that of another one.
+samples there are. A percentile window is given for a resource once its samples span at least half
+of it, so that the first minutes of a node do not pass for half an hour. Every resource is on its
+own: its p95 is not of the same instant as that of another one.
 """
 
 from typing import Any

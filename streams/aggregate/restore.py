@@ -1,8 +1,8 @@
 """The state of a partition from its rows, exactly as it was when their progress was written.
 
-A row that cannot be read, or that is missing, stops the worker: percentiles over a window with holes
-would look like any others. Rows that a crashed batch left behind count for nothing and are removed with
-the first batch.
+A row that cannot be read, or that is missing, stops the worker: percentiles over a window with
+holes would look like any others. Rows that a crashed batch left behind count for nothing and are
+removed with the first batch.
 """
 
 from collections import Counter, defaultdict
@@ -47,8 +47,8 @@ class _Rows:
 def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -> PartitionState:
     """The state from the rows of one partition; raises DamagedTable.
 
-    `collecting` holds for clusters whose first policy has not come; it may differ from the one that the rows were
-    written under.
+    `collecting` holds for clusters whose first policy has not come; it may differ from the one that
+    the rows were written under.
     """
     read = _read(rows)
     if not read.progress:
@@ -179,7 +179,8 @@ def _node(
 def _timed(
     pods: Iterable[RecoveredPods], samples: NodeSamples, windows: Windows
 ) -> list[tuple[int, RecoveredPods]]:
-    """Pods with the time of their sample, ascending; those of samples that do not count are left out.
+    """Pods with the time of their sample, ascending; those of samples that do not count are left
+    out.
 
     A sample can be in two rows, one of them left by a batch that did not hold; it counts once.
     """
@@ -207,6 +208,6 @@ def _matrix(pods: RecoveredPods, resources: list[str], known: Ints) -> Figures:
         column = pods.usage.get(resource)
         if column is not None:
             matrix[:, 1 + index] = column
-    # A worker that lost the partition without noticing may have put its older names over newer ones.
-    # Of a pod without a name nothing can be reported; the others are as they were.
+    # A worker that lost the partition without noticing may have put its older names over newer
+    # ones. Of a pod without a name nothing can be reported; the others are as they were.
     return matrix[np.isin(pods.number, known)]

@@ -1,8 +1,9 @@
 """What a partition keeps in the table `node_percentiles`, and what of it a batch has changed.
 
-Samples go into the open row of their kind until it is full. Rows count the samples that a window still
-needs; a full row without any is removed. The order of the changes is part of the meaning: names, samples
-and pods first, then the progress that makes them hold, then what that progress no longer needs.
+Samples go into the open row of their kind until it is full. Rows count the samples that a window
+still needs; a full row without any is removed. The order of the changes is part of the meaning:
+names, samples and pods first, then the progress that makes them hold, then what that progress no
+longer needs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,8 @@ from streams.stage.records import RowChange
 
 TABLE = "node_percentiles"
 
-#: A row with this many numbers or more is full: about 16 KB, which is written again while it is open.
+#: A row with this many numbers or more is full: about 16 KB, which is written again while it is
+#: open.
 ROW_NUMBERS_MAX = 2_048
 
 _HEAD_NUMBERS = 6
@@ -98,7 +100,8 @@ class RowLog(Generic[E]):
         ]
 
     def settle(self) -> list[int]:
-        """What is pending will be written; answers with the rows to remove after it, in ascending order."""
+        """What is pending will be written; answers with the rows to remove after it, in ascending
+        order."""
         removed = sorted(self._emptied)
         for row in removed:
             del self.live[row]

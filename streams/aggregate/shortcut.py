@@ -1,13 +1,13 @@
 """Reads samples of the common kind at a third of the cost of reading them by their contract.
 
-Most samples are of a node that is known, name pods that are known, and say nothing unusual. Of such a
-sample everything that the contract asks for is known already, because its names were read by the contract
-before, or is asked here of all figures at once. Whatever else a record is, good or bad, is left to the
-contract: the answer is none, which says nothing about the record. So a sample comes to the same by either
-way, and which way it went shows nowhere.
+Most samples are of a node that is known, name pods that are known, and say nothing unusual. Of such
+a sample everything that the contract asks for is known already, because its names were read by the
+contract before, or is asked here of all figures at once. Whatever else a record is, good or bad, is
+left to the contract: the answer is none, which says nothing about the record. So a sample comes to
+the same by either way, and which way it went shows nowhere.
 
-Of a name that is given twice in a map the contract looks at both values, and what parses JSON here at the
-last one alone: such a sample has more colons than fields.
+Of a name that is given twice in a map the contract looks at both values, and what parses JSON here
+at the last one alone: such a sample has more colons than fields.
 """
 
 import zlib
@@ -109,7 +109,8 @@ def _amounts(amounts: Any, known: list[str]) -> dict[str, int]:
 
 
 def _pods(pods: list[Any]) -> tuple[list[tuple[Member, Amounts]], tuple[str, ...], Figures]:
-    """Pods with their amounts, the resources that each has, and the amounts of shape (pods, resources)."""
+    """Pods with their amounts, the resources that each has, and the amounts of shape (pods,
+    resources)."""
     # All pods have as many fields, and these are among them, so they are these.
     (count,) = set(map(len, pods))
     if count == 5:

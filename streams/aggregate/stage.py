@@ -1,20 +1,21 @@
 """The aggregate stage of one partition: records of `node-usage` in, node metrics and rows out.
 
 A fold: what comes out depends on the records and their order alone, not on how they are cut into
-batches and not on restarts in between. A record that cannot be used goes to `dead-letters` and changes
-nothing else. A sample that is a report interval or more after the node's last report emits a metric,
-whose update time is the sample's.
+batches and not on restarts in between. A record that cannot be used goes to `dead-letters` and
+changes nothing else. A sample that is a report interval or more after the node's last report emits
+a metric, whose update time is the sample's.
 
-A cluster's collect policy comes among its samples, as a record that the cluster stage wrote: it holds from its place
-in the log on. So the order of samples and policies is that of one log, whenever and wherever they are applied.
+A cluster's collect policy comes among its samples, as a record that the cluster stage wrote: it
+holds from its place in the log on. So the order of samples and policies is that of one log,
+whenever and wherever they are applied.
 
-A defect of loadstream that a sample shows, in applying it or in writing its rows, touches its node alone: the
-sample is refused, and the node is forgotten, since what is in memory of it may be half of what it should be.
-Its windows begin anew with the next sample, also with one of the same batch.
+A defect of loadstream that a sample shows, in applying it or in writing its rows, touches its node
+alone: the sample is refused, and the node is forgotten, since what is in memory of it may be half
+of what it should be. Its windows begin anew with the next sample, also with one of the same batch.
 
-Two things are seen to that no single sample says, at places which the order of the log fixes: a node
-that vanished is forgotten, and a node whose clock was set back begins anew instead of being refused for
-as long as its clock had been ahead.
+Two things are seen to that no single sample says, at places which the order of the log fixes: a
+node that vanished is forgotten, and a node whose clock was set back begins anew instead of being
+refused for as long as its clock had been ahead.
 """
 
 import logging
@@ -54,7 +55,8 @@ class AggregateStage:
         self.state = state
         self.counts: Counter[str] = Counter()
         """How many records came to what, since `take_counts`: taken, taken_late, duplicate,
-        redelivered, refused_<category>; and reported, forgotten, set_back, policy_adopted, policy_repeated."""
+        redelivered, refused_<category>; and reported, forgotten, set_back, policy_adopted,
+        policy_repeated."""
         self._partitions = partitions
         self._limits = limits
         self._outputs: dict[int, list[OutputRecord]] = {}
@@ -144,7 +146,8 @@ class AggregateStage:
     def _leave_out(
         self, name: str, offset: int, cause: Exception, left: list[InputRecord]
     ) -> list[InputRecord]:
-        """A record makes a node unwritable: refuse it, and apply those of the node after it once more.
+        """A record makes a node unwritable: refuse it, and apply those of the node after it once
+        more.
 
         Answers with the batch's records that have not failed.
         """

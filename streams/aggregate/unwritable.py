@@ -1,8 +1,8 @@
 """Which nodes are to blame where rows of a batch cannot be written.
 
-A row has samples of many nodes. Once writing all of them has failed, each is tried alone here, so that the
-defect touches the nodes that show it and no others. Where only all of a row together fail, all of its nodes
-are to blame.
+A row has samples of many nodes. Once writing all of them has failed, each is tried alone here, so
+that the defect touches the nodes that show it and no others. Where only all of a row together fail,
+all of its nodes are to blame.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,9 +1,9 @@
 """The samples of one node, in the order of their times.
 
-A sliding array: samples are added behind, dropped in front, and one that comes late is moved into its
-place, so every window of time is one contiguous slice. A sample is a row of int64: its time, its digest,
-the table row that holds it, then usage and system part of each resource. For two resources that is 56
-bytes, and the array has at most twice the room that its fullest moment needed.
+A sliding array: samples are added behind, dropped in front, and one that comes late is moved into
+its place, so every window of time is one contiguous slice. A sample is a row of int64: its time,
+its digest, the table row that holds it, then usage and system part of each resource. For two
+resources that is 56 bytes, and the array has at most twice the room that its fullest moment needed.
 """
 
 from collections.abc import Sequence
@@ -81,7 +81,8 @@ class SampleWindow:
         self._high += 1
 
     def load(self, resources: Sequence[str], head: npt.NDArray[np.int64], figures: Figures) -> None:
-        """Replace the content; `head` is times, digests and rows, shape (samples, 3), times ascending."""
+        """Replace the content; `head` is times, digests and rows, shape (samples, 3), times
+        ascending."""
         self.resources = list(resources)
         self._cells = np.ascontiguousarray(np.hstack((head, figures)), dtype=np.int64)
         self._low, self._high = 0, len(head)

@@ -1,7 +1,7 @@
 """What there is in a cluster: nodes and pods, their load and what it means under a policy.
 
-In come node states, pod lifecycles and node metrics; placement and rebalancing read. What changed is
-noted once, for arrays over nodes and for table rows. Pure: the time is that of the last tick.
+In come node states, pod lifecycles and node metrics; placement and rebalancing read. What changed
+is noted once, for arrays over nodes and for table rows. Pure: the time is that of the last tick.
 
     inventory      nodes and pods of one cluster, and what changed of them
     pod_events     what a pod's lifecycle record changes

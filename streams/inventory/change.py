@@ -4,7 +4,8 @@ from typing import Final
 
 
 class Change:
-    """What about a node has changed, as bits; plain numbers, because they are looked at for every change."""
+    """What about a node has changed, as bits; plain numbers, because they are looked at for every
+    change."""
 
     STATE: Final = 1
     """What Kubernetes says: allocatable, labels, annotations, taints, unschedulable."""

@@ -1,7 +1,7 @@
 """JSON as Go decodes it into typed values, for annotations that Koordinator reads that way.
 
-Go matches a field's name without regard to case, decodes a name that is given twice into the same field twice, and
-knows no NaN. So an object is read here as its names and values in their order.
+Go matches a field's name without regard to case, decodes a name that is given twice into the same
+field twice, and knows no NaN. So an object is read here as its names and values in their order.
 """
 
 import json

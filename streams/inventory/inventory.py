@@ -1,8 +1,8 @@
 """Nodes and pods of one cluster.
 
-In come node states and node metrics, and pods by `pod_events`; what changes is noted in the index of nodes, and the
-names of changed table rows are collected until they are written. Room is taken in `hold` and given
-back in `release`, wherever the pod came from.
+In come node states and node metrics, and pods by `pod_events`; what changes is noted in the index
+of nodes, and the names of changed table rows are collected until they are written. Room is taken in
+`hold` and given back in `release`, wherever the pod came from.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,8 @@ from streams.inventory.owners import Owners
 from streams.inventory.recount import Recounting
 from streams.inventory.usage_history import UsageHistory, filter_in_force
 
-#: Pods taken in by one record have places of its own; no record takes in more than these bits can count.
+#: Pods taken in by one record have places of its own; no record takes in more than these bits can
+#: count.
 _PLACES_PER_RECORD_BITS = 20
 
 
@@ -70,8 +71,8 @@ class Inventory:
     def sequence(self) -> int:
         """Number of the record that is being applied.
 
-        A tick has one from the moment at which something asks for it, so that one which changes nothing
-        leaves no trace.
+        A tick has one from the moment at which something asks for it, so that one which changes
+        nothing leaves no trace.
         """
         if self._number_due:
             self.next_number()
@@ -95,7 +96,8 @@ class Inventory:
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy: everything anew, unless it says of nodes and pods what the last one did."""
+        """Judge by another policy: everything anew, unless it says of nodes and pods what the last
+        one did."""
         judged_by = (
             policy.load_aware,
             policy.plugins,
@@ -213,7 +215,8 @@ class Inventory:
         self._forget_empty(node)
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
-        """Nodes that the full list lacks are gone, at most `most` at a time; answers whether all are."""
+        """Nodes that the full list lacks are gone, at most `most` at a time; answers whether all
+        are."""
         removed = list(islice(unlisted_nodes(self.nodes, list_id), most))
         for node in removed:
             self.changed_nodes[node.name] = None
@@ -303,7 +306,8 @@ class Inventory:
         node.hold(held)
 
     def next_place(self) -> int:
-        """A place that is greater than all before; the same if the state was put together from its rows."""
+        """A place that is greater than all before; the same if the state was put together from its
+        rows."""
         self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
         return self._last_place
 

@@ -129,8 +129,9 @@ def _common(pod: Pod) -> Pod:
 def shared(pod: Pod, kind: Kind) -> Pod:
     """The pod, with its larger parts in common with the others of its kind.
 
-    Containers are most of what a pod takes in memory, and a cluster has many pods of few kinds. The parts are put
-    into the pod that is there: what it says stays the same, and a copy costs more than all the rest.
+    Containers are most of what a pod takes in memory, and a cluster has many pods of few kinds. The
+    parts are put into the pod that is there: what it says stays the same, and a copy costs more
+    than all the rest.
     """
     if pod is not kind.pod:
         own, common = pod.__dict__, kind.pod.__dict__

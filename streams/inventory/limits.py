@@ -1,18 +1,18 @@
 """What one pod may ask for: what bounds the time that one record takes.
 
-Kubernetes bounds a pod by the size of its object (1.5 MiB in etcd), not by what is in it. A pod that fits there
-may name 50,000 labels, and each costs time on every node. The limits below are far beyond what pods ask for,
-and keep the worst record within a quarter of a second on 5,000 nodes (`make bench
-ONLY=worst_record_ms.request_affinity` and its neighbours). A request beyond them is refused by a decision, a pod
-that is seen on a node by a dead letter.
+Kubernetes bounds a pod by the size of its object (1.5 MiB in etcd), not by what is in it. A pod
+that fits there may name 50,000 labels, and each costs time on every node. The limits below are far
+beyond what pods ask for, and keep the worst record within a quarter of a second on 5,000 nodes
+(`make bench ONLY=worst_record_ms.request_affinity` and its neighbours). A request beyond them is
+refused by a decision, a pod that is seen on a node by a dead letter.
 """
 
 from collections.abc import Iterator
 
 from schemas.pods import Container, Pod
 
-#: Labels that a pod may ask about, in its node selector and its required node affinity: half of those that have
-#: columns, so that two such pods in turn do not build them anew.
+#: Labels that a pod may ask about, in its node selector and its required node affinity: half of
+#: those that have columns, so that two such pods in turn do not build them anew.
 LABELS_PER_POD_MAX = 64
 #: Expressions of its required node affinity, in all terms: each is looked at on all nodes.
 EXPRESSIONS_PER_POD_MAX = 512

@@ -1,10 +1,10 @@
 """What a node uses and, with the pods placed on it, is expected to use.
 
 A metric says what a node used a while ago. Pods placed since are not in it, and pods that have just
-started are in it with too little. Both are estimated until a metric is young enough to be believed; the
-sums of those estimates are kept per node as pods and metrics come and go. Pods are counted by one estimator while
-the node is judged by another, from the moment at which a policy estimates them otherwise until the node's turn comes
-(`recount`).
+started are in it with too little. Both are estimated until a metric is young enough to be believed;
+the sums of those estimates are kept per node as pods and metrics come and go. Pods are counted by
+one estimator while the node is judged by another, from the moment at which a policy estimates them
+otherwise until the node's turn comes (`recount`).
 
 This is Koordinator's pod-assign cache, with its rules for which event counts a pod and which is
 overlooked. Source: docs/upstream.md A3, A4, A6.
@@ -29,7 +29,8 @@ def terminated(pod: Pod) -> bool:
 
 
 class NodeLoad:
-    """Metric and assigned pods of one node, and the sums over them; vectors over the same resources."""
+    """Metric and assigned pods of one node, and the sums over them; vectors over the same
+    resources."""
 
     __slots__ = (
         "_counted",
@@ -101,7 +102,8 @@ class NodeLoad:
         return self._judged(self._estimated)
 
     def _judged(self, counted: Vector) -> Vector:
-        """A sum over the resources of `estimator`; nothing was added up of one by which no pod was counted."""
+        """A sum over the resources of `estimator`; nothing was added up of one by which no pod was
+        counted."""
         resources, own = self.estimator.resources, self.counting.resources
         if own is resources or own == resources:
             return counted
@@ -143,7 +145,8 @@ class NodeLoad:
     # --- metrics --------------------------------------------------------------------------------
 
     def set_metric(self, metric: NodeMetric) -> None:
-        """Take over a new metric; it replaces the old one whole, except that a missing time keeps it."""
+        """Take over a new metric; it replaces the old one whole, except that a missing time keeps
+        it."""
         self.metric = metric
         self._measure()
         if metric.updated_at_ms is not None:
@@ -196,13 +199,15 @@ class NodeLoad:
         self._recount()
 
     def _measure(self) -> None:
-        """The metric over the resources by which the node is judged, and those by which pods are counted."""
+        """The metric over the resources by which the node is judged, and those by which pods are
+        counted."""
         self.vectors = self._counted = None
         self.vectors = self._over(self.estimator)
         self._counted = self._over(self.counting)
 
     def _over(self, estimator: Estimator) -> MetricVectors | None:
-        """The metric over the resources of an estimator; the same for both, where they have the same."""
+        """The metric over the resources of an estimator; the same for both, where they have the
+        same."""
         for vectors in (self.vectors, self._counted):
             if vectors is not None and vectors.resources == estimator.resources:
                 return vectors
@@ -215,8 +220,8 @@ class NodeLoad:
 
         Args:
             aggregation: avg, p50 ...; None: the node's average.
-            duration_ms: 0: the longest measured. A duration that was not measured means that nothing
-                is known of the usage: then it is the sum of the estimates of all pods.
+            duration_ms: 0: the longest measured. A duration that was not measured means that
+                nothing is known of the usage: then it is the sum of the estimates of all pods.
         """
         if self.vectors is None or self.vectors.node is None:
             raise ValueError("expected usage of a node without usage: check `vectors` first")
@@ -232,7 +237,8 @@ class NodeLoad:
 
     @property
     def lacking(self) -> tuple[tuple[str, int], ...]:
-        """Statistics that filter and score go by and the metric has not: aggregation and duration in ms.
+        """Statistics that filter and score go by and the metric has not: aggregation and duration
+        in ms.
 
         Expected usage is then the sum of the estimates of all pods (docs/upstream.md X9).
         """

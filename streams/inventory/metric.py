@@ -75,7 +75,8 @@ class MetricVectors:
     def usage(self, aggregation: str, duration_ms: int) -> Vector | None:
         """Usage by aggregation type over a duration; 0 means the longest one measured.
 
-        None: an explicit duration was not measured. A duration of 0 falls back to the node's average.
+        None: an explicit duration was not measured. A duration of 0 falls back to the node's
+        average.
         """
         if duration_ms:
             return self.aggregated.get((aggregation, duration_ms))

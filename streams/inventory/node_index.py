@@ -1,8 +1,9 @@
 """The places of nodes in arrays, and what about them has changed.
 
-Places are in ascending order of names, so that the first of equal scores is the first by name. What keeps arrays over
-the nodes watches: it hears at once of a node that has changed and of places that have moved. What only looks now and
-then, as a ranking does, reads the log of changes since it looked last.
+Places are in ascending order of names, so that the first of equal scores is the first by name. What
+keeps arrays over the nodes watches: it hears at once of a node that has changed and of places that
+have moved. What only looks now and then, as a ranking does, reads the log of changes since it
+looked last.
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,8 @@ class NodeWatcher(Protocol):
         ...
 
     def relayout(self, source: IntArray) -> None:
-        """Places have moved: new place i is old place `source[i]`; -1 is a new node, which is refreshed next.
+        """Places have moved: new place i is old place `source[i]`; -1 is a new node, which is
+        refreshed next.
 
         Args:
             source: shape (nodes,), int64.

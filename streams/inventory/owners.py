@@ -1,7 +1,7 @@
 """Which pods belong to one controller, and which of them are not ready.
 
-Kept as pods come and go, so that a limit per workload costs no walk over the cluster. A replacement's
-reservation belongs to nobody.
+Kept as pods come and go, so that a limit per workload costs no walk over the cluster. A
+replacement's reservation belongs to nobody.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,8 @@ class Owners:
         """Grows with every pod that is added or dropped."""
 
     def add(self, pod: Pod) -> None:
-        """A pod is held, or is held in another state than before, which may name another controller."""
+        """A pod is held, or is held in another state than before, which may name another
+        controller."""
         self.version += 1
         owner = controller(pod)
         if owner is None or self._owner_of.get(pod.uid) != owner.uid:

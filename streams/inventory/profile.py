@@ -1,7 +1,8 @@
-"""What a node's state means under one policy: capacity, and the most that each threshold lets it use.
+"""What a node's state means under one policy: capacity, and the most that each threshold lets it
+use.
 
-Made when Kubernetes' word on the node changes (annotations are read here and nowhere else), so that a
-change of its usage or pods costs additions only.
+Made when Kubernetes' word on the node changes (annotations are read here and nowhere else), so that
+a change of its usage or pods costs additions only.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from streams.inventory.estimate import Vector
 from streams.inventory.rounding import UNBOUNDED, largest_within
 from streams.inventory.thresholds import Thresholds, node_thresholds, raw_allocatable
 
-#: Totals and thresholds of which the most that may be used is remembered; nodes of a cluster have few.
+#: Totals and thresholds of which the most that may be used is remembered; nodes of a cluster have
+#: few.
 _MOST_MAX = 4_096
 
 

@@ -1,12 +1,14 @@
-"""By which estimates the pods of each node are counted while a policy that estimates otherwise takes its turn.
+"""By which estimates the pods of each node are counted while a policy that estimates otherwise
+takes its turn.
 
-A policy that changes how pods are estimated changes a figure of every pod, and a cluster has up to a
-million. So its filters and scores judge by it at once, while pods are counted anew node by node, in the
-order of names, a limited number at each record of a policy and at each tick. Until a node's turn comes its
-pods count as before; a resource that they were not estimated in adds nothing beyond what is measured. A
-policy that comes meanwhile waits until all are counted by the one before.
+A policy that changes how pods are estimated changes a figure of every pod, and a cluster has up to
+a million. So its filters and scores judge by it at once, while pods are counted anew node by node,
+in the order of names, a limited number at each record of a policy and at each tick. Until a node's
+turn comes its pods count as before; a resource that they were not estimated in adds nothing beyond
+what is measured. A policy that comes meanwhile waits until all are counted by the one before.
 
-How far this has come is part of the cluster's policy row, so a state that is put together from its rows goes on.
+How far this has come is part of the cluster's policy row, so a state that is put together from its
+rows goes on.
 """
 
 from collections.abc import Iterable
@@ -14,7 +16,8 @@ from collections.abc import Iterable
 from schemas.rows import Recount
 from streams.inventory.estimate import Estimator
 
-#: Pods that are counted anew at one record; a node counts as one more. It takes a twentieth of a second.
+#: Pods that are counted anew at one record; a node counts as one more. It takes a twentieth of a
+#: second.
 RECOUNTED_PER_RECORD_MAX = 4_000
 
 

@@ -1,8 +1,8 @@
-"""Go's arithmetic where it decides: rounding half away from zero, and percentages in its order of operations.
+"""Go's arithmetic where it decides: rounding half away from zero, and percentages in its order of
+operations.
 
-Source: docs/upstream.md A2.4 and A4.1. A usage of 65.5 % is refused at a threshold of 65 and
-65.49 % is not, and which of the two a figure is depends on float64 operations in exactly this
-order.
+Source: docs/upstream.md A2.4 and A4.1. A usage of 65.5 % is refused at a threshold of 65 and 65.49
+% is not, and which of the two a figure is depends on float64 operations in exactly this order.
 """
 
 import math
@@ -29,8 +29,8 @@ def usage_percent(used: int, total: int) -> int:
 def largest_within(total: int, threshold: int) -> int:
     """The largest `used` whose `usage_percent` of `total` does not exceed `threshold`.
 
-    The percentage never falls as `used` grows, so one comparison with this figure replaces the division
-    for every pod and every decision.
+    The percentage never falls as `used` grows, so one comparison with this figure replaces the
+    division for every pod and every decision.
 
     Args:
         total: capacity, above 0.

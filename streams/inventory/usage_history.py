@@ -1,8 +1,8 @@
 """Thresholds that move: what holds now, by the time of the week or by the recent past.
 
-What is in force is a function of the policy, of the log's time and of the mean usage in the newest rounds of
-rebalancing, so a restart between two records changes nothing. The filter's thresholds are looked at when
-a tick or a round has passed, never in a decision; rankings stay as long as they do.
+What is in force is a function of the policy, of the log's time and of the mean usage in the newest
+rounds of rebalancing, so a restart between two records changes nothing. The filter's thresholds are
+looked at when a tick or a round has passed, never in a decision; rankings stay as long as they do.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,9 @@ from streams.inventory.thresholds import Thresholds, policy_thresholds
 WHOLE_CLUSTER = ""
 
 _PER_PERCENT = 1_000
-#: Most that a mean counts as, in percent: thresholds end at 100, so that more makes no other one, and a
-#: figure that was measured wrongly neither leaves what a row can hold nor outweighs all others for good.
+#: Most that a mean counts as, in percent: thresholds end at 100, so that more makes no other one,
+#: and a figure that was measured wrongly neither leaves what a row can hold nor outweighs all
+#: others for good.
 MEAN_PERCENT_MAX = 10_000
 
 

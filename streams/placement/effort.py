@@ -1,14 +1,17 @@
-"""How much one tick may do for pods that wait, so that no number of them stalls the cluster's other inputs.
+"""How much one tick may do for pods that wait, so that no number of them stalls the cluster's other
+inputs.
 
-Counted is what is asked and answered, never what it took: a worker whose caches are cold does the same as one
-that has run for days. What is left over waits for the next tick.
+Counted is what is asked and answered, never what it took: a worker whose caches are cold does the
+same as one that has run for days. What is left over waits for the next tick.
 """
 
 from streams.inventory.kind import Kind
 
-#: Units of work that one tick may spend on pods that wait; a unit is a fifth of a millisecond or less.
+#: Units of work that one tick may spend on pods that wait; a unit is a fifth of a millisecond or
+#: less.
 EFFORT_PER_TICK_MAX = 750
-#: Units of a look at a kind of pods when another kind came before: all nodes may have to be looked at.
+#: Units of a look at a kind of pods when another kind came before: all nodes may have to be looked
+#: at.
 EFFORT_PER_KIND = 3
 #: Units of a decision, and of one more look at the same kind.
 EFFORT_PER_DECISION = 1
@@ -17,7 +20,8 @@ EFFORT_PER_DECISION = 1
 class Effort:
     """What is left of the work that one tick may do.
 
-    Counted is what is asked, never what it took: a worker whose caches are cold does the same as another.
+    Counted is what is asked, never what it took: a worker whose caches are cold does the same as
+    another.
     """
 
     def __init__(self, part: float = 1.0) -> None:

@@ -1,8 +1,9 @@
 """Pods that wait alone, because every node that would take their kind is forbidden for their owner.
 
-Their kind is not to blame, so they do not hold up its group. They are looked at in each tick, which costs
-little, and join the group as soon as their owner may go where their kind can: when a node has cooled, or
-another one has room. That they still wait is reported at the steps of their back-off only.
+Their kind is not to blame, so they do not hold up its group. They are looked at in each tick, which
+costs little, and join the group as soon as their owner may go where their kind can: when a node has
+cooled, or another one has room. That they still wait is reported at the steps of their back-off
+only.
 """
 
 from schemas.decisions import PlacementDecision
@@ -51,7 +52,8 @@ class ExcludedRequests:
         )
 
     def look(self, policy: Policy, effort: Effort, cause: Cause) -> list[PlacementDecision]:
-        """Let pods join their groups that need not wait alone any more, at half of what effort is left."""
+        """Let pods join their groups that need not wait alone any more, at half of what effort is
+        left."""
         decisions: list[PlacementDecision] = []
         for waiting in self._pending.excluded(effort.left // (2 * EFFORT_PER_KIND)):
             effort.look(waiting.kind)

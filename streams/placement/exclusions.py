@@ -1,8 +1,8 @@
 """Nodes that one owner's pods must stay away from, on top of what holds for their kind.
 
-Pods of one kind share a ranking; whose they are is no part of a kind. So what an owner's memory forbids
-is looked at after the ranking, which is never computed again for it: the best node that is not
-forbidden. An owner without memory costs a look-up, a cluster without memory nothing.
+Pods of one kind share a ranking; whose they are is no part of a kind. So what an owner's memory
+forbids is looked at after the ranking, which is never computed again for it: the best node that is
+not forbidden. An owner without memory costs a look-up, a cluster without memory nothing.
 """
 
 from collections.abc import Mapping

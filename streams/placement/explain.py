@@ -72,7 +72,8 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
 
 
 def by_estimates(lacking: Mapping[tuple[str, int], int]) -> dict[str, int] | None:
-    """How many nodes are judged by estimates, by the statistic that their metrics lack; None: none is."""
+    """How many nodes are judged by estimates, by the statistic that their metrics lack; None: none
+    is."""
     named = {
         f"{kind} over {format_duration_ms(duration_ms)}": nodes
         for (kind, duration_ms), nodes in sorted(lacking.items())
@@ -106,8 +107,8 @@ def placed(
     else:
         others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
     lacking = by_estimates(placer.inventory.freshness.lacking)
-    # Validated as a whole: a decision has a dozen parts, and making them one by one takes three times
-    # as long.
+    # Validated as a whole: a decision has a dozen parts, and making them one by one takes three
+    # times as long.
     return PlacementDecision.model_validate(
         {
             "decision_id": cause.decision_id(pod.uid),

@@ -1,12 +1,12 @@
 """Requests that wait for a node.
 
-Pods of one kind share one result, so they wait in one group: while no node takes the kind, one look at
-the nodes that have changed answers for the whole group. Groups are tried at clock ticks, the pod that is
-first in priority and arrival before all others, no sooner than their back-off allows; the back-off
-doubles with each failure up to a limit, and at that limit a group is tried even if nothing seems to have
-changed. So nothing is tried in a busy loop and nothing is forgotten. A pod whose binding failed waits on
-its own before it joins its group again, and so does one whose owner is kept away from every node that
-would take its kind.
+Pods of one kind share one result, so they wait in one group: while no node takes the kind, one look
+at the nodes that have changed answers for the whole group. Groups are tried at clock ticks, the pod
+that is first in priority and arrival before all others, no sooner than their back-off allows; the
+back-off doubles with each failure up to a limit, and at that limit a group is tried even if nothing
+seems to have changed. So nothing is tried in a busy loop and nothing is forgotten. A pod whose
+binding failed waits on its own before it joins its group again, and so does one whose owner is kept
+away from every node that would take its kind.
 
 A decision has a time, so what comes before the clock's first tick is only kept, unseen, until then.
 """
@@ -119,7 +119,8 @@ class PendingRequests:
         return self._groups.get(kind.key)
 
     def arrive(self, request: SchedulingRequest, kind: Kind, applied: int) -> Waiting:
-        """A new request; it replaces an older one of the same pod, whose place in the order it keeps."""
+        """A new request; it replaces an older one of the same pod, whose place in the order it
+        keeps."""
         old = self.remove(request.pod.uid)
         if old is None:
             self.sequence += 1
@@ -212,8 +213,9 @@ class PendingRequests:
     def changed_groups(self, version: int | None) -> Iterator[tuple[bytes, Group | None, bool]]:
         """Digest, group if it is still there, and whether nothing has changed since it failed.
 
-        Of the groups of which one of these is something else than at the last call. A change of nodes
-        concerns all that have failed before; each is named once for it, however many changes follow.
+        Of the groups of which one of these is something else than at the last call. A change of
+        nodes concerns all that have failed before; each is named once for it, however many changes
+        follow.
 
         Args:
             version: the placer's; None: its nodes are about to change.
@@ -283,7 +285,8 @@ class PendingRequests:
 
 
 class DueGroups:
-    """Groups that are to be tried now: the one with the first request in priority and arrival first."""
+    """Groups that are to be tried now: the one with the first request in priority and arrival
+    first."""
 
     def __init__(
         self, pending: PendingRequests, now_ms: int, version: int, backoff_max_ms: int
@@ -319,7 +322,8 @@ class DueGroups:
         return waiting, group
 
     def put_back(self, group: Group) -> None:
-        """A request of the group that was taken last has been placed; the group may have another one."""
+        """A request of the group that was taken last has been placed; the group may have another
+        one."""
         waiting = self._pending.next_of(group)
         if waiting is None:
             return

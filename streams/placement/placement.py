@@ -1,10 +1,11 @@
 """Requests in, decisions out: place, reserve, wait, try again.
 
-A request is tried when it arrives, unless pods of its kind wait already; then it shares their result.
-One that comes before the first tick of the clock is kept until then, because a decision has a time.
-What cannot be placed waits (see `pending`) and is tried at clock ticks, as many as one tick may (see
-`effort`). A decision takes its room at once, so two requests never see the same room; the room is given
-back when the binding fails, the pod goes, or the reservation's time is over unconfirmed.
+A request is tried when it arrives, unless pods of its kind wait already; then it shares their
+result. One that comes before the first tick of the clock is kept until then, because a decision has
+a time. What cannot be placed waits (see `pending`) and is tried at clock ticks, as many as one tick
+may (see `effort`). A decision takes its room at once, so two requests never see the same room; the
+room is given back when the binding fails, the pod goes, or the reservation's time is over
+unconfirmed.
 """
 
 from schemas.base import EPOCH_MS_MAX
@@ -36,8 +37,8 @@ from streams.placement.ranking import Ranking
 from streams.placement.reservations import KeptRoom, NoKeptRoom, Reservations, preferred
 from streams.placement.unplaceable import unplaceable
 
-#: Shares of a tick's effort that are left when it is the turn of what comes next: after reservations that
-#: end, after requests from before the first tick.
+#: Shares of a tick's effort that are left when it is the turn of what comes next: after
+#: reservations that end, after requests from before the first tick.
 _EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
 
 
@@ -133,7 +134,8 @@ class Placement:
             self.changed_requests[uid] = None
 
     def tick(self, cause: Cause, effort: Effort | None = None) -> list[PlacementDecision]:
-        """Time has passed: reservations end, what waits is tried again, as far as there is effort for it."""
+        """Time has passed: reservations end, what waits is tried again, as far as there is effort
+        for it."""
         effort = effort or Effort()
         decisions = self._expire_all(effort, cause)
         while effort.more_than(_UNSEEN_LEAVE) and self.pending.unseen:
@@ -186,7 +188,8 @@ class Placement:
         return [self._report(waiting, group, why, cause)]
 
     def _look(self, waiting: Waiting, cause: Cause) -> tuple[Ranking, int | None]:
-        """The ranking of the pod's kind, and the node for it: where room was kept, or the best; None: none."""
+        """The ranking of the pod's kind, and the node for it: where room was kept, or the best;
+        None: none."""
         kept = self.kept.claim(waiting.request.pod, cause)
         ranking = self.placer.rank(waiting.kind)
         return ranking, preferred(ranking, self.inventory.nodes.get(kept or ""))
@@ -194,8 +197,8 @@ class Placement:
     def _retry(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
         """Try pods that wait, the first of all kinds first, until no node takes any of them.
 
-        Where a tick does not do for all, half of it is for kinds that are due longest, so that no number of
-        pods of a high priority keeps the others from ever being looked at.
+        Where a tick does not do for all, half of it is for kinds that are due longest, so that no
+        number of pods of a high priority keeps the others from ever being looked at.
         """
         index = self.inventory.lay_out()
         if effort.left <= 0:
@@ -226,7 +229,8 @@ class Placement:
     def _place(
         self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause
     ) -> PlacementDecision:
-        """Decide, and take the room at once: on the best node, or the best that the owner may go to."""
+        """Decide, and take the room at once: on the best node, or the best that the owner may go
+        to."""
         excluded = self.excluded_requests.exclusions.of(waiting.request.pod, cause.now_ms)
         if excluded is not None and row in excluded.rows:
             allowed = excluded.best(ranking)
@@ -328,7 +332,8 @@ class Placement:
         return [kept]
 
     def _expire_all(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
-        """Reservations whose time is over, the earliest first; what is left over keeps its room a little longer."""
+        """Reservations whose time is over, the earliest first; what is left over keeps its room a
+        little longer."""
         decisions = []
         for node, held in self.reservations.over(cause.now_ms):
             effort.decide(2)
@@ -343,7 +348,8 @@ class Placement:
     def _ended(
         self, cause: Cause, pod: Pod, why: str, node: str | None = None
     ) -> list[PlacementDecision]:
-        """A pod does not want a node any more; if its request was only kept, nothing was reported yet."""
+        """A pod does not want a node any more; if its request was only kept, nothing was reported
+        yet."""
         if not self.begun:
             return []
         return [explain.ended(cause, pod, "withdrawn", why, node=node)]

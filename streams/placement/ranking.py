@@ -1,8 +1,8 @@
 """What all filters and scores say of all nodes, for one kind of pod.
 
-A ranking is computed once over all nodes and then follows the log of changed rows: each changed row is
-asked about alone. Both ways give the same figures, so a ranking is at any time what computing it anew
-would give.
+A ranking is computed once over all nodes and then follows the log of changed rows: each changed row
+is asked about alone. Both ways give the same figures, so a ranking is at any time what computing it
+anew would give.
 """
 
 from collections import Counter
@@ -61,7 +61,8 @@ class Ranking:
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
         self._asked: list[list[_Asked]] | None = None
-        """Filters that may refuse this kind, by what about a node has changed; none before a change."""
+        """Filters that may refuse this kind, by what about a node has changed; none before a
+        change."""
         self.generation = -1
         self.position = 0
         """How far in the log of changes this ranking is."""
@@ -158,7 +159,8 @@ class Ranking:
             before = refusals[row]
             after = 0
             reason = None
-            # A node that passed all filters passes those still that do not look at what has changed.
+            # A node that passed all filters passes those still that do not look at what has
+            # changed.
             for number, ask, prepared, _ in asked[_ALL if before else change]:
                 reason = ask(prepared, row)
                 if reason is not None:
@@ -204,7 +206,8 @@ class Ranking:
         return moved
 
     def _restretch(self) -> None:
-        """Bounds of a normalised score may have moved: if so every total is made again from the raw scores."""
+        """Bounds of a normalised score may have moved: if so every total is made again from the raw
+        scores."""
         passes = self.totals != REFUSED
         left = int(np.count_nonzero(passes))
         bounds = [

@@ -3,10 +3,11 @@
     rows at a place of the journal ──▶ `Cutter` ──▶ pieces, the last one with counts and a digest
     pieces ──▶ `Finder` ──▶ which checkpoints are whole ──▶ `Assembler` ──▶ the rows of one of them
 
-A piece is bounded whatever rows there are: a row too long for one goes on in the next. Pieces of two writers
-may stand between each other (one had lost the partition and did not know it yet); each checkpoint is identified by
-its place, and no two writers have the same epoch. What is not whole is not there. Not judged here: whether the
-journal goes on at that place. Pure: rows in, bytes out, and back.
+A piece is bounded whatever rows there are: a row too long for one goes on in the next. Pieces of
+two writers may stand between each other (one had lost the partition and did not know it yet); each
+checkpoint is identified by its place, and no two writers have the same epoch. What is not whole is
+not there. Not judged here: whether the journal goes on at that place. Pure: rows in, bytes out, and
+back.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,10 +26,11 @@ from streams.stage.journal_records import read_record
 
 TOPIC = "checkpoints"
 
-#: Bytes of keys and values in one piece. JSON within JSON is at most twice as long, so a piece stays under
-#: the 1 MiB that brokers take by default.
+#: Bytes of keys and values in one piece. JSON within JSON is at most twice as long, so a piece
+#: stays under the 1 MiB that brokers take by default.
 PIECE_BYTES = 400_000
-#: Most checkpoints that are followed at a time; the one that began first is given up for another one.
+#: Most checkpoints that are followed at a time; the one that began first is given up for another
+#: one.
 OPEN_MAX = 16
 
 #: Table, key and value.
@@ -157,7 +159,8 @@ class Assembler:
         """A row that is continued."""
 
     def take(self, piece: CheckpointPiece) -> Checkpoint | None:
-        """Add the piece that follows; answers with the checkpoint that it completes (its rows, if kept)."""
+        """Add the piece that follows; answers with the checkpoint that it completes (its rows, if
+        kept)."""
         if place_of(piece) != self._place:
             return None
         if piece.piece == 0:
@@ -200,7 +203,8 @@ class Assembler:
 
 
 class Finder:
-    """Finds the whole checkpoints of a partition, holding none of their rows but those that are continued."""
+    """Finds the whole checkpoints of a partition, holding none of their rows but those that are
+    continued."""
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
@@ -251,8 +255,9 @@ def place_of(piece: CheckpointPiece) -> Place:
 def is_place(place: Place, value: bytes | None) -> bool:
     """Whether a journal record, the one at the place's offset, is what the place says.
 
-    Otherwise the checkpoint is of another journal than this one: the topic was deleted and made again. Of an
-    opening record the epoch alone is known; the number of the batch after it tells the rest.
+    Otherwise the checkpoint is of another journal than this one: the topic was deleted and made
+    again. Of an opening record the epoch alone is known; the number of the batch after it tells the
+    rest.
     """
     found = read_record(value)
     if isinstance(found, Refusal):
@@ -267,8 +272,8 @@ def is_place(place: Place, value: bytes | None) -> bool:
 def eligible(found: Iterable[Found], from_ms: int | None) -> list[Found]:
     """Those that a replay may begin at, the best first.
 
-    Without a time the oldest, after which most can be compared; otherwise the newest before that time, as
-    everything from then on is to be compared and nothing else is needed.
+    Without a time the oldest, after which most can be compared; otherwise the newest before that
+    time, as everything from then on is to be compared and nothing else is needed.
     """
     if from_ms is None:
         return sorted(found, key=lambda each: each.place.offset)

@@ -1,7 +1,9 @@
-"""Which come first where not all can have one: half of the turns in order, half from a place that changes.
+"""Which come first where not all can have one: half of the turns in order, half from a place that
+changes.
 
-Those first in order may be asked in vain again and again, and must not keep the others from ever being asked. Where the
-other half begins follows from a number that is another one each time, such as the log's time; no state is kept.
+Those first in order may be asked in vain again and again, and must not keep the others from ever
+being asked. Where the other half begins follows from a number that is another one each time, such
+as the log's time; no state is kept.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,14 @@
 """Journal records: one batch to records, and the tail of a journal to what it comes to.
 
-A batch becomes one record, or several where it would be too large for one; it holds only when all of them
-are there. Writers follow each other: a record that *opens* begins the epoch that has its offset for a
-number, and batches of other epochs after it are of a writer that has lost the partition, so they do not
-count.
+A batch becomes one record, or several where it would be too large for one; it holds only when all
+of them are there. Writers follow each other: a record that *opens* begins the epoch that has its
+offset for a number, and batches of other epochs after it are of a writer that has lost the
+partition, so they do not count.
 
-A record that does not say that it is of this journal is foreign: somebody has produced it by mistake. It is
-passed over. Nothing of ours can hide behind that: batches are numbered without gaps, so a batch that is
-missing is an error, and so is a record that says it is ours and cannot be read. Pure: bytes in, bytes out.
+A record that does not say that it is of this journal is foreign: somebody has produced it by
+mistake. It is passed over. Nothing of ours can hide behind that: batches are numbered without gaps,
+so a batch that is missing is an error, and so is a record that says it is ours and cannot be read.
+Pure: bytes in, bytes out.
 """
 
 from collections import deque
@@ -120,7 +121,8 @@ def batch(
 
 
 def _positions(rows: Sequence[RowChange]) -> dict[str, int]:
-    """What the partition's own row says, which comes last; who asks how far a worker has come needs no more."""
+    """What the partition's own row says, which comes last; who asks how far a worker has come needs
+    no more."""
     own = next((row.value for row in reversed(rows) if row.table == "partitions"), None)
     positions: dict[str, int] = {} if own is None else orjson.loads(own)["offsets"]
     return positions

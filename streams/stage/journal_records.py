@@ -1,4 +1,5 @@
-"""What records of the journal hold, of either version: a record to head and content, and parts to a batch.
+"""What records of the journal hold, of either version: a record to head and content, and parts to a
+batch.
 
 Pure: bytes in, batches out. Whether batches follow each other is judged in `journal`.
 """
@@ -47,7 +48,8 @@ def read_record(value: bytes | None) -> Record | Refusal:
 
 
 def says_ours(value: bytes | None) -> bool:
-    """Whether a record that cannot be read is a journal's all the same, damaged or of a newer version."""
+    """Whether a record that cannot be read is a journal's all the same, damaged or of a newer
+    version."""
     for text in ((value or b"").partition(b"\n")[0], value or b""):
         try:
             head = orjson.loads(text)

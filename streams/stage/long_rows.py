@@ -4,10 +4,11 @@
     long row     chunk keys ─▶ chunks, then key ─▶ head, which names their version and how many they are;
                  then the chunks of the version before are removed
 
-A version is a digest of the row, so its chunks never take the place of another version's. A reader therefore
-finds the row as it was or as it is now, wherever writing has ended: chunks that no head names are no row, and are
-removed when the row is written next. No row is JSON and begins as a head does, and no row has the key of a
-chunk, since no name of a cluster or kind begins with a control character. Pure: rows in, records out, and back.
+A version is a digest of the row, so its chunks never take the place of another version's. A reader
+therefore finds the row as it was or as it is now, wherever writing has ended: chunks that no head
+names are no row, and are removed when the row is written next. No row is JSON and begins as a head
+does, and no row has the key of a chunk, since no name of a cluster or kind begins with a control
+character. Pure: rows in, records out, and back.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,10 +1,11 @@
 """Rows that the journal has one by one and their table has packed.
 
-What changes is one pod; a table's row holds all pods of a node, so that a large cluster is recovered from
-thousands of rows and not from hundreds of thousands. Writing a node's row at each change of one of its pods would
-make the journal as many times larger as a node has pods. So the journal names the pod alone, by a key with
-one part more (partition/cluster/node/uid), and rows are packed when the table is written, a node once
-however often its pods have changed. Pure: rows in, rows out.
+What changes is one pod; a table's row holds all pods of a node, so that a large cluster is
+recovered from thousands of rows and not from hundreds of thousands. Writing a node's row at each
+change of one of its pods would make the journal as many times larger as a node has pods. So the
+journal names the pod alone, by a key with one part more (partition/cluster/node/uid), and rows are
+packed when the table is written, a node once however often its pods have changed. Pure: rows in,
+rows out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping

@@ -1,8 +1,9 @@
 """Records as the stages take them in and hand them out: plain bytes with their place in the log.
 
-A stage is a fold: it takes `InputRecord`s in the order of the log and answers with a `StageResult`, what
-is to be published and which table rows have changed. It knows neither Faust nor Kafka; the agent around
-it turns events into input records and makes the result durable before it acknowledges the events.
+A stage is a fold: it takes `InputRecord`s in the order of the log and answers with a `StageResult`,
+what is to be published and which table rows have changed. It knows neither Faust nor Kafka; the
+agent around it turns events into input records and makes the result durable before it acknowledges
+the events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +25,12 @@ class InputRecord:
     timestamp_ms: int
     """Timestamp of the record: when its producer wrote it, by the producer's or the broker's clock."""
     refused_at_ms: int | None = None
-    """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did not. No stage
-    reads a wall clock, so the worker judges, and the journal keeps the result for a replay."""
+    """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did
+    not. No stage reads a wall clock, so the worker judges, and the journal keeps the result for a
+    replay."""
     topic_id: str | None = None
-    """Id of the topic, on the first record that is read of it; none: the record before was of the same topic."""
+    """Id of the topic, on the first record that is read of it; none: the record before was of the
+    same topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +88,18 @@ class Stage(Protocol):
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records in the order of the log.
 
-        A record up to its topic's position was applied before: it changes nothing and causes nothing. One that
-        names another id of its topic than the positions are of is the first of a topic that was made again.
+        A record up to its topic's position was applied before: it changes nothing and causes
+        nothing. One that names another id of its topic than the positions are of is the first of a
+        topic that was made again.
         """
         ...
 
     def prepare(self) -> bool:
-        """Do a little of what a later record would otherwise wait for; False: there is nothing to do now.
+        """Do a little of what a later record would otherwise wait for; False: there is nothing to
+        do now.
 
-        When and whether this is called changes nothing in results, rows and state that rows are made of.
+        When and whether this is called changes nothing in results, rows and state that rows are
+        made of.
         """
         ...
 

@@ -1,8 +1,9 @@
-"""A cache with a bound in bytes: what can be worked out again is kept only as long as there is room.
+"""A cache with a bound in bytes: what can be worked out again is kept only as long as there is
+room.
 
-A bound on entries alone is none: what users write decides how large an entry is. The caller that puts a value in says
-how many bytes it holds alive, key included; an estimate that is too high costs a little work, one that is too low
-memory.
+A bound on entries alone is none: what users write decides how large an entry is. The caller that
+puts a value in says how many bytes it holds alive, key included; an estimate that is too high costs
+a little work, one that is too low memory.
 """
 
 from collections.abc import Hashable
@@ -13,7 +14,8 @@ Value = TypeVar("Value")
 
 
 class SizedCache(Generic[Key, Value]):
-    """Values by key, bounded in number and in bytes; the one put in or renewed longest ago goes first."""
+    """Values by key, bounded in number and in bytes; the one put in or renewed longest ago goes
+    first."""
 
     def __init__(self, bytes_max: int, entries_max: int) -> None:
         """Start empty.

@@ -1,7 +1,7 @@
 """What the worker may see of a stage: plain values, which it turns into metrics.
 
-Counts say what a stage has done since it was asked last, figures what it holds now. Both are read between
-two batches, cost little, and change nothing in what is decided.
+Counts say what a stage has done since it was asked last, figures what it holds now. Both are read
+between two batches, cost little, and change nothing in what is decided.
 """
 
 from collections import Counter

@@ -30,9 +30,10 @@ class Assignment:
     async def seek(self, position: Position) -> None:
         """Let Faust's consumer go on from what was applied.
 
-        Faust seeks to committed offsets after this, and to nothing where there are none: what it had
-        fetched and thrown away on the rebalance would then never come again. A commit that is behind
-        repeats records, one that is ahead leaves a gap, and both are seen when records come in.
+        Faust seeks to committed offsets after this, and to nothing where there are none: what it
+        had fetched and thrown away on the rebalance would then never come again. A commit that is
+        behind repeats records, one that is ahead leaves a gap, and both are seen when records come
+        in.
         """
         for tp in self._inputs():
             await self._app.consumer.seek(tp, position(tp.topic, tp.partition) + 1)

@@ -1,10 +1,11 @@
 """Batches of records from a Faust stream of parcels, unacknowledged.
 
-Faust's own `take` acknowledges by itself and forbids table writes. Here the records of a stream's parcels
-are collected until there are enough of them, or enough bytes, or the first one has waited long enough;
-they are handed out in the order of their partitions' logs, and their parcels are acknowledged by the code that
-has made their effects durable. Records that were fetched before a rebalance are not handed out after it:
-they may belong to another worker now, and to this one they come again.
+Faust's own `take` acknowledges by itself and forbids table writes. Here the records of a stream's
+parcels are collected until there are enough of them, or enough bytes, or the first one has waited
+long enough; they are handed out in the order of their partitions' logs, and their parcels are
+acknowledged by the code that has made their effects durable. Records that were fetched before a
+rebalance are not handed out after it: they may belong to another worker now, and to this one they
+come again.
 """
 
 import asyncio

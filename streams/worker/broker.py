@@ -1,7 +1,7 @@
 """Kafka settings as Faust wants them; one of the few modules of the streams that know Faust.
 
-Faust takes addresses as URLs and the login as an object of its own, so the options of the other clients
-(`KafkaSettings.aiokafka_options`) are of no use to it. Give both to the app:
+Faust takes addresses as URLs and the login as an object of its own, so the options of the other
+clients (`KafkaSettings.aiokafka_options`) are of no use to it. Give both to the app:
 
     faust.App(APP_ID, broker=broker_urls(settings), broker_credentials=broker_credentials(settings))
 """

@@ -1,11 +1,13 @@
-"""Checkpoints written beside the batches: what a replay begins at where the journal's beginning is gone.
+"""Checkpoints written beside the batches: what a replay begins at where the journal's beginning is
+gone.
 
-Right after rows were written the local tables reflect exactly one place of the journal. If a checkpoint is
-due then, references to the rows are taken at once, and pieces are made of them and written one after the
-other while batches go on: one checkpoint at a time, one piece in flight, by a producer of its own. One is due when
-the log's clock enters the next interval, so that neither restarts nor rebalances make them more, and fewer only
-where the writer ended in the middle. A partition that goes stops its checkpoint: without a closing piece it is
-none. That one cannot be written is reported and stops nothing else.
+Right after rows were written the local tables reflect exactly one place of the journal. If a
+checkpoint is due then, references to the rows are taken at once, and pieces are made of them and
+written one after the other while batches go on: one checkpoint at a time, one piece in flight, by a
+producer of its own. One is due when the log's clock enters the next interval, so that neither
+restarts nor rebalances make them more, and fewer only where the writer ended in the middle. A
+partition that goes stops its checkpoint: without a closing piece it is none. That one cannot be
+written is reported and stops nothing else.
 """
 
 import asyncio
@@ -66,7 +68,8 @@ class Checkpointer:
         self._interval_ms = int(interval_s * 1000)
         self._tell = tell
         self._intervals: dict[int, int | None] = {}
-        """The interval that the newest checkpoint of a partition is of; none: its clock has not ticked."""
+        """The interval that the newest checkpoint of a partition is of; none: its clock has not
+        ticked."""
         self._task: _Task | None = None
         self._given = asyncio.Event()
 

@@ -1,7 +1,8 @@
 """How a batch is made durable, and what a partition is taken over from: the contract.
 
-`writethrough` publishes outputs and then writes every changed row: enough for a stage whose outputs are the same
-whenever they are made. `journal_first` writes the batch to the journal before anything else.
+`writethrough` publishes outputs and then writes every changed row: enough for a stage whose outputs
+are the same whenever they are made. `journal_first` writes the batch to the journal before anything
+else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,8 @@ class Durability(Protocol):
     topics: tuple[str, ...]
     """Topics from which rows are redone: who deletes changelogs must delete these as well."""
     topic_ids: Mapping[str, str]
-    """Ids of the journal and the changelogs now, as far as they are known; given before partitions are opened."""
+    """Ids of the journal and the changelogs now, as far as they are known; given before partitions
+    are opened."""
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
         """Take a partition over; answers with its rows as they must be to go on."""

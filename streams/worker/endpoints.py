@@ -1,7 +1,7 @@
 """`/metrics`, `/healthz` and `/readyz` of a worker, on one port.
 
-A thread of its own answers, so that a worker whose event loop hangs still says so. Health comes as JSON:
-`{"ok": false, "problems": ["..."]}`, with status 503 where something is wrong.
+A thread of its own answers, so that a worker whose event loop hangs still says so. Health comes as
+JSON: `{"ok": false, "problems": ["..."]}`, with status 503 where something is wrong.
 """
 
 import threading

@@ -3,17 +3,19 @@
     claim(topics, partition)   a producer of the partition's own; a record in each topic shuts out all before it
     write_rows(...)            through that producer; `LostOffice` where somebody else has claimed since
 
-A worker that stood still for longer than its session has a successor and does not know. What it goes on
-to write would put old rows over newer ones, and no look at a clock before a write can rule that out: it
-may be stopped between the look and the write. So the broker decides. Each partition has a producer of its own,
-under an id that belongs to the partition and not to the worker; the broker numbers those who claim it,
-and once the newest has written a record, it refuses an older one's. No transactions are opened: the id alone
-makes the fence, and what is written has no markers in between.
+A worker that stood still for longer than its session has a successor and does not know. What it
+goes on to write would put old rows over newer ones, and no look at a clock before a write can rule
+that out: it may be stopped between the look and the write. So the broker decides. Each partition
+has a producer of its own, under an id that belongs to the partition and not to the worker; the
+broker numbers those who claim it, and once the newest has written a record, it refuses an older
+one's. No transactions are opened: the id alone makes the fence, and what is written has no markers
+in between.
 
 A claim holds in each topic that it names from its record in that topic on.
 
-Where a broker does not refuse (the embedded one, which has one worker; or one that has forgotten an id
-that was unused for a week, `CLAIM_S`), a foreign record still shows: offsets do not follow on each other.
+Where a broker does not refuse (the embedded one, which has one worker; or one that has forgotten an
+id that was unused for a week, `CLAIM_S`), a foreign record still shows: offsets do not follow on
+each other.
 """
 
 import asyncio
@@ -30,7 +32,8 @@ from streams.worker.publisher import LostOffice, Publisher, Undelivered
 
 logger = logging.getLogger(__name__)
 
-#: A claim is made again after so long, in seconds: brokers forget claims, by default after seven days.
+#: A claim is made again after so long, in seconds: brokers forget claims, by default after seven
+#: days.
 CLAIM_S = 86_400.0
 
 
@@ -39,8 +42,8 @@ class _PartitionPublisher(Publisher):
 
     async def _started(self) -> Any:
         producer = await super()._started()
-        # With its id it would insist on transactions, whose markers Faust's recovery waits for in vain.
-        # The number under which the brokers know it is what the id was for.
+        # With its id it would insist on transactions, whose markers Faust's recovery waits for in
+        # vain. The number under which the brokers know it is what the id was for.
         producer._txn_manager.transactional_id = None  # noqa: SLF001 - aiokafka names no other way
         return producer
 
@@ -66,7 +69,8 @@ class FencedPublisher(Publisher):
         """From now on nobody who has claimed the partition of these topics before can write to it.
 
         Answers with the offsets of the records that say so, deletions of a row that never is; what
-        others have written stands before them. Another claim of the same must name the same topic first.
+        others have written stands before them. Another claim of the same must name the same topic
+        first.
         """
         self.release(partition)
         publisher = _PartitionPublisher(

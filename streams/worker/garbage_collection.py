@@ -1,20 +1,22 @@
 """When Python looks for cycles of objects that nobody needs.
 
-Messages and state are trees, which go by counting references alone. Looking through a large cluster's
-million objects for cycles takes a second in which nothing is decided, and while a cluster is put together
-from its rows it happens again and again: half of the time of a recovery.
+Messages and state are trees, which go by counting references alone. Looking through a large
+cluster's million objects for cycles takes a second in which nothing is decided, and while a cluster
+is put together from its rows it happens again and again: half of the time of a recovery.
 """
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Objects that are made before the youngest are looked through; Python's own figure is 700. Nothing is decided
-#: meanwhile: a look at this many takes about a millisecond, one at the middle ones five. A decision costs as much
-#: whatever the figures are, since each object is looked at twice before it counts as old.
+#: Objects that are made before the youngest are looked through; Python's own figure is 700. Nothing
+#: is decided meanwhile: a look at this many takes about a millisecond, one at the middle ones five.
+#: A decision costs as much whatever the figures are, since each object is looked at twice before it
+#: counts as old.
 _YOUNGEST = 1_000
 _YOUNGEST_PER_MIDDLE = 5
-#: Looks at the middle ones before everything is looked through, which takes a second in a large cluster.
+#: Looks at the middle ones before everything is looked through, which takes a second in a large
+#: cluster.
 _MIDDLE_PER_ALL = 20_000
 
 
@@ -25,7 +27,8 @@ def look_rarely() -> None:
 
 @contextmanager
 def lasting() -> Iterator[None]:
-    """What is there at the end lasts: do not look through it now nor later, until the next such time.
+    """What is there at the end lasts: do not look through it now nor later, until the next such
+    time.
 
     State of a partition that was lost since the last time is let go of first: it has cycles.
     """

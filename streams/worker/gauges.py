@@ -1,8 +1,8 @@
 """What is true of a worker now, for Prometheus: lag, staleness, waiting requests, time behind.
 
-The worker's loop looks at its stages every few seconds (`observer`) and shows what it saw as one `Look`;
-a scrape, which runs in another thread, reads the last one. So a scrape never sees half a batch, and the
-partitions and clusters of another worker vanish at once when they are lost.
+The worker's loop looks at its stages every few seconds (`observer`) and shows what it saw as one
+`Look`; a scrape, which runs in another thread, reads the last one. So a scrape never sees half a
+batch, and the partitions and clusters of another worker vanish at once when they are lost.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,8 @@ from prometheus_client.registry import Collector
 
 from streams.stage.statistics import ClusterFigures, Figures
 
-#: Most clusters that get a label of their own; the others are reported together, so that labels stay few.
+#: Most clusters that get a label of their own; the others are reported together, so that labels
+#: stay few.
 CLUSTERS_MAX = 100
 #: What these are called: no name of a cluster holds a space.
 OTHERS = "other clusters"
@@ -123,7 +124,8 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
 def bounded(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
     """The largest clusters by name, and the others as one.
 
-    Of clusters of one size, the first by name. The age of the others is that of the most outdated one.
+    Of clusters of one size, the first by name. The age of the others is that of the most outdated
+    one.
     """
     ranked = sorted(clusters, key=lambda each: (-each.nodes, each.cluster))
     named, rest = ranked[:CLUSTERS_MAX], ranked[CLUSTERS_MAX:]

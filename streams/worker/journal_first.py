@@ -1,7 +1,8 @@
 """The journal first, then outputs, rows lazily: decisions are made once.
 
-A batch is written to the journal before anything else. Outputs follow when the journal is acknowledged; rows are
-written lazily and together, and after a crash the journal's tail is redone over them.
+A batch is written to the journal before anything else. Outputs follow when the journal is
+acknowledged; rows are written lazily and together, and after a crash the journal's tail is redone
+over them.
 """
 
 import asyncio
@@ -31,10 +32,12 @@ from streams.worker.tables import RowTable
 FLUSH_INTERVAL_S = 1.0
 #: At most this many changed rows are few.
 FEW_ROWS = 500
-#: Rows are packed and written in pieces of this many bytes, so that batches need not wait for all of them.
+#: Rows are packed and written in pieces of this many bytes, so that batches need not wait for all
+#: of them.
 PIECE_BYTES = 256 * 1024
-#: Rows are written so long after the journal last showed that the partition is still ours, in seconds. A
-#: worker that stood still for longer than its session must not write old rows over its successor's.
+#: Rows are written so long after the journal last showed that the partition is still ours, in
+#: seconds. A worker that stood still for longer than its session must not write old rows over its
+#: successor's.
 OFFICE_S = 2.0
 #: Most changed rows that stay unwritten; with more of them rows are written without rests.
 UNWRITTEN_ROWS_MAX = 20_000
@@ -67,7 +70,8 @@ class RowWriter:
         return self._by_name[table].row(key) if table in self._by_name else None
 
     def references(self) -> References:
-        """Keys and values as they were written last, of all partitions, but for how far they reflect the journal."""
+        """Keys and values as they were written last, of all partitions, but for how far they
+        reflect the journal."""
         return {table.name: table.references() for table in self._tables if table.name != PLACES}
 
     async def _write(self, table: RowTable, partition: int, changes: Collection[RowChange]) -> None:
@@ -90,7 +94,8 @@ class JournalFirst:
         writer: RowWriter,
         checkpoints: Checkpointer | None = None,
     ) -> None:
-        """`checkpoints` is notified of rows that reflect one place of the journal, each time that they do."""
+        """`checkpoints` is notified of rows that reflect one place of the journal, each time that
+        they do."""
         self._settings = settings
         self._publisher = publisher
         self._writer = writer
@@ -110,8 +115,8 @@ class JournalFirst:
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
         """Take office, then redo what the journal knows and the rows do not.
 
-        What a former owner has written after the rows were read, it had in the journal before: it is redone
-        here, and written once more. What it would write from now on the brokers refuse.
+        What a former owner has written after the rows were read, it had in the journal before: it
+        is redone here, and written once more. What it would write from now on the brokers refuse.
         """
         await self._publisher.start()
         with self._in_a_hurry():
@@ -139,8 +144,8 @@ class JournalFirst:
             for (table, key), value in tail.rows.items():
                 changes.add(table, key, value)
         redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
-        # Whole from now on, and written by the next flush: another rebalance may have begun meanwhile, which
-        # drops the tables' rows and has somebody else write them.
+        # Whole from now on, and written by the next flush: another rebalance may have begun
+        # meanwhile, which drops the tables' rows and has somebody else write them.
         whole = Changes()
         for change in changes.rows(lambda table, key: rows.get(table, {}).get(key)):
             whole.add(change.table, change.key, change.value)
@@ -179,7 +184,8 @@ class JournalFirst:
                 unwritten.add(row.table, row.key, row.value)
 
     async def flush(self, *, force: bool = False) -> None:
-        """Write rows when they have waited long enough, or are many; batches may be committed meanwhile.
+        """Write rows when they have waited long enough, or are many; batches may be committed
+        meanwhile.
 
         Those of a partition that may be somebody else's by now stay: its owner redoes them.
         """
@@ -240,7 +246,8 @@ class JournalFirst:
                 f"{offset + 1} now: it was deleted and made again, or the broker has lost its end. Start the worker "
                 f"again, which goes on from its tables"
             )
-        # Somebody else has written in between: a successor, or a predecessor that does not know yet.
+        # Somebody else has written in between: a successor, or a predecessor that does not know
+        # yet.
         reader = journal.Reader(place, partition)
         dead: list[OutputRecord] = []
         async for entries in read_pieces(
@@ -258,12 +265,14 @@ class JournalFirst:
                 "the session time-out. What it has decided since counts for nothing; start it again"
             )
         await self._publisher.publish(dead)
-        # Not before: rows may be written meanwhile, and must not be by a worker that has lost office.
+        # Not before: rows may be written meanwhile, and must not be by a worker that has lost
+        # office.
         self._in_office_at_s[partition] = began_s
         return now
 
     async def _write(self, partition: int) -> None:
-        """Write the rows as they are now, piece by piece; their place comes last and speaks for all of them."""
+        """Write the rows as they are now, piece by piece; their place comes last and speaks for all
+        of them."""
         changes, place = self._unwritten.get(partition), self._places.get(partition)
         if not changes or place is None or not self._in_office(partition):
             return
@@ -274,13 +283,15 @@ class JournalFirst:
             written = await self._write_pieces(partition, changes, place)
         finally:
             self._writing.pop(partition, None)
-            # Otherwise some rows are ahead of their place now, and are redone by the stage that goes on from it.
+            # Otherwise some rows are ahead of their place now, and are redone by the stage that
+            # goes on from it.
             now = self._places.get(partition)
             if not written and now is not None and now.epoch == place.epoch:
                 for change in self._unwritten[partition]:
                     changes.add(*change)
                 self._unwritten[partition] = changes
-        # Nothing has been waited for since: the local rows are those of this place, all of them and no newer ones.
+        # Nothing has been waited for since: the local rows are those of this place, all of them and
+        # no newer ones.
         if written and self._checkpoints is not None and self._still(partition, place):
             clock = self._writer.row(CLOCKS, str(partition))
             self._checkpoints.written(partition, place, clock, self._writer.references)
@@ -315,7 +326,8 @@ class JournalFirst:
         return True
 
     def _still(self, partition: int, place: journal.Place) -> bool:
-        """In office ever since `place` was reached; otherwise rows may be packed with what others wrote."""
+        """In office ever since `place` was reached; otherwise rows may be packed with what others
+        wrote."""
         now = self._places.get(partition)
         return now is not None and now.epoch == place.epoch and self._in_office(partition)
 

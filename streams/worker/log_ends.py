@@ -1,4 +1,5 @@
-"""Whether input topics still hold what was applied: offsets of a topic that was made again mean something else."""
+"""Whether input topics still hold what was applied: offsets of a topic that was made again mean
+something else."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,7 +16,8 @@ def went_back(
 
     Args:
         positions: offset applied last, by topic and partition; -1: none.
-        ends: offset after the last record there, asked for after the positions were; none: the partition is empty.
+        ends: offset after the last record there, asked for after the positions were; none: the
+            partition is empty.
         holding: topics that say what was applied, for the advice.
     """
     found = {}

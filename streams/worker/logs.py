@@ -1,10 +1,11 @@
 """Logs of a worker: one line of JSON an event where a machine reads, plain text in a terminal.
 
-Everything goes through the standard library's logging, ours as well as Faust's and aiokafka's, so that all
-of it comes out in one form, and passes one place where secrets are blotted out and, for a terminal, control characters. What Faust says at every
-start of every part of it, and its tables of dozens of lines, is for debugging and has that level here.
-What the libraries say over and over, as aiokafka does a hundred times a second of a broker that is gone, is
-logged once in a while, with how often it was left out.
+Everything goes through the standard library's logging, ours as well as Faust's and aiokafka's, so
+that all of it comes out in one form, and passes one place where secrets are blotted out and, for a
+terminal, control characters. What Faust says at every start of every part of it, and its tables of
+dozens of lines, is for debugging and has that level here. What the libraries say over and over, as
+aiokafka does a hundred times a second of a broker that is gone, is logged once in a while, with how
+often it was left out.
 """
 
 import logging
@@ -21,8 +22,8 @@ from streams.worker.settings import LogSettings
 #: What stands in the place of a secret.
 BLOT = "******"
 
-#: Least levels of loggers that say too much. Below info, aiokafka writes requests as they go over the wire,
-#: the one that logs in among them.
+#: Least levels of loggers that say too much. Below info, aiokafka writes requests as they go over
+#: the wire, the one that logs in among them.
 _LEAST: Mapping[str, int] = {"aiokafka": logging.WARNING, "asyncio": logging.INFO}
 _LEAST_DEBUGGING: Mapping[str, int] = {"aiokafka": logging.INFO, "asyncio": logging.INFO}
 
@@ -64,7 +65,8 @@ def _formatter(
         )
         shown = [_as_text]
     else:
-        # The standard library's writer: it has an answer to every text, also to one that is no UTF-8.
+        # The standard library's writer: it has an answer to every text, also to one that is no
+        # UTF-8.
         render = structlog.processors.JSONRenderer(default=repr, skipkeys=True)
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[
@@ -86,7 +88,8 @@ def _formatter(
 def _as_text(
     _logger: Any, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Names and values in an event move no cursor and set no colour; what is no text is shown by its repr."""
+    """Names and values in an event move no cursor and set no colour; what is no text is shown by
+    its repr."""
     return {
         key: printable(value) if isinstance(value, str) else value for key, value in event.items()
     }
@@ -134,7 +137,8 @@ class _Chatter(logging.Filter):
 
 
 class _Repeats(logging.Filter):
-    """Leaves out what a library has just said; the next one has how many were left out: `suppressed`."""
+    """Leaves out what a library has just said; the next one has how many were left out:
+    `suppressed`."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Rows as they are now, whether they have reached their tables or not.
 
-Rows are written lazily: the tables lack what the journal has, and the journal what batches under way have
-changed. A stage that puts one cluster together again needs all of it.
+Rows are written lazily: the tables lack what the journal has, and the journal what batches under
+way have changed. A stage that puts one cluster together again needs all of it.
 """
 
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ def newest_rows(tables: Iterable[RowTable], layers: Iterable[Layer], prefix: str
 
     Args:
         tables: the rows as they were written last.
-        layers: what has changed since; later ones go before earlier ones. A change that the tables have
-            already does no harm.
+        layers: what has changed since; later ones go before earlier ones. A change that the tables
+            have already does no harm.
         prefix: key, as in "3/cluster".
 
     Raises:

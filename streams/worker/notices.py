@@ -1,7 +1,9 @@
-"""What is wrong with a stage's surroundings now: said once in the log, and by health for as long as it lasts.
+"""What is wrong with a stage's surroundings now: said once in the log, and by health for as long as
+it lasts.
 
-A worker can be alive and do all that it may, and a topic or a clock still keeps decisions from being right.
-Each watcher reports all that it finds, look after look; the log says what has begun and what is over.
+A worker can be alive and do all that it may, and a topic or a clock still keeps decisions from
+being right. Each watcher reports all that it finds, look after look; the log says what has begun
+and what is over.
 """
 
 import logging

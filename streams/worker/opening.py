@@ -1,10 +1,11 @@
-"""What the tables know of the journal when a partition is taken over, and whether they are still whole.
+"""What the tables know of the journal when a partition is taken over, and whether they are still
+whole.
 
-Table `journal_positions` has two rows of a partition: up to where all rows reflect the journal, and the ids that
-the last owner found of the journal and of the changelogs. A journal with another id was deleted and made again. Then the
-tables are all that is left, whole up to a few seconds before: the partition goes on from them and from
-the opening record of the first owner who has found the new journal. A changelog with another id has lost its
-rows, and nothing can be gone on from.
+Table `journal_positions` has two rows of a partition: up to where all rows reflect the journal, and
+the ids that the last owner found of the journal and of the changelogs. A journal with another id
+was deleted and made again. Then the tables are all that is left, whole up to a few seconds before:
+the partition goes on from them and from the opening record of the first owner who has found the new
+journal. A changelog with another id has lost its rows, and nothing can be gone on from.
 """
 
 import logging
@@ -19,8 +20,8 @@ from streams.stage.records import DamagedTable, RowChange
 
 logger = logging.getLogger(__name__)
 
-#: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash. A node's row
-#: holds all its pods, so it is written once for many of their changes.
+#: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash.
+#: A node's row holds all its pods, so it is written once for many of their changes.
 UNWRITTEN_S = 5.0
 
 
@@ -30,7 +31,8 @@ class Opening:
     def __init__(
         self, partition: int, rows: Mapping[str, bytes], topic_ids: Mapping[str, str]
     ) -> None:
-        """`rows` are those of `PLACES` by key, `topic_ids` those of journal and changelogs, as far as known.
+        """`rows` are those of `PLACES` by key, `topic_ids` those of journal and changelogs, as far
+        as known.
 
         Raises:
             DamagedTable: a row cannot be read, or a changelog was made again.
@@ -48,7 +50,8 @@ class Opening:
         return bool(self._now) and self._ids_found() != self._now
 
     def known(self, opened: int) -> journal.Place:
-        """What the tables know of the journal as it is now; `opened` is the offset of this owner's opening record."""
+        """What the tables know of the journal as it is now; `opened` is the offset of this owner's
+        opening record."""
         reached, now = self._reached, self._now.get(journal.TOPIC)
         if reached is None:
             return journal.Place()

@@ -1,8 +1,10 @@
-"""The pace of work that is done beside batches: short turns, and rests that are longer than the turns.
+"""The pace of work that is done beside batches: short turns, and rests that are longer than the
+turns.
 
-A batch passes through the event loop some twenty times before its decisions are published. Work that takes a
-turn at each of these times, however short, makes all of them late; so between turns the loop is left to the
-batches. How long the whole takes is not guaranteed: a busy machine makes turns and rests longer.
+A batch passes through the event loop some twenty times before its decisions are published. Work
+that takes a turn at each of these times, however short, makes all of them late; so between turns
+the loop is left to the batches. How long the whole takes is not guaranteed: a busy machine makes
+turns and rests longer.
 """
 
 import asyncio

@@ -1,11 +1,12 @@
 """Brokers that go away are waited for: a worker ends by no answer that is missing.
 
-aiokafka reconnects by itself, but for three things, which are seen to here. A client that starts while no broker
-answers raises. A producer gives up what no leader has taken for 40 s. And under uvloop a write to a connection
-that has just been lost raises what aiokafka does not take for a lost connection, so that the fetch that
-meets it ends the consumer.
+aiokafka reconnects by itself, but for three things, which are seen to here. A client that starts
+while no broker answers raises. A producer gives up what no leader has taken for 40 s. And under
+uvloop a write to a connection that has just been lost raises what aiokafka does not take for a lost
+connection, so that the fetch that meets it ends the consumer.
 
-How long brokers have been silent is reported by health and metrics, and a stop does not wait for them (`stopping`).
+How long brokers have been silent is reported by health and metrics, and a stop does not wait for
+them (`stopping`).
 """
 
 import asyncio

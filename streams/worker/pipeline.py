@@ -1,9 +1,9 @@
 """Applied batches on their way to being durable, one after the other.
 
-While a batch is on its way to the broker the next one is applied to the state in memory, so neither the
-broker nor this process waits for the other. The order is that of applying: a batch is made durable, reported
-of and acknowledged when all before it were. The first that cannot be made durable ends it; what was applied
-after it counts for nothing then.
+While a batch is on its way to the broker the next one is applied to the state in memory, so neither
+the broker nor this process waits for the other. The order is that of applying: a batch is made
+durable, reported of and acknowledged when all before it were. The first that cannot be made durable
+ends it; what was applied after it counts for nothing then.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ AHEAD_MAX = 1
 def in_flight_max(limits: BatchLimits) -> int:
     """Most records of a stage that were fetched and are not durable, however many wait in Kafka.
 
-    Those of the stream's queue; a parcel at each of its ends and one that is being collected; the batch that is
-    collected and one applied, one that waits and one that is made durable.
+    Those of the stream's queue; a parcel at each of its ends and one that is being collected; the
+    batch that is collected and one applied, one that waits and one that is made durable.
     """
     return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 3) * limits.records
 
@@ -70,8 +70,8 @@ class Pipeline:
     async def hand_over(self, it: UnderWay) -> None:
         """Let this be made durable after all that came before; waits while that is much.
 
-        It is handed over also where the caller is cancelled meanwhile: it is applied already, so what is
-        applied after it must not become durable without it, and `settle` waits for it.
+        It is handed over also where the caller is cancelled meanwhile: it is applied already, so
+        what is applied after it must not become durable without it, and `settle` waits for it.
 
         Raises:
             RuntimeError: nothing is made durable any more.
@@ -101,7 +101,8 @@ class Pipeline:
             await self._durability.flush()
 
     async def settle(self) -> None:
-        """Returns when everything is durable and all rows are written; meanwhile nothing may be handed over."""
+        """Returns when everything is durable and all rows are written; meanwhile nothing may be
+        handed over."""
         await self._idle.wait()
         await self._durability.flush(force=True)
 

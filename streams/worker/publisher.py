@@ -1,10 +1,11 @@
 """Writes of a stage to Kafka, by an idempotent producer of our own.
 
-Faust's producer costs as much a message as Faust's consumer and tells nobody when a batch is safe. Here
-a call returns when the brokers have acknowledged everything that it was given. What goes to one partition
-is handed to the producer whole, since a call a record costs more than deciding what it says. Records to one
-partition keep their order, also through retries; nothing is written twice by one producer. A record that cannot be
-written is an error: the caller has state in memory that is not durable, and must not go on.
+Faust's producer costs as much a message as Faust's consumer and tells nobody when a batch is safe.
+Here a call returns when the brokers have acknowledged everything that it was given. What goes to
+one partition is handed to the producer whole, since a call a record costs more than deciding what
+it says. Records to one partition keep their order, also through retries; nothing is written twice
+by one producer. A record that cannot be written is an error: the caller has state in memory that is
+not durable, and must not go on.
 """
 
 import asyncio
@@ -62,7 +63,8 @@ class Publisher:
         return self._producer is not None
 
     def separate(self) -> "Publisher":
-        """Another one, whose writes this one's need not wait for; it starts and stops with this one."""
+        """Another one, whose writes this one's need not wait for; it starts and stops with this
+        one."""
         other = Publisher(self._settings, **self._options)
         other.written_bytes = self.written_bytes
         self._separate.append(other)
@@ -147,7 +149,8 @@ class Publisher:
     async def _to(
         self, place: tuple[str, int], numbered: list[tuple[int, _Record]], offsets: list[int]
     ) -> None:
-        """Hand records of one partition over in as few batches as they fit into; note their offsets."""
+        """Hand records of one partition over in as few batches as they fit into; note their
+        offsets."""
         topic, partition = place
         sent: list[tuple[list[int], Any]] = []
         left = iter(numbered)
@@ -174,7 +177,8 @@ class Publisher:
                     offsets[number] = answer.offset + index
 
     async def _given(self, batch: Any, topic: str, partition: int) -> Any:
-        """Hand a batch over, after those before it; waits while brokers are away. Answers with its future."""
+        """Hand a batch over, after those before it; waits while brokers are away. Answers with its
+        future."""
         return await answered(
             # An error says that it was not taken in.
             lambda: self._producer.send_batch(batch, topic, partition=partition),

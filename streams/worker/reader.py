@@ -1,7 +1,8 @@
 """Reads a stretch of one partition, outside of any consumer group.
 
-For what Faust has no part in: the tail of the journal, and records that should have been delivered and
-were not. Offsets that hold nothing (compacted away, or older than what is kept) are passed over.
+For what Faust has no part in: the tail of the journal, and records that should have been delivered
+and were not. Offsets that hold nothing (compacted away, or older than what is kept) are passed
+over.
 """
 
 import asyncio
@@ -58,9 +59,11 @@ async def read_range(
 async def read_pieces(
     settings: KafkaSettings, topic: str, partition: int, first: int, end: int
 ) -> AsyncGenerator[list[Entry], None]:
-    """The same piece by piece, however many they are; no piece is empty or beyond `PIECE_RECORDS_MAX`.
+    """The same piece by piece, however many they are; no piece is empty or beyond
+    `PIECE_RECORDS_MAX`.
 
-    Besides the piece that is handed out, at most `PIECE_BYTES_MAX` or one larger record are in memory.
+    Besides the piece that is handed out, at most `PIECE_BYTES_MAX` or one larger record are in
+    memory.
 
     Raises:
         Unread: the broker answers, and gave nothing for too long.

@@ -1,18 +1,20 @@
 """Runs the stages of the partitions that this worker owns.
 
 A batch goes through in this order, and nothing is skipped: look whether the records follow on those
-applied last (`sequence`); apply them to the state in memory; make the result durable (`durability`);
-acknowledge the events, which lets Faust commit their offsets. A crash in between repeats: the state
-starts again from what is durable, and records that it knows already are passed over. Any error stops
-the worker, since the state in memory may be ahead of what is durable by then. That is the rule while
-all is well, too: the next batch is applied while the one before is on its way to the broker.
+applied last (`sequence`); apply them to the state in memory; make the result durable
+(`durability`); acknowledge the events, which lets Faust commit their offsets. A crash in between
+repeats: the state starts again from what is durable, and records that it knows already are passed
+over. Any error stops the worker, since the state in memory may be ahead of what is durable by then.
+That is the rule while all is well, too: the next batch is applied while the one before is on its
+way to the broker.
 
-Time that was lost is made up for before anything else is applied (`ticker`). While a topic is missing
-or not what it was, nothing is applied (`topic_watch`).
+Time that was lost is made up for before anything else is applied (`ticker`). While a topic is
+missing or not what it was, nothing is applied (`topic_watch`).
 
 On a rebalance the batch under way is finished first. State and rows of partitions that are gone are
-dropped, and when Faust has recovered the tables, the state of every partition is built from its rows:
-also of one that stayed, since another worker may have had it meanwhile without this one noticing.
+dropped, and when Faust has recovered the tables, the state of every partition is built from its
+rows: also of one that stayed, since another worker may have had it meanwhile without this one
+noticing.
 """
 
 import asyncio
@@ -134,7 +136,8 @@ class StageRunner:
 
     @property
     def waiting_since_s(self) -> float | None:
-        """Since when recovery waits for the next row, by the monotonic clock; none: nothing is recovered now."""
+        """Since when recovery waits for the next row, by the monotonic clock; none: nothing is
+        recovered now."""
         if self.recovered or not self._app.in_recovery:
             return None
         read_at_s: float = self._app.row_read_at_s
@@ -171,8 +174,8 @@ class StageRunner:
             await self._app.crash(error)
             raise
         finally:
-            # Before anything that is waited for: Faust cancels this as well when it stops the worker, while a
-            # rebalance may wait for what is under way.
+            # Before anything that is waited for: Faust cancels this as well when it stops the
+            # worker, while a rebalance may wait for what is under way.
             self._pipeline.give_up()
             for task in tasks:
                 task.cancel()
@@ -188,7 +191,8 @@ class StageRunner:
             if self.clock is not None and self.clock.late(self.stages):
                 await self.clock.make_up(self)
             async with self._applying:
-                # Otherwise partitions were taken away meanwhile, and the records come again to their owner.
+                # Otherwise partitions were taken away meanwhile, and the records come again to
+                # their owner.
                 if self.recovered:
                     await self._put_through(batch)
 
@@ -228,7 +232,8 @@ class StageRunner:
         await self._pipeline.hand_over(it)
 
     async def _settle(self) -> None:
-        """All that was applied is durable, and its rows are written; the caller holds back what follows."""
+        """All that was applied is durable, and its rows are written; the caller holds back what
+        follows."""
         async with self._applying:
             await self._pipeline.settle()
 
@@ -254,7 +259,8 @@ class StageRunner:
             telemetry.answered(name, batch.records)
 
     async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
-        """Put a topic's records below `end` through in front of all others; Faust's come too late then.
+        """Put a topic's records below `end` through in front of all others; Faust's come too late
+        then.
 
         Answers whether that was done: not past `until_s`, and not once partitions are taken away.
         """

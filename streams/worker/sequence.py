@@ -1,4 +1,5 @@
-"""Records in the order of their offsets: repeated ones dropped, and what Faust passed over read and put in front."""
+"""Records in the order of their offsets: repeated ones dropped, and what Faust passed over read and
+put in front."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
@@ -41,8 +42,8 @@ class Sequence:
     async def fresh(self, partition: int, records: list[InputRecord]) -> list[InputRecord]:
         """The records without those applied before.
 
-        Where Faust has passed some over, they are read and put through first, and what stands before
-        them: however many they are, no more than a piece is in memory.
+        Where Faust has passed some over, they are read and put through first, and what stands
+        before them: however many they are, no more than a piece is in memory.
         """
         following = {topic: self._position(topic, partition) + 1 for topic in self._topics}
         fresh: list[InputRecord] = []
@@ -60,7 +61,8 @@ class Sequence:
         return fresh
 
     async def _heal(self, topic: str, partition: int, first: int, end: int) -> None:
-        """Put records through that should have been delivered; offsets may also hold nothing any more."""
+        """Put records through that should have been delivered; offsets may also hold nothing any
+        more."""
         count = 0
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:

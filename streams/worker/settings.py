@@ -26,15 +26,16 @@ class WorkerSettings(BaseSettings):
     data_dir: Path = Path(".cache/worker")
     """Where Faust keeps its files; everything that matters is in Kafka."""
     stages: Literal["all", "aggregate", "cluster"] = "all"
-    """Which stages this worker runs. Both by default; a large fleet runs them in separate processes."""
+    """Which stages this worker runs. Both by default; a large fleet runs them in separate
+    processes."""
     clock: Literal["wall", "external"] = "wall"
-    """wall: the worker writes the time into topic `clock` for each partition that it owns. external:
-    somebody else does, as in a demonstration or a replay whose time runs faster."""
+    """wall: the worker writes the time into topic `clock` for each partition that it owns.
+    external: somebody else does, as in a demonstration or a replay whose time runs faster."""
     tick_interval_s: Annotated[float, Field(gt=0, le=60)] = 1.0
     """Seconds between two clock records; reservations and back-offs end at ticks."""
     clock_hold_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
-    """Longest time that a clock record waits for confirmations which were there before it. Past it time goes
-    on, and reservations may end although their confirmation waits to be read."""
+    """Longest time that a clock record waits for confirmations which were there before it. Past it
+    time goes on, and reservations may end although their confirmation waits to be read."""
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = 500
     """Most records applied at once; more of them cost less each and delay the first longer."""
     batch_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024
@@ -47,27 +48,28 @@ class WorkerSettings(BaseSettings):
     heartbeat_interval_s: Annotated[float, Field(gt=0, le=100)] = 2.0
     """Seconds between two signs of life; a third of the session time-out or less."""
     standby_replicas: Annotated[int, Field(ge=0, le=10)] = 0
-    """How many other workers keep a copy of a partition's rows, so that taking it over reads few of them.
-    The same in all workers. A copy costs its holder the memory of the rows."""
+    """How many other workers keep a copy of a partition's rows, so that taking it over reads few of
+    them. The same in all workers. A copy costs its holder the memory of the rows."""
     checkpoint_interval_s: Annotated[float, Field(ge=0, le=259_200)] = 21_600.0
-    """Time between two checkpoints of a partition, by the log's clock; a replay of a cluster that is older than
-    its journal begins at one. 0: none are written. Three days or less, as the journal keeps seven."""
+    """Time between two checkpoints of a partition, by the log's clock; a replay of a cluster that
+    is older than its journal begins at one. 0: none are written. Three days or less, as the journal
+    keeps seven."""
     stop_timeout_s: Annotated[float, Field(ge=1, le=3600)] = 20.0
-    """A worker that is asked to stop has ended after so long, also while no broker answers. Shorter than the
-    time after which its parent would kill it."""
+    """A worker that is asked to stop has ended after so long, also while no broker answers. Shorter
+    than the time after which its parent would kill it."""
     fetch_wait_ms: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """Longest time that the broker may wait for records before it answers a fetch with none. The embedded
-    broker does not wake a waiting fetch, so there a tenth of it keeps decisions prompt."""
+    """Longest time that the broker may wait for records before it answers a fetch with none. The
+    embedded broker does not wake a waiting fetch, so there a tenth of it keeps decisions prompt."""
     metrics_host: str = ""
     """Address on which they answer, such as 127.0.0.1. Empty: all of this machine's."""
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 0
-    """Port on which `/metrics`, `/healthz` and `/readyz` answer. 0: none, because two workers on one
-    machine would collide."""
+    """Port on which `/metrics`, `/healthz` and `/readyz` answer. 0: none, because two workers on
+    one machine would collide."""
     ready_lag_records: Annotated[int, Field(ge=0)] = 20_000
     """With more records to apply than that, in all its partitions together, a worker is not ready."""
     collect_file: Path | None = None
-    """Policy file whose part `collect` says how samples become metrics, for each pool of nodes. None:
-    Koordinator's defaults for all."""
+    """Policy file whose part `collect` says how samples become metrics, for each pool of nodes.
+    None: Koordinator's defaults for all."""
 
 
 class LogSettings(BaseSettings):

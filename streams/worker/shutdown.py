@@ -1,9 +1,10 @@
 """Faust's worker, with an end that comes in any case.
 
-Asked to stop, a worker makes durable what it has applied, writes its rows and leaves its group. For all of that it
-needs brokers, and while none answers Faust and its clients wait for them, each in its own way and some for
-ever. So a thread of its own ends the process when its time is up. Nothing is lost by that: what is not in
-the journal was reported to nobody, and the next owner redoes the rest, as after any crash.
+Asked to stop, a worker makes durable what it has applied, writes its rows and leaves its group. For
+all of that it needs brokers, and while none answers Faust and its clients wait for them, each in
+its own way and some for ever. So a thread of its own ends the process when its time is up. Nothing
+is lost by that: what is not in the journal was reported to nobody, and the next owner redoes the
+rest, as after any crash.
 """
 
 import logging

@@ -1,4 +1,5 @@
-"""What a worker logs of itself at level `info`: how it began, which partitions it has, which policies hold.
+"""What a worker logs of itself at level `info`: how it began, which partitions it has, which
+policies hold.
 
 One event for each, with the figures as fields, so that a log read from its top says what ran where.
 """

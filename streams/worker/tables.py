@@ -1,12 +1,14 @@
 """Tables of raw rows: recovered by Faust, written by us.
 
-Faust recovers a table from its changelog but logs a row that it cannot decode as a warning and goes on
-without it, and its own writes cost a message each. So keys and values are plain bytes to Faust, which
-then has nothing to decode; the stage reads the rows and refuses what it cannot read. Changes are written
-to the changelog by `Publisher.write_rows` and, once acknowledged, to the local copy by `store`.
+Faust recovers a table from its changelog but logs a row that it cannot decode as a warning and goes
+on without it, and its own writes cost a message each. So keys and values are plain bytes to Faust,
+which then has nothing to decode; the stage reads the rows and refuses what it cannot read. Changes
+are written to the changelog by `Publisher.write_rows` and, once acknowledged, to the local copy by
+`store`.
 
-A row's key begins with its partition and a slash, so rows of a lost partition can be found and dropped. A
-row too long for one record is several here and in the changelog (`long_rows`), and one to everybody else.
+A row's key begins with its partition and a slash, so rows of a lost partition can be found and
+dropped. A row too long for one record is several here and in the changelog (`long_rows`), and one
+to everybody else.
 """
 
 import time
@@ -27,8 +29,8 @@ READ_ROWS_MAX = 1_000
 class _NamedTable(faust.Table[bytes, bytes]):
     """A table whose changelog has the same name in every app, whichever stages a worker runs.
 
-    It knows how far its rows reflect the changelog, which Faust's memory store does not tell: a standby copy
-    that is taken over is read on from there, and not from the beginning.
+    It knows how far its rows reflect the changelog, which Faust's memory store does not tell: a
+    standby copy that is taken over is read on from there, and not from the beginning.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -58,7 +60,8 @@ class _NamedTable(faust.Table[bytes, bytes]):
         return self.read_to.get(tp)
 
     async def on_recovery_completed(self, active_tps: set[Any], standby_tps: set[Any]) -> None:
-        """Rows of copies stay, which Faust's memory store would drop here; `keep_only` drops what must go."""
+        """Rows of copies stay, which Faust's memory store would drop here; `keep_only` drops what
+        must go."""
         await super().on_recovery_completed(active_tps | standby_tps, standby_tps)
 
     def _changelog_topic_name(self) -> str:
@@ -92,7 +95,8 @@ class RowTable:
         return str(self._table.changelog_topic.get_topic_name())
 
     def recovered(self, partition: int) -> int:
-        """Offset of the changelog that the partition's rows reflect, as far as Faust has read it; -1: none."""
+        """Offset of the changelog that the partition's rows reflect, as far as Faust has read it;
+        -1: none."""
         return int(self._table.read_to.get(TP(self.changelog, partition), -1))
 
     def rows(self, partitions: Collection[int]) -> dict[int, dict[str, bytes]]:
@@ -167,7 +171,8 @@ class RowTable:
             if change.value is None:
                 data.pop(raw, None)
             else:
-                # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
+                # A copy: the bytes that orjson hands out keep up to ten times their length
+                # allocated.
                 data[raw] = bytes(memoryview(change.value))
 
     def _note_chunk(self, row: str, change: RowChange) -> None:

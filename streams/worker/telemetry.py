@@ -1,9 +1,9 @@
 """What a worker counts of itself, for Prometheus.
 
-The registry is an argument, so that tests and several workers in one process do not share figures. Names
-follow Prometheus' conventions: units last, counters end in `_total`. Every label has few values: stages,
-topics, tables, categories, outcomes, filters. What is looked at now and then instead of counted as it
-happens is in `gauges`.
+The registry is an argument, so that tests and several workers in one process do not share figures.
+Names follow Prometheus' conventions: units last, counters end in `_total`. Every label has few
+values: stages, topics, tables, categories, outcomes, filters. What is looked at now and then
+instead of counted as it happens is in `gauges`.
 """
 
 import time
@@ -43,9 +43,9 @@ class Telemetry:
     ) -> None:
         """Make all metrics, so that each is there before anything has happened.
 
-        `registry`: none is one of its own, which nobody scrapes. `wall_clock`: records carry the time of
-        this clock; otherwise latencies would compare two times that have nothing to do with each other,
-        and are not counted.
+        `registry`: none is one of its own, which nobody scrapes. `wall_clock`: records carry the
+        time of this clock; otherwise latencies would compare two times that have nothing to do with
+        each other, and are not counted.
         """
         self.registry = registry = registry or CollectorRegistry()
         self._wall_clock = wall_clock
@@ -156,7 +156,8 @@ class Telemetry:
     def begin(self, stage: str, topics: Iterable[str]) -> None:
         """There is this stage, which reads these topics.
 
-        Its counters begin at 0 instead of with their first event, which Prometheus would not see rise.
+        Its counters begin at 0 instead of with their first event, which Prometheus would not see
+        rise.
         """
         for topic in topics:
             self._records.labels(stage, topic)

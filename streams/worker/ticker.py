@@ -4,23 +4,25 @@ The cluster stage's `now` is the time of the last tick applied, so this is the o
 decisions see, and a replay sees the same one. Ticks never go back: a clock that is set back stands
 still in the log until it has caught up.
 
-**Time does not run away.** A client that may write to the topic could otherwise stop a partition's time, by one tick
-in the far future. So ticks that are read are held against the worker's own time, and those that are too far from it
-are marked as refused (`checked`) before the stage sees them. A partition whose time is ahead already is waited
-for no longer than that: the worker goes on to tell its own time, which the stage ignores until it
-has come so far, or until an operator sets the time right (`ClockTick.reset`); health says so meanwhile.
+**Time does not run away.** A client that may write to the topic could otherwise stop a partition's
+time, by one tick in the far future. So ticks that are read are held against the worker's own time,
+and those that are too far from it are marked as refused (`checked`) before the stage sees them. A
+partition whose time is ahead already is waited for no longer than that: the worker goes on to tell
+its own time, which the stage ignores until it has come so far, or until an operator sets the time
+right (`ClockTick.reset`); health says so meanwhile.
 
-**Time does not overtake what has happened.** Topics keep no order among each other, and a reservation that
-ends by time must not end while its confirmation waits to be read. So a time is given in two steps: it is
-taken together with where the topics `KNOWN_FIRST` end then (`Mark`), and written once all of that is applied.
-What is not applied soon is read in front of everything else.
+**Time does not overtake what has happened.** Topics keep no order among each other, and a
+reservation that ends by time must not end while its confirmation waits to be read. So a time is
+given in two steps: it is taken together with where the topics `KNOWN_FIRST` end then (`Mark`), and
+written once all of that is applied. What is not applied soon is read in front of everything else.
 
-**Time that was lost is made up for first.** After an outage, of the worker or of the brokers, partitions are
-brought into the present before anything else is applied: what has happened and what was decreed, then a
-tick, then the rest. So nothing is decided by a time that is long gone, nor by a policy that was replaced.
+**Time that was lost is made up for first.** After an outage, of the worker or of the brokers,
+partitions are brought into the present before anything else is applied: what has happened and what
+was decreed, then a tick, then the rest. So nothing is decided by a time that is long gone, nor by a
+policy that was replaced.
 
-Not guaranteed: what reaches Kafka after the mark. And a flood does not stop time: past `hold_max_s` it is given
-whatever waits.
+Not guaranteed: what reaches Kafka after the mark. And a flood does not stop time: past `hold_max_s`
+it is given whatever waits.
 """
 
 import asyncio
@@ -42,8 +44,9 @@ from streams.worker.publisher import Publisher
 logger = logging.getLogger(__name__)
 
 CLOCK_TOPIC = "clock"
-#: Topics that say what has happened, which may confirm what time would otherwise end, and what was decreed.
-#: Requests and metrics are none of them: a burst of them holds nothing up, and they are judged by the time.
+#: Topics that say what has happened, which may confirm what time would otherwise end, and what was
+#: decreed. Requests and metrics are none of them: a burst of them holds nothing up, and they are
+#: judged by the time.
 KNOWN_FIRST = tuple(
     topic
     for topic in CLUSTER_INPUTS
@@ -101,7 +104,8 @@ class Mark:
     """Where the topics `KNOWN_FIRST` of the partition ended then."""
 
     def left(self, known: Mapping[str, int]) -> list[str]:
-        """Topics that are not yet known up to the mark; `known` is the offset that follows, by topic."""
+        """Topics that are not yet known up to the mark; `known` is the offset that follows, by
+        topic."""
         return [topic for topic, end in self.ends.items() if known.get(topic, 0) < end]
 
 
@@ -173,7 +177,8 @@ class Ticker:
         return any(self._written_at_s.get(each, since_s) < since_s for each in partitions)
 
     async def make_up(self, runner: Clocked) -> None:
-        """Bring all partitions into the present: what has happened, then the time; nothing else before."""
+        """Bring all partitions into the present: what has happened, then the time; nothing else
+        before."""
         await self._publisher.start()
         generation = runner.generation
         for partition, stage in runner.stages.items():

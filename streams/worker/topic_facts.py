@@ -1,9 +1,10 @@
 """Which topics there are, asked of the brokers: their ids and how many partitions they have.
 
-A topic that was deleted and made again has the same name and another id; nothing else distinguishes the two.
-aiokafka knows no ids, so this goes through librdkafka, in a thread, over a connection of its own. Where a broker
-has no ids (Kafka before 2.8; the embedded broker, which does not answer the question) they are unknown, which the log
-says once: then only partitions that end before what was applied of them show that a topic was made again.
+A topic that was deleted and made again has the same name and another id; nothing else distinguishes
+the two. aiokafka knows no ids, so this goes through librdkafka, in a thread, over a connection of
+its own. Where a broker has no ids (Kafka before 2.8; the embedded broker, which does not answer the
+question) they are unknown, which the log says once: then only partitions that end before what was
+applied of them show that a topic was made again.
 """
 
 import asyncio

@@ -1,8 +1,10 @@
-"""Which topic an offset is of: a topic that was deleted and made again has other records under the same offsets.
+"""Which topic an offset is of: a topic that was deleted and made again has other records under the
+same offsets.
 
-A stage knows the ids of the topics that its positions are of, since the first record that it read of each named it. Here
-they are held against the ids that the brokers tell: a position of a topic that is gone counts for nothing, and
-the first record of the one that has its name now says so to the stage, and through the journal to a replay.
+A stage knows the ids of the topics that its positions are of, since the first record that it read
+of each named it. Here they are held against the ids that the brokers tell: a position of a topic
+that is gone counts for nothing, and the first record of the one that has its name now says so to
+the stage, and through the journal to a replay.
 """
 
 import logging
@@ -27,7 +29,8 @@ class TopicIdentity:
         return -1 if self._made_again(stage, topic) else stage.positions.get(topic, -1)
 
     def marked(self, stage: Stage, records: Sequence[InputRecord]) -> Sequence[InputRecord]:
-        """The records, the first of each topic that the stage does not know yet with the topic's id."""
+        """The records, the first of each topic that the stage does not know yet with the topic's
+        id."""
         known = stage.topic_ids
         unknown = {
             topic: topic_id

@@ -9,9 +9,9 @@ Every few seconds it looks at each topic that the stage reads or writes, its jou
     ends too early    (ids unknown, or brokers have lost records) the stage is held
     output made again nothing is held; what consumers had not read is gone, which the log says
 
-While a stage is held nothing is passed over: records stay in Kafka. When the worker starts again, an input that was
-made again is read from its first record on (`StageRunner`), and a journal that was made again begins
-behind the tables (`durability`).
+While a stage is held nothing is passed over: records stay in Kafka. When the worker starts again,
+an input that was made again is read from its first record on (`StageRunner`), and a journal that
+was made again begins behind the tables (`durability`).
 """
 
 import asyncio
@@ -28,7 +28,8 @@ from streams.worker.undelivered import ENDS
 
 logger = logging.getLogger(__name__)
 
-#: Time between two looks, in seconds. With Prometheus' scrape and evaluation every 10 s an alert comes within 30 s.
+#: Time between two looks, in seconds. With Prometheus' scrape and evaluation every 10 s an alert
+#: comes within 30 s.
 LOOK_S = 5.0
 
 #: Watcher of notices that hold a stage.
@@ -73,7 +74,8 @@ class TopicWatch:
         Args:
             kafka: how to reach the brokers.
             telemetry: is given how many topics have which problem.
-            kept: topics of which the state knows offsets or which hold it: inputs, journal, changelogs.
+            kept: topics of which the state knows offsets or which hold it: inputs, journal,
+                changelogs.
             written: topics that are only written to.
             partitions: how many each of them must have.
         """

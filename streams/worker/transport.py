@@ -1,19 +1,22 @@
 """Faust's app and its Kafka transport, with what Faust has no settings for.
 
-Faust lets a fetch of idle partitions wait for 1.5 s at the broker, without a setting for it. A broker may
-hold back one partition's records for as long while another one is idle; the embedded broker does. That
-would be the latency of a decision, so the wait is shortened before the consumer starts.
+Faust lets a fetch of idle partitions wait for 1.5 s at the broker, without a setting for it. A
+broker may hold back one partition's records for as long while another one is idle; the embedded
+broker does. That would be the latency of a decision, so the wait is shortened before the consumer
+starts.
 
-Faust hands over message by message, which takes longer than a decision may: conductor, queue, stream and
-acknowledgement each have their share. So what a fetch brought of a partition travels as a `Parcel`, one
-message to Faust with many records in it: flow control, generations and commits stay Faust's, and cost
-once a parcel. Changelogs, which Faust reads for itself, come as always.
+Faust hands over message by message, which takes longer than a decision may: conductor, queue,
+stream and acknowledgement each have their share. So what a fetch brought of a partition travels as
+a `Parcel`, one message to Faust with many records in it: flow control, generations and commits stay
+Faust's, and cost once a parcel. Changelogs, which Faust reads for itself, come as always.
 
-A fetch that is under way while partitions change hands may bring records that nobody may have just then.
-Faust lets go of them although its consumer has read past them; of a changelog nothing else might follow, and
-recovery would wait for them for ever. Here they are given back: reading goes on from the first of them.
+A fetch that is under way while partitions change hands may bring records that nobody may have just
+then. Faust lets go of them although its consumer has read past them; of a changelog nothing else
+might follow, and recovery would wait for them for ever. Here they are given back: reading goes on
+from the first of them.
 
-Faust starts an app's tasks only when its tables are recovered; its companion runs from the start on.
+Faust starts an app's tasks only when its tables are recovered; its companion runs from the start
+on.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
@@ -32,7 +35,8 @@ PARCELS_QUEUED_MAX = 32
 
 
 class Parcel(ConsumerMessage):
-    """Consecutive records of one partition, as one message to Faust; its offset is that of the last."""
+    """Consecutive records of one partition, as one message to Faust; its offset is that of the
+    last."""
 
     __slots__ = ("records",)
     records: list[InputRecord]
@@ -51,7 +55,8 @@ class _PromptThread(AIOKafkaConsumerThread):
         return consumer
 
     def read_again(self, left: Mapping[Any, tuple[int, int]]) -> None:
-        """Let reading go on from the first of two offsets, where it has come to the second and nowhere else.
+        """Let reading go on from the first of two offsets, where it has come to the second and
+        nowhere else.
 
         In the thread that fetches, so that nobody seeks in between.
         """
@@ -97,8 +102,8 @@ class _PromptConsumer(Consumer):
             await thread.call_thread(thread.read_again, left)
 
     async def _seek(self, partition: Any, offset: int) -> None:
-        # In the thread that fetches: Faust would clear that thread's buffers from this one, and a fetch
-        # that is being handed over just then would end the worker.
+        # In the thread that fetches: Faust would clear that thread's buffers from this one, and a
+        # fetch that is being handed over just then would end the worker.
         thread: Any = self._thread
         await thread.call_thread(thread.seek, partition, offset)
 

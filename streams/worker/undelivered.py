@@ -1,10 +1,11 @@
 """Notices records that were never delivered and that nothing follows.
 
-Faust was seen to drop what it had fetched when a rebalance or a recovery came in between. Where a further
-record of the partition comes, the gap shows and is read (`runner`). Where none comes, as in a quiet cluster,
-nobody would ever know: so every few seconds the ends of the partitions are compared with what was applied, and
-what has not moved between looks is read. Partitions that end before what was applied of them are reported, which
-holds the stage: what is written there from now on would be taken for applied.
+Faust was seen to drop what it had fetched when a rebalance or a recovery came in between. Where a
+further record of the partition comes, the gap shows and is read (`runner`). Where none comes, as in
+a quiet cluster, nobody would ever know: so every few seconds the ends of the partitions are
+compared with what was applied, and what has not moved between looks is read. Partitions that end
+before what was applied of them are reported, which holds the stage: what is written there from now
+on would be taken for applied.
 """
 
 import asyncio

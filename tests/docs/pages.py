@@ -35,7 +35,8 @@ def name(page: Path) -> str:
 
 
 def lines(page: Path) -> Iterator[Line]:
-    """All lines but the marks of blocks; a block is fenced, or four columns further in than its list."""
+    """All lines but the marks of blocks; a block is fenced, or four columns further in than its
+    list."""
     fence: str | None = None
     inside, item = False, 0
     for number, text in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):

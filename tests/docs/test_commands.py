@@ -49,7 +49,8 @@ def _ours(texts: Iterable[tuple[int, str]], page: Path) -> Iterator[tuple[str, l
                     yield f"{name(page)}:{number}", words
 
 
-#: In blocks, which can be pasted, and within prose, where a command may be named without what it needs.
+#: In blocks, which can be pasted, and within prose, where a command may be named without what it
+#: needs.
 _SHOWN = [
     found
     for page in PAGES
@@ -166,7 +167,8 @@ def _pools(part: object) -> Iterator[str]:
 def test_what_a_page_shows_runs_on_a_broker(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for what goes on until it is stopped; no cluster is there, which is said and is no usage error."""
+    """But for what goes on until it is stopped; no cluster is there, which is said and is no usage
+    error."""
     monkeypatch.chdir(ROOT)
     ran = 0
     address = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers}

@@ -1,7 +1,7 @@
 """Nothing that stands in a record stops a worker or passes unseen.
 
-Whatever the bytes are, `decode` answers with a message, which can be written and read again, or with a
-refusal, which says why and can be made into dead letters from which the bytes come back.
+Whatever the bytes are, `decode` answers with a message, which can be written and read again, or
+with a refusal, which says why and can be made into dead letters from which the bytes come back.
 """
 
 import json

@@ -1,9 +1,10 @@
 """What a filter or a score is.
 
 A plugin keeps its own columns: arrays whose last axis is the node's row, rows in ascending order of
-node names. The placer gives it the node that changed (`refresh`) and when rows moved (`relayout`), and
-asks it two ways: for all rows at once, when a kind of pod is new, and for one row, when only that node
-has changed since. Both ways must agree to the bit; a property test holds every registered plugin to it.
+node names. The placer gives it the node that changed (`refresh`) and when rows moved (`relayout`),
+and asks it two ways: for all rows at once, when a kind of pod is new, and for one row, when only
+that node has changed since. Both ways must agree to the bit; a property test holds every registered
+plugin to it.
 
     prepare(kind)            what the plugin needs to know of a kind, once per kind
     concerns(prepared)       filter: False = no node is ever refused to this kind

@@ -1,10 +1,10 @@
 """Columns of values that many nodes share, and columns that are built when first asked for.
 
-Thousands of nodes have few distinct taints and few distinct values of a label. `Interned` gives each
-distinct value a small number and keeps one number a row, so that a requirement is evaluated once per
-distinct value and spread over the rows by one numpy operation. `OnDemand` keeps the columns of the
-labels and resources that pods ask for, and lets go of those that nobody has asked for lately: what
-a cluster's users write into their pods must not make a worker grow for ever.
+Thousands of nodes have few distinct taints and few distinct values of a label. `Interned` gives
+each distinct value a small number and keeps one number a row, so that a requirement is evaluated
+once per distinct value and spread over the rows by one numpy operation. `OnDemand` keeps the
+columns of the labels and resources that pods ask for, and lets go of those that nobody has asked
+for lately: what a cluster's users write into their pods must not make a worker grow for ever.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -88,7 +88,8 @@ class Interned(Generic[Value]):
         return None if len(passing) == len(self._id_of) else self._rows(passing)
 
     def holding(self, values: Iterable[Value]) -> BoolArray:
-        """The rows that have one of these values, at a cost that does not grow with the distinct ones.
+        """The rows that have one of these values, at a cost that does not grow with the distinct
+        ones.
 
         Returns:
             Shape (nodes,), the caller's own.
@@ -176,7 +177,8 @@ class OnDemand(dict[str, Column], Generic[Column]):
     """Columns by name, built when first asked for.
 
     At most `limit` are kept; the one that was asked for longest ago goes first and is built again
-    when it is asked for again, so the limit bounds memory and the cost of a change, never an answer.
+    when it is asked for again, so the limit bounds memory and the cost of a change, never an
+    answer.
     """
 
     def __init__(self, limit: int, build: Callable[[str], Column]) -> None:

@@ -5,9 +5,9 @@ does not name it has none of. `pods` is a resource like any other, of which ever
 Resources of which a pod requests nothing are not looked at, so a node that holds more than it has
 (its allocatable shrank) still takes pods that ask for none of that.
 
-A node is refused with one reason: pods first, then cpu, memory and ephemeral storage, then the other
-resources by name. kube-scheduler gives all reasons of a node, so its counts add up to more than the
-nodes.
+A node is refused with one reason: pods first, then cpu, memory and ephemeral storage, then the
+other resources by name. kube-scheduler gives all reasons of a node, so its counts add up to more
+than the nodes.
 """
 
 from collections.abc import Iterable, Mapping

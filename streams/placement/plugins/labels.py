@@ -1,9 +1,10 @@
 """Requirements on labels, read from a pod once and then asked of nodes.
 
-Two forms are enough. In, NotIn, Exists and DoesNotExist ask whether the value is one of some, where an
-absent label is a value too; Gt and Lt compare integers. Expressions that Kubernetes' scheduler would
-not accept are found when they are read (`labels.NewRequirement` in k8s.io/apimachinery/pkg/labels,
-`nodeSelectorRequirementsAsFieldSelector` in k8s.io/component-helpers).
+Two forms are enough. In, NotIn, Exists and DoesNotExist ask whether the value is one of some, where
+an absent label is a value too; Gt and Lt compare integers. Expressions that Kubernetes' scheduler
+would not accept are found when they are read (`labels.NewRequirement` in
+k8s.io/apimachinery/pkg/labels, `nodeSelectorRequirementsAsFieldSelector` in
+k8s.io/component-helpers).
 """
 
 import re
@@ -26,7 +27,8 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The label's value is one of `values`, or, if `negated`, none of them; None is an absent label."""
+    """The label's value is one of `values`, or, if `negated`, none of them; None is an absent
+    label."""
 
     key: str
     values: frozenset[str | None]

@@ -1,9 +1,9 @@
 """Resource-limit-aware score: spread the limits of pods, so that bursts do not meet on one node.
 
-A node's raw score is the weighted mean, over resources, of the percentage of its allocatable that is
-left when the limits of all its pods and of the new one are subtracted; it is negative on a node whose
-limits exceed it. Raw scores are stretched to 0..100 over the nodes that pass every filter; when all are
-equal, every node gets 100.
+A node's raw score is the weighted mean, over resources, of the percentage of its allocatable that
+is left when the limits of all its pods and of the new one are subtracted; it is negative on a node
+whose limits exceed it. Raw scores are stretched to 0..100 over the nodes that pass every filter;
+when all are equal, every node gets 100.
 
 Source: KEP-217 (docs/upstream.md R1 to R6). Unlike the KEP's sketch, init containers and overhead
 count for the pods that are there as for the new one. A pod without a limit counts by its request,

@@ -2,8 +2,8 @@
 
 The filter's question, "does the expected usage with this pod, as a rounded percentage, exceed the
 threshold?", is turned around once per node: how much may a pod be expected to use here at the most
-(`headroom`)? A decision is then one comparison a resource. The score's division becomes a product with
-a precomputed factor, exact by construction (see `_SLACK`).
+(`headroom`)? A decision is then one comparison a resource. The score's division becomes a product
+with a precomputed factor, exact by construction (see `_SLACK`).
 
 Each figure exists twice, for prod pods and for all others, because thresholds and usage differ.
 Source: docs/upstream.md A2, A3, A5.
@@ -31,9 +31,9 @@ EXPIRED = "node(s) nodeMetric expired"
 PROD, OTHER = 0, 1
 
 #: Added to (capacity - used) before it is multiplied with 100 / capacity, so that rounding errors
-#: cannot push a whole percentage below itself. The product's error is below 2.3e-14 * 2; a figure that
-#: is not a whole percentage is at least 1 / capacity away from the next one, of which the slack takes
-#: 100 / 256. For capacities up to `_EXACT_MAX` both leave room for the error.
+#: cannot push a whole percentage below itself. The product's error is below 2.3e-14 * 2; a figure
+#: that is not a whole percentage is at least 1 / capacity away from the next one, of which the
+#: slack takes 100 / 256. For capacities up to `_EXACT_MAX` both leave room for the error.
 _SLACK = 1 / 256
 _EXACT_MAX = 2**42
 #: More than any percentage that can be left.
@@ -53,7 +53,8 @@ class Prepared:
     """DaemonSet pods pass every load filter."""
 
 
-#: What a node is refused for: its average usage, another statistic of it, or a metric that has expired.
+#: What a node is refused for: its average usage, another statistic of it, or a metric that has
+#: expired.
 _USAGE, _AGGREGATED, _STALE = 0, 1, 2
 #: Less than any estimate.
 _NO_ROOM = -UNBOUNDED - 1
@@ -286,7 +287,8 @@ class LoadAwareScore(Score):
             term = left.min(axis=0) * self._dominant
             mean = term if mean is None else mean + term
         assert mean is not None  # noqa: S101 - the weights do not sum to 0
-        # Truncated: weights and percentages are small whole numbers, their quotient is exact enough.
+        # Truncated: weights and percentages are small whole numbers, their quotient is exact
+        # enough.
         scores = (mean / self._weight_sum).astype(np.int32)
         if self._wide.any():
             for row in np.flatnonzero(self._wide).tolist():

@@ -1,13 +1,13 @@
 """Filter NodeAffinity: node selector and required node affinity.
 
-Every entry of a pod's node selector must match a label of the node, and of its required node affinity
-one term must match, with all its expressions on labels and on fields. A term with an expression that
-is malformed matches no node, nor does an empty term or an empty list of terms: Kubernetes' API server
-would refuse most of these, and its scheduler does the same with them as is done here
-(`NewNodeSelector` and `GetRequiredNodeAffinity` in k8s.io/component-helpers).
+Every entry of a pod's node selector must match a label of the node, and of its required node
+affinity one term must match, with all its expressions on labels and on fields. A term with an
+expression that is malformed matches no node, nor does an empty term or an empty list of terms:
+Kubernetes' API server would refuse most of these, and its scheduler does the same with them as is
+done here (`NewNodeSelector` and `GetRequiredNodeAffinity` in k8s.io/component-helpers).
 
-Each label that pods ask about becomes a column of interned values, in which a requirement is evaluated
-once per distinct value. A node's name is one more label.
+Each label that pods ask about becomes a column of interned values, in which a requirement is
+evaluated once per distinct value. A node's name is one more label.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,13 +1,13 @@
 """Filter NodePorts: two pods cannot take one port of a node.
 
 A port is a protocol, a number and an address. The address 0.0.0.0, which an empty one means too, is
-all addresses of the node, so it collides with every other; two addresses that differ do not collide.
-As for Kubernetes, "::" is an address like any other.
+all addresses of the node, so it collides with every other; two addresses that differ do not
+collide. As for Kubernetes, "::" is an address like any other.
 
-Each port taken leaves marks: one for its address and one that says "taken on some address". Each port
-wanted looks for marks: on one address for that address and 0.0.0.0, on all addresses for "on some
-address". A node is refused when a mark is found, which is one set operation for a node, and for all
-nodes one look-up a mark.
+Each port taken leaves marks: one for its address and one that says "taken on some address". Each
+port wanted looks for marks: on one address for that address and 0.0.0.0, on all addresses for "on
+some address". A node is refused when a mark is found, which is one set operation for a node, and
+for all nodes one look-up a mark.
 """
 
 from collections.abc import Iterable

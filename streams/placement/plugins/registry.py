@@ -1,8 +1,8 @@
 """The registry of filters and scores: a policy enables them by name, orders and weighs them.
 
-Every module of this package is looked through for plugins, so that a new one is one module and nothing
-else. Which ones are enabled where a policy does not say, and in which order, is the policy's matter
-(`schemas.policy.plugins`): what is cheap and refuses most comes first.
+Every module of this package is looked through for plugins, so that a new one is one module and
+nothing else. Which ones are enabled where a policy does not say, and in which order, is the
+policy's matter (`schemas.policy.plugins`): what is cheap and refuses most comes first.
 """
 
 import inspect

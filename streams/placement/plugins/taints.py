@@ -1,7 +1,7 @@
 """Filter TaintToleration: a pod is kept off nodes whose taints it does not tolerate.
 
-Taints with effect NoSchedule and NoExecute count; PreferNoSchedule is a preference and refuses no pod.
-A toleration is compared as `Toleration.ToleratesTaint` of k8s.io/api/core/v1 does.
+Taints with effect NoSchedule and NoExecute count; PreferNoSchedule is a preference and refuses no
+pod. A toleration is compared as `Toleration.ToleratesTaint` of k8s.io/api/core/v1 does.
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Whether one toleration covers one taint.
 
     An empty effect covers every effect, an empty key every key, Exists every value; Equal, which an
-    empty operator means too, covers the same value only. An empty key with Equal is no valid pod, but
-    has the meaning that these rules give it.
+    empty operator means too, covers the same value only. An empty key with Equal is no valid pod,
+    but has the meaning that these rules give it.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False

@@ -1,7 +1,8 @@
 """No accepted field changes nothing in silence: each has a test of its effect, or is listed.
 
-`field_effects` names for every field of the policy the test that sees what it does. What never has an effect is marked in
-the schema and listed whenever a text gives it; what has none because of another field is listed with that as its reason.
+`field_effects` names for every field of the policy the test that sees what it does. What never has
+an effect is marked in the schema and listed whenever a text gives it; what has none because of
+another field is listed with that as its reason.
 """
 
 import re
@@ -31,7 +32,8 @@ def _models(model: type[BaseModel], seen: dict[str, type[BaseModel]]) -> dict[st
 
 
 def _fields(*, listed: bool) -> dict[str, tuple[str, str]]:
-    """Name in Python and in a document, by `Model.field`, of fields that are always listed or never are."""
+    """Name in Python and in a document, by `Model.field`, of fields that are always listed or never
+    are."""
     return {
         f"{title}.{info.alias or name}": (name, info.alias or name)
         for title, model in _models(Policy, {}).items()

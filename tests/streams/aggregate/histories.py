@@ -1,7 +1,7 @@
 """Histories of a partition for property tests: what producers do to a log, good and bad.
 
-A few nodes send samples mostly in order and now and then late, twice, from a clock that is wrong, with
-other resources or other pods; among them are records that nobody can read.
+A few nodes send samples mostly in order and now and then late, twice, from a clock that is wrong,
+with other resources or other pods; among them are records that nobody can read.
 """
 
 from itertools import pairwise

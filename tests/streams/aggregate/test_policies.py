@@ -28,7 +28,8 @@ SAME, SHORT, LONG = windows(), windows(durations_s=(40,), average_s=30), windows
 
 
 class Run:
-    """A stage that is never restarted, and before each batch one that is put together from its rows.
+    """A stage that is never restarted, and before each batch one that is put together from its
+    rows.
 
     Samples that are gone stay in its rows for long, beside others.
     """

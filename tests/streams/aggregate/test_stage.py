@@ -486,7 +486,8 @@ def test_names_of_pods_that_cannot_be_written_touch_their_node_alone(
 
 
 def test_a_defect_touches_the_node_of_the_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in memory of the node may be half of what it should be: it begins anew, also after a restart."""
+    """What is in memory of the node may be half of what it should be: it begins anew, also after a
+    restart."""
     taken = NodeState.take
 
     def failing(self: NodeState, reading: Reading, *rest: Any) -> Any:

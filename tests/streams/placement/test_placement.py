@@ -1,4 +1,5 @@
-"""What a decision says, and what takes room and gives it back; `test_waiting` and `test_lists` hold the rest."""
+"""What a decision says, and what takes room and gives it back; `test_waiting` and `test_lists` hold
+the rest."""
 
 from typing import Any
 

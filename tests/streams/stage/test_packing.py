@@ -81,7 +81,8 @@ steps = st.lists(
 def test_redoing_changes_that_a_row_reflects_already_gives_the_same_row(
     history: list[tuple[str, str, bool]], first: int, second: int
 ) -> None:
-    """Rows are written one after the other: after a crash some are ahead of the place that is redone from."""
+    """Rows are written one after the other: after a crash some are ahead of the place that is
+    redone from."""
 
     def done(some: list[tuple[int, tuple[str, str, bool]]]) -> Changes:
         changes = Changes()

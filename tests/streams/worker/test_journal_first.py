@@ -180,7 +180,8 @@ async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanw
         await old.open()
         await old.journal.commit([_batch(0)])
         await new.open()
-        # It stands still for longer than it is sure of its office, and goes on as if nothing had been.
+        # It stands still for longer than it is sure of its office, and goes on as if nothing had
+        # been.
         monkeypatch.setattr(journal_first, "OFFICE_S", 0.5)
         await asyncio.sleep(0.6)
         committing = asyncio.create_task(old.journal.commit([_batch(1)]))
@@ -196,7 +197,8 @@ async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanw
 async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_the_broker(
     clean_kafka: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was stopped after its last look at the journal, and its rows are older than its successor's."""
+    """It was stopped after its last look at the journal, and its rows are older than its
+    successor's."""
     kafka = clean_kafka.settings
     async with owner(kafka) as old, owner(kafka) as new:
         await old.open()

@@ -33,7 +33,8 @@ def test_a_write_to_a_connection_that_has_just_been_lost_is_a_lost_connection(
 
     async def written() -> None:
         connection: Any = await conn.create_conn(host, int(port))
-        # The turn of the event loop in which the transport is closed and the task that reads does not know yet.
+        # The turn of the event loop in which the transport is closed and the task that reads does
+        # not know yet.
         connection._read_task.cancel()
         connection._writer.transport.abort()
         await asyncio.sleep(0.1)

@@ -1,8 +1,9 @@
 """Histories of a few nodes, and a filter that follows them the way the placer lets it.
 
-Rows are the nodes in ascending order of names; a change of the nodes moves rows, and a row is refreshed
-when it is new or when something changed that the filter says it watches, and at no other time. After
-every event the filter's two ways of answering and a plain reading of the rules must agree.
+Rows are the nodes in ascending order of names; a change of the nodes moves rows, and a row is
+refreshed when it is new or when something changed that the filter says it watches, and at no other
+time. After every event the filter's two ways of answering and a plain reading of the rules must
+agree.
 """
 
 from collections.abc import Callable, Sequence
