@@ -79,18 +79,11 @@ def nanos(text: str) -> int:
     return -amount if sign == "-" else amount
 
 
-def milli_value_of(nanos: int) -> int:
-    """Thousandths, rounded away from zero, at most 2^63-1 in magnitude."""
-    return _rounded(nanos, _NANOS_PER_MILLI)
-
-
-def value_of(nanos: int) -> int:
-    """Whole units, rounded away from zero, at most 2^63-1 in magnitude."""
-    return _rounded(nanos, _NANOS_PER_UNIT)
-
-
 def amount_of(resource: str, nanos: int) -> int:
-    """The integer that decisions compute with: cpu in milli, every other resource in whole units."""
+    """The integer that decisions compute with: cpu in milli, every other resource in whole units.
+
+    Rounded away from zero, at most 2^63-1 in magnitude.
+    """
     return _rounded(nanos, _NANOS_PER_MILLI if resource == "cpu" else _NANOS_PER_UNIT)
 
 

@@ -15,9 +15,7 @@ from schemas.quantities import (
     amount,
     amount_of,
     amounts,
-    milli_value_of,
     nanos,
-    value_of,
 )
 
 INT64_MAX = 2**63 - 1
@@ -88,8 +86,8 @@ REFUSALS = [
 @pytest.mark.parametrize(("text", "exact", "milli", "value"), READINGS)
 def test_reads_what_kubernetes_reads(text: str, exact: int, milli: int, value: int) -> None:
     assert nanos(text) == exact
-    assert milli_value_of(exact) == milli
-    assert value_of(exact) == value
+    assert amount_of("cpu", exact) == milli
+    assert amount_of("memory", exact) == value
     TypeAdapter(QuantityText).validate_python(text)
 
 
@@ -146,9 +144,9 @@ def test_agrees_with_rational_arithmetic(
 
 @given(st.integers(-(2**80), 2**80))
 def test_integers_are_rounded_away_from_zero(exact: int) -> None:
-    for round_to, unit in ((milli_value_of, 10**6), (value_of, UNIT)):
-        rounded = round_to(exact)
-        assert rounded == -round_to(-exact)
+    for resource, unit in (("cpu", 10**6), ("memory", UNIT)):
+        rounded = amount_of(resource, exact)
+        assert rounded == -amount_of(resource, -exact)
         if abs(rounded) < INT64_MAX:
             assert 0 <= abs(rounded) * unit - abs(exact) < unit
             assert rounded * exact >= 0
