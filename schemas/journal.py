@@ -73,7 +73,7 @@ class JournalRecord(Message):
     partition: Count
     """Partition whose state it is; also the partition of this record."""
     opens: bool = False
-    """A new writer takes office; its epoch is the offset of this record."""
+    """A new writer takes the partition over; its epoch is the offset of this record."""
     epoch: Count
     """Epoch of the writer. After an opening record, batches of other epochs than its own are of a
     writer that has lost the partition; readers ignore them."""

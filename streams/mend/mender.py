@@ -1,7 +1,9 @@
-"""Mends a partition in Kafka; see `streams.replay.mending` and `streams.aggregate.mending` for what is kept.
+"""Mends a partition in Kafka; see `streams.replay.mending` and `streams.aggregate.mending` for what
+is kept.
 
-A look changes nothing. Mending claims the partition first, which shuts out every worker that holds it, then
-reads, writes the rows that have changed and what the redone batches emit, and the place last of all.
+A look changes nothing. Mending claims the partition first, which shuts out every worker that holds
+it, then reads, writes the rows that have changed and what the redone batches emit, and the place
+last of all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +38,7 @@ async def look(kafka: KafkaSettings, partition: int) -> Mended:
 
 
 async def put_right(kafka: KafkaSettings, partition: int) -> Mended:
-    """Mend the partition in both stages; a worker that holds it ends with `LostOffice`."""
+    """Mend the partition in both stages; a worker that holds it ends with `LostOwnership`."""
     publisher = FencedPublisher(kafka)
     await publisher.start()
     try:

@@ -50,7 +50,7 @@ class Place:
     """How far a partition's journal is known."""
 
     epoch: int = -1
-    """Offset of the opening record of the writer in office; -1: nobody has opened it."""
+    """Offset of the opening record of the writer that owns the partition; -1: nobody has opened it."""
     sequence: int = -1
     """Number of the last whole batch."""
     offset: int = -1
@@ -77,7 +77,7 @@ class Tail:
 
 
 def opening(partition: int) -> bytes:
-    """The record by which a new writer takes office."""
+    """The record by which a new writer takes the partition over."""
     return encode(JournalRecord(partition=partition, epoch=0, sequence=0, opens=True))
 
 

@@ -1,7 +1,7 @@
 """A publisher whose rows the brokers take from one worker at a time, partition by partition.
 
     claim(topics, partition)   a producer of the partition's own; a record in each topic shuts out all before it
-    write_rows(...)            through that producer; `LostOffice` where somebody else has claimed since
+    write_rows(...)            through that producer; `LostOwnership` where somebody else has claimed since
 
 A worker that stood still for longer than its session has a successor and does not know. What it
 goes on to write would put old rows over newer ones, and no look at a clock before a write can rule
@@ -28,7 +28,7 @@ from typing import Any
 
 from schemas.connection import KafkaSettings
 from streams.stage.records import RowChange
-from streams.worker.publisher import LostOffice, Publisher, Undelivered
+from streams.worker.publisher import LostOwnership, Publisher, Undelivered
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class FencedPublisher(Publisher):
         """Write row changes of a claimed partition, in their order; offset of each, -1 for unknown.
 
         Raises:
-            LostOffice: another worker has claimed the partition.
+            LostOwnership: another worker has claimed the partition.
         """
         claim = self._claims.get(partition)
         if claim is None:  # it was released meanwhile
@@ -148,8 +148,8 @@ def _check(offset: int, before: int | None, topic: str, partition: int) -> None:
         raise _lost(topic, partition)
 
 
-def _lost(topic: str, partition: int) -> LostOffice:
-    return LostOffice(
+def _lost(topic: str, partition: int) -> LostOwnership:
+    return LostOwnership(
         f"another worker writes to partition {partition} of {topic}, while this one held it for its "
         f"own: it was not heard of for longer than the session time-out. Start it again; its "
         f"partitions are read anew then"

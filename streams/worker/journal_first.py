@@ -24,7 +24,7 @@ from streams.worker.fence import FencedPublisher
 from streams.worker.journal_tail import passed_over
 from streams.worker.opening import UNWRITTEN_S, Opening
 from streams.worker.pace import Pace
-from streams.worker.publisher import LostOffice, Publisher
+from streams.worker.publisher import LostOwnership, Publisher
 from streams.worker.reader import read_pieces
 from streams.worker.tables import RowTable
 
@@ -38,7 +38,7 @@ PIECE_BYTES = 256 * 1024
 #: Rows are written so long after the journal last showed that the partition is still ours, in
 #: seconds. A worker that stood still for longer than its session must not write old rows over its
 #: successor's.
-OFFICE_S = 2.0
+OWNED_S = 2.0
 #: Most changed rows that stay unwritten; with more of them rows are written without rests.
 UNWRITTEN_ROWS_MAX = 20_000
 
@@ -102,7 +102,7 @@ class JournalFirst:
         self._checkpoints = checkpoints
         self.topic_ids: Mapping[str, str] = {}
         self._places: dict[int, journal.Place] = {}
-        self._in_office_at_s: dict[int, float] = {}
+        self._owned_at_s: dict[int, float] = {}
         """When the journal showed last that a partition is ours."""
         self._unwritten: dict[int, Changes] = defaultdict(Changes)
         self._writing: dict[int, Changes] = {}
@@ -113,7 +113,7 @@ class JournalFirst:
         """How many wait until rows are written, or until they may write some."""
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
-        """Take office, then redo what the journal knows and the rows do not.
+        """Take the partition over, then redo what the journal knows and the rows do not.
 
         What a former owner has written after the rows were read, it had in the journal before: it
         is redone here, and written once more. What it would write from now on the brokers refuse.
@@ -158,7 +158,7 @@ class JournalFirst:
             # Before anything is applied: what is, the next owner must redo from here.
             await self._writer.write(partition, [opening.row(known.offset + 1)])
         self._places[partition] = reader.place
-        self._in_office_at_s[partition] = time.monotonic()
+        self._owned_at_s[partition] = time.monotonic()
         self._unwritten[partition] = whole
         if self._checkpoints is not None:
             self._checkpoints.opened(partition, rows.get(CLOCKS, {}).get(str(partition)))
@@ -168,7 +168,7 @@ class JournalFirst:
         """Journal, then outputs; rows when they are due.
 
         Raises:
-            LostOffice: another worker has taken a partition over; nothing was published.
+            LostOwnership: another worker has taken a partition over; nothing was published.
         """
         places = await asyncio.gather(*(self._append(batch) for batch in batches))
         await self._publisher.publish(
@@ -204,7 +204,7 @@ class JournalFirst:
         """Forget the partition; its rows were flushed, or are redone by its next owner."""
         self._writer.release(partition)
         self._places.pop(partition, None)
-        self._in_office_at_s.pop(partition, None)
+        self._owned_at_s.pop(partition, None)
         self._unwritten.pop(partition, None)
         if self._checkpoints is not None:
             self._checkpoints.closed(partition)
@@ -238,7 +238,7 @@ class JournalFirst:
         began_s = time.monotonic()
         offset = await self._publisher.append(journal.TOPIC, partition, records)
         if offset == place.offset + len(records):
-            self._in_office_at_s[partition] = began_s
+            self._owned_at_s[partition] = began_s
             return journal.Place(place.epoch, place.sequence + 1, offset)
         if offset <= place.offset:
             raise journal.JournalDamaged(
@@ -259,22 +259,22 @@ class JournalFirst:
         now = reader.place
         if now.epoch != place.epoch:
             self.close(partition)
-            raise LostOffice(
+            raise LostOwnership(
                 f"another worker took partition {partition} over at journal offset {now.epoch}, while "
                 f"this one ({place.epoch}) held it for its own: it was not heard of for longer than "
                 "the session time-out. What it has decided since counts for nothing; start it again"
             )
         await self._publisher.publish(dead)
-        # Not before: rows may be written meanwhile, and must not be by a worker that has lost
-        # office.
-        self._in_office_at_s[partition] = began_s
+        # Not before: rows may be written meanwhile, and must not be by a worker that has
+        # lost the partition.
+        self._owned_at_s[partition] = began_s
         return now
 
     async def _write(self, partition: int) -> None:
         """Write the rows as they are now, piece by piece; their place comes last and speaks for all
         of them."""
         changes, place = self._unwritten.get(partition), self._places.get(partition)
-        if not changes or place is None or not self._in_office(partition):
+        if not changes or place is None or not self._owned(partition):
             return
         self._unwritten[partition] = Changes()
         self._writing[partition] = changes
@@ -326,12 +326,12 @@ class JournalFirst:
         return True
 
     def _still(self, partition: int, place: journal.Place) -> bool:
-        """In office ever since `place` was reached; otherwise rows may be packed with what others
+        """Owned ever since `place` was reached; otherwise rows may be packed with what others
         wrote."""
         now = self._places.get(partition)
-        return now is not None and now.epoch == place.epoch and self._in_office(partition)
+        return now is not None and now.epoch == place.epoch and self._owned(partition)
 
-    def _in_office(self, partition: int) -> bool:
+    def _owned(self, partition: int) -> bool:
         """The journal has shown a moment ago that the partition is ours."""
-        shown_at_s = self._in_office_at_s.get(partition)
-        return shown_at_s is not None and time.monotonic() - shown_at_s <= OFFICE_S
+        shown_at_s = self._owned_at_s.get(partition)
+        return shown_at_s is not None and time.monotonic() - shown_at_s <= OWNED_S

@@ -27,7 +27,7 @@ _BATCH_BYTES = 512 * 1024
 _Record = tuple[str, bytes, bytes | None, int | None, int | None]
 
 
-class LostOffice(RuntimeError):
+class LostOwnership(RuntimeError):
     """Another writer has opened the partition's journal: what this one appends does not count."""
 
 

@@ -51,7 +51,8 @@ class WriteThrough:
         """Publish outputs, then write rows.
 
         Raises:
-            LostOffice: another worker has taken a partition over; no row was written over its rows.
+            LostOwnership: another worker has taken a partition over; no row was written over its
+                rows.
         """
         await self._publisher.publish(
             record

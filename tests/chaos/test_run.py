@@ -1,4 +1,5 @@
-"""Who runs the workers of a chaos run: one that has lost what it held is started again, any other end is a fault."""
+"""Who runs the workers of a chaos run: one that has lost what it held is started again, any other
+end is a fault."""
 
 import time
 from dataclasses import replace
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas.connection import KafkaSettings
-from streams.worker.publisher import LostOffice
+from streams.worker.publisher import LostOwnership
 from tests.chaos.plan import SCENARIOS
 from tests.chaos.run import Member
 from tests.streams.worker_process import Worker
@@ -16,7 +17,8 @@ _LAST_LINE = '{{"event": "the worker was stopped by {}: found out"}}'
 
 
 def _ended(directory: Path, reason: str, workers: int) -> Member:
-    """A member whose worker writes a last line and ends, and which is started again as one that goes on."""
+    """A member whose worker writes a last line and ends, and which is started again as one that
+    goes on."""
     kafka = KafkaSettings.local("127.0.0.1:1")
     member = Member(kafka, directory / "member", replace(SCENARIOS[0], workers=workers))
     once = directory / "once"
@@ -33,7 +35,7 @@ def _ended(directory: Path, reason: str, workers: int) -> Member:
 
 
 def test_a_worker_that_has_lost_what_it_held_is_started_again_and_counted(tmp_path: Path) -> None:
-    member = _ended(tmp_path, LostOffice.__name__, workers=2)
+    member = _ended(tmp_path, LostOwnership.__name__, workers=2)
     try:
         assert member.check()
         assert not member.worker.ended
@@ -42,7 +44,7 @@ def test_a_worker_that_has_lost_what_it_held_is_started_again_and_counted(tmp_pa
         member.worker.kill()
 
 
-@pytest.mark.parametrize(("reason", "workers"), [("JournalDamaged", 2), ("LostOffice", 1)])
+@pytest.mark.parametrize(("reason", "workers"), [("JournalDamaged", 2), ("LostOwnership", 1)])
 def test_a_worker_that_ends_otherwise_or_that_nobody_can_have_succeeded_is_a_fault(
     tmp_path: Path, reason: str, workers: int
 ) -> None:

@@ -29,7 +29,7 @@ PATIENCE_S = 120.0
 #: Arguments of Python that make it run `loadstream worker`.
 LOADSTREAM_WORKER = ("-c", "from connectors.cli import main; main()", "worker")
 #: In the last line of a worker that has lost what it held: its session ran out, or it stood still.
-_GAVE_UP = "the worker was stopped by LostOffice"
+_GAVE_UP = "the worker was stopped by LostOwnership"
 
 
 class Worker:
@@ -138,7 +138,8 @@ class Client:
     def __init__(self, producer: Any, consumer: Any, worker: Worker) -> None:
         self._producer, self._consumer, self._worker = producer, consumer, worker
         self.received: list[tuple[str, Any, bytes | None]] = []
-        """Topic, message (none for changelogs) and bytes of everything that came; no bytes: a deletion."""
+        """Topic, message (none for changelogs) and bytes of everything that came; no bytes: a
+        deletion."""
 
     async def send(self, topic: str, messages: Iterable[BaseModel], key: str = "c") -> None:
         """Send messages of one cluster and wait until the broker has them."""

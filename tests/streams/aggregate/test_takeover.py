@@ -15,7 +15,7 @@ from streams.worker import fence
 from streams.worker.broker import broker_urls
 from streams.worker.durability import Applied
 from streams.worker.fence import FencedPublisher
-from streams.worker.publisher import LostOffice
+from streams.worker.publisher import LostOwnership
 from streams.worker.reader import read_range
 from streams.worker.tables import RowTable
 from streams.worker.transport import WorkerApp
@@ -114,7 +114,7 @@ async def test_what_a_worker_writes_that_was_replaced_meanwhile_is_refused_by_th
         await successor.go_on(gone + back)
         rows = stalled.stage.apply(gone).rows
         assert [row.key for row in rows if row.value is None and "/node/" in row.key]
-        with pytest.raises(LostOffice, match="another worker writes to partition 0"):
+        with pytest.raises(LostOwnership, match="another worker writes to partition 0"):
             await stalled.durability.commit([Applied(0, gone, StageResult((), rows))])
         await third.open()
         assert nodes_of(third.stage) == nodes_of(successor.stage) == nodes_of(straight)
@@ -137,7 +137,7 @@ async def test_what_was_written_before_the_partition_was_claimed_is_not_lost(
         assert opened[TABLE] == before.table.rows([0])[0] != recovered
         successor.stage = stage(opened[TABLE], limits=LIMITS)
         await successor.go_on(back)
-        with pytest.raises(LostOffice):
+        with pytest.raises(LostOwnership):
             await before.go_on(back)
     assert log.records[-1].offset == successor.stage.positions["node-usage"]
 
@@ -151,9 +151,9 @@ async def test_where_no_broker_refuses_it_both_workers_see_that_there_are_two(
         await stalled.go_on(first)
         await successor.open()
         await successor.go_on(gone)
-        with pytest.raises(LostOffice):
+        with pytest.raises(LostOwnership):
             await stalled.go_on(gone)
-        with pytest.raises(LostOffice):
+        with pytest.raises(LostOwnership):
             await successor.go_on(back)
 
 
@@ -168,7 +168,7 @@ async def test_a_claim_that_is_made_again_shuts_nobody_out_but_those_before(
         await stalled.go_on(gone)
         await successor.open()
         # It claims the partition again, and finds that somebody has written since.
-        with pytest.raises(LostOffice):
+        with pytest.raises(LostOwnership):
             await stalled.go_on(back)
 
 

@@ -496,7 +496,7 @@ def test_the_digest_is_of_the_outputs_in_their_order() -> None:
 
 
 def _counts(values: Sequence[bytes], number: int) -> bool:
-    """Whether a journal record is of the writer that is in office there."""
+    """Whether a journal record is of the writer that owns the partition there."""
     reader = journal.Reader(journal.Place())
     return [reader.take(n, value) for n, value in enumerate(values)][number] is not None
 

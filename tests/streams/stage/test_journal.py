@@ -58,7 +58,7 @@ class Log:
 
 
 class Writer:
-    """Takes office and appends, as a worker does."""
+    """Takes the partition over and appends, as a worker does."""
 
     def __init__(self, log: Log, known: Place) -> None:
         self._log = log

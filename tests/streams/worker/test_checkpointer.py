@@ -27,7 +27,7 @@ from streams.worker.checkpointer import CLOCKS, Checkpointer
 from streams.worker.durability import Applied
 from streams.worker.fence import FencedPublisher
 from streams.worker.journal_first import JournalFirst, RowWriter
-from streams.worker.publisher import LostOffice
+from streams.worker.publisher import LostOwnership
 from streams.worker.reader import read_range
 from streams.worker.tables import RowTable
 from streams.worker.transport import WorkerApp
@@ -174,7 +174,7 @@ async def test_a_partition_that_goes_leaves_a_checkpoint_that_is_none(
         while not (begun := await old.stored()):
             await asyncio.sleep(0)
         await new.open()
-        with pytest.raises(LostOffice):
+        with pytest.raises(LostOwnership):
             await old.apply(42)
         await old.until(1)
         assert old.results == ["stopped"]

@@ -17,7 +17,7 @@ from streams.worker.broker import broker_urls
 from streams.worker.durability import Applied
 from streams.worker.fence import FencedPublisher
 from streams.worker.journal_first import JournalFirst, RowWriter
-from streams.worker.publisher import LostOffice, Publisher
+from streams.worker.publisher import LostOwnership, Publisher
 from streams.worker.reader import read_range
 from streams.worker.tables import RowTable
 from streams.worker.transport import WorkerApp
@@ -84,7 +84,7 @@ async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing
         redone = await new.open()
         assert redone["nodes"] == {"0/n": b'{"offset": 0}'}, "the tail is redone"
 
-        with pytest.raises(LostOffice, match="partition 0"):
+        with pytest.raises(LostOwnership, match="partition 0"):
             await old.journal.commit([_batch(1, partition=0)])
         await old.journal.flush(force=True)
         assert old.rows() == {}, "its rows are its successor's to write"
@@ -103,14 +103,14 @@ async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
     async with owner(embedded.settings) as old:
         await old.open()
         await old.journal.commit([_batch(0)])
-        monkeypatch.setattr(journal_first, "OFFICE_S", -1.0)
+        monkeypatch.setattr(journal_first, "OWNED_S", -1.0)
         await old.journal.flush(force=True)
         assert old.rows() == {}
         monkeypatch.undo()
         await old.journal.commit([_batch(1)])
         await old.journal.flush(force=True)
         assert old.rows() == {"0/n": b'{"offset": 1}'}, (
-            "the journal says that it is still in office"
+            "the journal says that it is still the owner"
         )
 
 
@@ -180,15 +180,15 @@ async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanw
         await old.open()
         await old.journal.commit([_batch(0)])
         await new.open()
-        # It stands still for longer than it is sure of its office, and goes on as if nothing had
+        # It stands still for longer than it is sure of its ownership, and goes on as if nothing had
         # been.
-        monkeypatch.setattr(journal_first, "OFFICE_S", 0.5)
+        monkeypatch.setattr(journal_first, "OWNED_S", 0.5)
         await asyncio.sleep(0.6)
         committing = asyncio.create_task(old.journal.commit([_batch(1)]))
         while not committing.done():
             await old.journal.flush(force=True)
             await asyncio.sleep(0)
-        with pytest.raises(LostOffice):
+        with pytest.raises(LostOwnership):
             await committing
         assert old.rows() == {}
 
@@ -206,8 +206,8 @@ async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_t
         await new.open()
         await new.journal.commit([_batch(1)])
         await new.journal.flush(force=True)
-        monkeypatch.setattr(journal_first, "OFFICE_S", float("inf"))
-        with pytest.raises(LostOffice, match="another worker writes to partition 0"):
+        monkeypatch.setattr(journal_first, "OWNED_S", float("inf"))
+        with pytest.raises(LostOwnership, match="another worker writes to partition 0"):
             await old.journal.flush(force=True)
         changelog = old.tables[0].changelog
         end = await new.publisher.append(changelog, 0, [b"end"])
