@@ -51,7 +51,7 @@ class Run:
     def samples(
         self, first_s: int, last_s: int, step_s: int = 10, cluster: str = "c"
     ) -> StageResult:
-        """One sample each so many seconds."""
+        """One sample each `step_s` seconds."""
         return self.apply(
             *self.log.add(
                 *(

@@ -1,4 +1,4 @@
-"""A policy that estimates pods otherwise counts them anew node by node, so many at each record."""
+"""A policy that estimates pods otherwise counts them anew node by node, a few at each record."""
 
 import pytest
 
