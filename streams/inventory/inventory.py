@@ -26,8 +26,7 @@ from streams.inventory.owners import Owners
 from streams.inventory.recount import Recounting
 from streams.inventory.usage_history import UsageHistory, filter_in_force
 
-#: Pods taken in by one record have places of its own; no record takes in more than these bits can
-#: count.
+#: Pods taken in by one record have places of its own, as many as these bits count.
 _PLACES_PER_RECORD_BITS = 20
 
 
@@ -96,8 +95,7 @@ class Inventory:
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy: everything anew, unless it says of nodes and pods what the last
-        one did."""
+        """Judge by another policy: everything anew, unless it judges as the last one did."""
         judged_by = (
             policy.load_aware,
             policy.plugins,
@@ -215,8 +213,7 @@ class Inventory:
         self._forget_empty(node)
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
-        """Nodes that the full list lacks are gone, at most `most` at a time; answers whether all
-        are."""
+        """Remove at most `most` nodes that the full list lacks; answers whether all are gone."""
         removed = list(islice(unlisted_nodes(self.nodes, list_id), most))
         for node in removed:
             self.changed_nodes[node.name] = None
@@ -306,8 +303,7 @@ class Inventory:
         node.hold(held)
 
     def next_place(self) -> int:
-        """A place that is greater than all before; the same if the state was put together from its
-        rows."""
+        """A place greater than all before; the same after a restart."""
         self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
         return self._last_place
 

@@ -134,8 +134,7 @@ class Placement:
             self.changed_requests[uid] = None
 
     def tick(self, cause: Cause, effort: Effort | None = None) -> list[PlacementDecision]:
-        """Time has passed: reservations end, what waits is tried again, as far as there is effort
-        for it."""
+        """Time has passed: reservations end, what waits is tried again, within the effort."""
         effort = effort or Effort()
         decisions = self._expire_all(effort, cause)
         while effort.more_than(_UNSEEN_LEAVE) and self.pending.unseen:
@@ -188,8 +187,7 @@ class Placement:
         return [self._report(waiting, group, why, cause)]
 
     def _look(self, waiting: Waiting, cause: Cause) -> tuple[Ranking, int | None]:
-        """The ranking of the pod's kind, and the node for it: where room was kept, or the best;
-        None: none."""
+        """The kind's ranking, and a node: where room was kept, or the best; None: none."""
         kept = self.kept.claim(waiting.request.pod, cause)
         ranking = self.placer.rank(waiting.kind)
         return ranking, preferred(ranking, self.inventory.nodes.get(kept or ""))
@@ -229,8 +227,7 @@ class Placement:
     def _place(
         self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause
     ) -> PlacementDecision:
-        """Decide, and take the room at once: on the best node, or the best that the owner may go
-        to."""
+        """Decide, and take the room at once, on the best node that the owner may go to."""
         excluded = self.excluded_requests.exclusions.of(waiting.request.pod, cause.now_ms)
         if excluded is not None and row in excluded.rows:
             allowed = excluded.best(ranking)
@@ -332,8 +329,7 @@ class Placement:
         return [kept]
 
     def _expire_all(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
-        """Reservations whose time is over, the earliest first; what is left over keeps its room a
-        little longer."""
+        """Reservations whose time is over, the earliest first; others wait for another tick."""
         decisions = []
         for node, held in self.reservations.over(cause.now_ms):
             effort.decide(2)
@@ -348,8 +344,7 @@ class Placement:
     def _ended(
         self, cause: Cause, pod: Pod, why: str, node: str | None = None
     ) -> list[PlacementDecision]:
-        """A pod does not want a node any more; if its request was only kept, nothing was reported
-        yet."""
+        """A pod wants no node any more; of a request that was only kept nothing was reported."""
         if not self.begun:
             return []
         return [explain.ended(cause, pod, "withdrawn", why, node=node)]

@@ -136,8 +136,7 @@ class StageRunner:
 
     @property
     def waiting_since_s(self) -> float | None:
-        """Since when recovery waits for the next row, by the monotonic clock; none: nothing is
-        recovered now."""
+        """Since when recovery waits for a row, by the monotonic clock; none: it is over."""
         if self.recovered or not self._app.in_recovery:
             return None
         read_at_s: float = self._app.row_read_at_s
@@ -174,8 +173,7 @@ class StageRunner:
             await self._app.crash(error)
             raise
         finally:
-            # Before anything that is waited for: Faust cancels this as well when it stops the
-            # worker, while a rebalance may wait for what is under way.
+            # First: Faust cancels this as well, while a rebalance may wait for what is under way.
             self._pipeline.give_up()
             for task in tasks:
                 task.cancel()
@@ -191,8 +189,7 @@ class StageRunner:
             if self.clock is not None and self.clock.late(self.stages):
                 await self.clock.make_up(self)
             async with self._applying:
-                # Otherwise partitions were taken away meanwhile, and the records come again to
-                # their owner.
+                # Else partitions were taken away, and the records come to their new owner.
                 if self.recovered:
                     await self._put_through(batch)
 
@@ -217,7 +214,6 @@ class StageRunner:
             for partition, records in by_partition.items()
             if (fresh := await self._sequence.fresh(partition, records))
         ]
-        # Waits while much is on its way already.
         await self._pipeline.hand_over(UnderWay(applied, batch, began_s))
 
     def _apply(self, partition: int, records: list[InputRecord]) -> Applied:
@@ -232,8 +228,7 @@ class StageRunner:
         await self._pipeline.hand_over(it)
 
     async def _settle(self) -> None:
-        """All that was applied is durable, and its rows are written; the caller holds back what
-        follows."""
+        """Make all that was applied durable; the caller holds back what follows."""
         async with self._applying:
             await self._pipeline.settle()
 
