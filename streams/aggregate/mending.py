@@ -19,8 +19,7 @@ from streams.stage.records import DamagedTable
 
 
 def mend(partition: int, rows: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
-    """Rows that a worker starts from, and what is lost; no sentences: it starts from the rows as
-    they are."""
+    """Rows that a worker starts from, and what is lost; no sentences: the rows are as they should be."""
     try:
         restore(partition, rows, Collecting())
     except DamagedTable as damaged:

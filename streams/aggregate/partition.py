@@ -108,8 +108,7 @@ class PartitionState:
         self._forgotten[node.key] = node
 
     def drop(self, name: str, first_offset: int) -> None:
-        """Records of a node from this one of the batch on cannot be written: forget it, and leave
-        them out."""
+        """Records of a node from this one on cannot be written: forget it, and leave them out."""
         node = self.nodes.get(name)
         if node is not None:
             self.forget(node)

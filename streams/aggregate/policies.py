@@ -80,8 +80,7 @@ class Policies:
         )
 
     def put(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
-        """A policy that differs holds from here on; answers how long samples counted, where that
-        changes."""
+        """Another policy holds from here on; answers how long samples counted, where that changes."""
         cluster = record.cluster
         before, after, found = (
             self.of(cluster),

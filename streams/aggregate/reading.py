@@ -28,8 +28,7 @@ class Reading:
 
     sampled_at_ms: int
     digest: int
-    """CRC-32 of the record's value: distinguishes a sample that came twice from another one of the
-    same time."""
+    """CRC-32 of the record's value: tells whether a sample of the same time is the same one."""
     usage: Amounts
     system: Amounts
     members: list[tuple[Member, Amounts]]

@@ -19,8 +19,7 @@ from streams.stage.records import RowChange
 
 TABLE = "node_percentiles"
 
-#: A row with this many numbers or more is full: about 16 KB, which is written again while it is
-#: open.
+#: A row with this many numbers is full: about 16 KB, which is written again while it is open.
 ROW_NUMBERS_MAX = 2_048
 
 _HEAD_NUMBERS = 6
@@ -100,8 +99,7 @@ class RowLog(Generic[E]):
         ]
 
     def settle(self) -> list[int]:
-        """What is pending will be written; answers with the rows to remove after it, in ascending
-        order."""
+        """What is pending will be written; answers with the rows to remove after it, ascending."""
         removed = sorted(self._emptied)
         for row in removed:
             del self.live[row]

@@ -4,8 +4,7 @@ from typing import Final
 
 
 class Change:
-    """What about a node has changed, as bits; plain numbers, because they are looked at for every
-    change."""
+    """What about a node has changed, as bits; plain numbers, since every change looks at them."""
 
     STATE: Final = 1
     """What Kubernetes says: allocatable, labels, annotations, taints, unschedulable."""

@@ -69,8 +69,7 @@ class Estimator:
         self._known = SizedCache[tuple[int, PriorityClass], tuple[PodDemand, Vector]](
             _KNOWN_BYTES_MAX, _KNOWN_MAX
         )
-        """Estimates by the identity of the demand, which is kept with them: pods of a kind have one
-        in common."""
+        """Estimates by the identity of the demand, which is kept with them and shared by a kind."""
 
     @classmethod
     def of(cls, counting: Counting) -> Self:

@@ -48,8 +48,7 @@ class Freshness:
             heapq.heappush(self._expiries, (at_ms, node.name))
 
     def due(self, now_ms: int) -> list[str]:
-        """Names of nodes to look at now, each once; those whose metric is younger by now are among
-        them."""
+        """Names of nodes to look at now, each once; of some the metric is younger by now."""
         due = []
         while self._expiries and self._expiries[0][0] <= now_ms:
             at_ms, name = heapq.heappop(self._expiries)

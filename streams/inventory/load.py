@@ -29,8 +29,7 @@ def terminated(pod: Pod) -> bool:
 
 
 class NodeLoad:
-    """Metric and assigned pods of one node, and the sums over them; vectors over the same
-    resources."""
+    """Metric and assigned pods of one node, and their sums; vectors over the same resources."""
 
     __slots__ = (
         "_counted",
@@ -145,8 +144,7 @@ class NodeLoad:
     # --- metrics --------------------------------------------------------------------------------
 
     def set_metric(self, metric: NodeMetric) -> None:
-        """Take over a new metric; it replaces the old one whole, except that a missing time keeps
-        it."""
+        """Take over a new metric; it replaces the old one whole, but for a time that is missing."""
         self.metric = metric
         self._measure()
         if metric.updated_at_ms is not None:
@@ -199,15 +197,13 @@ class NodeLoad:
         self._recount()
 
     def _measure(self) -> None:
-        """The metric over the resources by which the node is judged, and those by which pods are
-        counted."""
+        """The metric over the resources that judge the node, and over those that count pods."""
         self.vectors = self._counted = None
         self.vectors = self._over(self.estimator)
         self._counted = self._over(self.counting)
 
     def _over(self, estimator: Estimator) -> MetricVectors | None:
-        """The metric over the resources of an estimator; the same for both, where they have the
-        same."""
+        """The metric over the resources of an estimator; one for both, where these are the same."""
         for vectors in (self.vectors, self._counted):
             if vectors is not None and vectors.resources == estimator.resources:
                 return vectors

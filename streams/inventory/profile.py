@@ -14,8 +14,7 @@ from streams.inventory.estimate import Vector
 from streams.inventory.rounding import UNBOUNDED, largest_within
 from streams.inventory.thresholds import Thresholds, node_thresholds, raw_allocatable
 
-#: Totals and thresholds of which the most that may be used is remembered; nodes of a cluster have
-#: few.
+#: Totals and thresholds of which the most that may be used is remembered; a cluster has few.
 _MOST_MAX = 4_096
 
 

@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from schemas.rows import Recount
 from streams.inventory.estimate import Estimator
 
-#: Pods that are counted anew at one record; a node counts as one more. It takes a twentieth of a
-#: second.
+#: Pods that are counted anew at one record, in a twentieth of a second; a node counts as one more.
 RECOUNTED_PER_RECORD_MAX = 4_000
 
 

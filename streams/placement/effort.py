@@ -7,11 +7,9 @@ same as one that has run for days. What is left over waits for the next tick.
 
 from streams.inventory.kind import Kind
 
-#: Units of work that one tick may spend on pods that wait; a unit is a fifth of a millisecond or
-#: less.
+#: Units of work that one tick may spend on pods that wait; one is at most a fifth of a millisecond.
 EFFORT_PER_TICK_MAX = 750
-#: Units of a look at a kind of pods when another kind came before: all nodes may have to be looked
-#: at.
+#: Units of a look at a kind of pods after another kind: all nodes may have to be looked at.
 EFFORT_PER_KIND = 3
 #: Units of a decision, and of one more look at the same kind.
 EFFORT_PER_DECISION = 1

@@ -72,8 +72,7 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
 
 
 def by_estimates(lacking: Mapping[tuple[str, int], int]) -> dict[str, int] | None:
-    """How many nodes are judged by estimates, by the statistic that their metrics lack; None: none
-    is."""
+    """Nodes that are judged by estimates, by the statistic that their metrics lack; None: none."""
     named = {
         f"{kind} over {format_duration_ms(duration_ms)}": nodes
         for (kind, duration_ms), nodes in sorted(lacking.items())

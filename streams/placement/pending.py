@@ -119,8 +119,7 @@ class PendingRequests:
         return self._groups.get(kind.key)
 
     def arrive(self, request: SchedulingRequest, kind: Kind, applied: int) -> Waiting:
-        """A new request; it replaces an older one of the same pod, whose place in the order it
-        keeps."""
+        """A new request; it replaces an older one of the pod, and keeps its place in the order."""
         old = self.remove(request.pod.uid)
         if old is None:
             self.sequence += 1
@@ -285,8 +284,7 @@ class PendingRequests:
 
 
 class DueGroups:
-    """Groups that are to be tried now: the one with the first request in priority and arrival
-    first."""
+    """Groups to try now: the one with the first request in priority and arrival first."""
 
     def __init__(
         self, pending: PendingRequests, now_ms: int, version: int, backoff_max_ms: int
@@ -322,8 +320,7 @@ class DueGroups:
         return waiting, group
 
     def put_back(self, group: Group) -> None:
-        """A request of the group that was taken last has been placed; the group may have another
-        one."""
+        """A request of the group taken last has been placed; the group may have another one."""
         waiting = self._pending.next_of(group)
         if waiting is None:
             return

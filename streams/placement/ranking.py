@@ -61,8 +61,7 @@ class Ranking:
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
         self._asked: list[list[_Asked]] | None = None
-        """Filters that may refuse this kind, by what about a node has changed; none before a
-        change."""
+        """Filters that may refuse this kind, by what has changed of a node; none before a change."""
         self.generation = -1
         self.position = 0
         """How far in the log of changes this ranking is."""

@@ -29,8 +29,7 @@ TOPIC = "checkpoints"
 #: Bytes of keys and values in one piece. JSON within JSON is at most twice as long, so a piece
 #: stays under the 1 MiB that brokers take by default.
 PIECE_BYTES = 400_000
-#: Most checkpoints that are followed at a time; the one that began first is given up for another
-#: one.
+#: Most checkpoints that are followed at a time; for another one the oldest is given up.
 OPEN_MAX = 16
 
 #: Table, key and value.
@@ -159,8 +158,7 @@ class Assembler:
         """A row that is continued."""
 
     def take(self, piece: CheckpointPiece) -> Checkpoint | None:
-        """Add the piece that follows; answers with the checkpoint that it completes (its rows, if
-        kept)."""
+        """Add the piece that follows; answers with the checkpoint that it completes."""
         if place_of(piece) != self._place:
             return None
         if piece.piece == 0:
@@ -203,8 +201,7 @@ class Assembler:
 
 
 class Finder:
-    """Finds the whole checkpoints of a partition, holding none of their rows but those that are
-    continued."""
+    """Finds the whole checkpoints of a partition; holds rows only of those under way."""
 
     def __init__(self, partition: int) -> None:
         self._partition = partition

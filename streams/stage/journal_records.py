@@ -48,8 +48,7 @@ def read_record(value: bytes | None) -> Record | Refusal:
 
 
 def says_ours(value: bytes | None) -> bool:
-    """Whether a record that cannot be read is a journal's all the same, damaged or of a newer
-    version."""
+    """Whether an unreadable record is a journal's all the same: damaged, or of a newer version."""
     for text in ((value or b"").partition(b"\n")[0], value or b""):
         try:
             head = orjson.loads(text)

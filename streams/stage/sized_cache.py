@@ -14,8 +14,7 @@ Value = TypeVar("Value")
 
 
 class SizedCache(Generic[Key, Value]):
-    """Values by key, bounded in number and in bytes; the one put in or renewed longest ago goes
-    first."""
+    """Values by key, bounded in number and in bytes; the one renewed longest ago goes first."""
 
     def __init__(self, bytes_max: int, entries_max: int) -> None:
         """Start empty.

@@ -32,8 +32,7 @@ from streams.worker.publisher import LostOwnership, Publisher, Undelivered
 
 logger = logging.getLogger(__name__)
 
-#: A claim is made again after so long, in seconds: brokers forget claims, by default after seven
-#: days.
+#: A claim is made again after this time, in seconds: brokers forget it, by default after 7 days.
 CLAIM_S = 86_400.0
 
 

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 #: counts as old.
 _YOUNGEST = 1_000
 _YOUNGEST_PER_MIDDLE = 5
-#: Looks at the middle ones before everything is looked through, which takes a second in a large
-#: cluster.
+#: Looks at the middle ones before a look at everything, which takes a second in a large cluster.
 _MIDDLE_PER_ALL = 20_000
 
 

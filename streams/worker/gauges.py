@@ -13,8 +13,7 @@ from prometheus_client.registry import Collector
 
 from streams.stage.statistics import ClusterFigures, Figures
 
-#: Most clusters that get a label of their own; the others are reported together, so that labels
-#: stay few.
+#: Most clusters that get a label of their own; the others are reported together.
 CLUSTERS_MAX = 100
 #: What these are called: no name of a cluster holds a space.
 OTHERS = "other clusters"

@@ -32,8 +32,7 @@ from streams.worker.tables import RowTable
 FLUSH_INTERVAL_S = 1.0
 #: At most this many changed rows are few.
 FEW_ROWS = 500
-#: Rows are packed and written in pieces of this many bytes, so that batches need not wait for all
-#: of them.
+#: Rows are packed and written in pieces of this many bytes; batches wait for one at most.
 PIECE_BYTES = 256 * 1024
 #: Rows are written so long after the journal last showed that the partition is still ours, in
 #: seconds. A worker that stood still for longer than its session must not write old rows over its
@@ -271,8 +270,7 @@ class JournalFirst:
         return now
 
     async def _write(self, partition: int) -> None:
-        """Write the rows as they are now, piece by piece; their place comes last and speaks for all
-        of them."""
+        """Write the rows as they are now, piece by piece; their place comes last, for all of them."""
         changes, place = self._unwritten.get(partition), self._places.get(partition)
         if not changes or place is None or not self._owned(partition):
             return
@@ -326,8 +324,7 @@ class JournalFirst:
         return True
 
     def _still(self, partition: int, place: journal.Place) -> bool:
-        """Owned ever since `place` was reached; otherwise rows may be packed with what others
-        wrote."""
+        """Owned ever since `place`; otherwise rows may be packed with what others wrote."""
         now = self._places.get(partition)
         return now is not None and now.epoch == place.epoch and self._owned(partition)
 

@@ -63,8 +63,7 @@ class Publisher:
         return self._producer is not None
 
     def separate(self) -> "Publisher":
-        """Another one, whose writes this one's need not wait for; it starts and stops with this
-        one."""
+        """Another one, which this one's writes do not wait for; it starts and stops with this one."""
         other = Publisher(self._settings, **self._options)
         other.written_bytes = self.written_bytes
         self._separate.append(other)
@@ -149,8 +148,7 @@ class Publisher:
     async def _to(
         self, place: tuple[str, int], numbered: list[tuple[int, _Record]], offsets: list[int]
     ) -> None:
-        """Hand records of one partition over in as few batches as they fit into; note their
-        offsets."""
+        """Hand records of one partition over in as few batches as possible; note their offsets."""
         topic, partition = place
         sent: list[tuple[list[int], Any]] = []
         left = iter(numbered)

@@ -61,8 +61,7 @@ class Sequence:
         return fresh
 
     async def _heal(self, topic: str, partition: int, first: int, end: int) -> None:
-        """Put records through that should have been delivered; offsets may also hold nothing any
-        more."""
+        """Put records through that were not delivered; an offset may hold nothing any more."""
         count = 0
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:

@@ -26,8 +26,7 @@ class WorkerSettings(BaseSettings):
     data_dir: Path = Path(".cache/worker")
     """Where Faust keeps its files; everything that matters is in Kafka."""
     stages: Literal["all", "aggregate", "cluster"] = "all"
-    """Which stages this worker runs. Both by default; a large fleet runs them in separate
-    processes."""
+    """Which stages this worker runs: both, or one where a large fleet separates them."""
     clock: Literal["wall", "external"] = "wall"
     """wall: the worker writes the time into topic `clock` for each partition that it owns.
     external: somebody else does, as in a demonstration or a replay whose time runs faster."""

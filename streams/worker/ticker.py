@@ -104,8 +104,7 @@ class Mark:
     """Where the topics `KNOWN_FIRST` of the partition ended then."""
 
     def left(self, known: Mapping[str, int]) -> list[str]:
-        """Topics that are not yet known up to the mark; `known` is the offset that follows, by
-        topic."""
+        """Topics that are not known up to the mark; `known` is the offset that follows, by topic."""
         return [topic for topic, end in self.ends.items() if known.get(topic, 0) < end]
 
 

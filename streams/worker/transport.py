@@ -35,8 +35,7 @@ PARCELS_QUEUED_MAX = 32
 
 
 class Parcel(ConsumerMessage):
-    """Consecutive records of one partition, as one message to Faust; its offset is that of the
-    last."""
+    """Consecutive records of one partition as one message to Faust, with the last one's offset."""
 
     __slots__ = ("records",)
     records: list[InputRecord]

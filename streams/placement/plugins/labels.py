@@ -27,8 +27,7 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The label's value is one of `values`, or, if `negated`, none of them; None is an absent
-    label."""
+    """The label's value is one of `values`, or none of them if `negated`; None: no such label."""
 
     key: str
     values: frozenset[str | None]

@@ -53,8 +53,7 @@ class Prepared:
     """DaemonSet pods pass every load filter."""
 
 
-#: What a node is refused for: its average usage, another statistic of it, or a metric that has
-#: expired.
+#: What a node is refused for: its average usage, another statistic, or an expired metric.
 _USAGE, _AGGREGATED, _STALE = 0, 1, 2
 #: Less than any estimate.
 _NO_ROOM = -UNBOUNDED - 1
