@@ -6,7 +6,7 @@ since Faust would quietly read nothing from a topic that is not there; a replay 
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +18,7 @@ from streams.mend.command import mend_command
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from connectors.kafka.cursor import Cursor
+    from connectors.kafka.reader import Cursor
     from schemas.connection import KafkaSettings
     from schemas.policy import KnownPlugins
     from streams.replay.fold import Window
@@ -289,8 +289,8 @@ class _Topics:
     """The topics of one partition as they were at the first look; `read` opens a cursor each time."""
 
     def __init__(self, connection: "Connection", partition: int, open_cursors: ExitStack) -> None:
-        self.partition = partition
         self._connection = connection
+        self._partition = partition
         self._open_cursors = open_cursors
         self._extents: dict[str, tuple[int, int]] = {}
 
@@ -301,7 +301,7 @@ class _Topics:
         if topic not in self._extents:
             found = find_topics(self._connection, [topic])
             extents = read_extents(self._connection, found.values()).get(topic, ())
-            own = [each for each in extents if each.partition == self.partition]
+            own = [each for each in extents if each.partition == self._partition]
             self._extents[topic] = (own[0].first_offset, own[0].next_offset) if own else (0, 0)
         return self._extents[topic]
 
@@ -309,20 +309,17 @@ class _Topics:
         self, topic: str, first_offset: int, last_offset: int
     ) -> "Iterator[tuple[int, bytes | None]]":
         """Offsets and values from one offset to another."""
-        if last_offset >= first_offset:
-            with closing(self.cursor(topic, first_offset)) as cursor:
-                for record in cursor.through(last_offset):
-                    yield record.offset, record.value
+        from connectors.kafka.reader import read_range
+
+        found = read_range(self._connection, topic, self._partition, first_offset, last_offset + 1)
+        for record in found:
+            yield record.offset, record.value
 
     def cursor(self, topic: str, first_offset: int) -> "Cursor":
-        """Reads on from an offset; who wants it closed before the replay ends closes it."""
-        from connectors.kafka.cursor import Cursor
+        """Reads on from an offset; closed when the replay ends."""
+        from connectors.kafka.reader import Cursor
 
-        return Cursor(self._connection, topic, self.partition, first_offset)
-
-    def lasting_cursor(self, topic: str, first_offset: int) -> "Cursor":
-        """One that is closed when the replay ends."""
-        cursor = self.cursor(topic, first_offset)
+        cursor = Cursor(self._connection, topic, self._partition, first_offset)
         self._open_cursors.callback(cursor.close)
         return cursor
 
@@ -342,13 +339,8 @@ class _Inputs:
 
         if topic not in self._cursors:
             first = self._following.get(topic, 0)
-            self._cursors[topic] = self._topics.lasting_cursor(topic, first)
+            self._cursors[topic] = self._topics.cursor(topic, first)
         for found in self._cursors[topic].through(last_offset):
             yield InputRecord(
-                topic,
-                self._topics.partition,
-                found.offset,
-                found.key,
-                found.value,
-                found.timestamp_ms,
+                topic, found.partition, found.offset, found.key, found.value, found.timestamp_ms
             )

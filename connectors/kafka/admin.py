@@ -196,6 +196,32 @@ def _mend(connection: Connection, findings: list[Finding]) -> None:
             ) from None
 
 
+def partitions_of(connection: Connection, topic: str) -> int:
+    """How many a topic has. Raises BrokerUnavailable if it does not exist."""
+    topics = _call(connection, lambda t: connection.admin.list_topics(timeout=t)).topics
+    if topic not in topics or topics[topic].error is not None:
+        raise BrokerUnavailable(
+            f"topic {topic} does not exist at {','.join(connection.settings.servers())}; make all "
+            "topics with `loadstream topics create`"
+        )
+    return len(topics[topic].partitions)
+
+
+def extents_of(connection: Connection, topic: str) -> tuple[Extent, ...]:
+    """First and next offset of every partition. Raises BrokerUnavailable if there is no such topic."""
+    found = FoundTopic(topic, partitions_of(connection, topic), 0, None)
+    return read_extents(connection, [found])[topic]
+
+
+def offsets_since(connection: Connection, topic: str, partitions: int, since_ms: int) -> list[int]:
+    """First offset of each partition with a record so new; -1: it has none."""
+    from confluent_kafka.admin import OffsetSpec
+
+    places = [(topic, number) for number in range(partitions)]
+    found = _read_offsets(connection, places, OffsetSpec.for_timestamp(since_ms))
+    return [found[place] for place in places]
+
+
 def read_extents(
     connection: Connection, topics: Iterable[FoundTopic]
 ) -> dict[str, tuple[Extent, ...]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.kafka.failures import as_messages
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.terminal import echo, print_json
 
 if TYPE_CHECKING:
@@ -46,17 +46,16 @@ def reset(
     with as_messages():
         import time
 
-        from connectors.kafka.client import connect
+        from connectors.kafka.produce import produce_messages
         from schemas.clock import ClockTick
-        from schemas.connection import KafkaSettings
 
-        connection = connect(KafkaSettings.from_environment())
+        connection = connect_as_configured()
         ends = _ends(connection)
         ticks = [
             ClockTick(partition=number, now_ms=time.time_ns() // 1_000_000, reset=True)
             for number in sorted(set(partition))
         ]
-        refused = _write(connection, ticks)
+        refused = produce_messages(connection, _CLOCK, ticks)
         for reason in refused:
             echo(f"error: {reason}", err=True)
         written = [tick for tick in ticks if tick.partition in ends]
@@ -77,44 +76,20 @@ def reset(
 
 def _ends(connection: "Connection") -> dict[int, int]:
     """Offset of the next clock record of each partition. Raises BrokerUnavailable."""
-    from connectors.kafka.admin import find_topics, read_extents
+    from connectors.kafka.admin import extents_of
 
-    found = find_topics(connection, [_CLOCK])
-    extents = read_extents(connection, found.values()).get(_CLOCK, ())
-    return {each.partition: each.next_offset for each in extents}
-
-
-def _write(connection: "Connection", ticks: "list[ClockTick]") -> list[str]:
-    """Write them; answers with why some are refused. Raises BrokerUnavailable."""
-    from io import BytesIO
-
-    from connectors.kafka.produce import produce_lines
-    from schemas.codec import encode
-    from schemas.topics import TOPIC_BY_NAME
-
-    refused: list[str] = []
-    produce_lines(
-        connection,
-        TOPIC_BY_NAME[_CLOCK],
-        BytesIO(b"\n".join(map(encode, ticks))),
-        on_error="skip",
-        on_rejection=lambda rejection: refused.append(rejection.reason),
-    )
-    return refused
+    return {each.partition: each.next_offset for each in extents_of(connection, _CLOCK)}
 
 
 def _offset(connection: "Connection", tick: "ClockTick", ends: dict[int, int]) -> tuple[int, int]:
     """Partition and offset of a record that was written after these ends. Raises BrokerUnavailable."""
-    from contextlib import closing
-
-    from connectors.kafka.cursor import Cursor
+    from connectors.kafka.reader import read_range
     from schemas.codec import encode
 
     number, value = tick.partition, encode(tick)
-    with closing(Cursor(connection, _CLOCK, number, ends[number])) as cursor:
-        for record in cursor.through(_ends(connection)[number] - 1):
-            if record.value == value:
-                return number, record.offset
+    for record in read_range(connection, _CLOCK, number, ends[number], _ends(connection)[number]):
+        if record.value == value:
+            return number, record.offset
     raise LookupError(f"the record of partition {number} is gone already")
 
 

@@ -15,7 +15,7 @@ from connectors.arguments import number
 from connectors.attention import warn
 from connectors.kafka import tail_command
 from connectors.kafka.clock_commands import clock
-from connectors.kafka.failures import as_messages
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.kafka.topic_argument import topic_names, topic_of
 from connectors.terminal import echo, print_json
 
@@ -93,7 +93,7 @@ def create(
         from connectors.kafka.admin import create_topics
         from connectors.kafka.topics import expected_topics
 
-        connection = _connect()
+        connection = connect_as_configured()
         made, report = create_topics(connection, expected_topics(connection.settings), mend=mend)
         if not json:
             echo(f"made {len(made)} topics; {len(report) - len(made)} existed already")
@@ -107,7 +107,7 @@ def check(json: Json = False) -> None:
         from connectors.kafka.admin import find_topics
         from connectors.kafka.topics import compare_all, expected_names, expected_topics
 
-        connection = _connect()
+        connection = connect_as_configured()
         found = find_topics(connection, expected_names())
         _tell(connection, compare_all(expected_topics(connection.settings), found), json=json)
 
@@ -119,7 +119,7 @@ def list_(json: Json = False) -> None:
         from connectors.kafka.admin import find_topics, read_extents
         from connectors.kafka.topics import expected_names
 
-        connection = _connect()
+        connection = connect_as_configured()
         found = find_topics(connection, expected_names())
         extents = read_extents(connection, found.values())
         if json:
@@ -162,7 +162,7 @@ def produce(
         def tell(rejection: Rejection) -> None:
             echo(f"line {rejection.line}: {rejection.reason}", err=True)
 
-        connection = _connect()
+        connection = connect_as_configured()
         with opened_with_progress(file) as (stream, progress):
             summary = produce_lines(
                 connection, target, stream,
@@ -210,13 +210,6 @@ def _extent_json(name: str, topic: "FoundTopic | None", extents: "tuple[Extent, 
         "copies": topic.replication,
         "offsets": [[each.first_offset, each.next_offset] for each in extents],
     }
-
-
-def _connect() -> "Connection":
-    from connectors.kafka.client import connect
-    from schemas.connection import KafkaSettings
-
-    return connect(KafkaSettings.from_environment())
 
 
 def _tell(

@@ -10,7 +10,6 @@ Exit codes: 0 it was written, or shown; 1 it was not, or was refused or failed, 
 command line is wrong; 3 shown, of a cluster that nothing has ever named.
 """
 
-import io
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -22,7 +21,7 @@ import typer
 from connectors import wall_clock
 from connectors.arguments import as_field
 from connectors.attention import UNSEEN, warn, warn_first
-from connectors.kafka.failures import as_messages
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.terminal import echo, print_json
 from schemas.printable import json_text, one_line
 
@@ -114,7 +113,7 @@ def migrate(
     """
     named, ttl_ms = _pod_name(pod), _ttl_ms(ttl)
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         _heed(connection, cluster)
         ref = _pod_ref(connection, cluster, named, uid)
         _ask(
@@ -139,7 +138,7 @@ def drain(
     """
     ttl_ms = _ttl_ms(ttl)
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         _heed(connection, cluster)
         _stop_unless_seen(connection, cluster, node)
         _ask(
@@ -155,7 +154,7 @@ def undrain(
     from connectors.migration_commands.states import LIFE_MAX_MS, read_states
 
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         _heed(connection, cluster)
         if read_states(connection, cluster, LIFE_MAX_MS).undrained(node):
             _stop(f"node {node} of cluster {cluster} is not being drained")
@@ -212,7 +211,7 @@ def migrations(
 
     back_ms = _duration_ms(back, "--back")
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         seen = warn_first(connection, cluster)
         found = read_states(connection, cluster, back_ms)
     now_ms = wall_clock.now_ms()
@@ -234,7 +233,7 @@ def _switch(
     if named is None:
         _field("migration_id")(which)
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         _heed(connection, cluster)
         states = read_states(connection, cluster, LIFE_MAX_MS)
         found = states.migrations.get(which) if named is None else states.live_of(*named)
@@ -272,10 +271,8 @@ def _ask(
 ) -> None:
     """Write one request and wait until all replicas have it. Raises BrokerUnavailable."""
     from connectors.kafka.arrivals import Arrivals
-    from connectors.kafka.produce import produce_lines
-    from schemas.codec import encode
+    from connectors.kafka.produce import produce_messages
     from schemas.migrations import MigrationRequest
-    from schemas.topics import TOPIC_BY_NAME
 
     request = MigrationRequest(
         request_id=f"request-{uuid4().hex[:16]}",
@@ -287,13 +284,7 @@ def _ask(
     if wait:
         places = (("migration-status", cluster), ("dead-letters", TOPIC))
         answers = [Arrivals(connection, topic, key) for topic, key in places]
-    refused: list[str] = []
-    produce_lines(
-        connection,
-        TOPIC_BY_NAME[TOPIC],
-        io.BytesIO(encode(request)),
-        on_rejection=lambda rejection: refused.append(rejection.reason),
-    )
+    refused = produce_messages(connection, TOPIC, [request])
     if refused:
         _stop(f"the request was not written: {refused[0]}")
     if json:
@@ -368,10 +359,3 @@ def _duration_ms(text: str, option: str) -> int:
 def _stop(why: str) -> NoReturn:
     echo(f"error: {why}", err=True)
     raise typer.Exit(1)
-
-
-def _connect() -> "Connection":
-    from connectors.kafka.client import connect
-    from schemas.connection import KafkaSettings
-
-    return connect(KafkaSettings.from_environment())

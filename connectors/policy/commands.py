@@ -10,7 +10,6 @@ Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 t
 3 done, for a cluster that nothing has ever named, which may be a mistyped one.
 """
 
-import io
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +21,7 @@ import typer
 from connectors import wall_clock
 from connectors.arguments import as_field
 from connectors.attention import UNSEEN, warn, warn_first
-from connectors.kafka.failures import as_messages
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.known_plugins import known_plugins
 from connectors.policy.entries import TOPIC, Entry, newest_entry, read_entries_of
 from connectors.terminal import echo, print_json
@@ -94,7 +93,7 @@ def check(
             echo(f"# not applied: {one_line(path)}")
     if cluster is not None:
         with as_messages():
-            connection = _connect()
+            connection = connect_as_configured()
             seen = warn_first(connection, cluster)
             _warn_of_cluster(connection, cluster, policy)
         _end(seen)
@@ -134,7 +133,7 @@ def apply(
     policy, document = _read(file)
     warnings = _warn_of_windows(policy)
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         seen = warn_first(connection, cluster)
         _warn_of_cluster(connection, cluster, policy)
         newest = newest_entry(connection, cluster)
@@ -176,7 +175,7 @@ def history(
     from connectors.kafka.applied import Applied
 
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         seen = warn_first(connection, cluster)
         entries = list(read_entries_of(connection, cluster))
         applied = Applied(connection, TOPIC)
@@ -256,7 +255,7 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, json: bool)
     """Repeat the newest document with the switch changed; nothing to change is no error."""
     state = "paused" if paused else "running"
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         seen = warn_first(connection, cluster)
         newest = newest_entry(connection, cluster)
         # A cluster without a policy runs under the default one, which is the empty document.
@@ -286,10 +285,8 @@ def _write(
     wait: bool,
 ) -> None:
     """Write one record and wait until all replicas have it. Raises BrokerUnavailable."""
-    from connectors.kafka.produce import produce_lines
-    from schemas.codec import encode
+    from connectors.kafka.produce import produce_messages
     from schemas.policies import PolicyRecord
-    from schemas.topics import TOPIC_BY_NAME
 
     record = PolicyRecord(
         cluster=cluster,
@@ -298,13 +295,7 @@ def _write(
         applied_at_ms=wall_clock.now_ms(),
         comment=comment,
     )
-    refused: list[str] = []
-    produce_lines(
-        connection,
-        TOPIC_BY_NAME[TOPIC],
-        io.BytesIO(encode(record)),
-        on_rejection=lambda rejection: refused.append(rejection.reason),
-    )
+    refused = produce_messages(connection, TOPIC, [record])
     if refused:
         echo(f"error: the record was not written: {refused[0]}", err=True)
         raise typer.Exit(1)
@@ -361,10 +352,3 @@ def _summary(document: str) -> str:
     except PolicyError as error:
         return f"{'invalid':16}  {len(error.problems)} errors: not applied"
     return f"{policy.digest}  {policy.mode}"
-
-
-def _connect() -> "Connection":
-    from connectors.kafka.client import connect
-    from schemas.connection import KafkaSettings
-
-    return connect(KafkaSettings.from_environment())

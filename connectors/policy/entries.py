@@ -30,21 +30,14 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
     What no worker would apply is told and left out: records that cannot be read, and those that
     a wrong key or partitioner has put where the cluster's worker does not look.
     """
-    from connectors.kafka.admin import find_topics
-    from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.tail import Gap, read_entries
+    from connectors.kafka.admin import partitions_of
+    from connectors.kafka.reader import Gap
+    from connectors.kafka.tail import read_entries
     from schemas.partitions import mislabelled, misplaced
     from schemas.policies import PolicyRecord
     from schemas.topics import TOPIC_BY_NAME
 
-    found = find_topics(connection, [TOPIC])
-    if not found:
-        servers = ",".join(connection.settings.servers())
-        raise BrokerUnavailable(
-            f"topic {TOPIC} does not exist at {servers}; make all topics with "
-            "`loadstream topics create`"
-        )
-    partitions = found[TOPIC].partitions
+    partitions = partitions_of(connection, TOPIC)
     for entry in read_entries(connection, TOPIC_BY_NAME[TOPIC], "beginning", follow=False):
         if isinstance(entry, Gap):
             echo(f"warning: {entry}", err=True)

@@ -70,7 +70,7 @@ def simulate(
         topics = ("placement-decisions", "eviction-commands", "clock")
         home = partition_for(cluster.encode(), kafka.partitions)
         try:
-            with terminable(), Wire(kafka, topics, kafka.partitions, since="now") as wire:
+            with terminable(), Wire(kafka, topics, since="now") as wire:
                 simulated = ContinuousSimulation(
                     cluster, nodes, seed, churn, period, wire.send, home
                 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors import wall_clock
-from connectors.kafka.failures import as_messages
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.terminal import echo
 from schemas.printable import json_text, one_line
 
@@ -39,12 +39,9 @@ def why_not(
     """
     question = _question(cluster, node, pod, back)
     with as_messages():
-        from connectors.kafka.client import connect
         from connectors.whynot.reading import read_evidence
-        from schemas.connection import KafkaSettings
 
-        connection = connect(KafkaSettings.from_environment())
-        evidence = read_evidence(connection, question, wall_clock.now_ms())
+        evidence = read_evidence(connect_as_configured(), question, wall_clock.now_ms())
     answer = _answer(evidence, question)
     if json:
         echo(json_text(_as_json(answer, evidence, question)))

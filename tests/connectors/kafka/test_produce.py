@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kafka import produce
+from connectors.kafka import sender
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.produce import Rejection, produce_lines, read_lines
 from schemas.codec import encode
@@ -92,7 +92,9 @@ def test_a_refused_line_stops_the_run_and_what_came_before_is_written(
     assert "usage.cpu is -1500" in rejection.reason
 
 
-def test_refused_lines_can_be_skipped_and_all_are_told_by_number(embedded: RunningBroker) -> None:
+def test_refused_lines_can_be_skipped_and_all_are_reported_by_number(
+    embedded: RunningBroker,
+) -> None:
     refused: list[Rejection] = []
     summary = produce_lines(
         connect(embedded.settings), USAGE, _stream(LINES), on_error="skip",
@@ -145,10 +147,10 @@ def test_a_missing_topic_is_not_made_by_accident(clean_kafka: RunningBroker) -> 
 
 
 @pytest.mark.broker
-def test_a_broker_that_goes_away_is_told_with_the_first_line_that_was_lost(
+def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(produce, "DELIVERY_TIMEOUT_MS", 1500)
+    monkeypatch.setattr(sender, "DELIVERY_TIMEOUT_MS", 1500)
     line = encode(usage())
 
     class Stream(io.BytesIO):
