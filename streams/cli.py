@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from connectors.kafka.reader import Cursor
     from schemas.connection import KafkaSettings
     from schemas.policy import KnownPlugins
-    from streams.replay.fold import Window
     from streams.replay.report import Verdict
+    from streams.replay.verify import Window
     from streams.stage.records import InputRecord
 
 
@@ -157,8 +157,8 @@ def replay(
 
         from connectors.kafka.client import connect
         from schemas.connection import KafkaSettings
-        from streams.replay.fold import Window
         from streams.replay.report import as_lines, as_object, exit_code
+        from streams.replay.verify import Window
 
         window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
         connection = connect(KafkaSettings.from_environment())
@@ -265,9 +265,10 @@ def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> li
 def _replay_partition(
     connection: "Connection", number: int, partitions: int, window: "Window"
 ) -> "Verdict":
-    from streams.replay.fold import NotReplayable, Replay, Summary, follow
+    from streams.replay.recorded import NotReplayable, Recording
     from streams.replay.report import Verdict
     from streams.replay.start import find_beginning
+    from streams.replay.verify import Summary, Verification
     from streams.stage.journal import TOPIC, JournalDamaged
 
     summary = Summary()
@@ -275,11 +276,12 @@ def _replay_partition(
         topics = _Topics(connection, number, open_cursors)
         try:
             checkpoint = find_beginning(topics, number, window.from_ms)
-            fold = Replay(number, partitions, window, checkpoint)
-            summary = fold.summary
+            verification = Verification(number, partitions, window, checkpoint)
+            summary, beginning = verification.summary, verification.beginning
             _, end = topics.extent(TOPIC)
-            entries = topics.read(TOPIC, fold.place.offset + 1, end - 1)
-            difference = follow(entries, _Inputs(topics, fold.following), fold)
+            entries = topics.read(TOPIC, beginning.place.offset + 1, end - 1)
+            inputs = _Inputs(topics, beginning.following)
+            difference = verification.verify(Recording(number, entries, inputs, beginning))
         except (JournalDamaged, NotReplayable) as error:
             return Verdict(number, summary, problem=str(error))
     return Verdict(number, summary, difference)

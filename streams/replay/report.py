@@ -6,7 +6,7 @@ from typing import Any
 
 from streams.replay.diff import NOTHING, PATHS_MAX, shown
 from streams.replay.first_difference import Mismatch
-from streams.replay.fold import Difference, Summary
+from streams.replay.verify import Difference, Summary
 from streams.stage.records import InputRecord
 
 #: Most outputs, most dead letters and most rows of one batch that are shown.

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from schemas.codec import decode_as
 from schemas.rows import PartitionRow
-from streams.replay.fold import HISTORY_HINT, NotReplayable
+from streams.replay.recorded import HISTORY_HINT, NotReplayable
 from streams.replay.report import time_text
 from streams.stage import checkpoint, journal
 from streams.stage.checkpoint import (

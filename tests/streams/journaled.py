@@ -6,7 +6,8 @@ from typing import Any
 
 from schemas.refusals import Refusal
 from streams.cluster.stage import ClusterStage
-from streams.replay.fold import Difference, Replay, Window, follow
+from streams.replay.recorded import Recording
+from streams.replay.verify import Difference, Verification, Window
 from streams.stage import journal
 from streams.stage.checkpoint import Checkpoint, Cutter
 from streams.stage.journal_records import read_record, whole
@@ -92,12 +93,14 @@ class Journaled:
         values: Iterable[bytes] | None = None,
         window: Window | None = None,
         checkpoint: Checkpoint | None = None,
-    ) -> tuple[Difference | None, Replay]:
+    ) -> tuple[Difference | None, Verification]:
         """Replay it, or what others hold it to be; from a checkpoint with what comes after it alone."""
-        fold = Replay(0, 1, window, checkpoint)
+        verification = Verification(0, 1, window, checkpoint)
+        beginning = verification.beginning
         entries = list(enumerate(self.journal if values is None else values))
-        inputs = Topics(self.topics if topics is None else topics, fold.following)
-        return follow(entries[fold.place.offset + 1 :], inputs, fold), fold
+        inputs = Topics(self.topics if topics is None else topics, beginning.following)
+        recording = Recording(0, entries[beginning.place.offset + 1 :], inputs, beginning)
+        return verification.verify(recording), verification
 
 
 def as_record(value: bytes) -> dict[str, Any]:

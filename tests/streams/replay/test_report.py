@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from streams.replay.diff import TEXT_CHARS_MAX
-from streams.replay.fold import Difference, Summary
 from streams.replay.report import MISMATCHES_MAX, Verdict, as_lines, as_object, exit_code
+from streams.replay.verify import Difference, Summary
 from tests.streams.cluster.builders import metric, node, request, tick
 from tests.streams.cluster.run import Log
 from tests.streams.journaled import Journaled, altered

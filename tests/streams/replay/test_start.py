@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from streams.replay.fold import NotReplayable
+from streams.replay.recorded import NotReplayable
 from streams.replay.start import find_beginning
 from tests.streams.cluster.builders import at, node, request, tick
 from tests.streams.cluster.run import Log

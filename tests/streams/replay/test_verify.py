@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from schemas.policy import effective_yaml
 from schemas.topics import CLUSTER_INPUTS
-from streams.replay.fold import NotReplayable, Window
+from streams.replay.recorded import NotReplayable
+from streams.replay.verify import Window
 from streams.stage import journal
 from streams.stage.checkpoint import Checkpoint, is_place
 from streams.stage.journal import JournalDamaged
