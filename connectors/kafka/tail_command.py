@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors import wall_clock
-from connectors.arguments import number
+from connectors.arguments import number, pod_name
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.kafka.topic_argument import topic_names, topic_of
 from connectors.terminal import echo
@@ -62,9 +62,9 @@ def tail(
     """
     from connectors.kafka.selection import Selection
 
-    target = topic_of(topic)
+    target, named = topic_of(topic), None if pod is None else pod_name(pod, "--pod")
     try:
-        selection = Selection.of(target, cluster, pod)
+        selection = Selection.of(target, cluster, named)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if last is not None and (follow or limit is not None):

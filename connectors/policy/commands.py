@@ -23,7 +23,8 @@ from connectors.arguments import as_field
 from connectors.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.known_plugins import known_plugins
-from connectors.policy.entries import TOPIC, Entry, newest_entry, read_entries_of
+from connectors.policy.entries import TOPIC, newest_entry, read_entries_of
+from connectors.policy.history import as_json, as_line
 from connectors.terminal import echo, print_json
 from schemas.printable import json_text, one_line, yaml_text
 
@@ -183,43 +184,11 @@ def history(
         echo(f"cluster {cluster} has no policy: the default one holds")
     for entry in entries:
         state = applied.state(entry.partition, entry.offset)
-        echo(json_text(_entry_json(entry, state)) if json else one_line(_entry_line(entry, state)))
+        echo(json_text(as_json(entry, state)) if json else one_line(as_line(entry, state)))
         if document and entry.record.document and not json:
             for line in entry.record.document.splitlines():
                 echo(f"    {one_line(line)}")
     _end(seen)
-
-
-def _entry_line(entry: Entry, state: str) -> str:
-    from connectors.kafka.rebalancing import ago_text
-    from connectors.kafka.units import time_text
-
-    record = entry.record
-    ago_ms = wall_clock.now_ms() - record.applied_at_ms
-    parts = [
-        time_text(record.applied_at_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""),
-        f"{entry.partition}:{entry.offset}",
-        _summary(record.document),
-        "paused" if record.paused else "running",
-        state,
-        one_line(record.comment),
-    ]
-    return "  ".join(part for part in parts if part)
-
-
-def _entry_json(entry: Entry, state: str) -> str:
-    import orjson
-
-    from schemas.policy import PolicyError, read_policy
-
-    whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
-    try:
-        policy = read_policy(entry.record.document, known_plugins())
-    except PolicyError as error:
-        whole["problems"] = [problem.message for problem in error.problems]
-    else:
-        whole |= {"digest": policy.digest, "mode": policy.mode}
-    return orjson.dumps({**entry.record.payload(), **whole}).decode()
 
 
 @app.command()
@@ -341,14 +310,3 @@ def _read(file: Path) -> "tuple[Policy, str]":
         count = len(error.problems)
         echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
     raise typer.Exit(1)
-
-
-def _summary(document: str) -> str:
-    """A document in a few words: its digest and mode, or that it cannot be read."""
-    from schemas.policy import PolicyError, read_policy
-
-    try:
-        policy = read_policy(document, known_plugins(), accepted=True)
-    except PolicyError as error:
-        return f"{'invalid':16}  {len(error.problems)} errors: not applied"
-    return f"{policy.digest}  {policy.mode}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors import wall_clock
+from connectors.arguments import length_ms, pod_name
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.terminal import echo
 from schemas.printable import json_text, one_line
@@ -53,22 +54,12 @@ def why_not(
 
 
 def _question(cluster: str, node: str | None, pod: str | None, back: str) -> "Question":
-    from connectors.kafka.units import duration_ms
     from connectors.whynot.reading import Question
 
     if node is not None and pod is not None:
         raise typer.BadParameter("ask about a node or about a pod, not about both at once")
-    back_ms = duration_ms(back)
-    if not back_ms:
-        raise typer.BadParameter(
-            f"found {back!r}; expected a length of time such as 10m, 1h or 2d", param_hint="--back"
-        )
-    parts = None if pod is None else tuple(pod.split("/"))
-    if parts is not None and (len(parts) != 2 or not all(parts)):
-        raise typer.BadParameter(
-            f"found {pod!r}; expected NAMESPACE/NAME, such as shop/web-1", param_hint="--pod"
-        )
-    return Question(cluster, node, (parts[0], parts[1]) if parts else None, back_ms)
+    named = None if pod is None else pod_name(pod, "--pod")
+    return Question(cluster, node, named, length_ms(back, "--back"))
 
 
 def _answer(evidence: "Evidence", question: "Question") -> "Answer":
