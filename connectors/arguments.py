@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors.kafka.units import duration_ms
+from connectors.units import duration_ms
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

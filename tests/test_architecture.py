@@ -27,10 +27,12 @@ _FORBIDDEN = {
     "streams.stage.packing": "confluent_kafka",
     "streams.worker.pace": "streams.cluster.stage",
     "schemas.base": "asyncio",
-    "connectors.kafka.units": "benchmarks.figures",
+    "connectors.units": "benchmarks.figures",
 }
 #: The module may import it, and the decision core, which imports the module, may not.
 _INDIRECT = ("schemas.rows", "random")
+#: With it two packages import each other.
+_CIRCLE = ("connectors.kafka.presence", "connectors.policy.entries")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     for name in _PACKAGES:
         shutil.copytree(_ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(_ROOT / "pyproject.toml", copy)
-    for module, imported in [*_FORBIDDEN.items(), _INDIRECT]:
+    for module, imported in [*_FORBIDDEN.items(), _INDIRECT, _CIRCLE]:
         path = copy.joinpath(*module.split(".")).with_suffix(".py")
         path.write_text(
             f"{path.read_text(encoding='utf-8')}\nimport {imported}\n", encoding="utf-8"
@@ -74,6 +76,10 @@ def test_a_forbidden_import_through_another_module_fails_the_check(report: str) 
     module, imported = map(re.escape, _INDIRECT)
     chain = rf"- +streams\.\S+ -> {module} \(l\.[0-9, l.]+\)\n +{module} -> {imported} \(l\."
     assert re.search(chain, report)
+
+
+def test_packages_that_import_each_other_fail_the_check(report: str) -> None:
+    assert "No cycles are allowed in connectors." in report
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from connectors.kafka.client import BrokerUnavailable
 from schemas.announcement import cache_directory
 
 DISTRIBUTION = Path(__file__).parent / "distribution"
@@ -20,7 +21,7 @@ LOG_CONFIGURATION = DISTRIBUTION / "log4j2.properties"
 _FETCH_TIMEOUT_S = 600
 
 
-class KafkaUnavailable(RuntimeError):
+class KafkaUnavailable(BrokerUnavailable):
     """Kafka cannot be started on this machine; the message says what is missing."""
 
 

@@ -17,9 +17,6 @@ from typing import Any, Self
 from connectors.kafka.topics import expected_names
 from schemas.connection import KafkaSettings
 
-#: Partitions that librdkafka gives every topic; not configurable from Python.
-EMBEDDED_PARTITIONS = 4
-
 _START_TIMEOUT_S = 10.0
 #: syslog's number; librdkafka would otherwise greet on standard error.
 _LOG_ERRORS = 3

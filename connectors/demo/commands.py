@@ -62,9 +62,9 @@ def demo(
     from rich.console import Console
 
     from connectors.demo.runner import WorkerSilent
-    from connectors.demo.wire import WireError
     from connectors.demo.worker import WorkerDied
     from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.wire import WireError
     from connectors.simulated.tracefiles import TraceError
 
     console = Console()

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.client import BrokerUnavailable, Connection
-from connectors.kafka.topics import ExpectedTopic, Finding, FoundTopic, compare_all
+from connectors.kafka.topics import (
+    EMBEDDED_PARTITIONS,
+    ExpectedTopic,
+    Finding,
+    FoundTopic,
+    compare_all,
+)
 
 _LEADER_TIMEOUT_S = 30.0
 #: What a broker answers about a partition whose leader is about to be chosen, or has just moved.
@@ -120,8 +126,6 @@ def create_topics(
 def _embedded_refusals(
     expected: tuple[ExpectedTopic, ...], found: dict[str, FoundTopic]
 ) -> list[Finding]:
-    from connectors.brokers.embedded import EMBEDDED_PARTITIONS
-
     return [
         Finding(
             topic.name, "differs", "partitions", str(topic.partitions), str(EMBEDDED_PARTITIONS),

@@ -1,4 +1,4 @@
-"""The commands around Kafka: `broker`, `topics`, `produce` and `tail`; `clock` is in a module of its own.
+"""The commands around Kafka: `topics`, `produce` and `tail`; `clock` is in a module of its own.
 
 Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong.
 What was asked for goes to standard output, everything else to standard error.
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from connectors.arguments import number
-from connectors.attention import warn
 from connectors.kafka import tail_command
+from connectors.kafka.attention import warn
 from connectors.kafka.clock_commands import clock
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.kafka.topic_argument import topic_names, topic_of
@@ -34,51 +33,10 @@ topics = typer.Typer(
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to an app."""
-    app.command()(broker)
     app.add_typer(topics, name="topics")
     app.add_typer(clock, name="clock")
     app.command()(produce)
     app.command()(tail_command.tail)
-
-
-def broker(
-    kafka: Annotated[
-        bool, typer.Option("--kafka", help="A real Apache Kafka instead of the embedded broker.")
-    ] = False,
-    brokers: Annotated[
-        int,
-        typer.Option(parser=number("brokers", 1, 9), metavar="NUMBER", help="How many brokers."),
-    ] = 1,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=65_535, metavar="PORT", help="Port of the first broker; only with --kafka."
-        ),
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep the records here; only with --kafka. Otherwise they go at the end."
-        ),
-    ] = None,
-) -> None:
-    """Run a local broker with all topics until Ctrl-C; other commands find it by themselves.
-
-    The embedded broker needs nothing installed, keeps about 5 MB a partition and forgets all at its
-    end. A real Kafka (--kafka) needs Java 17 and, the first time, Maven.
-    """
-    if not kafka and (port is not None or directory is not None):
-        raise typer.BadParameter(
-            "the embedded broker takes a port that the system gives it, and keeps nothing; use --kafka "
-            "with --port and --directory",
-        )
-    from connectors.kafka import foreground
-
-    with as_messages():
-        if kafka:
-            foreground.run_kafka(brokers, port, directory)
-        else:
-            foreground.run_embedded(brokers)
 
 
 @topics.command()

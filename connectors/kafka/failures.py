@@ -26,13 +26,12 @@ def as_messages() -> Iterator[None]:
 
     Anything else is a fault of ours and keeps its traceback.
     """
-    from connectors.brokers.distribution import KafkaUnavailable
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable
     from schemas.announcement import AlreadyAnnounced
     from schemas.connection import SettingsError
 
-    expected = (AlreadyAnnounced, BrokerUnavailable, KafkaUnavailable, SettingsError, TopicsRefused)
+    expected = (AlreadyAnnounced, BrokerUnavailable, SettingsError, TopicsRefused)
     try:
         yield
     except expected as error:

@@ -3,7 +3,7 @@
 Each function says one message on one line; `connectors.kafka.wording` knows which message is whose.
 """
 
-from connectors.kafka.units import duration_text, time_text
+from connectors.units import duration_text, time_text
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.moves import MoveOutcome
 from schemas.namespaces import NamespaceState, PriorityClassState

@@ -16,7 +16,7 @@ import orjson
 from connectors.kafka.admin import Extent, extents_of, offsets_since
 from connectors.kafka.client import Connection
 from connectors.kafka.reader import Gap, Place, Reader
-from connectors.kafka.units import duration_ms
+from connectors.units import duration_ms
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter, cluster_of
 from schemas.refusals import Refusal

@@ -131,8 +131,8 @@ def _line_writer(connection: "Connection", topic: str) -> "Callable[[Entry], str
 
 
 def _readable_line(entry: "Entry") -> str:
-    from connectors.kafka.units import time_text
     from connectors.kafka.wording import sentence
+    from connectors.units import time_text
 
     place = f"{entry.partition}:{entry.offset}"
     about = f" {entry.cluster}" if entry.cluster else ""

@@ -18,6 +18,9 @@ from schemas.topics import TABLES, TOPICS
 #: would leave so many superseded rows that a worker reads for minutes before it is ready.
 CHANGELOG_SEGMENT_BYTES = 64 * 1024 * 1024
 
+#: Partitions that librdkafka's mock cluster gives every topic; not configurable from Python.
+EMBEDDED_PARTITIONS = 4
+
 _INT64_MAX = 2**63 - 1
 
 Verdict = Literal["ok", "unknown", "differs", "missing"]

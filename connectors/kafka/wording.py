@@ -10,7 +10,7 @@ from typing import Any
 from connectors.kafka import rebalancing
 from connectors.kafka.rebalancing import count_text as _count
 from connectors.kafka.rebalancing import pod_text as _pod
-from connectors.kafka.units import amounts_text, bytes_text, duration_text, time_text
+from connectors.units import amounts_text, bytes_text, duration_text, time_text
 from schemas.checkpoints import CheckpointPiece
 from schemas.clock import ClockTick
 from schemas.collect import CollectPolicyRecord

@@ -17,7 +17,7 @@ import typer
 
 from connectors import wall_clock
 from connectors.arguments import as_field, length_ms, pod_name
-from connectors.attention import UNSEEN, warn, warn_first
+from connectors.kafka.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.migration_commands.requests import ask, stop
 from connectors.terminal import echo

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from connectors.kafka.rebalancing import ago_text
-from connectors.kafka.units import duration_text, time_text
 from connectors.kafka.wording import sentence
+from connectors.units import duration_text, time_text
 from schemas.codec import encode
 from schemas.migrations import LIVE, DrainStatus, MigrationStatus
 

@@ -20,7 +20,7 @@ import typer
 
 from connectors import wall_clock
 from connectors.arguments import as_field
-from connectors.attention import UNSEEN, warn, warn_first
+from connectors.kafka.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.known_plugins import known_plugins
 from connectors.policy.entries import TOPIC, newest_entry, read_entries_of

@@ -9,7 +9,7 @@ from schemas.printable import one_line
 def as_line(entry: Entry, state: str) -> str:
     """When and where it was written, what it holds, and whether it was applied."""
     from connectors.kafka.rebalancing import ago_text
-    from connectors.kafka.units import time_text
+    from connectors.units import time_text
 
     record = entry.record
     ago_ms = wall_clock.now_ms() - record.applied_at_ms

@@ -57,9 +57,9 @@ def simulate(
     with as_messages():
         import time
 
-        from connectors.demo.wire import Wire, WireError
+        from connectors.brokers.foreground import terminable
         from connectors.kafka.client import connect
-        from connectors.kafka.foreground import terminable
+        from connectors.kafka.wire import Wire, WireError
         from connectors.policy.entries import newest_entry
         from connectors.simulated.continuous import ContinuousSimulation
         from schemas.connection import KafkaSettings

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from connectors.kafka.rebalancing import count_text, drain_text
-from connectors.kafka.units import amounts_text
+from connectors.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found
 from connectors.whynot.wording import (

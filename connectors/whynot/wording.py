@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from connectors.kafka.rebalancing import count_text, pod_text
-from connectors.kafka.units import amounts_text
+from connectors.units import amounts_text
 from connectors.whynot.evidence import Evidence
 from schemas.migrations import MigrationStatus
 from schemas.moves import MoveOutcome

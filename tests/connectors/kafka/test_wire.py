@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from connectors.demo.wire import Wire, WireError
+from connectors.kafka.wire import Wire, WireError
 from schemas.clock import ClockTick
 from schemas.lists import ListBegin
 from schemas.partitions import partition_for
