@@ -1,4 +1,4 @@
-"""Arguments of commands that become fields of a record: checked as the record's schema says, before anything is done."""
+"""Arguments of commands, checked as the schema of the record that they become part of."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,7 +1,8 @@
 """Commands of the streams: `loadstream worker`, `loadstream replay`, `loadstream mend`.
 
-One of the few places where streams and connectors meet: a worker looks at its topics before it starts,
-since Faust would quietly read nothing from a topic that is not there; a replay reads whole topics.
+One of the few places where streams and connectors meet: a worker looks at its topics before it
+starts, since Faust would quietly read nothing from a topic that is not there; a replay reads whole
+topics.
 """
 
 import sys
@@ -50,8 +51,8 @@ def worker(
 ) -> None:
     """Run the stages: windows and percentiles, placement decisions.
 
-    Settings come from the environment: LOADSTREAM_KAFKA_* say how to reach Kafka, LOADSTREAM_WORKER_*
-    how the worker runs, LOADSTREAM_LOG_* what it says.
+    Settings come from the environment: LOADSTREAM_KAFKA_* say how to reach Kafka,
+    LOADSTREAM_WORKER_* how the worker runs, LOADSTREAM_LOG_* what it says.
     """
     import uvloop
 
@@ -80,7 +81,7 @@ def worker(
 
 
 def _reach(kafka: "KafkaSettings") -> None:
-    """End with 2 where no broker answers; say why, and what to do."""
+    """End with 2 if no broker answers, with the reason and what to do."""
     from connectors.kafka.client import BrokerUnavailable, connect
 
     try:
@@ -91,7 +92,7 @@ def _reach(kafka: "KafkaSettings") -> None:
 
 
 def _check_topics(kafka: "KafkaSettings") -> None:
-    """Stop where a topic is missing or has another number of partitions; say what else differs."""
+    """Stop if a topic is missing or has another number of partitions; say what else differs."""
     from connectors.kafka.admin import find_topics
     from connectors.kafka.client import BrokerUnavailable, connect
     from connectors.kafka.topics import compare_all, expected_names, expected_topics
@@ -124,7 +125,7 @@ def _run(app: Any, stop_timeout_s: float) -> int:
     except SystemExit as stop:
         code = int(stop.code or 0)
     if app.crash_reason is not None:
-        # Last, where whoever looks at the log looks first; Faust has told it long before.
+        # Last, where readers of the log look first; Faust has logged it long before.
         reason = app.crash_reason
         logging.getLogger(__name__).critical(
             "the worker was stopped by %s: %s", type(reason).__name__, reason
@@ -148,9 +149,9 @@ def replay(
 ) -> None:
     """Make all decisions of the journal again, and compare them with it byte for byte.
 
-    Folds the recorded inputs in the recorded order, from the journal's first batch on or from a checkpoint,
-    and changes nothing. Times are those of the log's clock. Exit code 0: equal; 1: something differs; 2: it cannot
-    be told, since a part of the history is gone or no broker answers.
+    Folds the recorded inputs in the recorded order, from the journal's first batch on or from a
+    checkpoint, and changes nothing. Times are those of the log's clock. Exit code 0: equal; 1:
+    something differs; 2: it is not known, since a part of the history is gone or no broker answers.
     """
     with _unknown_on_failure():
         import orjson
@@ -180,7 +181,7 @@ def replay(
 
 
 def _code_of_cluster(connection: "Connection", cluster: str) -> int:
-    """2 where nothing names the cluster: that its decisions are equal says nothing."""
+    """2 if nothing names the cluster: that its decisions are equal says nothing."""
     from connectors.kafka.presence import seek_cluster
 
     sought = seek_cluster(connection, cluster)
@@ -193,7 +194,7 @@ def _code_of_cluster(connection: "Connection", cluster: str) -> int:
 
 @contextmanager
 def _unknown_on_failure() -> Iterator[None]:
-    """Who cannot read cannot tell: exit code 2, as 1 stands for a difference."""
+    """What cannot be read is unknown: exit code 2, as 1 stands for a difference."""
     from connectors.kafka.client import BrokerUnavailable
     from schemas.connection import SettingsError
 

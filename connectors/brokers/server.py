@@ -1,12 +1,12 @@
 """A real Apache Kafka on this machine, in KRaft mode, for tests, benchmarks and chaos runs.
 
-`KafkaServer` starts one or several combined brokers (each is broker and controller), kills and restarts
-single ones and stops them all. Every broker is a Java process with a guard beside it that kills it when
-the process that started it is gone, however that ended, so nothing is left running. Data stays in the
-given directory: a server started there again has the records of the last one.
+`KafkaServer` starts one or several combined brokers (each is broker and controller), kills and
+restarts single ones and stops them all. Every broker is a Java process with a guard beside it that
+kills it when the process that started it is gone, however that ended, so nothing is left running.
+Data stays in the given directory: a server started there again has the records of the last one.
 
-With three brokers or more everything has three copies, so any one may be killed. Rebalances start at
-once and buffers are small: it is made for short runs on one machine, not for production.
+With three brokers or more everything has three copies, so any one may be killed. Rebalances start
+at once and buffers are small: it is made for short runs on one machine, not for production.
 """
 
 import secrets
@@ -74,7 +74,7 @@ class KafkaServer:
     def start(self) -> Self:
         """Start all brokers and wait until all of them answer.
 
-        Raises KafkaUnavailable where Java, Maven or the jars are missing or a broker does not start.
+        Raises KafkaUnavailable if Java, Maven or the jars are missing or a broker does not start.
         """
         for attempts_left in reversed(range(_BIND_ATTEMPTS)):
             self._members = self._choose_ports()
@@ -86,7 +86,7 @@ class KafkaServer:
                 self._wait_until_ready()
             except BaseException as error:
                 self.stop()
-                # Between choosing a free port and binding it somebody else may take it.
+                # Between choosing a free port and binding it another process may take it.
                 if self.port is None and attempts_left and _BIND_FAILED in str(error):
                     continue
                 raise
@@ -116,7 +116,7 @@ class KafkaServer:
         self._wait_until_ready()
 
     def pid(self, number: int = 1) -> int | None:
-        """Process id of a broker; None where it does not run."""
+        """Process id of a broker; None if it does not run."""
         return self._member(number).pid
 
     def address(self, listener: str = "PLAINTEXT") -> str:
@@ -162,7 +162,7 @@ class KafkaServer:
         return members
 
     def _prepare(self, member: Broker) -> None:
-        """Write its settings and, where it is new, format its storage."""
+        """Write its settings and, if it is new, format its storage."""
         member.directory.mkdir(parents=True, exist_ok=True)
         values = self._server_properties(member) | dict(self.properties)
         # A value may hold line ends (certificates do); this format wants them escaped.
@@ -231,7 +231,7 @@ class KafkaServer:
 
 
 def _answers(address: str, brokers: int) -> bool:
-    """Whether the broker at this address answers and knows of so many brokers."""
+    """Whether the broker at this address answers and knows of that many brokers."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -249,10 +249,10 @@ def _answers(address: str, brokers: int) -> bool:
 
 
 def free_port(taken: set[int]) -> int:
-    """A port that nobody listens on now and that is not in `taken`, to which it is added.
+    """A port that is free now and that is not in `taken`, to which it is added.
 
-    It lies below the range from which the system gives outgoing connections theirs, since one of those
-    could otherwise hold it by the time that a stopped broker is started again.
+    It lies below the range from which the system gives outgoing connections theirs, since one of
+    those could otherwise hold it by the time that a stopped broker is started again.
     """
     for _ in range(1000):
         port = 20_000 + secrets.randbelow(10_000)

@@ -1,7 +1,7 @@
 """Topics on a broker: read them, make those that are missing, mend settings, read their extent.
 
-On the embedded broker topics are made by asking for their metadata, and their settings are unknown: it
-does not answer such requests.
+On the embedded broker topics are made by asking for their metadata, and their settings are unknown:
+it does not answer such requests.
 """
 
 import time
@@ -87,7 +87,7 @@ def _configs(
             entries = answer.result().values()
             result[resource.name] = ({entry.name: entry.value for entry in entries}, "")
         except KafkaException as error:
-            result[resource.name] = (None, f"the broker refuses to tell ({error.args[0].str()})")
+            result[resource.name] = (None, f"the broker does not say ({error.args[0].str()})")
     return result
 
 
@@ -96,8 +96,9 @@ def create_topics(
 ) -> tuple[list[str], dict[str, list[Finding]]]:
     """Make what is missing; with `mend`, also set the settings that differ.
 
-    Answers with the names made and with what still differs. Raises TopicsRefused, and makes nothing,
-    where a topic has another number of partitions: topics of two counts would not meet in one worker.
+    Answers with the names made and with what still differs. Raises TopicsRefused, and makes
+    nothing, if a topic has another number of partitions: topics of two counts would not meet in one
+    worker.
     """
     names = [topic.name for topic in expected]
     found = find_topics(connection, names)
@@ -113,7 +114,7 @@ def create_topics(
             _call(connection, lambda t, n=topic.name: connection.admin.list_topics(n, timeout=t))
     elif missing:
         missing = _create(connection, missing)
-        # A topic that was made has leaders on all brokers a moment later; its offsets tell.
+        # A topic that was made has leaders on all brokers a moment later; its offsets show that.
         read_extents(
             connection,
             [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
@@ -138,7 +139,7 @@ def _embedded_refusals(
 
 
 def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[ExpectedTopic]:
-    """Make the topics; answers with those that nobody else has made meanwhile."""
+    """Make the topics; answers with those that no other client has made meanwhile."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
@@ -158,7 +159,7 @@ def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[Expect
             answer.result()
             made.add(name)
         except KafkaException as error:
-            # The comparison afterwards tells whether what somebody else made is right.
+            # The comparison afterwards shows whether what another client made is right.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise BrokerUnavailable(_refusal("create topic", name, error, connection)) from None
     return [topic for topic in missing if topic.name in made]
@@ -271,7 +272,7 @@ def _read_offsets(
                 if not waits:
                     what = f"{place.topic} partition {place.partition}"
                     raise BrokerUnavailable(
-                        _refusal("tell the offsets of", what, error, connection)
+                        _refusal("report the offsets of", what, error, connection)
                     ) from None
         if len(offsets) < len(places):
             time.sleep(0.05)

@@ -1,8 +1,9 @@
 """Whether a worker has applied a record: how far its journal has come, and what it has refused.
 
-Every batch of the journal says which offset of each input topic was applied last.
-So a record up to that offset was applied, unless `dead-letters` holds it. Committed offsets of the consumer
-group would not do: what a worker reads ahead, as policies when it takes a partition over, it never commits.
+Every batch of the journal says which offset of each input topic was applied last. So a record up to
+that offset was applied, unless `dead-letters` holds it. Committed offsets of the consumer group
+would not do: what a worker reads ahead, as policies when it takes a partition over, it never
+commits.
 """
 
 import orjson
@@ -41,7 +42,7 @@ class Applied:
 
     def look(self) -> None:
         """Look again. Raises BrokerUnavailable."""
-        # Positions first: what is refused is buried with the batch.
+        # Positions first: a dead letter is written with its batch.
         self._next = self._followed()
         for record in self._letters.take():
             self._note(decode("dead-letters", record.value))
@@ -68,7 +69,7 @@ class Applied:
 
 
 def _positions(batch: JournalPart | JournalRecord) -> dict[str, int]:
-    """Offset applied last of each input topic; nothing where the record does not say."""
+    """Offset applied last of each input topic; nothing if the record does not say."""
     if isinstance(batch, JournalPart):
         return batch.positions
     for row in batch.rows:

@@ -1,7 +1,8 @@
 """The newest records of a cluster, newest first, without reading a topic from its beginning.
 
-A cluster's records are in one partition, at whose end reading begins: a small piece first, then larger
-ones before it, until the caller has enough, a number of records was looked at, or records are too old.
+A cluster's records are in one partition, at whose end reading begins: a small piece first, then
+larger ones before it, until the caller has enough, a number of records was looked at, or records
+are too old.
 """
 
 from collections.abc import Generator, Iterator
@@ -26,7 +27,7 @@ class Looked:
     records: int = 0
     """Records looked at, those of other clusters included."""
     whole: bool = False
-    """It came to the first record that there is, in every partition."""
+    """It has reached the first record that there is, in every partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Past:
     def newest(self, looked: Looked, *, any_cluster: bool = False) -> Iterator[Any]:
         """Messages, newest first; records that hold none are passed over.
 
-        Raises BrokerUnavailable where the topic does not exist or no broker answers.
+        Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
         extents = extents_of(self.connection, self.topic)
         if self.cluster is not None:

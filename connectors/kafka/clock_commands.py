@@ -1,8 +1,9 @@
 """The command `clock reset`: the time of a partition is set to this machine's.
 
-For a partition whose time is ahead (`loadstream_clock_lag_seconds` below -10, and `/readyz` of its worker
-says so). The worker that applies the record refuses it where it is not its own present, so a wrong clock of this
-machine does no harm, and neither does a reset of a partition whose time is right.
+For a partition whose time is ahead (`loadstream_clock_lag_seconds` below -10, and `/readyz` of its
+worker says so). The worker that applies the record refuses it if it is not its own present, so a
+wrong clock of this machine does no harm, and neither does a reset of a partition whose time is
+right.
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -41,7 +42,8 @@ def reset(
 ) -> None:
     """Set the time of a partition to now, also if it is later there already.
 
-    Deadlines keep the time that they have left, and what is dated later than now becomes as old as now.
+    Deadlines keep the time that they have left, and what is dated later than now becomes as old as
+    now.
     """
     with as_messages():
         import time

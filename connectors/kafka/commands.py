@@ -1,7 +1,7 @@
 """The commands around Kafka: `topics`, `produce` and `tail`; `clock` is in a module of its own.
 
-Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong.
-What was asked for goes to standard output, everything else to standard error.
+Exit codes: 0 all is well; 1 something is not as it should be, and was reported; 2 the command line
+is wrong. What was asked for goes to standard output, everything else to standard error.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def create(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make all topics that are missing; says exactly how existing ones differ."""
+    """Make all topics that are missing; reports exactly how existing ones differ."""
     with as_messages():
         from connectors.kafka.admin import create_topics
         from connectors.kafka.topics import expected_topics
@@ -55,7 +55,7 @@ def create(
         made, report = create_topics(connection, expected_topics(connection.settings), mend=mend)
         if not json:
             echo(f"made {len(made)} topics; {len(report) - len(made)} existed already")
-        _tell(connection, report, json=json, made=list(made))
+        _print_findings(connection, report, json=json, made=list(made))
 
 
 @topics.command()
@@ -67,7 +67,9 @@ def check(json: Json = False) -> None:
 
         connection = connect_as_configured()
         found = find_topics(connection, expected_names())
-        _tell(connection, compare_all(expected_topics(connection.settings), found), json=json)
+        _print_findings(
+            connection, compare_all(expected_topics(connection.settings), found), json=json
+        )
 
 
 @topics.command(name="list")
@@ -109,7 +111,7 @@ def produce(
 ) -> None:
     """Write JSON lines into a topic; each is checked as its reader would check it.
 
-    Keys, partitions and timestamps come from the messages. Exit code 1 where a line was refused.
+    Keys, partitions and timestamps come from the messages. Exit code 1 if a line was refused.
     """
     target = topic_of(topic)
     with as_messages():
@@ -117,7 +119,7 @@ def produce(
         from connectors.kafka.produce import Rejection, produce_lines
         from connectors.kafka.progress import opened_with_progress
 
-        def tell(rejection: Rejection) -> None:
+        def report(rejection: Rejection) -> None:
             echo(f"line {rejection.line}: {rejection.reason}", err=True)
 
         connection = connect_as_configured()
@@ -125,7 +127,7 @@ def produce(
             summary = produce_lines(
                 connection, target, stream,
                 read=read_as_consumer, on_error=on_error,
-                on_rejection=tell, on_progress=progress,
+                on_rejection=report, on_progress=progress,
             )  # fmt: skip
     _print_summary(topic, summary, json=json)
     for unknown, lines in sorted(summary.unknown.items(), key=lambda each: str(each[0])):
@@ -170,14 +172,14 @@ def _extent_json(name: str, topic: "FoundTopic | None", extents: "tuple[Extent, 
     }
 
 
-def _tell(
+def _print_findings(
     connection: "Connection",
     report: "dict[str, list[Finding]]",
     *,
     json: bool,
     made: Sequence[str] = (),
 ) -> None:
-    """Print what was found; exits with 1 where something is missing or differs."""
+    """Print what was found; exits with 1 if something is missing or differs."""
     from connectors.kafka.topics import verdict
 
     verdicts = [verdict(findings) for findings in report.values()]

@@ -1,10 +1,10 @@
 """JSON lines into a topic: every line is read as its consumer would read it, before it is sent.
 
-A line goes as it stands, with unknown fields, so that a newer producer loses nothing; they are warned of,
-since most are mistyped. Its key, partition and timestamp come from the message
-(`connectors.kafka.records`). What is refused is reported with the
-number of the line and never sent. Delivery is acknowledged by all replicas and idempotent: a retry of the
-client doubles nothing, but producing a file twice does.
+A line goes as it stands, with unknown fields, so that a newer producer loses nothing; they are
+warned of, since most are mistyped. Its key, partition and timestamp come from the message
+(`connectors.kafka.records`). What is refused is reported with the number of the line and never
+sent. Delivery is acknowledged by all replicas and idempotent: a retry of the client doubles
+nothing, but producing a file twice does.
 """
 
 import time
@@ -65,8 +65,9 @@ def produce_lines(
 ) -> Summary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `read`: how a line is read, and why it is refused. `on_progress` gets lines and bytes read so far. Raises BrokerUnavailable where the topic does not
-    exist or a record is not acknowledged within 30 s; its message says which lines were not.
+    `read`: how a line is read, and why it is refused. `on_progress` gets lines and bytes read so
+    far. Raises BrokerUnavailable if the topic does not exist or a record is not acknowledged
+    within 30 s; its message says which lines were not.
     """
     partitions = partitions_of(connection, topic.name)
     sender, summary = Sender(connection), Summary()

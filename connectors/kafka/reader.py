@@ -1,9 +1,9 @@
 """The one reader of the connectors: records of partitions from given offsets on.
 
-There is no consumer group, so no committed offset moves, and many may read the same at once. Records that
-the broker has deleted before they were read come as one `Gap` and are never skipped over. Not guaranteed:
-an order between partitions. The worker does not read through this module: beside Faust it reads
-asynchronously, and waits for brokers that a command gives up.
+There is no consumer group, so no committed offset moves, and many may read the same at once.
+Records that the broker has deleted before they were read come as one `Gap` and are never skipped
+over. Not guaranteed: an order between partitions. The worker does not read through this module:
+beside Faust it reads asynchronously, and waits for brokers that a command gives up.
 """
 
 import time
@@ -68,8 +68,8 @@ class Reader:
         Args:
             connection: an open one.
             starts: offset of the first record that is wanted, by partition.
-            fetch_wait_ms: how long a broker may hold back an answer without records. The embedded one
-                always does.
+            fetch_wait_ms: how long a broker may hold back an answer without records. The embedded
+                one always does.
         """
         from confluent_kafka import Consumer, TopicPartition
 
@@ -83,7 +83,7 @@ class Reader:
                 connection.settings,
                 self._failures,
                 **{
-                    # librdkafka wants a group; without commits and subscriptions it is never joined.
+                    # librdkafka wants a group; without a subscription it is never joined.
                     "group.id": "loadstream-reader",
                     "enable.auto.commit": False,
                     # Records that are gone must be noticed.
@@ -124,8 +124,8 @@ class Reader:
         """As `poll`; with `due`, that nothing comes is an error as well.
 
         Raises:
-            BrokerUnavailable: no broker has answered for `connect_timeout_s`, or what is due has not
-                come for three times as long.
+            BrokerUnavailable: no broker has answered for `connect_timeout_s`, or what is due has
+                not come for three times as long.
         """
         began_s = time.monotonic()
         found = self._receive(_WAIT_S)

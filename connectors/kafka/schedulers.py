@@ -1,4 +1,4 @@
-"""Which schedulers the pods of a cluster have, and whether a policy's rebalancing reaches any of them."""
+"""The schedulers of a cluster's pods, and whether a policy's rebalancing reaches any."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from schemas.policy import Policy
 RECORDS_MAX = 20_000
 #: Schedulers that a warning names.
 _NAMED_MAX = 5
-#: What Kubernetes means where a pod names none.
+#: What Kubernetes takes if a pod names none.
 _DEFAULT = "default-scheduler"
 
 
@@ -26,7 +26,7 @@ def schedulers_of(connection: Connection, cluster: str) -> Counter[str]:
 
 
 def unreached(policy: Policy, schedulers: Counter[str]) -> str | None:
-    """That rebalancing leaves all pods alone for their scheduler; none: it does not, or there are none."""
+    """That rebalancing leaves all pods alone for their scheduler; none: it does not."""
     names = policy.migration.scheduler_names
     rebalances = any(
         pool.high_thresholds or pool.prod_high_thresholds

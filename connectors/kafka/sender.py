@@ -1,7 +1,8 @@
 """The one sender of the connectors: records out, each acknowledged by all replicas.
 
-A retry of the client doubles nothing. Keys choose partitions by the contract's partitioner. The worker
-does not write through this module: its producers are fenced by partition (`streams.worker.fence`).
+A retry of the client doubles nothing. Keys choose partitions by the contract's partitioner. The
+worker does not write through this module: its producers are fenced by partition
+(`streams.worker.fence`).
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
-"""Records of a topic as they come, read without a consumer group: nobody's position moves.
+"""Records of a topic as they come, read without a consumer group: no committed offset moves.
 
 A bounded read ends at what was newest when it began; following goes on. The order holds within a
-partition, and so within a cluster. Records that are gone are told as a `Gap`, never skipped over: the
+partition, and so within a cluster. Records that are gone are reported as a `Gap`: the
 embedded broker drops the oldest after about 5 MB a partition, a real one by its retention.
 """
 
@@ -37,7 +37,7 @@ class Entry:
     key: bytes | None
     value: bytes | None
     message: Any
-    """The message, or a Refusal where the record holds none."""
+    """The message, or a Refusal if the record holds none."""
 
     @property
     def cluster(self) -> str | None:
@@ -54,9 +54,9 @@ class Entry:
 
 
 def parse_start(text: str, now_ms: int) -> Start:
-    """`beginning`, `end`, a length of time before now (`15m`), ISO 8601 (UTC unless said), epoch ms.
+    """`beginning`, `end`, a time ago (`15m`), ISO 8601 (UTC unless said), or epoch milliseconds.
 
-    Raises ValueError with a sentence where it is none of these.
+    Raises ValueError with a sentence if it is none of these.
     """
     if text in ("beginning", "end"):
         return text  # type: ignore[return-value]  # mypy keeps `str`
@@ -119,7 +119,7 @@ def _starts(
     """Offset to begin at in each partition."""
     if start == "end":
         return {(topic, each.partition): each.next_offset for each in extents}
-    # The embedded broker cannot find offsets by time: everything is read, and what is older left out.
+    # The embedded broker cannot find offsets by time: all is read, and the older left out.
     if start == "beginning" or connection.embedded:
         return {(topic, each.partition): each.first_offset for each in extents}
     since = offsets_since(connection, topic, len(extents), start)

@@ -1,9 +1,9 @@
 """Which topics must exist, and how they differ from those that do.
 
 Expected are all topics of `schemas.topics` and the changelogs of its tables. They are made before a
-worker starts: a topic that Faust makes by itself comes too late for the first assignment. What is found
-is compared setting by setting. A difference is told with the way to mend it; what a broker does not say
-is unknown and never passes for right.
+worker starts: a topic that Faust makes by itself comes too late for the first assignment. What is
+found is compared setting by setting. A difference is reported with the way to mend it; what a
+broker does not say is unknown and never passes for right.
 """
 
 from collections.abc import Iterable, Mapping
@@ -79,7 +79,7 @@ def expected_topics(settings: KafkaSettings) -> tuple[ExpectedTopic, ...]:
     """All topics as these settings want them."""
     common = {
         "max.message.bytes": str(BATCH_BYTES_MAX),
-        # Records carry the time of what they tell; the broker's clock would make history look new.
+        # Records carry their own time; the broker's clock would make history look new.
         "message.timestamp.type": "CreateTime",
         # A sped-up run is ahead of the broker's clock; the stages refuse samples from the future.
         "message.timestamp.after.max.ms": str(_INT64_MAX),
@@ -110,7 +110,7 @@ def expected_topics(settings: KafkaSettings) -> tuple[ExpectedTopic, ...]:
 
 
 def compare(expected: ExpectedTopic, found: FoundTopic | None) -> list[Finding]:
-    """What is to be said about one topic; empty where it is as expected and all is known."""
+    """What is to be reported about one topic; empty if it is as expected and all is known."""
     name = expected.name
     if found is None:
         remedy = "Make it with `loadstream topics create`."

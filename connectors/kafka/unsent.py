@@ -1,6 +1,7 @@
-"""What a policy asks of a cluster that its producers have not sent: labels of namespaces, values of priority classes.
+"""What a policy needs and producers have not sent: labels of namespaces, priority classes.
 
-Until they are there the pods concerned stay, and every round says so; who applies the policy hears it at once.
+Until they are there the pods concerned stay, and every round says so; the command that applies the
+policy warns at once.
 """
 
 from collections.abc import Iterator

@@ -1,13 +1,14 @@
 """The commands `migrate`, `drain`, `undrain`, `migration pause|resume|abort` and `migrations`.
 
-The first five write one request to topic `migration-requests`; the cluster's worker answers on topic
-`migration-status`, or in `dead-letters` where it refuses, after the command has ended or, with `--wait`,
-before. `migrations` reads the answers. A pod is named as NAMESPACE/NAME, and its uid is looked up in the
-newest records about it, so that a request never meets another pod of the same name. A cluster, node, pod
-or migration that nothing names is refused here: a mistyped name is no record that somebody must bury.
+The first five write one request to topic `migration-requests`; the cluster's worker answers on
+topic `migration-status`, or in `dead-letters` if it refuses, after the command has ended or, with
+`--wait`, before. `migrations` reads the answers. A pod is named as NAMESPACE/NAME, and its uid is
+looked up in the newest records about it, so that a request never meets another pod of the same
+name. A cluster, node, pod or migration that nothing names is refused here: a mistyped name becomes
+no dead letter.
 
-Exit codes: 0 it was written, or shown; 1 it was not, or was refused or failed, and was said why; 2 the
-command line is wrong; 3 shown, of a cluster that nothing has ever named.
+Exit codes: 0 it was written, or shown; 1 it was not, or was refused or failed, with the reason; 2
+the command line is wrong; 3 shown, of a cluster that nothing has ever named.
 """
 
 from collections.abc import Callable
@@ -101,13 +102,13 @@ def migrate(
 ) -> None:
     """Ask for a pod to be moved to another node.
 
-    Protections, limits and disruption budgets hold as for any migration; in a cluster that only observes,
-    it is marked dry.
+    Protections, limits and disruption budgets hold as for any migration; in a cluster that only
+    observes, it is marked dry.
     """
     named, ttl_ms = pod_name(pod), _ttl_ms(ttl)
     with as_messages():
         connection = connect_as_configured()
-        _heed(connection, cluster)
+        _check_cluster(connection, cluster)
         ref = _pod_ref(connection, cluster, named, uid)
         ask(
             connection, cluster, f"pod {pod} is to be migrated", wait=wait, json=json, action="migrate", pod=ref,
@@ -132,7 +133,7 @@ def drain(
     ttl_ms = _ttl_ms(ttl)
     with as_messages():
         connection = connect_as_configured()
-        _heed(connection, cluster)
+        _check_cluster(connection, cluster)
         _stop_unless_seen(connection, cluster, node)
         ask(
             connection, cluster, f"node {node} is to be drained", wait=wait, json=json, action="drain", node=node,
@@ -148,7 +149,7 @@ def undrain(
 
     with as_messages():
         connection = connect_as_configured()
-        _heed(connection, cluster)
+        _check_cluster(connection, cluster)
         if read_states(connection, cluster, LIFE_MAX_MS).undrained(node):
             stop(f"node {node} of cluster {cluster} is not being drained")
         _stop_unless_seen(connection, cluster, node)
@@ -227,7 +228,7 @@ def _switch(
         _field("migration_id")(which)
     with as_messages():
         connection = connect_as_configured()
-        _heed(connection, cluster)
+        _check_cluster(connection, cluster)
         states = read_states(connection, cluster, LIFE_MAX_MS)
         found = states.migrations.get(which) if named is None else states.live_of(*named)
         problem = states.hinders(found, action)
@@ -242,8 +243,8 @@ def _switch(
         )  # fmt: skip
 
 
-def _heed(connection: "Connection", cluster: str) -> None:
-    """Warn where no worker writes; a cluster that nothing names is asked for nothing."""
+def _check_cluster(connection: "Connection", cluster: str) -> None:
+    """Warn if no worker writes; stop if nothing names the cluster."""
     if not warn_first(connection, cluster):
         stop("nothing was asked for")
 

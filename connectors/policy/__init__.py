@@ -1,1 +1,6 @@
-"""TODO."""
+"""Policies of clusters.
+
+commands  `policy check`, `apply`, `history`, `pause`, `resume`
+entries   a cluster's policies, read as its worker reads them
+history   one of them as a line and as JSON
+"""

@@ -1,13 +1,14 @@
 """The commands around policies: `policy check`, `apply`, `history`, `pause` and `resume`.
 
-A policy is a file that is checked before it is written, and a record of topic `policies` keyed by its
-cluster; the newest record of a cluster holds. Pausing and resuming repeat the newest document with the
-switch changed, and applying a document leaves the switch as it is. A record takes effect when the
-cluster's worker applies it, not when the command ends, unless `--wait` waits for that. Two commands at
-the same moment: the later record holds, with the document and the switch that its author saw.
+A policy is a file that is checked before it is written, and a record of topic `policies` keyed by
+its cluster; the newest record of a cluster holds. Pausing and resuming repeat the newest document
+with the switch changed, and applying a document leaves the switch as it is. A record takes effect
+when the cluster's worker applies it, not when the command ends, unless `--wait` waits for that. Two
+commands at the same moment: the later record holds, with the document and the switch that its
+author saw.
 
-Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong;
-3 done, for a cluster that nothing has ever named, which may be a mistyped one.
+Exit codes: 0 all is well; 1 something is not as it should be, and was reported; 2 the command line
+is wrong; 3 done, for a cluster that nothing has ever named, which may be a mistyped one.
 """
 
 import sys

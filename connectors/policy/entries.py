@@ -27,7 +27,7 @@ class Entry:
 def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
     """The policies of a cluster, oldest first.
 
-    What no worker would apply is told and left out: records that cannot be read, and those that
+    What no worker would apply is reported and left out: records that cannot be read, and those that
     a wrong key or partitioner has put where the cluster's worker does not look.
     """
     from connectors.kafka.admin import partitions_of

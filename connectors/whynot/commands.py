@@ -1,7 +1,7 @@
 """The command `loadstream why-not`: why nothing was evicted.
 
-Exit codes: 0 there is an answer; 1 nothing is known of what was asked, or the broker is out of reach, and
-was said; 2 the command line is wrong.
+Exit codes: 0 there is an answer; 1 nothing is known of what was asked, or the broker is out of
+reach, and was reported; 2 the command line is wrong.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,8 +35,8 @@ def why_not(
 ) -> None:
     """Say why nothing was evicted from a cluster, a node, or why a pod was not.
 
-    The answer comes from the records of the newest rounds: what they saw, what was to leave, and the
-    first gate that stopped each hot node and pod, with numbers.
+    The answer comes from the records of the newest rounds: what they saw, what was to leave, and
+    the first gate that stopped each hot node and pod, with numbers.
     """
     question = _question(cluster, node, pod, back)
     with as_messages():

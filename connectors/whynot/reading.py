@@ -1,7 +1,7 @@
 """Reads the newest records of a cluster, from the end of its partitions and only so far back.
 
-How far: rounds of the last hour (or as long as is asked for) before the newest one, and of every topic a
-bounded number of records.
+How far: rounds of the last hour (or as long as is asked for) before the newest one, and of every
+topic a bounded number of records.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """`loadstream mend`: lets a worker start again from a partition whose rows or journal are damaged.
 
-Exit codes: 0 there is nothing to mend, or it was mended; 1 it would lose what is listed, and was not asked to;
-2 no broker answers, or there is no such partition.
+Exit codes: 0 there is nothing to mend, or it was mended; 1 it would lose what is listed, and was
+not asked to; 2 no broker answers, or there is no such partition.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Echo(Protocol):
 def mend_command(
     echo: Echo, reach: "Callable[[KafkaSettings], None]"
 ) -> Callable[[int, bool], None]:
-    """The command, which prints through `echo`; `reach` ends it with advice where no broker answers.
+    """The command, which prints through `echo`; `reach` ends it with advice if no broker answers.
 
     What reads and writes after that waits for brokers that go away meanwhile, as a worker does.
     """
@@ -40,10 +40,12 @@ def mend_command(
             bool, typer.Option("--yes", help="Mend it; what is listed is lost.")
         ] = False,
     ) -> None:
-        """Show what can be kept of a damaged partition, in both stages; with --yes, keep it and drop the rest.
+        """Show what can be kept of a damaged partition, in both stages; with --yes, keep it and
+        drop the rest.
 
-        Stop the workers first: one that holds the partition ends otherwise. Nothing is written without --yes.
-        Inputs and outputs are not looked at: what cannot be read there becomes a dead letter.
+        Stop the workers first: one that holds the partition ends otherwise. Nothing is written
+        without --yes. Inputs and outputs are not looked at: what cannot be read there becomes a
+        dead letter.
         """
         import asyncio
 

@@ -1,7 +1,9 @@
-"""Mends a partition in Kafka; see `streams.replay.mending` and `streams.aggregate.mending` for what is kept.
+"""Mends a partition in Kafka; see `streams.replay.mending` and `streams.aggregate.mending` for what
+is kept.
 
-A look changes nothing. Mending claims the partition first, which shuts out every worker that holds it, then
-reads, writes the rows that have changed and what the redone batches emit, and the place last of all.
+A look changes nothing. Mending claims the partition first, which shuts out every worker that holds
+it, then reads, writes the rows that have changed and what the redone batches emit, and the place
+last of all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +26,7 @@ _TABLES = (*TABLES, PLACES)
 
 
 async def look(kafka: KafkaSettings, partition: int) -> Mended:
-    """What mending would come to."""
+    """The result that mending would have."""
     ends = await _ends(kafka, (*map(_changelog, _TABLES), journal.TOPIC), partition)
     rows, unreadable = _rows(await _stored(kafka, _TABLES, partition, ends))
     mended = await _mended(kafka, partition, rows, unreadable, ends[journal.TOPIC])

@@ -2,11 +2,11 @@
 
     journal ──▶ batches that count ──▶ their inputs, from the input topics, in the recorded order
 
-`Recording` is an iterator, and each use of a history is one consumer of it: `verify` makes all decisions
-again and compares them byte by byte. A consumer brings its own stage, and may give it other records or
-another policy. Every record of an input topic must have been applied exactly once: one that was passed over or
-named twice is `NotOnce`. A history that is not whole is an error. Pure: records in, batches out; one
-batch is held.
+`Recording` is an iterator, and each use of a history is one consumer of it: `verify` makes all
+decisions again and compares them byte by byte. A consumer brings its own stage, and may give it
+other records or another policy. Every record of an input topic must have been applied exactly once:
+one that was passed over or named twice is `NotOnce`. A history that is not whole is an error. Pure:
+records in, batches out; one batch is held.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from streams.stage import journal
 from streams.stage.journal_records import Batch
 from streams.stage.records import InputRecord
 
-#: What to do where a part of the history is gone.
+#: What to do if a part of the history is gone.
 HISTORY_HINT = (
     "A replay needs every record since the journal's first batch or since a checkpoint: retention.ms of "
     "the topics, and min.compaction.lag.ms of a compacted one, say how long there is one."

@@ -18,7 +18,7 @@ EQUAL, DIFFERENT, UNKNOWN = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of the replay of one partition."""
+    """The result of the replay of one partition."""
 
     partition: int
     summary: Summary
@@ -28,7 +28,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """equal, different, unknown, or empty where no batch was compared."""
+        """equal, different, unknown, or empty if no batch was compared."""
         if self.difference is not None:
             return "different"
         if self.problem is not None:

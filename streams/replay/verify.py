@@ -3,10 +3,10 @@
     recorded batches ──▶ inputs ──▶ an empty stage ──▶ outputs and rows ──▶ equal to the recorded ones?
 
 A history whose beginning is gone begins at a checkpoint: the stage is restored from its rows, as a
-worker's is, and the journal must go on right there. No decision is given to the stage: it makes all of
-them again. The first batch that differs ends the verification, since all that follows rests on another
-state. A record that was not applied exactly once is a difference as well. Pure: batches in, verdict out;
-held are the stage, its rows and one batch.
+worker's is, and the journal must go on right there. No decision is given to the stage: it makes all
+of them again. The first batch that differs ends the verification, since all that follows rests on
+another state. A record that was not applied exactly once is a difference as well. Pure: batches in,
+verdict out; held are the stage, its rows and one batch.
 """
 
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ class Difference:
     mismatches: tuple[Mismatch, ...] = ()
     """Outputs, dead letters and rows that differ."""
     culprit: InputRecord | None = None
-    """The first input whose effect differs; none: no input of the batch can be told apart."""
+    """The first input whose effect differs; none: no single input of the batch can be found."""
 
 
 class Verification:
@@ -145,7 +145,7 @@ class Verification:
         return self._stored(f"{self.partition}/{cluster}")
 
     def verify(self, recording: Recording) -> Difference | None:
-        """Verify a recording to its end, or to the end of the window; answers with the first difference.
+        """Verify a recording, to the end of the window at most; answers with the first difference.
 
         Raises:
             JournalDamaged: the journal cannot be read, or does not go on right there.

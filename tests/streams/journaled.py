@@ -62,14 +62,14 @@ class Journaled:
         return result
 
     def write(self, records: Sequence[InputRecord], result: StageResult) -> None:
-        """Journal a batch that came to this."""
+        """Journal a batch with this result."""
         self.journal += journal.batch(0, self._place, records, result)
         place, offset = self._place, len(self.journal) - 1
         self._place = journal.Place(place.epoch, place.sequence + 1, offset)
 
     def lost(self, records: Sequence[InputRecord], result: StageResult) -> None:
-        """A batch of a writer that does not know that it has lost the partition, after its successor's
-        opening."""
+        """A batch of a writer that does not know that it has lost the partition, after its
+        successor's opening."""
         old = self._place
         self.start()
         self.journal += journal.batch(0, old, records, result)
@@ -94,7 +94,7 @@ class Journaled:
         window: Window | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> tuple[Difference | None, Verification]:
-        """Replay it, or what others hold it to be; from a checkpoint with what comes after it alone."""
+        """Replay it, or an altered copy; from a checkpoint only what comes after it."""
         verification = Verification(0, 1, window, checkpoint)
         beginning = verification.beginning
         entries = list(enumerate(self.journal if values is None else values))
@@ -104,7 +104,7 @@ class Journaled:
 
 
 def as_record(value: bytes) -> dict[str, Any]:
-    """A batch of one journal record as version 1 writes it, to be altered; `orjson.dumps` makes it readable again."""
+    """A batch of one journal record as version 1 writes it, as an object that can be altered."""
     read = read_record(value)
     assert not isinstance(read, Refusal)
     batch = whole([read])

@@ -78,7 +78,7 @@ def test_what_is_produced_is_what_tail_shows(broker: RunningBroker, tmp_path: Pa
     assert later == (0, "", "")
 
 
-def test_refused_lines_are_told_on_standard_error_and_by_the_exit_code(
+def test_refused_lines_are_reported_on_standard_error_and_by_the_exit_code(
     embedded: RunningBroker,
 ) -> None:
     lines = b"nonsense\n" + _lines(usage())
@@ -292,7 +292,7 @@ app()
 
 @pytest.fixture
 def processes() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that are gone after the test, whatever became of it."""
+    """Processes that are gone after the test, however it ended."""
     started: list[subprocess.Popen[str]] = []
     yield started
     for process in started:
@@ -311,7 +311,7 @@ def _start(processes: list[subprocess.Popen[str]], *arguments: str) -> subproces
 
 @pytest.mark.broker
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_broker_command_serves_others_until_it_is_told_to_end(
+def test_the_broker_command_serves_others_until_it_is_stopped(
     number: signal.Signals, processes: list[subprocess.Popen[str]]
 ) -> None:
     process = _start(processes, "broker", "--brokers", "2")

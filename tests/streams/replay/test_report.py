@@ -47,7 +47,7 @@ def _different() -> Verdict:
     return Verdict(0, fold.summary, difference)
 
 
-def test_a_difference_is_told_in_few_lines_with_both_sides_and_its_input() -> None:
+def test_a_difference_is_reported_in_few_lines_with_both_sides_and_its_input() -> None:
     lines = as_lines(_different())
     assert lines[0] == "partition 0: DIFFERENT after 1 equal batches"
     assert "batch 1 (journal offset 2, 2025-10-09T08:53:20.000Z)" in lines[1]
