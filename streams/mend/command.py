@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from schemas.printable import json_text
+
 if TYPE_CHECKING:
     from schemas.connection import KafkaSettings
+    from streams.replay.mending import Mended
 
 #: Most losses that are listed; the others are counted.
 LISTED_MAX = 50
@@ -26,7 +29,7 @@ class Echo(Protocol):
 
 def mend_command(
     echo: Echo, reach: "Callable[[KafkaSettings], None]"
-) -> Callable[[int, bool], None]:
+) -> Callable[[int, bool, bool], None]:
     """The command, which prints through `echo`; `reach` ends it with advice if no broker answers.
 
     What reads and writes after that waits for brokers that go away meanwhile, as a worker does.
@@ -39,6 +42,7 @@ def mend_command(
         yes: Annotated[
             bool, typer.Option("--yes", help="Mend it; what is listed is lost.")
         ] = False,
+        json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     ) -> None:
         """Show what can be kept of a damaged partition, in both stages; with --yes, keep it and
         drop the rest.
@@ -64,18 +68,38 @@ def mend_command(
         except (SettingsError, OSError, RuntimeError) as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(2) from None
-        rows = f"{len(mended.rows)} rows are kept, {mended.redone} batches of the journal redone over them"
-        if not mended.lost:
-            echo(f"partition {partition}: {rows}; nothing is lost")
-            return
-        for sentence in mended.lost[:LISTED_MAX]:
-            echo(f"lost: {sentence}")
-        if len(mended.lost) > LISTED_MAX:
-            echo(f"lost: and {len(mended.lost) - LISTED_MAX} more")
-        if yes:
-            echo(f"partition {partition} was mended: {rows}. Start the workers")
-            return
-        echo(f"partition {partition}: {rows}. Nothing was written; --yes does it")
-        raise typer.Exit(1)
+        (_print_json if json else _print_lines)(echo, partition, mended, written=yes)
+        if mended.lost and not yes:
+            raise typer.Exit(1)
 
     return mend
+
+
+def _print_json(echo: Echo, partition: int, mended: "Mended", *, written: bool) -> None:
+    import orjson
+
+    whole = {
+        "partition": partition,
+        "rows_kept": len(mended.rows),
+        "batches_redone": mended.redone,
+        "lost": mended.lost,
+        "written": written,
+    }
+    echo(json_text(orjson.dumps(whole)))
+
+
+def _print_lines(echo: Echo, partition: int, mended: "Mended", *, written: bool) -> None:
+    rows = (
+        f"{len(mended.rows)} rows are kept, {mended.redone} batches of the journal redone over them"
+    )
+    if not mended.lost:
+        echo(f"partition {partition}: {rows}; nothing is lost")
+        return
+    for sentence in mended.lost[:LISTED_MAX]:
+        echo(f"lost: {sentence}")
+    if len(mended.lost) > LISTED_MAX:
+        echo(f"lost: and {len(mended.lost) - LISTED_MAX} more")
+    if written:
+        echo(f"partition {partition} was mended: {rows}. Start the workers")
+    else:
+        echo(f"partition {partition}: {rows}. Nothing was written; --yes does it")
