@@ -6,9 +6,9 @@ topics.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
@@ -273,29 +273,37 @@ def _replay_partition(
     from streams.stage.journal import TOPIC, JournalDamaged
 
     summary = Summary()
-    with ExitStack() as open_cursors:
-        topics = _Topics(connection, number, open_cursors)
+    with _History(connection, number) as history:
         try:
-            checkpoint = find_beginning(topics, number, window.from_ms)
+            checkpoint = find_beginning(history, number, window.from_ms)
             verification = Verification(number, partitions, window, checkpoint)
             summary, beginning = verification.summary, verification.beginning
-            _, end = topics.extent(TOPIC)
-            entries = topics.read(TOPIC, beginning.place.offset + 1, end - 1)
-            inputs = _Inputs(topics, beginning.following)
-            difference = verification.verify(Recording(number, entries, inputs, beginning))
+            history.following = beginning.following
+            first, (_, end) = beginning.place.offset + 1, history.extent(TOPIC)
+            entries = history.read(TOPIC, first, end - 1)
+            difference = verification.verify(Recording(number, entries, history, beginning))
         except (JournalDamaged, NotReplayable) as error:
             return Verdict(number, summary, problem=str(error))
     return Verdict(number, summary, difference)
 
 
-class _Topics:
-    """The topics of one partition as they were at the first look; `read` opens a cursor each time."""
+class _History:
+    """The topics of one partition as they were at the first look; a context manager."""
 
-    def __init__(self, connection: "Connection", partition: int, open_cursors: ExitStack) -> None:
+    def __init__(self, connection: "Connection", partition: int) -> None:
         self._connection = connection
         self._partition = partition
-        self._open_cursors = open_cursors
         self._extents: dict[str, tuple[int, int]] = {}
+        self._cursors: dict[str, Cursor] = {}
+        self.following: Mapping[str, int] = {}
+        """Offset at which each input topic is begun; 0 if none is named."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for cursor in self._cursors.values():
+            cursor.close()
 
     def extent(self, topic: str) -> tuple[int, int]:
         """First offset, and the one that the next record gets."""
@@ -314,35 +322,18 @@ class _Topics:
         """Offsets and values from one offset to another."""
         from connectors.kafka.reader import read_range
 
-        found = read_range(self._connection, topic, self._partition, first_offset, last_offset + 1)
-        for record in found:
-            yield record.offset, record.value
+        end = last_offset + 1
+        for found in read_range(self._connection, topic, self._partition, first_offset, end):
+            yield found.offset, found.value
 
-    def cursor(self, topic: str, first_offset: int) -> "Cursor":
-        """Reads on from an offset; closed when the replay ends."""
+    def through(self, topic: str, last_offset: int) -> "Iterator[InputRecord]":
+        """Records of an input topic that were not given before, up to and with an offset."""
         from connectors.kafka.reader import Cursor
-
-        cursor = Cursor(self._connection, topic, self._partition, first_offset)
-        self._open_cursors.callback(cursor.close)
-        return cursor
-
-
-class _Inputs:
-    """The input topics of one partition, each with a cursor from its first use on."""
-
-    def __init__(self, topics: _Topics, following: "Mapping[str, int]") -> None:
-        """`following`: where to begin to read."""
-        self._topics = topics
-        self._following = following
-        self._cursors: dict[str, Cursor] = {}
-
-    def through(self, topic: str, last_offset: int) -> "Iterable[InputRecord]":
-        """Records that were not given before, up to an offset."""
         from streams.stage.records import InputRecord
 
         if topic not in self._cursors:
-            first = self._following.get(topic, 0)
-            self._cursors[topic] = self._topics.cursor(topic, first)
+            first = self.following.get(topic, 0)
+            self._cursors[topic] = Cursor(self._connection, topic, self._partition, first)
         for found in self._cursors[topic].through(last_offset):
             yield InputRecord(
                 topic, found.partition, found.offset, found.key, found.value, found.timestamp_ms

@@ -17,10 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from connectors.brokers.distribution import KafkaUnavailable
 from connectors.brokers.process import Broker, complaint, java
+from connectors.kafka.client import BrokerUnavailable, connect
 from schemas.connection import KafkaSettings
 
 HOST = "127.0.0.1"
@@ -232,19 +233,12 @@ class KafkaServer:
 
 def _answers(address: str, brokers: int) -> bool:
     """Whether the broker at this address answers and knows of that many brokers."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
     host, port = address.split(":")
     try:
         # The client reports each refused connection and doubles its pauses; so knock first.
         socket.create_connection((host, int(port)), timeout=1.0).close()
-        options: dict[str, Any] = {
-            **KafkaSettings.local(address).librdkafka_options(),
-            "log_level": 0,
-        }
-        return len(AdminClient(options).list_topics(timeout=2.0).brokers) >= brokers
-    except (OSError, KafkaException):
+        return connect(KafkaSettings.local(address, connect_timeout_s=2.0)).brokers >= brokers
+    except (OSError, BrokerUnavailable):
         return False
 
 

@@ -6,6 +6,9 @@ would not do: what a worker reads ahead, as policies when it takes a partition o
 commits.
 """
 
+import time
+from collections.abc import Iterable, Iterator
+
 import orjson
 
 from connectors.kafka.arrivals import Arrivals
@@ -19,6 +22,9 @@ from schemas.journal import JournalPart, JournalRecord
 BATCHES_MAX = 64
 #: Records of `dead-letters` that are looked at for refusals, newest first.
 LETTERS_MAX = 5_000
+
+#: Time between two looks whether a record was applied, in seconds.
+_LOOK_S = 0.5
 
 APPLIED = "applied"
 WAITING = "not applied yet"
@@ -52,6 +58,22 @@ class Applied:
         if (partition, offset) in self._refused:
             return f"{REFUSED}: {self._refused[partition, offset]}"
         return APPLIED if offset < self._next.get(partition, 0) else WAITING
+
+    def results(self, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+        """Partition and state of each record, as soon as it is applied or refused.
+
+        Raises BrokerUnavailable.
+        """
+        left = list(places)
+        while left:
+            for place in list(left):
+                state = self.state(*place)
+                if state != WAITING:
+                    left.remove(place)
+                    yield place[0], state
+            if left:
+                time.sleep(_LOOK_S)
+                self.look()
 
     def _note(self, letter: object) -> None:
         if isinstance(letter, DeadLetter) and letter.topic == self._topic:

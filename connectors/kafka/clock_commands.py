@@ -15,11 +15,8 @@ from connectors.terminal import echo, print_json
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from schemas.clock import ClockTick
 
 _CLOCK = "clock"
-#: Time between two looks whether a reset was applied, in seconds.
-_LOOK_S = 0.5
 
 clock = typer.Typer(no_args_is_help=True, help="Set the time of a partition right.")
 
@@ -52,70 +49,35 @@ def reset(
         from schemas.clock import ClockTick
 
         connection = connect_as_configured()
-        ends = _ends(connection)
         ticks = [
             ClockTick(partition=number, now_ms=time.time_ns() // 1_000_000, reset=True)
             for number in sorted(set(partition))
         ]
-        refused = produce_messages(connection, _CLOCK, ticks)
+        places, refused = produce_messages(connection, _CLOCK, ticks)
         for reason in refused:
             echo(f"error: {reason}", err=True)
-        written = [tick for tick in ticks if tick.partition in ends]
-        if written and wait:
-            refused += _wait(
-                connection, [_offset(connection, tick, ends) for tick in written], quiet=json
-            )
-        elif written and not json:
+        if places and wait:
+            refused += _wait(connection, places, quiet=json)
+        elif places and not json:
             echo(
                 "written: the worker of the partition sets its time with its next batch, and refuses a reset that is "
                 "not its own present (`--wait` waits for that)"
             )
     if json:
-        print_json({"written": len(written), "refused": refused})
+        print_json({"written": len(places), "refused": refused})
     if refused:
         raise typer.Exit(1)
 
 
-def _ends(connection: "Connection") -> dict[int, int]:
-    """Offset of the next clock record of each partition. Raises BrokerUnavailable."""
-    from connectors.kafka.admin import extents_of
-
-    return {each.partition: each.next_offset for each in extents_of(connection, _CLOCK)}
-
-
-def _offset(connection: "Connection", tick: "ClockTick", ends: dict[int, int]) -> tuple[int, int]:
-    """Partition and offset of a record that was written after these ends. Raises BrokerUnavailable."""
-    from connectors.kafka.reader import read_range
-    from schemas.codec import encode
-
-    number, value = tick.partition, encode(tick)
-    for record in read_range(connection, _CLOCK, number, ends[number], _ends(connection)[number]):
-        if record.value == value:
-            return number, record.offset
-    raise LookupError(f"the record of partition {number} is gone already")
-
-
 def _wait(connection: "Connection", places: list[tuple[int, int]], *, quiet: bool) -> list[str]:
     """Until workers have applied or refused the records; Ctrl-C ends the command and not the reset."""
-    import time
+    from connectors.kafka.applied import APPLIED, Applied
 
-    from connectors.kafka.applied import APPLIED, REFUSED, Applied
-
-    applied, refused = Applied(connection, _CLOCK), []
-    left = list(places)
-    while left:
-        for number, offset in list(left):
-            state = applied.state(number, offset)
-            if state.startswith(REFUSED):
-                refused.append(state)
-                echo(f"error: partition {number}: {state}", err=True)
-            elif state == APPLIED:
-                if not quiet:
-                    echo(f"partition {number}: the time is set")
-            else:
-                continue
-            left.remove((number, offset))
-        if left:
-            time.sleep(_LOOK_S)
-            applied.look()
+    refused = []
+    for partition, state in Applied(connection, _CLOCK).results(places):
+        if state != APPLIED:
+            refused.append(state)
+            echo(f"error: partition {partition}: {state}", err=True)
+        elif not quiet:
+            echo(f"partition {partition}: the time is set")
     return refused

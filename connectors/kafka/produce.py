@@ -10,7 +10,6 @@ nothing, but producing a file twice does.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from io import BytesIO
 from typing import Any, BinaryIO, Literal
 
 from connectors.kafka.admin import partitions_of
@@ -107,17 +106,23 @@ def produce_lines(
     return summary
 
 
-def produce_messages(connection: Connection, topic: str, messages: Iterable[Any]) -> list[str]:
-    """Send messages as `produce_lines` does; answers with why some are refused."""
-    refused: list[str] = []
-    produce_lines(
-        connection,
-        TOPIC_BY_NAME[topic],
-        BytesIO(b"\n".join(map(encode, messages))),
-        on_error="skip",
-        on_rejection=lambda rejection: refused.append(rejection.reason),
-    )
-    return refused
+def produce_messages(
+    connection: Connection, topic: str, messages: Iterable[Any]
+) -> tuple[list[tuple[int, int]], list[str]]:
+    """Send messages; answers with partition and offset of each, and with why others are refused.
+
+    Raises BrokerUnavailable.
+    """
+    partitions, refused = partitions_of(connection, topic), []
+    sender = Sender(connection, keep_places=True)
+    for value in map(encode, messages):
+        target = _target(TOPIC_BY_NAME[topic], value, partitions, decode)
+        if isinstance(target, Refusal):
+            refused.append(target.reason)
+        else:
+            sender.send_value(topic, value, target)
+    sender.flush()
+    return sender.places, refused
 
 
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -136,7 +141,7 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 def _target(
     topic: Topic, value: bytes, partitions: int, read: Callable[[str, bytes], Any | Refusal]
 ) -> Place | Refusal:
-    """Where a line belongs, or why it is refused."""
+    """Where a record belongs, or why it is refused."""
     message = read(topic.name, value)
     if isinstance(message, Refusal):
         return message

@@ -21,8 +21,16 @@ DELIVERY_TIMEOUT_MS = 30_000
 class Sender:
     """Sends records to any topic; `flush` says whether they have arrived."""
 
-    def __init__(self, connection: Connection, *, linger_ms: int = 20) -> None:
-        """`linger_ms`: how long a record may wait for others to be sent with."""
+    def __init__(
+        self, connection: Connection, *, linger_ms: int = 20, keep_places: bool = False
+    ) -> None:
+        """Connect with the first record.
+
+        Args:
+            connection: an open one.
+            linger_ms: how long a record may wait for others to be sent with.
+            keep_places: remember where each record is written; for few of them.
+        """
         from confluent_kafka import Producer
 
         self._settings = connection.settings
@@ -30,6 +38,8 @@ class Sender:
         self._failures = Failures()
         self._refused: list[tuple[int, str]] = []
         """Number and cause of each record that was not taken."""
+        self.places: list[tuple[int, int]] = []
+        """Partition and offset of the acknowledged records, if they are kept."""
         self._producer: Any = Producer(
             client_options(
                 connection.settings,
@@ -39,7 +49,7 @@ class Sender:
                     # The contract's partitioner; librdkafka's own default is another one.
                     "partitioner": "murmur2_random",
                     "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
-                    "delivery.report.only.error": True,
+                    "delivery.report.only.error": not keep_places,
                     "message.max.bytes": BATCH_BYTES_MAX,
                     "batch.size": 1024 * 1024,
                     "linger.ms": linger_ms,
@@ -107,6 +117,8 @@ class Sender:
         self._producer.purge()
         self._producer.poll(0)
 
-    def _note(self, number: int, error: Any, _record: Any) -> None:
+    def _note(self, number: int, error: Any, record: Any) -> None:
         if error is not None:
             self._refused.append((number, error.str()))
+        else:
+            self.places.append((record.partition(), record.offset()))

@@ -45,7 +45,7 @@ def ask(
     if wait:
         places = (("migration-status", cluster), ("dead-letters", TOPIC))
         answers = [Arrivals(connection, topic, key) for topic, key in places]
-    refused = produce_messages(connection, TOPIC, [request])
+    _, refused = produce_messages(connection, TOPIC, [request])
     if refused:
         stop(f"the request was not written: {refused[0]}")
     if json:

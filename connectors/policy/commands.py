@@ -12,7 +12,6 @@ is wrong; 3 done, for a cluster that nothing has ever named, which may be a mist
 """
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Check policies, give them to clusters, pause and resume clusters."
 )
-
-#: Time between two looks whether a policy was applied, in seconds.
-_LOOK_S = 0.5
 
 
 def _record() -> "type[PolicyRecord]":
@@ -265,29 +261,22 @@ def _write(
         applied_at_ms=wall_clock.now_ms(),
         comment=comment,
     )
-    refused = produce_messages(connection, TOPIC, [record])
+    places, refused = produce_messages(connection, TOPIC, [record])
     if refused:
         echo(f"error: the record was not written: {refused[0]}", err=True)
         raise typer.Exit(1)
     if wait:
-        _wait(connection, cluster, record)
+        _wait(connection, places)
 
 
-def _wait(connection: "Connection", cluster: str, record: "PolicyRecord") -> None:
+def _wait(connection: "Connection", places: list[tuple[int, int]]) -> None:
     """Until a worker has read the record; Ctrl-C ends the command and not the policy."""
-    from connectors.kafka.applied import APPLIED, REFUSED, Applied
+    from connectors.kafka.applied import APPLIED, Applied
 
-    entries = [each for each in read_entries_of(connection, cluster) if each.record == record]
-    applied = Applied(connection, TOPIC)
-    while True:
-        state = applied.state(entries[-1].partition, entries[-1].offset)
-        if state.startswith(REFUSED):
+    for _, state in Applied(connection, TOPIC).results(places):
+        if state != APPLIED:
             echo(f"error: {one_line(state)}", err=True)
             raise typer.Exit(1)
-        if state == APPLIED:
-            return
-        time.sleep(_LOOK_S)
-        applied.look()
 
 
 def _read(file: Path) -> "tuple[Policy, str]":
