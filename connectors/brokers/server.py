@@ -105,13 +105,8 @@ class KafkaServer:
         """End one broker at once (SIGKILL), as a crash would."""
         self._member(number).kill()
 
-    def stop_broker(self, number: int = 1) -> None:
-        """End one broker cleanly."""
-        self._member(number).ask_to_stop()
-        self._member(number).wait_for_end()
-
     def start_broker(self, number: int = 1) -> None:
-        """Start a broker that was killed or stopped, on its old port and data; waits for it."""
+        """Start a broker that was killed, on its old port and data; waits for it."""
         if self.pid(number) is None:
             self._member(number).launch()
         self._wait_until_ready()

@@ -12,7 +12,6 @@
     applied           whether a worker has applied a record
     presence          whether a worker writes, and whether anything names a cluster or node
     attention         warnings of it, before a command does anything else
-    schedulers        schedulers of a cluster's pods; unsent: what a policy lacks
     records           key, partition and time of a message
     sender            records out, acknowledged
     produce           JSON lines or messages into a topic

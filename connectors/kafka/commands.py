@@ -188,27 +188,28 @@ def _print_findings(
             texts = [str(each) for each in findings]
             whole = {"topic": topic, "verdict": verdict(findings), "made": topic in made}
             print_json({**whole, "findings": texts})
-        if "differs" in verdicts or "missing" in verdicts:
-            raise typer.Exit(1)
-        return
+    else:
+        _print_lines(connection, report, verdicts)
+    if "differs" in verdicts or "missing" in verdicts:
+        raise typer.Exit(1)
+
+
+def _print_lines(
+    connection: "Connection", report: "dict[str, list[Finding]]", verdicts: Sequence[str]
+) -> None:
     for findings in report.values():
         for finding in findings:
             # What is unknown of an embedded broker is the same for every topic: said once, below.
             if finding.verdict != "unknown" or not connection.embedded:
                 echo(str(finding))
-    counted = ", ".join(
-        f"{verdicts.count(kind)} {kind}"
-        for kind in ("ok", "unknown", "differs", "missing")
-        if kind in verdicts
-    )
+    kinds = ("ok", "unknown", "differs", "missing")
+    counted = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in kinds if kind in verdicts)
     echo(f"{len(report)} topics: {counted}")
     if connection.embedded:
         echo(
             "This is the embedded broker: topics exist and have their partitions, but retention, "
             "compaction and size limits are unknown there and not enforced."
         )
-    if "differs" in verdicts or "missing" in verdicts:
-        raise typer.Exit(1)
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:

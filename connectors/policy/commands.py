@@ -108,13 +108,9 @@ def _warn_of_windows(policy: "Policy") -> list[str]:
 
 
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> None:
-    from connectors.kafka.schedulers import schedulers_of, unreached
-    from connectors.kafka.unsent import unsent
+    from connectors.policy.unmet import unmet
 
-    why = unreached(policy, schedulers_of(connection, cluster))
-    if why is not None:
-        warn(why)
-    for each in unsent(connection, cluster, policy):
+    for each in unmet(connection, cluster, policy):
         warn(each)
 
 

@@ -5,7 +5,7 @@ not asked to; 2 no broker answers, or there is no such partition.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 LISTED_MAX = 50
 
 
-class Echo(Protocol):
-    """Prints a line, of which nothing but printable text reaches a terminal."""
-
-    def __call__(self, text: str, *, err: bool = False) -> None:
-        """Print it, to standard error if so asked."""
-        ...
+#: Prints a line, of which nothing but printable text reaches a terminal.
+Echo = Callable[..., None]
 
 
 def mend_command(
