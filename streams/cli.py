@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from connectors.kafka.reader import Cursor
     from schemas.connection import KafkaSettings
     from schemas.policy import KnownPlugins
-    from streams.replay.report import Verdict
+    from streams.replay.report import ReplayResult
     from streams.replay.verify import Window
     from streams.stage.records import InputRecord
 
@@ -164,16 +164,16 @@ def replay(
         window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
         connection = connect(KafkaSettings.from_environment())
         partitions = _partitions(connection)
-        verdicts = []
+        results = []
         for number in _chosen(partition, cluster, partitions):
-            verdict = _replay_partition(connection, number, partitions, window)
-            verdicts.append(verdict)
+            result = _replay_partition(connection, number, partitions, window)
+            results.append(result)
             if not json:
-                echo("\n".join(as_lines(verdict)))
-        code = exit_code(verdicts)
+                echo("\n".join(as_lines(result)))
+        code = exit_code(results)
         if json:
-            echo(json_text(orjson.dumps([as_object(verdict) for verdict in verdicts])))
-        elif all(verdict.word == "empty" for verdict in verdicts):
+            echo(json_text(orjson.dumps([as_object(result) for result in results])))
+        elif all(result.word == "empty" for result in results):
             echo("nothing was compared: no batch of the journal is in question", err=True)
         if cluster is not None and not code:
             code = _code_of_cluster(connection, cluster)
@@ -265,9 +265,9 @@ def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> li
 
 def _replay_partition(
     connection: "Connection", number: int, partitions: int, window: "Window"
-) -> "Verdict":
+) -> "ReplayResult":
     from streams.replay.recorded import NotReplayable, Recording
-    from streams.replay.report import Verdict
+    from streams.replay.report import ReplayResult
     from streams.replay.start import find_beginning
     from streams.replay.verify import Summary, Verification
     from streams.stage.journal import TOPIC, JournalDamaged
@@ -283,8 +283,8 @@ def _replay_partition(
             entries = history.read(TOPIC, first, end - 1)
             difference = verification.verify(Recording(number, entries, history, beginning))
         except (JournalDamaged, NotReplayable) as error:
-            return Verdict(number, summary, problem=str(error))
-    return Verdict(number, summary, difference)
+            return ReplayResult(number, summary, problem=str(error))
+    return ReplayResult(number, summary, difference)
 
 
 class _History:

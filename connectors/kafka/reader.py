@@ -17,8 +17,8 @@ from connectors.kafka.admin import extents_of
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
 from schemas.limits import BATCH_BYTES_MAX
 
-#: Topic and partition.
-Place = tuple[str, int]
+#: Topic and number of a partition.
+Partition = tuple[str, int]
 
 #: How long `Reader.more` waits for the first record, in seconds.
 _WAIT_S = 0.25
@@ -61,7 +61,7 @@ class Reader:
     """Reads partitions forward; a context manager."""
 
     def __init__(
-        self, connection: Connection, starts: Mapping[Place, int], *, fetch_wait_ms: int = 100
+        self, connection: Connection, starts: Mapping[Partition, int], *, fetch_wait_ms: int = 100
     ) -> None:
         """Begin at an offset in each partition.
 
@@ -75,7 +75,7 @@ class Reader:
 
         self._connection = connection
         self._next = dict(starts)
-        self._at_end: set[Place] = set()
+        self._at_end: set[Partition] = set()
         self._silent_s = 0.0
         self._failures = Failures()
         self._consumer: Any = Consumer(
@@ -108,7 +108,7 @@ class Reader:
         """Disconnect."""
         self._consumer.close()
 
-    def has_passed(self, place: Place, end: int) -> bool:
+    def has_passed(self, place: Partition, end: int) -> bool:
         """Whether nothing before the offset `end` is still to come."""
         return self._next[place] >= end or place in self._at_end
 
@@ -177,7 +177,7 @@ class Reader:
         self._failures.texts.clear()
         return True
 
-    def _behind_gap(self, place: Place) -> Gap:
+    def _behind_gap(self, place: Partition) -> Gap:
         """Go on with the first record that is there again."""
         from confluent_kafka import TopicPartition
 

@@ -15,7 +15,7 @@ import orjson
 
 from connectors.kafka.admin import Extent, extents_of, offsets_since
 from connectors.kafka.client import Connection
-from connectors.kafka.reader import Gap, Place, Reader
+from connectors.kafka.reader import Gap, Partition, Reader
 from connectors.units import duration_ms
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter, cluster_of
@@ -115,7 +115,7 @@ def read_entries(
 
 def _starts(
     connection: Connection, topic: str, start: Start, extents: tuple[Extent, ...]
-) -> dict[Place, int]:
+) -> dict[Partition, int]:
     """Offset to begin at in each partition."""
     if start == "end":
         return {(topic, each.partition): each.next_offset for each in extents}

@@ -23,7 +23,7 @@ EMBEDDED_PARTITIONS = 4
 
 _INT64_MAX = 2**63 - 1
 
-Verdict = Literal["ok", "unknown", "differs", "missing"]
+Grade = Literal["ok", "unknown", "differs", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Finding:
     """What is wrong with one setting of a topic, or cannot be known."""
 
     topic: str
-    verdict: Verdict
+    verdict: Grade
     setting: str
     expected: str
     found: str
@@ -160,8 +160,8 @@ def compare_all(
     return {topic.name: compare(topic, found.get(topic.name)) for topic in expected}
 
 
-def verdict(findings: Iterable[Finding]) -> Verdict:
-    """The gravest of what was found about one topic."""
+def verdict(findings: Iterable[Finding]) -> Grade:
+    """The gravest of the findings about one topic."""
     found = {finding.verdict for finding in findings}
-    gravest: tuple[Verdict, ...] = ("missing", "differs", "unknown")
+    gravest: tuple[Grade, ...] = ("missing", "differs", "unknown")
     return next((grave for grave in gravest if grave in found), "ok")

@@ -16,7 +16,7 @@ TOPIC = "policies"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PolicyEntry:
     """One record of a cluster's policies, and where it stands."""
 
     partition: int
@@ -24,7 +24,7 @@ class Entry:
     record: "PolicyRecord"
 
 
-def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
+def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEntry]:
     """The policies of a cluster, oldest first.
 
     What no worker would apply is reported and left out: records that cannot be read, and those that
@@ -51,14 +51,14 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
         elif refusal is None:
             refusal = mislabelled(TOPIC, entry.key, message)
         if refusal is None:
-            yield Entry(entry.partition, entry.offset, message)
+            yield PolicyEntry(entry.partition, entry.offset, message)
         else:
             place = f"{entry.partition}:{entry.offset}"
             reason = one_line(refusal.reason)
             echo(f"warning: {TOPIC} {place} does not count: {reason}", err=True)
 
 
-def newest_entry(connection: "Connection", cluster: str) -> Entry | None:
+def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
     """The record that holds for a cluster; none: the default policy, running."""
     newest = None
     for entry in read_entries_of(connection, cluster):

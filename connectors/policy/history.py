@@ -2,11 +2,11 @@
 
 from connectors import wall_clock
 from connectors.known_plugins import known_plugins
-from connectors.policy.entries import Entry
+from connectors.policy.entries import PolicyEntry
 from schemas.printable import one_line
 
 
-def as_line(entry: Entry, state: str) -> str:
+def as_line(entry: PolicyEntry, state: str) -> str:
     """When and where it was written, what it holds, and whether it was applied."""
     from connectors.kafka.rebalancing import ago_text
     from connectors.units import time_text
@@ -24,7 +24,7 @@ def as_line(entry: Entry, state: str) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def as_json(entry: Entry, state: str) -> str:
+def as_json(entry: PolicyEntry, state: str) -> str:
     """The record with its place, its digest or its problems, as one JSON object."""
     import orjson
 

@@ -27,8 +27,7 @@ from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES, ClusterStage
 from streams.replay.recorded import NotReplayable, Recording
-from streams.replay.report import Verdict as Replayed
-from streams.replay.report import as_lines
+from streams.replay.report import ReplayResult, as_lines
 from streams.replay.verify import Verification
 from streams.stage import journal
 from streams.stage.journal import PLACES
@@ -129,7 +128,7 @@ def _judge_partition(
     summary = verification.summary
     verdict.figures.update(batches=summary.batches, records=summary.inputs)
     if difference is not None:
-        verdict.say(as_lines(Replayed(partition, summary, difference)))
+        verdict.say(as_lines(ReplayResult(partition, summary, difference)))
     else:
         verdict.say(f"partition {partition}, {problem}" for problem in inputs.left())
     verdict.say(_tables(history, partition, tail))
