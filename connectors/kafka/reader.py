@@ -161,7 +161,7 @@ class Reader:
             elif error.name() == "_PARTITION_EOF":
                 self._at_end.add(place)
             elif error.name() == "_AUTO_OFFSET_RESET":
-                found.append(self._behind_gap(place))
+                found.extend(self._go_on(place))
             else:
                 raise BrokerUnavailable(f"{message.topic()}: {error.str()}")
         return found
@@ -177,24 +177,25 @@ class Reader:
         self._failures.texts.clear()
         return True
 
-    def _behind_gap(self, place: Partition) -> Gap:
-        """Go on with the first record that is there again."""
+    def _go_on(self, place: Partition) -> Iterator[Gap]:
+        """Go on with the first record that is there."""
         from confluent_kafka import TopicPartition
 
         topic, partition = place
         extent = extents_of(self._connection, topic)[partition]
         missing = self._next[place]
-        if missing > extent.first_offset:
+        if missing > extent.next_offset:
             raise BrokerUnavailable(
                 f"{topic} partition {partition} ends at offset {extent.next_offset}; expected were "
                 f"records from {missing} on: the topic was deleted and made again. Start anew"
             )
-        self._next[place] = extent.first_offset
+        self._next[place] = max(missing, extent.first_offset)
         # A partition in error takes no other position until it is assigned again.
-        behind = TopicPartition(topic, partition, extent.first_offset)
+        behind = TopicPartition(topic, partition, self._next[place])
         self._consumer.incremental_unassign([behind])
         self._consumer.incremental_assign([behind])
-        return Gap(topic, partition, missing, extent.first_offset)
+        if missing < extent.first_offset:
+            yield Gap(topic, partition, missing, extent.first_offset)
 
 
 class Cursor:
