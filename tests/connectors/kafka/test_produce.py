@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka import sender
 from connectors.kafka.client import BrokerUnavailable, connect
-from connectors.kafka.produce import Rejection, produce_lines, read_lines
+from connectors.kafka.produce import Rejection, produce_lines, produce_messages, read_lines
+from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.limits import VALUE_BYTES_MAX
@@ -122,6 +123,16 @@ def test_a_line_that_is_too_long_is_refused_and_the_next_one_read(embedded: Runn
     assert [rejection.line for rejection in refused] == [1]
     assert f"more than the {VALUE_BYTES_MAX} bytes" in refused[0].reason
     assert summary.produced == 1
+
+
+def test_messages_are_written_at_known_places_and_the_others_refused_by_name(
+    broker: RunningBroker,
+) -> None:
+    connection = connect(broker.settings)
+    ticks = [ClockTick(partition=number, now_ms=NOW_MS) for number in (1, 9, 1, 3)]
+    places, refused = produce_messages(connection, "clock", ticks)
+    assert sorted(places) == [(1, 0), (1, 1), (3, 0)]
+    assert refused == ["partition: found 9; the topic has the partitions 0 to 3"]
 
 
 def test_nothing_to_write_is_no_error(broker: RunningBroker) -> None:
