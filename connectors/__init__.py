@@ -1,1 +1,14 @@
-"""How it gets in and out: producers, consumers, brokers and commands. Imports `schemas` only."""
+"""How records get in and out: brokers, producers, commands, simulated clusters.
+
+Lines look only at the lines below them:
+
+    cli                                          `loadstream`: all groups of commands together
+    demo                                         `loadstream demo`: the whole system on one machine
+    simulated                                    a simulated cluster behind the ports of a real one
+    policy  migration_commands  whynot           commands around policies, migrations and questions
+    brokers                                      brokers to run: embedded, real
+    kafka                                        Kafka itself: one reader, one sender, topics, commands
+    schema_commands                              `loadstream schemas`
+    arguments  terminal  units                   what commands read and print
+    guard  known_plugins  wall_clock             child processes, plugins of policies, the time
+"""

@@ -1,9 +1,11 @@
-"""Arguments of commands that become fields of a record: checked as the record's schema says, before anything is done."""
+"""Arguments of commands, checked as the schema of the record that they become part of."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from connectors.units import duration_ms
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -66,3 +68,23 @@ def number(
         return found
 
     return read
+
+
+def pod_name(text: str, option: str | None = None) -> tuple[str, str]:
+    """Namespace and name of a pod; an error names the option."""
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise typer.BadParameter(
+            f"found {text!r}; expected NAMESPACE/NAME, such as shop/web-1", param_hint=option
+        )
+    return namespace, name
+
+
+def length_ms(text: str, option: str) -> int:
+    """A length of time that is not 0; an error names the option."""
+    found_ms = duration_ms(text)
+    if not found_ms:
+        raise typer.BadParameter(
+            f"found {text!r}; expected a length of time such as 10m, 1h or 2d", param_hint=option
+        )
+    return found_ms

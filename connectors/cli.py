@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from connectors import schema_commands
+from connectors.brokers import commands as broker_commands
 from connectors.demo import commands as demo_commands
 from connectors.kafka import commands as kafka_commands
-from connectors.migration_commands import commands as migrating_commands
-from connectors.policy import commands
+from connectors.migration_commands import commands as migration_commands
+from connectors.policy import commands as policy_commands
 from connectors.simulated import commands as simulated_commands
 from connectors.terminal import echo
 from connectors.whynot import commands as why_not_commands
@@ -24,17 +25,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
+broker_commands.register(app)
 kafka_commands.register(app)
-app.add_typer(commands.app, name="policy")
+app.add_typer(policy_commands.app, name="policy")
 why_not_commands.register(app)
-migrating_commands.register(app)
+migration_commands.register(app)
 app.add_typer(schema_commands.app, name="schemas")
 streams_commands.register(app)
 demo_commands.register(app)
 simulated_commands.register(app)
 
 
-def _tell_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
@@ -47,7 +49,7 @@ def _root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", "-V", callback=_tell_version, is_eager=True, help="Show the version."
+            "--version", "-V", callback=_print_version, is_eager=True, help="Show the version."
         ),
     ] = False,
 ) -> None:

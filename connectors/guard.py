@@ -1,8 +1,8 @@
-"""Ends a child process when whoever started it is gone, however that came about.
+"""Ends a child process when its parent is gone, for any reason.
 
-A guard reads a pipe whose other end only its starter holds: the pipe's end without a word means that the
-starter has died, and the guard kills the child. (A death signal of the kernel would be sent at the end
-of the starting *thread*.)
+A guard reads a pipe whose other end only the parent holds: the pipe's end without a word means that
+the parent has died, and the guard kills the child. (A death signal of the kernel would be sent at
+the end of the starting *thread*.)
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""Which plugins a policy may name: what the stages have, given by the root that puts the command together."""
+"""The plugins that a policy may name: those of the stages, given by the composition root."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ def know_plugins(source: "Callable[[], KnownPlugins]") -> None:
 
 
 def known_plugins() -> "KnownPlugins":
-    """The plugins of the stages, or the built-in ones where no root has given any."""
+    """The plugins of the stages, or the built-in ones if no root has given any."""
     from schemas.policy import BUILT_IN
 
     return _sources[0]() if _sources else BUILT_IN

@@ -1,7 +1,8 @@
-"""How commands print: nothing but printable text reaches a terminal, whatever is in names, keys and values.
+"""How commands print: nothing but printable text reaches a terminal, whatever is in names, keys and
+values.
 
-All commands print with `echo`, and a test holds them to that; the demo, which draws with rich, makes text of
-others printable before it is drawn and never reads it as markup.
+All commands print with `echo`, and a test holds them to that; the demo, which draws with rich,
+makes text of others printable before it is drawn and never reads it as markup.
 """
 
 from typing import Any

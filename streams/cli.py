@@ -1,13 +1,14 @@
 """Commands of the streams: `loadstream worker`, `loadstream replay`, `loadstream mend`.
 
-One of the few places where streams and connectors meet: a worker looks at its topics before it starts,
-since Faust would quietly read nothing from a topic that is not there; a replay reads whole topics.
+One of the few places where streams and connectors meet: a worker looks at its topics before it
+starts, since Faust would quietly read nothing from a topic that is not there; a replay reads whole
+topics.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
@@ -18,11 +19,11 @@ from streams.mend.command import mend_command
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from connectors.kafka.cursor import Cursor
+    from connectors.kafka.reader import Cursor
     from schemas.connection import KafkaSettings
     from schemas.policy import KnownPlugins
-    from streams.replay.fold import Window
-    from streams.replay.report import Verdict
+    from streams.replay.report import ReplayResult
+    from streams.replay.verify import Window
     from streams.stage.records import InputRecord
 
 
@@ -50,8 +51,8 @@ def worker(
 ) -> None:
     """Run the stages: windows and percentiles, placement decisions.
 
-    Settings come from the environment: LOADSTREAM_KAFKA_* say how to reach Kafka, LOADSTREAM_WORKER_*
-    how the worker runs, LOADSTREAM_LOG_* what it says.
+    Settings come from the environment: LOADSTREAM_KAFKA_* say how to reach Kafka,
+    LOADSTREAM_WORKER_* how the worker runs, LOADSTREAM_LOG_* what it says.
     """
     import uvloop
 
@@ -80,7 +81,7 @@ def worker(
 
 
 def _reach(kafka: "KafkaSettings") -> None:
-    """End with 2 where no broker answers; say why, and what to do."""
+    """End with 2 if no broker answers, with the reason and what to do."""
     from connectors.kafka.client import BrokerUnavailable, connect
 
     try:
@@ -91,7 +92,7 @@ def _reach(kafka: "KafkaSettings") -> None:
 
 
 def _check_topics(kafka: "KafkaSettings") -> None:
-    """Stop where a topic is missing or has another number of partitions; say what else differs."""
+    """Stop if a topic is missing or has another number of partitions; say what else differs."""
     from connectors.kafka.admin import find_topics
     from connectors.kafka.client import BrokerUnavailable, connect
     from connectors.kafka.topics import compare_all, expected_names, expected_topics
@@ -124,7 +125,7 @@ def _run(app: Any, stop_timeout_s: float) -> int:
     except SystemExit as stop:
         code = int(stop.code or 0)
     if app.crash_reason is not None:
-        # Last, where whoever looks at the log looks first; Faust has told it long before.
+        # Last, where readers of the log look first; Faust has logged it long before.
         reason = app.crash_reason
         logging.getLogger(__name__).critical(
             "the worker was stopped by %s: %s", type(reason).__name__, reason
@@ -148,31 +149,31 @@ def replay(
 ) -> None:
     """Make all decisions of the journal again, and compare them with it byte for byte.
 
-    Folds the recorded inputs in the recorded order, from the journal's first batch on or from a checkpoint,
-    and changes nothing. Times are those of the log's clock. Exit code 0: equal; 1: something differs; 2: it cannot
-    be told, since a part of the history is gone or no broker answers.
+    Folds the recorded inputs in the recorded order, from the journal's first batch on or from a
+    checkpoint, and changes nothing. Times are those of the log's clock. Exit code 0: equal; 1:
+    something differs; 2: it is not known, since a part of the history is gone or no broker answers.
     """
     with _unknown_on_failure():
         import orjson
 
         from connectors.kafka.client import connect
         from schemas.connection import KafkaSettings
-        from streams.replay.fold import Window
         from streams.replay.report import as_lines, as_object, exit_code
+        from streams.replay.verify import Window
 
         window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
         connection = connect(KafkaSettings.from_environment())
         partitions = _partitions(connection)
-        verdicts = []
+        results = []
         for number in _chosen(partition, cluster, partitions):
-            verdict = _replay_partition(connection, number, partitions, window)
-            verdicts.append(verdict)
+            result = _replay_partition(connection, number, partitions, window)
+            results.append(result)
             if not json:
-                echo("\n".join(as_lines(verdict)))
-        code = exit_code(verdicts)
+                echo("\n".join(as_lines(result)))
+        code = exit_code(results)
         if json:
-            echo(json_text(orjson.dumps([as_object(verdict) for verdict in verdicts])))
-        elif all(verdict.word == "empty" for verdict in verdicts):
+            echo(json_text(orjson.dumps([as_object(result) for result in results])))
+        elif all(result.word == "empty" for result in results):
             echo("nothing was compared: no batch of the journal is in question", err=True)
         if cluster is not None and not code:
             code = _code_of_cluster(connection, cluster)
@@ -180,7 +181,7 @@ def replay(
 
 
 def _code_of_cluster(connection: "Connection", cluster: str) -> int:
-    """2 where nothing names the cluster: that its decisions are equal says nothing."""
+    """2 if nothing names the cluster: that its decisions are equal says nothing."""
     from connectors.kafka.presence import seek_cluster
 
     sought = seek_cluster(connection, cluster)
@@ -193,7 +194,7 @@ def _code_of_cluster(connection: "Connection", cluster: str) -> int:
 
 @contextmanager
 def _unknown_on_failure() -> Iterator[None]:
-    """Who cannot read cannot tell: exit code 2, as 1 stands for a difference."""
+    """What cannot be read is unknown: exit code 2, as 1 stands for a difference."""
     from connectors.kafka.client import BrokerUnavailable
     from schemas.connection import SettingsError
 
@@ -264,35 +265,45 @@ def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> li
 
 def _replay_partition(
     connection: "Connection", number: int, partitions: int, window: "Window"
-) -> "Verdict":
-    from streams.replay.fold import NotReplayable, Replay, Summary, follow
-    from streams.replay.report import Verdict
+) -> "ReplayResult":
+    from streams.replay.recorded import NotReplayable, Recording
+    from streams.replay.report import ReplayResult
     from streams.replay.start import find_beginning
+    from streams.replay.verify import Summary, Verification
     from streams.stage.journal import TOPIC, JournalDamaged
 
     summary = Summary()
-    with ExitStack() as open_cursors:
-        topics = _Topics(connection, number, open_cursors)
+    with _History(connection, number) as history:
         try:
-            checkpoint = find_beginning(topics, number, window.from_ms)
-            fold = Replay(number, partitions, window, checkpoint)
-            summary = fold.summary
-            _, end = topics.extent(TOPIC)
-            entries = topics.read(TOPIC, fold.place.offset + 1, end - 1)
-            difference = follow(entries, _Inputs(topics, fold.following), fold)
+            checkpoint = find_beginning(history, number, window.from_ms)
+            verification = Verification(number, partitions, window, checkpoint)
+            summary, beginning = verification.summary, verification.beginning
+            history.following = beginning.following
+            first, (_, end) = beginning.place.offset + 1, history.extent(TOPIC)
+            entries = history.read(TOPIC, first, end - 1)
+            difference = verification.verify(Recording(number, entries, history, beginning))
         except (JournalDamaged, NotReplayable) as error:
-            return Verdict(number, summary, problem=str(error))
-    return Verdict(number, summary, difference)
+            return ReplayResult(number, summary, problem=str(error))
+    return ReplayResult(number, summary, difference)
 
 
-class _Topics:
-    """The topics of one partition as they were at the first look; `read` opens a cursor each time."""
+class _History:
+    """The topics of one partition as they were at the first look; a context manager."""
 
-    def __init__(self, connection: "Connection", partition: int, open_cursors: ExitStack) -> None:
-        self.partition = partition
+    def __init__(self, connection: "Connection", partition: int) -> None:
         self._connection = connection
-        self._open_cursors = open_cursors
+        self._partition = partition
         self._extents: dict[str, tuple[int, int]] = {}
+        self._cursors: dict[str, Cursor] = {}
+        self.following: Mapping[str, int] = {}
+        """Offset at which each input topic is begun; 0 if none is named."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for cursor in self._cursors.values():
+            cursor.close()
 
     def extent(self, topic: str) -> tuple[int, int]:
         """First offset, and the one that the next record gets."""
@@ -301,7 +312,7 @@ class _Topics:
         if topic not in self._extents:
             found = find_topics(self._connection, [topic])
             extents = read_extents(self._connection, found.values()).get(topic, ())
-            own = [each for each in extents if each.partition == self.partition]
+            own = [each for each in extents if each.partition == self._partition]
             self._extents[topic] = (own[0].first_offset, own[0].next_offset) if own else (0, 0)
         return self._extents[topic]
 
@@ -309,46 +320,21 @@ class _Topics:
         self, topic: str, first_offset: int, last_offset: int
     ) -> "Iterator[tuple[int, bytes | None]]":
         """Offsets and values from one offset to another."""
-        if last_offset >= first_offset:
-            with closing(self.cursor(topic, first_offset)) as cursor:
-                for record in cursor.through(last_offset):
-                    yield record.offset, record.value
+        from connectors.kafka.reader import read_range
 
-    def cursor(self, topic: str, first_offset: int) -> "Cursor":
-        """Reads on from an offset; who wants it closed before the replay ends closes it."""
-        from connectors.kafka.cursor import Cursor
+        end = last_offset + 1
+        for found in read_range(self._connection, topic, self._partition, first_offset, end):
+            yield found.offset, found.value
 
-        return Cursor(self._connection, topic, self.partition, first_offset)
-
-    def lasting_cursor(self, topic: str, first_offset: int) -> "Cursor":
-        """One that is closed when the replay ends."""
-        cursor = self.cursor(topic, first_offset)
-        self._open_cursors.callback(cursor.close)
-        return cursor
-
-
-class _Inputs:
-    """The input topics of one partition, each with a cursor from its first use on."""
-
-    def __init__(self, topics: _Topics, following: "Mapping[str, int]") -> None:
-        """`following`: where to begin to read."""
-        self._topics = topics
-        self._following = following
-        self._cursors: dict[str, Cursor] = {}
-
-    def through(self, topic: str, last_offset: int) -> "Iterable[InputRecord]":
-        """Records that were not given before, up to an offset."""
+    def through(self, topic: str, last_offset: int) -> "Iterator[InputRecord]":
+        """Records of an input topic that were not given before, up to and with an offset."""
+        from connectors.kafka.reader import Cursor
         from streams.stage.records import InputRecord
 
         if topic not in self._cursors:
-            first = self._following.get(topic, 0)
-            self._cursors[topic] = self._topics.lasting_cursor(topic, first)
+            first = self.following.get(topic, 0)
+            self._cursors[topic] = Cursor(self._connection, topic, self._partition, first)
         for found in self._cursors[topic].through(last_offset):
             yield InputRecord(
-                topic,
-                self._topics.partition,
-                found.offset,
-                found.key,
-                found.value,
-                found.timestamp_ms,
+                topic, found.partition, found.offset, found.key, found.value, found.timestamp_ms
             )

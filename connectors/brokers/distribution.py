@@ -1,8 +1,9 @@
 """Apache Kafka's own jars, fetched once from Maven into the cache directory.
 
-`distribution/pom.xml` names the versions. The jars (44 MB) lie in a directory that is named after the
-hash of that file, so a changed version is fetched anew and an unchanged one never again. Fetching is
-safe against other processes that fetch at the same time and against being killed half-way.
+`distribution/pom.xml` names the versions. The jars (44 MB) lie in a directory that is named after
+the hash of that file, so a changed version is fetched anew and an unchanged one never again.
+Fetching is safe against other processes that fetch at the same time and against being killed
+half-way.
 """
 
 import fcntl
@@ -12,6 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from connectors.kafka.client import BrokerUnavailable
 from schemas.announcement import cache_directory
 
 DISTRIBUTION = Path(__file__).parent / "distribution"
@@ -20,12 +22,12 @@ LOG_CONFIGURATION = DISTRIBUTION / "log4j2.properties"
 _FETCH_TIMEOUT_S = 600
 
 
-class KafkaUnavailable(RuntimeError):
+class KafkaUnavailable(BrokerUnavailable):
     """Kafka cannot be started on this machine; the message says what is missing."""
 
 
 def missing_programs() -> str:
-    """What is needed and not installed, as a sentence; empty where nothing is missing."""
+    """What is needed and not installed, as a sentence; empty if nothing is missing."""
     packages = {"java": "a Java runtime, 17 or newer", "mvn": "Maven"}
     missing = [
         f"`{name}` ({what})" for name, what in packages.items() if shutil.which(name) is None
@@ -36,9 +38,9 @@ def missing_programs() -> str:
 
 
 def fetch_jars() -> Path:
-    """Directory with all jars of the broker; fetched by Maven where it does not exist yet.
+    """Directory with all jars of the broker; fetched by Maven if it does not exist yet.
 
-    Raises KafkaUnavailable where Java or Maven is missing or the download fails.
+    Raises KafkaUnavailable if Java or Maven is missing or the download fails.
     """
     pom = DISTRIBUTION / "pom.xml"
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]

@@ -1,11 +1,13 @@
 """A broker inside this process: librdkafka's mock cluster, which confluent-kafka carries.
 
-It speaks Kafka's protocol on a local port, so the demo and the quick tests need nothing installed. It is
-no Kafka, and what it does differently must be known:
+It speaks Kafka's protocol on a local port, so the demo and the quick tests need nothing installed.
+It is no Kafka, and what it does differently must be known:
 
-- A partition keeps about 5 MB; older records vanish without a trace. It is for minutes, not for history.
-- Topics come into being when somebody asks for their metadata, with 4 partitions, always.
-- Requests to create topics or to read their settings are not answered: clients wait until they time out.
+- A partition keeps about 5 MB; older records vanish without a trace. It is for minutes, not for
+  history.
+- Topics come into being when a client asks for their metadata, with 4 partitions, always.
+- Requests to create topics or to read their settings are not answered: clients wait until they time
+  out.
 - Retention, compaction, offsets by time, transactions, encryption and logins do not exist.
 - A consumer group needs about 3 s before its first record.
 - The port is chosen by the system and cannot be set; with the process everything is gone.
@@ -16,9 +18,6 @@ from typing import Any, Self
 
 from connectors.kafka.topics import expected_names
 from schemas.connection import KafkaSettings
-
-#: Partitions that librdkafka gives every topic; not configurable from Python.
-EMBEDDED_PARTITIONS = 4
 
 _START_TIMEOUT_S = 10.0
 #: syslog's number; librdkafka would otherwise greet on standard error.

@@ -18,10 +18,10 @@ def java(*options: str) -> list[str]:
 
 
 def complaint(output: str) -> str:
-    """The lines of a Java program's output that tell of errors; where there are none, the last ones."""
+    """The lines of a Java program's output that name errors; if there are none, the last ones."""
     lines = [line for line in output.strip().splitlines() if not line.startswith("\tat ")]
-    telling = [line for line in lines if "ERROR" in line or "Exception" in line]
-    return "\n".join((telling or lines)[-10:])
+    errors = [line for line in lines if "ERROR" in line or "Exception" in line]
+    return "\n".join((errors or lines)[-10:])
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """Id of its process; None where none is alive."""
+        """Id of its process; None if none is alive."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     @property

@@ -1,12 +1,12 @@
 """A real Apache Kafka on this machine, in KRaft mode, for tests, benchmarks and chaos runs.
 
-`KafkaServer` starts one or several combined brokers (each is broker and controller), kills and restarts
-single ones and stops them all. Every broker is a Java process with a guard beside it that kills it when
-the process that started it is gone, however that ended, so nothing is left running. Data stays in the
-given directory: a server started there again has the records of the last one.
+`KafkaServer` starts one or several combined brokers (each is broker and controller), kills and
+restarts single ones and stops them all. Every broker is a Java process with a guard beside it that
+kills it when the process that started it is gone, however that ended, so nothing is left running.
+Data stays in the given directory: a server started there again has the records of the last one.
 
-With three brokers or more everything has three copies, so any one may be killed. Rebalances start at
-once and buffers are small: it is made for short runs on one machine, not for production.
+With three brokers or more everything has three copies, so any one may be killed. Rebalances start
+at once and buffers are small: it is made for short runs on one machine, not for production.
 """
 
 import secrets
@@ -17,10 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from connectors.brokers.distribution import KafkaUnavailable
 from connectors.brokers.process import Broker, complaint, java
+from connectors.kafka.client import BrokerUnavailable, connect
 from schemas.connection import KafkaSettings
 
 HOST = "127.0.0.1"
@@ -74,7 +75,7 @@ class KafkaServer:
     def start(self) -> Self:
         """Start all brokers and wait until all of them answer.
 
-        Raises KafkaUnavailable where Java, Maven or the jars are missing or a broker does not start.
+        Raises KafkaUnavailable if Java, Maven or the jars are missing or a broker does not start.
         """
         for attempts_left in reversed(range(_BIND_ATTEMPTS)):
             self._members = self._choose_ports()
@@ -86,7 +87,7 @@ class KafkaServer:
                 self._wait_until_ready()
             except BaseException as error:
                 self.stop()
-                # Between choosing a free port and binding it somebody else may take it.
+                # Between choosing a free port and binding it another process may take it.
                 if self.port is None and attempts_left and _BIND_FAILED in str(error):
                     continue
                 raise
@@ -104,19 +105,14 @@ class KafkaServer:
         """End one broker at once (SIGKILL), as a crash would."""
         self._member(number).kill()
 
-    def stop_broker(self, number: int = 1) -> None:
-        """End one broker cleanly."""
-        self._member(number).ask_to_stop()
-        self._member(number).wait_for_end()
-
     def start_broker(self, number: int = 1) -> None:
-        """Start a broker that was killed or stopped, on its old port and data; waits for it."""
+        """Start a broker that was killed, on its old port and data; waits for it."""
         if self.pid(number) is None:
             self._member(number).launch()
         self._wait_until_ready()
 
     def pid(self, number: int = 1) -> int | None:
-        """Process id of a broker; None where it does not run."""
+        """Process id of a broker; None if it does not run."""
         return self._member(number).pid
 
     def address(self, listener: str = "PLAINTEXT") -> str:
@@ -162,7 +158,7 @@ class KafkaServer:
         return members
 
     def _prepare(self, member: Broker) -> None:
-        """Write its settings and, where it is new, format its storage."""
+        """Write its settings and, if it is new, format its storage."""
         member.directory.mkdir(parents=True, exist_ok=True)
         values = self._server_properties(member) | dict(self.properties)
         # A value may hold line ends (certificates do); this format wants them escaped.
@@ -231,28 +227,21 @@ class KafkaServer:
 
 
 def _answers(address: str, brokers: int) -> bool:
-    """Whether the broker at this address answers and knows of so many brokers."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
+    """Whether the broker at this address answers and knows of that many brokers."""
     host, port = address.split(":")
     try:
         # The client reports each refused connection and doubles its pauses; so knock first.
         socket.create_connection((host, int(port)), timeout=1.0).close()
-        options: dict[str, Any] = {
-            **KafkaSettings.local(address).librdkafka_options(),
-            "log_level": 0,
-        }
-        return len(AdminClient(options).list_topics(timeout=2.0).brokers) >= brokers
-    except (OSError, KafkaException):
+        return connect(KafkaSettings.local(address, connect_timeout_s=2.0)).brokers >= brokers
+    except (OSError, BrokerUnavailable):
         return False
 
 
 def free_port(taken: set[int]) -> int:
-    """A port that nobody listens on now and that is not in `taken`, to which it is added.
+    """A port that is free now and that is not in `taken`, to which it is added.
 
-    It lies below the range from which the system gives outgoing connections theirs, since one of those
-    could otherwise hold it by the time that a stopped broker is started again.
+    It lies below the range from which the system gives outgoing connections theirs, since one of
+    those could otherwise hold it by the time that a stopped broker is started again.
     """
     for _ in range(1000):
         port = 20_000 + secrets.randbelow(10_000)

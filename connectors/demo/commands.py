@@ -62,11 +62,13 @@ def demo(
     from rich.console import Console
 
     from connectors.demo.runner import WorkerSilent
-    from connectors.demo.wire import WireError
     from connectors.demo.worker import WorkerDied
+    from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.wire import WireError
     from connectors.simulated.tracefiles import TraceError
 
     console = Console()
+    expected = (BrokerUnavailable, TraceError, WireError, WorkerDied, WorkerSilent, OSError)
     try:
         output.mkdir(parents=True, exist_ok=True)
         scenario, measured = _scenario(trace, nodes, seed, seconds)
@@ -75,7 +77,7 @@ def demo(
         raise typer.Exit(
             _run(console, scenario, measured, seconds, output, plain, trace is not None)
         )
-    except (TraceError, WireError, WorkerDied, WorkerSilent, OSError) as error:
+    except expected as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.brokers.embedded import EMBEDDED_PARTITIONS, EmbeddedBroker
+from connectors.brokers.embedded import EmbeddedBroker
 from connectors.demo.display import Display
 from connectors.demo.scenario import Scenario
 from connectors.demo.session import READ_TOPICS, Session
 from connectors.demo.status import Phase, Status
-from connectors.demo.wire import Wire
 from connectors.demo.worker import WorkerProcess
+from connectors.kafka.topics import EMBEDDED_PARTITIONS
+from connectors.kafka.wire import Wire
 from schemas.announcement import AlreadyAnnounced, announce
 from schemas.base import Message
 from schemas.codec import encode

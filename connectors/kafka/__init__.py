@@ -1,6 +1,27 @@
-"""Kafka itself: brokers to run, topics to make and check, records to put in and to look at.
+"""Speaking Kafka: connections, one reader and one sender for all, topics, and the commands around.
 
-embedded, server ──▶ a broker          client ──▶ a connection, or a clear reason why there is none
-topics ──▶ what must exist             records ──▶ key, partition and time of a message
-produce ──▶ JSON lines into a topic    tail, wording ──▶ records as readable lines
+    client            a connection, or a clear reason why there is none
+    diagnosis         that reason, found step by step; tls_failures: why a handshake fails
+    failures          the connection of a command, and its expected failures as sentences
+    admin             topics on a broker: find, make, mend, extents
+    topics            which topics must exist, and how they differ from those that do
+    reader            records of partitions from given offsets on
+    tail              a whole topic, bounded or followed; selection: which of its records
+    backwards         the newest records of a cluster, newest first
+    arrivals          what comes to one partition from now on
+    applied           whether a worker has applied a record
+    presence          whether a worker writes, and whether anything names a cluster or node
+    attention         warnings of it, before a command does anything else
+    records           key, partition and time of a message
+    sender            records out, acknowledged
+    produce           JSON lines or messages into a topic
+    consumer_reading  a record read as its consumer would read it
+    wire              both ways at once, for simulated clusters
+    commands          `topics`, `produce`; tail_command: `tail`; clock_commands: `clock reset`
+    topic_argument    names of topics as arguments; progress: a file with a progress bar
+    wording           messages as sentences; rebalancing: those of rounds and migrations
+
+The worker of the streams has its own reader and producers (`streams.worker.reader`, `publisher`,
+`fence`): they are asynchronous beside Faust, wait for brokers that a command gives up, and fence off
+a former owner of a partition.
 """

@@ -1,7 +1,7 @@
 """Topics on a broker: read them, make those that are missing, mend settings, read their extent.
 
-On the embedded broker topics are made by asking for their metadata, and their settings are unknown: it
-does not answer such requests.
+On the embedded broker topics are made by asking for their metadata, and their settings are unknown:
+it does not answer such requests.
 """
 
 import time
@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.client import BrokerUnavailable, Connection
-from connectors.kafka.topics import ExpectedTopic, Finding, FoundTopic, compare_all
+from connectors.kafka.topics import (
+    EMBEDDED_PARTITIONS,
+    ExpectedTopic,
+    Finding,
+    FoundTopic,
+    compare_all,
+)
 
 _LEADER_TIMEOUT_S = 30.0
 #: What a broker answers about a partition whose leader is about to be chosen, or has just moved.
@@ -81,7 +87,7 @@ def _configs(
             entries = answer.result().values()
             result[resource.name] = ({entry.name: entry.value for entry in entries}, "")
         except KafkaException as error:
-            result[resource.name] = (None, f"the broker refuses to tell ({error.args[0].str()})")
+            result[resource.name] = (None, f"the broker does not say ({error.args[0].str()})")
     return result
 
 
@@ -90,8 +96,9 @@ def create_topics(
 ) -> tuple[list[str], dict[str, list[Finding]]]:
     """Make what is missing; with `mend`, also set the settings that differ.
 
-    Answers with the names made and with what still differs. Raises TopicsRefused, and makes nothing,
-    where a topic has another number of partitions: topics of two counts would not meet in one worker.
+    Answers with the names made and with what still differs. Raises TopicsRefused, and makes
+    nothing, if a topic has another number of partitions: topics of two counts would not meet in one
+    worker.
     """
     names = [topic.name for topic in expected]
     found = find_topics(connection, names)
@@ -107,7 +114,7 @@ def create_topics(
             _call(connection, lambda t, n=topic.name: connection.admin.list_topics(n, timeout=t))
     elif missing:
         missing = _create(connection, missing)
-        # A topic that was made has leaders on all brokers a moment later; its offsets tell.
+        # A topic that was made has leaders on all brokers a moment later; its offsets show that.
         read_extents(
             connection,
             [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
@@ -120,8 +127,6 @@ def create_topics(
 def _embedded_refusals(
     expected: tuple[ExpectedTopic, ...], found: dict[str, FoundTopic]
 ) -> list[Finding]:
-    from connectors.brokers.embedded import EMBEDDED_PARTITIONS
-
     return [
         Finding(
             topic.name, "differs", "partitions", str(topic.partitions), str(EMBEDDED_PARTITIONS),
@@ -134,7 +139,7 @@ def _embedded_refusals(
 
 
 def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[ExpectedTopic]:
-    """Make the topics; answers with those that nobody else has made meanwhile."""
+    """Make the topics; answers with those that no other client has made meanwhile."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
@@ -154,7 +159,7 @@ def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[Expect
             answer.result()
             made.add(name)
         except KafkaException as error:
-            # The comparison afterwards tells whether what somebody else made is right.
+            # The comparison afterwards shows whether what another client made is right.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise BrokerUnavailable(_refusal("create topic", name, error, connection)) from None
     return [topic for topic in missing if topic.name in made]
@@ -194,6 +199,32 @@ def _mend(connection: Connection, findings: list[Finding]) -> None:
             raise BrokerUnavailable(
                 _refusal("set settings of topic", resource.name, error, connection)
             ) from None
+
+
+def partitions_of(connection: Connection, topic: str) -> int:
+    """How many a topic has. Raises BrokerUnavailable if it does not exist."""
+    topics = _call(connection, lambda t: connection.admin.list_topics(timeout=t)).topics
+    if topic not in topics or topics[topic].error is not None:
+        raise BrokerUnavailable(
+            f"topic {topic} does not exist at {','.join(connection.settings.servers())}; make all "
+            "topics with `loadstream topics create`"
+        )
+    return len(topics[topic].partitions)
+
+
+def extents_of(connection: Connection, topic: str) -> tuple[Extent, ...]:
+    """First and next offset of every partition. Raises BrokerUnavailable if there is no such topic."""
+    found = FoundTopic(topic, partitions_of(connection, topic), 0, None)
+    return read_extents(connection, [found])[topic]
+
+
+def offsets_since(connection: Connection, topic: str, partitions: int, since_ms: int) -> list[int]:
+    """First offset of each partition with a record so new; -1: it has none."""
+    from confluent_kafka.admin import OffsetSpec
+
+    places = [(topic, number) for number in range(partitions)]
+    found = _read_offsets(connection, places, OffsetSpec.for_timestamp(since_ms))
+    return [found[place] for place in places]
 
 
 def read_extents(
@@ -241,7 +272,7 @@ def _read_offsets(
                 if not waits:
                     what = f"{place.topic} partition {place.partition}"
                     raise BrokerUnavailable(
-                        _refusal("tell the offsets of", what, error, connection)
+                        _refusal("report the offsets of", what, error, connection)
                     ) from None
         if len(offsets) < len(places):
             time.sleep(0.05)

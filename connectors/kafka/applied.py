@@ -1,9 +1,13 @@
 """Whether a worker has applied a record: how far its journal has come, and what it has refused.
 
-Every batch of the journal says which offset of each input topic was applied last.
-So a record up to that offset was applied, unless `dead-letters` holds it. Committed offsets of the consumer
-group would not do: what a worker reads ahead, as policies when it takes a partition over, it never commits.
+Every batch of the journal says which offset of each input topic was applied last. So a record up to
+that offset was applied, unless `dead-letters` holds it. Committed offsets of the consumer group
+would not do: what a worker reads ahead, as policies when it takes a partition over, it never
+commits.
 """
+
+import time
+from collections.abc import Iterable, Iterator
 
 import orjson
 
@@ -18,6 +22,9 @@ from schemas.journal import JournalPart, JournalRecord
 BATCHES_MAX = 64
 #: Records of `dead-letters` that are looked at for refusals, newest first.
 LETTERS_MAX = 5_000
+
+#: Time between two looks whether a record was applied, in seconds.
+_LOOK_S = 0.5
 
 APPLIED = "applied"
 WAITING = "not applied yet"
@@ -41,7 +48,7 @@ class Applied:
 
     def look(self) -> None:
         """Look again. Raises BrokerUnavailable."""
-        # Positions first: what is refused is buried with the batch.
+        # Positions first: a dead letter is written with its batch.
         self._next = self._followed()
         for record in self._letters.take():
             self._note(decode("dead-letters", record.value))
@@ -51,6 +58,22 @@ class Applied:
         if (partition, offset) in self._refused:
             return f"{REFUSED}: {self._refused[partition, offset]}"
         return APPLIED if offset < self._next.get(partition, 0) else WAITING
+
+    def results(self, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+        """Partition and state of each record, as soon as it is applied or refused.
+
+        Raises BrokerUnavailable.
+        """
+        left = list(places)
+        while left:
+            for place in list(left):
+                state = self.state(*place)
+                if state != WAITING:
+                    left.remove(place)
+                    yield place[0], state
+            if left:
+                time.sleep(_LOOK_S)
+                self.look()
 
     def _note(self, letter: object) -> None:
         if isinstance(letter, DeadLetter) and letter.topic == self._topic:
@@ -68,7 +91,7 @@ class Applied:
 
 
 def _positions(batch: JournalPart | JournalRecord) -> dict[str, int]:
-    """Offset applied last of each input topic; nothing where the record does not say."""
+    """Offset applied last of each input topic; nothing if the record does not say."""
     if isinstance(batch, JournalPart):
         return batch.positions
     for row in batch.rows:

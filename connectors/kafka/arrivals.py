@@ -1,10 +1,8 @@
 """What comes to one partition from now on, looked at again and again without a consumer group."""
 
-from contextlib import closing
-
-from connectors.kafka.admin import find_topics, read_extents
-from connectors.kafka.client import BrokerUnavailable, Connection
-from connectors.kafka.cursor import Cursor, StoredRecord
+from connectors.kafka.admin import extents_of
+from connectors.kafka.client import Connection
+from connectors.kafka.reader import Record, read_range
 from schemas.partitions import partition_for
 
 
@@ -15,28 +13,12 @@ class Arrivals:
         """Begin at the end as it is now. Raises BrokerUnavailable."""
         self._connection = connection
         self.topic = topic
-        found = find_topics(connection, [topic])
-        if not found:
-            servers = ",".join(connection.settings.servers())
-            raise BrokerUnavailable(
-                f"topic {topic} does not exist at {servers}; make all topics with "
-                "`loadstream topics create`"
-            )
-        self.partition = partition_for(key.encode(), found[topic].partitions)
-        self._next = self._end()
+        extents = extents_of(connection, topic)
+        self.partition = partition_for(key.encode(), len(extents))
+        self._next = extents[self.partition].next_offset
 
-    def take(self) -> list[StoredRecord]:
+    def take(self) -> list[Record]:
         """Records that have come since the last call. Raises BrokerUnavailable."""
-        end = self._end()
-        if end <= self._next:
-            return []
-        with closing(Cursor(self._connection, self.topic, self.partition, self._next)) as cursor:
-            records = list(cursor.through(end - 1))
-        self._next = end
-        return records
-
-    def _end(self) -> int:
-        found = find_topics(self._connection, [self.topic])
-        return read_extents(self._connection, found.values())[self.topic][
-            self.partition
-        ].next_offset
+        first = self._next
+        self._next = extents_of(self._connection, self.topic)[self.partition].next_offset
+        return list(read_range(self._connection, self.topic, self.partition, first, self._next))

@@ -1,17 +1,17 @@
 """The newest records of a cluster, newest first, without reading a topic from its beginning.
 
-A cluster's records are in one partition, at whose end reading begins: a small piece first, then larger
-ones before it, until the caller has enough, a number of records was looked at, or records are too old.
+A cluster's records are in one partition, at whose end reading begins: a small piece first, then
+larger ones before it, until the caller has enough, a number of records was looked at, or records
+are too old.
 """
 
 from collections.abc import Generator, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.kafka.admin import Extent, find_topics, read_extents
-from connectors.kafka.client import BrokerUnavailable, Connection
-from connectors.kafka.cursor import Cursor
+from connectors.kafka.admin import Extent, extents_of
+from connectors.kafka.client import Connection
+from connectors.kafka.reader import read_range
 from schemas.codec import decode
 from schemas.partitions import partition_for
 from schemas.refusals import Refusal
@@ -27,7 +27,7 @@ class Looked:
     records: int = 0
     """Records looked at, those of other clusters included."""
     whole: bool = False
-    """It came to the first record that there is, in every partition."""
+    """It has reached the first record that there is, in every partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +44,11 @@ class Past:
     def newest(self, looked: Looked, *, any_cluster: bool = False) -> Iterator[Any]:
         """Messages, newest first; records that hold none are passed over.
 
-        Raises BrokerUnavailable where the topic does not exist or no broker answers.
+        Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
-        found = find_topics(self.connection, [self.topic])
-        if not found:
-            servers = ",".join(self.connection.settings.servers())
-            raise BrokerUnavailable(
-                f"topic {self.topic} does not exist at {servers}; make all topics with "
-                "`loadstream topics create`"
-            )
-        extents = read_extents(self.connection, found.values())[self.topic]
+        extents = extents_of(self.connection, self.topic)
         if self.cluster is not None:
-            home = partition_for(self.cluster.encode(), found[self.topic].partitions)
-            extents = (extents[home],)
+            extents = (extents[partition_for(self.cluster.encode(), len(extents))],)
         reached = []
         for extent in extents:
             reached.append((yield from self._of_partition(extent, looked, any_cluster)))
@@ -69,9 +61,10 @@ class Past:
         end, size, left = extent.next_offset, _PIECE, self.records_max
         while end > extent.first_offset and left > 0:
             begin = max(extent.first_offset, end - min(size, left))
-            for value in reversed(self._piece(extent.partition, begin, end)):
+            piece = list(read_range(self.connection, self.topic, extent.partition, begin, end))
+            for record in reversed(piece):
                 looked.records += 1
-                message = decode(self.topic, value)
+                message = decode(self.topic, record.value or b"")
                 named = getattr(message, "cluster", self.cluster)
                 if isinstance(message, Refusal):
                     continue
@@ -80,8 +73,3 @@ class Past:
             left -= end - begin
             end, size = begin, size * _GROWTH
         return end <= extent.first_offset
-
-    def _piece(self, partition: int, begin: int, end: int) -> list[bytes]:
-        """Values from one offset up to another, oldest first."""
-        with closing(Cursor(self.connection, self.topic, partition, begin)) as cursor:
-            return [record.value or b"" for record in cursor.through(end - 1)]

@@ -1,9 +1,9 @@
 """Connections for commands: an answer within a bounded time, or a reason that can be acted on.
 
-librdkafka retries for ever and tells the cause on another channel than the failure. Here both are
-joined: what is wrong, at which address, and what to do. A refused login or certificate fails at once,
-since waiting does not mend it; an address that does not answer is waited for, because a broker that
-starts looks the same.
+librdkafka retries for ever and reports the cause on another channel than the failure. Here both are
+joined: what is wrong, at which address, and what to do. A refused login or certificate fails at
+once, since waiting does not mend it; an address that does not answer is waited for, because a
+broker that starts looks the same.
 """
 
 import sys
@@ -14,7 +14,7 @@ from typing import Any
 from connectors.kafka.diagnosis import explain
 from schemas.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 
-#: After so long without an answer the terminal is told what is waited for.
+#: After this time without an answer a terminal shows what is waited for.
 _PATIENCE_S = 1.0
 _SLICE_S = 0.25
 
@@ -39,7 +39,7 @@ class Failures:
         refused = error.name() in ("_AUTHENTICATION", "_SSL") or "SSL alert" in error.str()
         if refused or error.fatal():
             self.hopeless = True
-        # "(after 3ms in state CONNECT, 7 identical error(s) suppressed)": differs from time to time.
+        # "(after 3ms in state CONNECT, 7 identical error(s) suppressed)": each time another one.
         self.texts[error.str().split(" (after ")[0]] = None
 
     def explain(self, settings: KafkaSettings, waited_s: float) -> str:
@@ -69,7 +69,7 @@ def connect(settings: KafkaSettings) -> Connection:
     failures = Failures()
     admin = AdminClient(_checked(settings, client_options(settings, failures)))
     began = time.monotonic()
-    told = False
+    noticed = False
     while True:
         try:
             metadata = admin.list_topics(timeout=_SLICE_S)
@@ -79,9 +79,9 @@ def connect(settings: KafkaSettings) -> Connection:
             waited_s = time.monotonic() - began
             if failures.hopeless or waited_s >= settings.connect_timeout_s:
                 raise BrokerUnavailable(failures.explain(settings, waited_s)) from None
-            if not told and waited_s > _PATIENCE_S and sys.stderr.isatty():
+            if not noticed and waited_s > _PATIENCE_S and sys.stderr.isatty():
                 print(f"waiting for {','.join(settings.servers())} ...", file=sys.stderr)
-                told = True
+                noticed = True
     return Connection(
         settings=settings,
         admin=admin,
@@ -96,7 +96,7 @@ def client_options(settings: KafkaSettings, failures: Failures, **more: Any) -> 
     return {
         **settings.librdkafka_options(),
         "error_cb": failures.note,
-        # Failures are told once, in sentences; librdkafka would also print them as they happen.
+        # Failures are reported once, in sentences; librdkafka would also print them as they happen.
         "log_level": 0,
         **more,
     }

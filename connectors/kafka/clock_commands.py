@@ -1,24 +1,22 @@
 """The command `clock reset`: the time of a partition is set to this machine's.
 
-For a partition whose time is ahead (`loadstream_clock_lag_seconds` below -10, and `/readyz` of its worker
-says so). The worker that applies the record refuses it where it is not its own present, so a wrong clock of this
-machine does no harm, and neither does a reset of a partition whose time is right.
+For a partition whose time is ahead (`loadstream_clock_lag_seconds` below -10, and `/readyz` of its
+worker says so). The worker that applies the record refuses it if it is not its own present, so a
+wrong clock of this machine does no harm, and neither does a reset of a partition whose time is
+right.
 """
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.kafka.failures import as_messages
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.terminal import echo, print_json
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from schemas.clock import ClockTick
 
 _CLOCK = "clock"
-#: Time between two looks whether a reset was applied, in seconds.
-_LOOK_S = 0.5
 
 clock = typer.Typer(no_args_is_help=True, help="Set the time of a partition right.")
 
@@ -41,104 +39,45 @@ def reset(
 ) -> None:
     """Set the time of a partition to now, also if it is later there already.
 
-    Deadlines keep the time that they have left, and what is dated later than now becomes as old as now.
+    Deadlines keep the time that they have left, and what is dated later than now becomes as old as
+    now.
     """
     with as_messages():
         import time
 
-        from connectors.kafka.client import connect
+        from connectors.kafka.produce import produce_messages
         from schemas.clock import ClockTick
-        from schemas.connection import KafkaSettings
 
-        connection = connect(KafkaSettings.from_environment())
-        ends = _ends(connection)
+        connection = connect_as_configured()
         ticks = [
             ClockTick(partition=number, now_ms=time.time_ns() // 1_000_000, reset=True)
             for number in sorted(set(partition))
         ]
-        refused = _write(connection, ticks)
+        places, refused = produce_messages(connection, _CLOCK, ticks)
         for reason in refused:
             echo(f"error: {reason}", err=True)
-        written = [tick for tick in ticks if tick.partition in ends]
-        if written and wait:
-            refused += _wait(
-                connection, [_offset(connection, tick, ends) for tick in written], quiet=json
-            )
-        elif written and not json:
+        if places and wait:
+            refused += _wait(connection, places, quiet=json)
+        elif places and not json:
             echo(
                 "written: the worker of the partition sets its time with its next batch, and refuses a reset that is "
                 "not its own present (`--wait` waits for that)"
             )
     if json:
-        print_json({"written": len(written), "refused": refused})
+        print_json({"written": len(places), "refused": refused})
     if refused:
         raise typer.Exit(1)
 
 
-def _ends(connection: "Connection") -> dict[int, int]:
-    """Offset of the next clock record of each partition. Raises BrokerUnavailable."""
-    from connectors.kafka.admin import find_topics, read_extents
-
-    found = find_topics(connection, [_CLOCK])
-    extents = read_extents(connection, found.values()).get(_CLOCK, ())
-    return {each.partition: each.next_offset for each in extents}
-
-
-def _write(connection: "Connection", ticks: "list[ClockTick]") -> list[str]:
-    """Write them; answers with why some are refused. Raises BrokerUnavailable."""
-    from io import BytesIO
-
-    from connectors.kafka.produce import produce_lines
-    from schemas.codec import encode
-    from schemas.topics import TOPIC_BY_NAME
-
-    refused: list[str] = []
-    produce_lines(
-        connection,
-        TOPIC_BY_NAME[_CLOCK],
-        BytesIO(b"\n".join(map(encode, ticks))),
-        on_error="skip",
-        on_rejection=lambda rejection: refused.append(rejection.reason),
-    )
-    return refused
-
-
-def _offset(connection: "Connection", tick: "ClockTick", ends: dict[int, int]) -> tuple[int, int]:
-    """Partition and offset of a record that was written after these ends. Raises BrokerUnavailable."""
-    from contextlib import closing
-
-    from connectors.kafka.cursor import Cursor
-    from schemas.codec import encode
-
-    number, value = tick.partition, encode(tick)
-    with closing(Cursor(connection, _CLOCK, number, ends[number])) as cursor:
-        for record in cursor.through(_ends(connection)[number] - 1):
-            if record.value == value:
-                return number, record.offset
-    raise LookupError(f"the record of partition {number} is gone already")
-
-
 def _wait(connection: "Connection", places: list[tuple[int, int]], *, quiet: bool) -> list[str]:
     """Until workers have applied or refused the records; Ctrl-C ends the command and not the reset."""
-    import time
+    from connectors.kafka.applied import APPLIED, Applied
 
-    from connectors.kafka.applied import APPLIED, REFUSED, Applied
-
-    applied, refused = Applied(connection, _CLOCK), []
-    left = list(places)
-    while left:
-        for number, offset in list(left):
-            state = applied.state(number, offset)
-            if state.startswith(REFUSED):
-                refused.append(state)
-                echo(f"error: partition {number}: {state}", err=True)
-            elif state == APPLIED:
-                if not quiet:
-                    echo(f"partition {number}: the time is set")
-            else:
-                continue
-            left.remove((number, offset))
-        if left:
-            time.sleep(_LOOK_S)
-            applied.look()
+    refused = []
+    for partition, state in Applied(connection, _CLOCK).results(places):
+        if state != APPLIED:
+            refused.append(state)
+            echo(f"error: partition {partition}: {state}", err=True)
+        elif not quiet:
+            echo(f"partition {partition}: the time is set")
     return refused

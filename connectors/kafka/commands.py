@@ -1,7 +1,7 @@
-"""The commands around Kafka: `broker`, `topics`, `produce` and `tail`; `clock` is in a module of its own.
+"""The commands around Kafka: `topics`, `produce` and `tail`; `clock` is in a module of its own.
 
-Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong.
-What was asked for goes to standard output, everything else to standard error.
+Exit codes: 0 all is well; 1 something is not as it should be, and was reported; 2 the command line
+is wrong. What was asked for goes to standard output, everything else to standard error.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from connectors.arguments import number
-from connectors.attention import warn
 from connectors.kafka import tail_command
+from connectors.kafka.attention import warn
 from connectors.kafka.clock_commands import clock
-from connectors.kafka.failures import as_messages
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.kafka.topic_argument import topic_names, topic_of
 from connectors.terminal import echo, print_json
 
@@ -34,51 +33,10 @@ topics = typer.Typer(
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to an app."""
-    app.command()(broker)
     app.add_typer(topics, name="topics")
     app.add_typer(clock, name="clock")
     app.command()(produce)
     app.command()(tail_command.tail)
-
-
-def broker(
-    kafka: Annotated[
-        bool, typer.Option("--kafka", help="A real Apache Kafka instead of the embedded broker.")
-    ] = False,
-    brokers: Annotated[
-        int,
-        typer.Option(parser=number("brokers", 1, 9), metavar="NUMBER", help="How many brokers."),
-    ] = 1,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=65_535, metavar="PORT", help="Port of the first broker; only with --kafka."
-        ),
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep the records here; only with --kafka. Otherwise they go at the end."
-        ),
-    ] = None,
-) -> None:
-    """Run a local broker with all topics until Ctrl-C; other commands find it by themselves.
-
-    The embedded broker needs nothing installed, keeps about 5 MB a partition and forgets all at its
-    end. A real Kafka (--kafka) needs Java 17 and, the first time, Maven.
-    """
-    if not kafka and (port is not None or directory is not None):
-        raise typer.BadParameter(
-            "the embedded broker takes a port that the system gives it, and keeps nothing; use --kafka "
-            "with --port and --directory",
-        )
-    from connectors.kafka import foreground
-
-    with as_messages():
-        if kafka:
-            foreground.run_kafka(brokers, port, directory)
-        else:
-            foreground.run_embedded(brokers)
 
 
 @topics.command()
@@ -88,16 +46,16 @@ def create(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make all topics that are missing; says exactly how existing ones differ."""
+    """Make all topics that are missing; reports exactly how existing ones differ."""
     with as_messages():
         from connectors.kafka.admin import create_topics
         from connectors.kafka.topics import expected_topics
 
-        connection = _connect()
+        connection = connect_as_configured()
         made, report = create_topics(connection, expected_topics(connection.settings), mend=mend)
         if not json:
             echo(f"made {len(made)} topics; {len(report) - len(made)} existed already")
-        _tell(connection, report, json=json, made=list(made))
+        _print_findings(connection, report, json=json, made=list(made))
 
 
 @topics.command()
@@ -107,9 +65,11 @@ def check(json: Json = False) -> None:
         from connectors.kafka.admin import find_topics
         from connectors.kafka.topics import compare_all, expected_names, expected_topics
 
-        connection = _connect()
+        connection = connect_as_configured()
         found = find_topics(connection, expected_names())
-        _tell(connection, compare_all(expected_topics(connection.settings), found), json=json)
+        _print_findings(
+            connection, compare_all(expected_topics(connection.settings), found), json=json
+        )
 
 
 @topics.command(name="list")
@@ -119,7 +79,7 @@ def list_(json: Json = False) -> None:
         from connectors.kafka.admin import find_topics, read_extents
         from connectors.kafka.topics import expected_names
 
-        connection = _connect()
+        connection = connect_as_configured()
         found = find_topics(connection, expected_names())
         extents = read_extents(connection, found.values())
         if json:
@@ -151,7 +111,7 @@ def produce(
 ) -> None:
     """Write JSON lines into a topic; each is checked as its reader would check it.
 
-    Keys, partitions and timestamps come from the messages. Exit code 1 where a line was refused.
+    Keys, partitions and timestamps come from the messages. Exit code 1 if a line was refused.
     """
     target = topic_of(topic)
     with as_messages():
@@ -159,15 +119,15 @@ def produce(
         from connectors.kafka.produce import Rejection, produce_lines
         from connectors.kafka.progress import opened_with_progress
 
-        def tell(rejection: Rejection) -> None:
+        def report(rejection: Rejection) -> None:
             echo(f"line {rejection.line}: {rejection.reason}", err=True)
 
-        connection = _connect()
+        connection = connect_as_configured()
         with opened_with_progress(file) as (stream, progress):
             summary = produce_lines(
                 connection, target, stream,
                 read=read_as_consumer, on_error=on_error,
-                on_rejection=tell, on_progress=progress,
+                on_rejection=report, on_progress=progress,
             )  # fmt: skip
     _print_summary(topic, summary, json=json)
     for unknown, lines in sorted(summary.unknown.items(), key=lambda each: str(each[0])):
@@ -212,21 +172,14 @@ def _extent_json(name: str, topic: "FoundTopic | None", extents: "tuple[Extent, 
     }
 
 
-def _connect() -> "Connection":
-    from connectors.kafka.client import connect
-    from schemas.connection import KafkaSettings
-
-    return connect(KafkaSettings.from_environment())
-
-
-def _tell(
+def _print_findings(
     connection: "Connection",
     report: "dict[str, list[Finding]]",
     *,
     json: bool,
     made: Sequence[str] = (),
 ) -> None:
-    """Print what was found; exits with 1 where something is missing or differs."""
+    """Print what was found; exits with 1 if something is missing or differs."""
     from connectors.kafka.topics import verdict
 
     verdicts = [verdict(findings) for findings in report.values()]
@@ -235,27 +188,28 @@ def _tell(
             texts = [str(each) for each in findings]
             whole = {"topic": topic, "verdict": verdict(findings), "made": topic in made}
             print_json({**whole, "findings": texts})
-        if "differs" in verdicts or "missing" in verdicts:
-            raise typer.Exit(1)
-        return
+    else:
+        _print_lines(connection, report, verdicts)
+    if "differs" in verdicts or "missing" in verdicts:
+        raise typer.Exit(1)
+
+
+def _print_lines(
+    connection: "Connection", report: "dict[str, list[Finding]]", verdicts: Sequence[str]
+) -> None:
     for findings in report.values():
         for finding in findings:
             # What is unknown of an embedded broker is the same for every topic: said once, below.
             if finding.verdict != "unknown" or not connection.embedded:
                 echo(str(finding))
-    counted = ", ".join(
-        f"{verdicts.count(kind)} {kind}"
-        for kind in ("ok", "unknown", "differs", "missing")
-        if kind in verdicts
-    )
+    kinds = ("ok", "unknown", "differs", "missing")
+    counted = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in kinds if kind in verdicts)
     echo(f"{len(report)} topics: {counted}")
     if connection.embedded:
         echo(
             "This is the embedded broker: topics exist and have their partitions, but retention, "
             "compaction and size limits are unknown there and not enforced."
         )
-    if "differs" in verdicts or "missing" in verdicts:
-        raise typer.Exit(1)
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:

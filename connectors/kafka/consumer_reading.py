@@ -1,7 +1,7 @@
-"""A record read as its consumer reads it, beyond its schema: what a worker would refuse whatever it holds.
+"""A record read as its consumer reads it: what a worker would refuse, beyond the schema.
 
-A worker also refuses by what it knows (a node that is not there, a sample older than its window); that
-cannot be seen from a record alone.
+A worker also refuses by what it knows (a node that is not there, a sample older than its window);
+that cannot be seen from a record alone.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """Why no broker can be used, and what to do: found by looking once more, step by step.
 
-Kafka's clients say little when the two sides speak different protocols (the broker just hangs up), and
-give one text for several causes of a refused certificate. So the first address is tried by hand:
-its name, its port, its encryption. What is left is what the client has reported.
+Kafka's clients say little when the two sides speak different protocols (the broker just hangs up),
+and give one text for several causes of a refused certificate. So the first address is tried by
+hand: its name, its port, its encryption. What is left is what the client has reported.
 """
 
 import socket
@@ -18,7 +18,7 @@ _PROTOCOL = "Check LOADSTREAM_KAFKA_SECURITY_PROTOCOL"
 
 
 def explain(settings: KafkaSettings, reported: Iterable[str], waited_s: float | None) -> str:
-    """Address, cause and remedy as sentences; `waited_s` is None where waiting was of no use."""
+    """Address, cause and remedy as sentences; `waited_s` is None if waiting was of no use."""
     servers = ",".join(settings.servers())
     within = "" if waited_s is None else f" within {waited_s:.0f} s"
     found = diagnose(settings, list(reported))
@@ -46,7 +46,7 @@ def diagnose(settings: KafkaSettings, reported: list[str]) -> Diagnosis:
 
 
 def _probe(settings: KafkaSettings, host: str, port: int) -> Diagnosis | None:
-    """Connect by hand; None where that goes well."""
+    """Connect by hand; None if that succeeds."""
     try:
         connection = socket.create_connection((host, port), timeout=_TIMEOUT_S)
     except socket.gaierror as error:

@@ -1,11 +1,23 @@
-"""What can be expected to fail in a command that talks to Kafka, told in sentences."""
+"""The connection of a command, and its expected failures as sentences."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import typer
 
 from connectors.terminal import echo
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+
+
+def connect_as_configured() -> "Connection":
+    """A connection to the broker that the environment names. Raises BrokerUnavailable."""
+    from connectors.kafka.client import connect
+    from schemas.connection import KafkaSettings
+
+    return connect(KafkaSettings.from_environment())
 
 
 @contextmanager
@@ -14,13 +26,12 @@ def as_messages() -> Iterator[None]:
 
     Anything else is a fault of ours and keeps its traceback.
     """
-    from connectors.brokers.distribution import KafkaUnavailable
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable
     from schemas.announcement import AlreadyAnnounced
     from schemas.connection import SettingsError
 
-    expected = (AlreadyAnnounced, BrokerUnavailable, KafkaUnavailable, SettingsError, TopicsRefused)
+    expected = (AlreadyAnnounced, BrokerUnavailable, SettingsError, TopicsRefused)
     try:
         yield
     except expected as error:

@@ -1,9 +1,9 @@
 """Whether a worker writes for a cluster, and whether anything names the cluster or a node of it.
 
-A command that asks for something, or answers from what workers wrote, looks here first: an answer of a
-worker that stopped three hours ago is three hours old, and a request that names a mistyped cluster is
-read by nobody. Both are said before anything else. The search goes back from the end of the topics that
-producers write, and only so far; what it did not reach is said as well.
+A command that asks for something, or answers from what workers wrote, looks here first: an answer
+of a worker that stopped three hours ago is three hours old, and a request that names a mistyped
+cluster is read by no worker. Both are reported before anything else. The search goes back from the
+end of the topics that producers write, and only so far; what it did not reach is reported as well.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,14 +14,14 @@ from typing import Any
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from connectors.kafka.rebalancing import ago_text
-from connectors.kafka.units import time_text
+from connectors.units import time_text
 
-#: A worker ticks once a second. One that takes partitions over, or whose tick waits for confirmations,
-#: is silent for longer; LoadstreamClockBehind warns after as long.
+#: A worker ticks once a second. One that takes partitions over, or whose tick waits for
+#: confirmations, is silent for longer; LoadstreamClockBehind warns after as long.
 SILENT_AFTER_MS = 30_000
 #: Most records of one topic that are looked at.
 RECORDS_MAX = 20_000
-#: Records of each topic that are looked at for names of other clusters, a suggestion for a mistyped one.
+#: Records of each topic that are searched for a cluster whose name looks like a mistyped one.
 _NAMES_FROM = 200
 #: What producers write about a cluster; a policy or a request may hold a mistyped name itself.
 _ABOUT_CLUSTERS = ("node-metrics", "pod-lifecycle", "node-state", "scheduling-requests")
@@ -48,7 +48,7 @@ def silence(tick_ms: int | None, now_ms: int) -> str | None:
         )
     if tick_ms - now_ms > SILENT_AFTER_MS:
         return (
-            f"The cluster's clock is {ago_text(tick_ms - now_ms)} ahead of this machine's: somebody else "
+            f"The cluster's clock is {ago_text(tick_ms - now_ms)} ahead of this machine's: another program "
             "writes it, or one of the two is wrong. Ages are left out."
         )
     return None
@@ -56,7 +56,7 @@ def silence(tick_ms: int | None, now_ms: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What a search for a name came to."""
+    """The result of a search for a name."""
 
     found: bool
     records: int = 0

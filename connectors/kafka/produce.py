@@ -1,29 +1,26 @@
 """JSON lines into a topic: every line is read as its consumer would read it, before it is sent.
 
-A line goes as it stands, with unknown fields, so that a newer producer loses nothing; they are warned of,
-since most are mistyped. Its key, partition and timestamp come from the message
-(`connectors.kafka.records`). What is refused is reported with the
-number of the line and never sent. Delivery is acknowledged by all replicas and idempotent: a retry of the
-client doubles nothing, but producing a file twice does.
+A line goes as it stands, with unknown fields, so that a newer producer loses nothing; they are
+warned of, since most are mistyped. Its key, partition and timestamp come from the message
+(`connectors.kafka.records`). What is refused is reported with the number of the line and never
+sent. Delivery is acknowledged by all replicas and idempotent: a retry of the client doubles
+nothing, but producing a file twice does.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, BinaryIO, Literal
 
-from connectors.kafka.admin import find_topics
-from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
+from connectors.kafka.admin import partitions_of
+from connectors.kafka.client import Connection
 from connectors.kafka.records import Place, place
-from schemas.codec import decode
-from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
+from connectors.kafka.sender import Sender
+from schemas.codec import decode, encode
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.refusals import Refusal
-from schemas.topics import Topic
+from schemas.topics import TOPIC_BY_NAME, Topic
 from schemas.unknown_fields import UnknownField, unknown_fields
-
-#: How long a record may wait for its acknowledgement before the broker counts as gone.
-DELIVERY_TIMEOUT_MS = 30_000
 
 _LINES_PER_REPORT = 500
 
@@ -55,18 +52,6 @@ class Summary:
     """How many lines have a field that no reader knows."""
 
 
-@dataclass(slots=True)
-class _Delivery:
-    """What the broker did not take; librdkafka reports failures only, and counting is left to us."""
-
-    failed: list[tuple[int, Any]] = field(default_factory=list)
-
-    def note(self, line: int, error: Any, _message: Any) -> None:
-        """Take in the report on one record."""
-        if error is not None:
-            self.failed.append((line, error))
-
-
 def produce_lines(
     connection: Connection,
     topic: Topic,
@@ -79,12 +64,12 @@ def produce_lines(
 ) -> Summary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `read`: how a line is read, and why it is refused. `on_progress` gets lines and bytes read so far. Raises BrokerUnavailable where the topic does not
-    exist or a record is not acknowledged within 30 s; its message says which lines were not.
+    `read`: how a line is read, and why it is refused. `on_progress` gets lines and bytes read so
+    far. Raises BrokerUnavailable if the topic does not exist or a record is not acknowledged
+    within 30 s; its message says which lines were not.
     """
-    partitions = _partitions(connection, topic)
-    failures, delivery, summary = Failures(), _Delivery(), Summary()
-    producer = _producer(connection, failures)
+    partitions = partitions_of(connection, topic.name)
+    sender, summary = Sender(connection), Summary()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
     bytes_read = sent = 0
@@ -104,25 +89,40 @@ def produce_lines(
             else:
                 for unknown in unknown_fields(topic.name, value):
                     summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
-                _send(producer, topic.name, value, target, partial(delivery.note, number))
+                sender.send_value(topic.name, value, target, number)
                 sent += 1
                 summary.value_bytes += len(value)
                 summary.expired += (
                     target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
                 )
         if number % _LINES_PER_REPORT == 0:
-            producer.poll(0)
             on_progress(number, bytes_read)
-            if delivery.failed:
+            if sender.has_failed:
                 break
-    producer.flush(2 * DELIVERY_TIMEOUT_MS / 1000)
+    sender.flush("line")
     on_progress(summary.lines, bytes_read)
     summary.seconds = time.monotonic() - began
-    unsent = len(producer)
-    if delivery.failed or unsent:
-        raise BrokerUnavailable(_undelivered(connection, topic, delivery, failures, sent, unsent))
     summary.produced = sent
     return summary
+
+
+def produce_messages(
+    connection: Connection, topic: str, messages: Iterable[Any]
+) -> tuple[list[tuple[int, int]], list[str]]:
+    """Send messages; answers with partition and offset of each, and with why others are refused.
+
+    Raises BrokerUnavailable.
+    """
+    partitions, refused = partitions_of(connection, topic), []
+    sender = Sender(connection, keep_places=True)
+    for value in map(encode, messages):
+        target = _target(TOPIC_BY_NAME[topic], value, partitions, decode)
+        if isinstance(target, Refusal):
+            refused.append(target.reason)
+        else:
+            sender.send_value(topic, value, target)
+    sender.flush()
+    return sender.places, refused
 
 
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -141,7 +141,7 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 def _target(
     topic: Topic, value: bytes, partitions: int, read: Callable[[str, bytes], Any | Refusal]
 ) -> Place | Refusal:
-    """Where a line belongs, or why it is refused."""
+    """Where a record belongs, or why it is refused."""
     message = read(topic.name, value)
     if isinstance(message, Refusal):
         return message
@@ -156,69 +156,3 @@ def _target(
 
 def _too_long() -> Refusal:
     return Refusal("limit", f"the line has more than the {VALUE_BYTES_MAX} bytes allowed")
-
-
-def _partitions(connection: Connection, topic: Topic) -> int:
-    found = find_topics(connection, [topic.name]).get(topic.name)
-    if found is None:
-        servers = ",".join(connection.settings.servers())
-        raise BrokerUnavailable(
-            f"topic {topic.name} does not exist at {servers}; make all topics with "
-            "`loadstream topics create`"
-        )
-    return found.partitions
-
-
-def _producer(connection: Connection, failures: Failures) -> Any:
-    from confluent_kafka import Producer
-
-    return Producer(
-        client_options(
-            connection.settings,
-            failures,
-            **{
-                "enable.idempotence": True,
-                # The contract's partitioner; librdkafka's own default is another one.
-                "partitioner": "murmur2_random",
-                "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
-                "delivery.report.only.error": True,
-                "message.max.bytes": BATCH_BYTES_MAX,
-                "batch.size": 1024 * 1024,
-                "linger.ms": 20,
-                "queue.buffering.max.kbytes": 256 * 1024,
-            },
-        )
-    )
-
-
-def _send(producer: Any, topic: str, value: bytes, target: Place, report: Any) -> None:
-    more: dict[str, int] = {}
-    if target.partition is not None:
-        more["partition"] = target.partition
-    if target.timestamp_ms is not None:
-        more["timestamp"] = target.timestamp_ms
-    while True:
-        try:
-            producer.produce(topic, value, key=target.key, on_delivery=report, **more)
-        except BufferError:
-            # The queue is full of records in flight; each leaves it, acknowledged or timed out.
-            producer.poll(0.1)
-        else:
-            return
-
-
-def _undelivered(
-    connection: Connection,
-    topic: Topic,
-    delivery: _Delivery,
-    failures: Failures,
-    sent: int,
-    unsent: int,
-) -> str:
-    lost = len(delivery.failed) + unsent
-    why = delivery.failed[0][1].str() if delivery.failed else "no acknowledgement"
-    first = f", from line {min(n for n, _ in delivery.failed)} on" if delivery.failed else ""
-    return (
-        f"{topic.name}: {lost} of {sent} records were not acknowledged{first} ({why}); the others "
-        f"were. {failures.explain(connection.settings, DELIVERY_TIMEOUT_MS / 1000)}"
-    )

@@ -1,4 +1,4 @@
-"""A file or standard input with a progress bar, where there is a terminal to show it on."""
+"""A file or standard input with a progress bar, if there is a terminal to show it on."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,13 +8,13 @@ from typing import BinaryIO
 
 import typer
 
-#: Told how many lines and bytes have been read so far.
+#: Called with how many lines and bytes have been read so far.
 Report = Callable[[int, int], None]
 
 
 @contextmanager
 def opened_with_progress(file: Path | None) -> Iterator[tuple[BinaryIO, Report]]:
-    """The stream to read and the function to tell how far it has been read."""
+    """The stream to read and the function to report how far it has been read."""
     if file is None or str(file) == "-":
         with _bar(total=None) as report:
             yield sys.stdin.buffer, report

@@ -1,9 +1,9 @@
 """Messages of rebalancing as sentences: rounds, migrations, requests, outcomes of moves, budgets.
 
-Each function says one message on one line; `connectors.kafka.wording` knows which message is whose.
+Each function writes one message on one line; `connectors.kafka.wording` chooses the function.
 """
 
-from connectors.kafka.units import duration_text, time_text
+from connectors.units import duration_text, time_text
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.moves import MoveOutcome
 from schemas.namespaces import NamespaceState, PriorityClassState
@@ -92,7 +92,7 @@ def request_text(message: MigrationRequest) -> str:
 
 
 def move_text(message: MoveOutcome) -> str:
-    """What became of an eviction."""
+    """The outcome of an eviction."""
     dry = "dry run: " if message.dry_run else ""
     to = f" to {message.target_node}" if message.target_node else ""
     return (

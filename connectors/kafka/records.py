@@ -1,7 +1,7 @@
 """Where a message belongs: its key, its partition and the timestamp of its record.
 
-All three follow from the message alone, so a file of messages needs nothing beside it, and whoever
-produces it twice produces the same records.
+All three follow from the message alone, so a file of messages needs nothing beside it, and
+producing it twice produces the same records.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from schemas.rounds import RebalanceRound
 from schemas.topics import Topic, node_key
 from schemas.usage import NodeUsage
 
-#: Field that says when what a message tells was so. The other messages do not say it.
+#: Field with the time that a message is about. The other messages have none.
 _TIME_FIELDS: dict[type, str] = {
     NodeUsage: "sampled_at_ms",
     SchedulingRequest: "requested_at_ms",

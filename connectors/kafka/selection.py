@@ -17,23 +17,18 @@ class Selection:
     """Namespace and name."""
 
     @classmethod
-    def of(cls, topic: Topic, cluster: str | None, pod: str | None) -> "Selection":
-        """Raises ValueError with a sentence where records of the topic are about no such thing."""
+    def of(cls, topic: Topic, cluster: str | None, pod: tuple[str, str] | None) -> "Selection":
+        """Raises ValueError with a sentence if records of the topic are about no such thing."""
         if cluster is not None and topic.key not in _KEYS_WITH_CLUSTER:
             raise ValueError(
                 f"--cluster: records of {topic.name} are about no single cluster (their key is the "
                 f"{topic.key})"
             )
-        if pod is None:
-            return cls(cluster)
-        if not any(
+        if pod is not None and not any(
             "pod" in each.model_fields or "pods" in each.model_fields for each in topic.classes
         ):
             raise ValueError(f"--pod: records of {topic.name} are about no pod")
-        namespace, _, name = pod.partition("/")
-        if not namespace or not name or "/" in name:
-            raise ValueError(f"--pod: found {pod!r}; expected NAMESPACE/NAME, such as shop/web-1")
-        return cls(cluster, (namespace, name))
+        return cls(cluster, pod)
 
     def takes(self, entry: Entry) -> bool:
         """Whether a record is wanted."""

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors import wall_clock
-from connectors.arguments import number
-from connectors.kafka.failures import as_messages
+from connectors.arguments import number, pod_name
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.kafka.topic_argument import topic_names, topic_of
 from connectors.terminal import echo
 from schemas.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from connectors.kafka.tail import Entry, Gap, Start
+    from connectors.kafka.reader import Gap
+    from connectors.kafka.tail import Entry, Start
 
 
 def tail(
@@ -61,9 +62,9 @@ def tail(
     """
     from connectors.kafka.selection import Selection
 
-    target = topic_of(topic)
+    target, named = topic_of(topic), None if pod is None else pod_name(pod, "--pod")
     try:
-        selection = Selection.of(target, cluster, pod)
+        selection = Selection.of(target, cluster, named)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if last is not None and (follow or limit is not None):
@@ -72,12 +73,12 @@ def tail(
         from connectors.kafka.tail import as_json, read_entries
 
         since = _start(start, follow=follow)
-        connection = _connect()
+        connection = connect_as_configured()
         show = as_json if json else _line_writer(connection, topic)
         # Without a choice the newest records are at the ends of the partitions.
         ends = last if selection == Selection() else None
         entries = read_entries(connection, target, since, follow=follow, last=ends)
-        chosen: Iterator[Entry] = (e for e in _told(entries) if selection.takes(e))
+        chosen: Iterator[Entry] = (e for e in _without_gaps(entries) if selection.takes(e))
         if last is not None:
             newest = heapq.nlargest(
                 last, chosen, key=lambda e: (e.timestamp_ms, e.partition, e.offset)
@@ -102,9 +103,9 @@ def _start(start: str | None, *, follow: bool) -> "Start":
     return since
 
 
-def _told(entries: "Iterator[Entry | Gap]") -> "Iterator[Entry]":
+def _without_gaps(entries: "Iterator[Entry | Gap]") -> "Iterator[Entry]":
     """Entries; gaps are reported on standard error."""
-    from connectors.kafka.tail import Gap
+    from connectors.kafka.reader import Gap
 
     for entry in entries:
         if isinstance(entry, Gap):
@@ -130,16 +131,9 @@ def _line_writer(connection: "Connection", topic: str) -> "Callable[[Entry], str
 
 
 def _readable_line(entry: "Entry") -> str:
-    from connectors.kafka.units import time_text
     from connectors.kafka.wording import sentence
+    from connectors.units import time_text
 
     place = f"{entry.partition}:{entry.offset}"
     about = f" {entry.cluster}" if entry.cluster else ""
     return f"{time_text(entry.timestamp_ms)} {place}{about} {sentence(entry.message)}"
-
-
-def _connect() -> "Connection":
-    from connectors.kafka.client import connect
-    from schemas.connection import KafkaSettings
-
-    return connect(KafkaSettings.from_environment())

@@ -1,8 +1,9 @@
 """What a failed TLS handshake means, and what to do: by OpenSSL's codes, not by its words.
 
-Two sides may refuse. When this side refuses the broker's certificate, OpenSSL says why with a number
-(`X509_V_ERR_...` of openssl/x509_vfy.h). When the broker refuses, it sends an alert with a number (RFC 8446, section
-6.2, and RFC 5246, section 7.2), which librdkafka and Python report in their texts.
+Two sides may refuse. When this side refuses the broker's certificate, OpenSSL says why with a
+number (`X509_V_ERR_...` of openssl/x509_vfy.h). When the broker refuses, it sends an alert with a
+number (RFC 8446, section 6.2, and RFC 5246, section 7.2), which librdkafka and Python report in
+their texts.
 """
 
 import re
@@ -79,7 +80,7 @@ _REFUSED_THERE: Mapping[int, str] = {
     112: "The broker has no certificate for the name in the address: check LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS.",
     116: f"The broker asks for a client certificate: set {_CERTIFICATE} and {_KEY}.",
 }
-#: Words of alerts, where a text has no number: Python's reasons, and OpenSSL's texts.
+#: Words of alerts, if a text has no number: Python's reasons, and OpenSSL's texts.
 _WORDS: Mapping[str, int] = {
     "certificate required": 116,
     "certificate expired": 45,

@@ -1,9 +1,9 @@
 """Which topics must exist, and how they differ from those that do.
 
 Expected are all topics of `schemas.topics` and the changelogs of its tables. They are made before a
-worker starts: a topic that Faust makes by itself comes too late for the first assignment. What is found
-is compared setting by setting. A difference is told with the way to mend it; what a broker does not say
-is unknown and never passes for right.
+worker starts: a topic that Faust makes by itself comes too late for the first assignment. What is
+found is compared setting by setting. A difference is reported with the way to mend it; what a
+broker does not say is unknown and never passes for right.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,12 @@ from schemas.topics import TABLES, TOPICS
 #: would leave so many superseded rows that a worker reads for minutes before it is ready.
 CHANGELOG_SEGMENT_BYTES = 64 * 1024 * 1024
 
+#: Partitions that librdkafka's mock cluster gives every topic; not configurable from Python.
+EMBEDDED_PARTITIONS = 4
+
 _INT64_MAX = 2**63 - 1
 
-Verdict = Literal["ok", "unknown", "differs", "missing"]
+Grade = Literal["ok", "unknown", "differs", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Finding:
     """What is wrong with one setting of a topic, or cannot be known."""
 
     topic: str
-    verdict: Verdict
+    verdict: Grade
     setting: str
     expected: str
     found: str
@@ -76,7 +79,7 @@ def expected_topics(settings: KafkaSettings) -> tuple[ExpectedTopic, ...]:
     """All topics as these settings want them."""
     common = {
         "max.message.bytes": str(BATCH_BYTES_MAX),
-        # Records carry the time of what they tell; the broker's clock would make history look new.
+        # Records carry their own time; the broker's clock would make history look new.
         "message.timestamp.type": "CreateTime",
         # A sped-up run is ahead of the broker's clock; the stages refuse samples from the future.
         "message.timestamp.after.max.ms": str(_INT64_MAX),
@@ -107,7 +110,7 @@ def expected_topics(settings: KafkaSettings) -> tuple[ExpectedTopic, ...]:
 
 
 def compare(expected: ExpectedTopic, found: FoundTopic | None) -> list[Finding]:
-    """What is to be said about one topic; empty where it is as expected and all is known."""
+    """What is to be reported about one topic; empty if it is as expected and all is known."""
     name = expected.name
     if found is None:
         remedy = "Make it with `loadstream topics create`."
@@ -157,8 +160,8 @@ def compare_all(
     return {topic.name: compare(topic, found.get(topic.name)) for topic in expected}
 
 
-def verdict(findings: Iterable[Finding]) -> Verdict:
-    """The gravest of what was found about one topic."""
+def verdict(findings: Iterable[Finding]) -> Grade:
+    """The gravest of the findings about one topic."""
     found = {finding.verdict for finding in findings}
-    gravest: tuple[Verdict, ...] = ("missing", "differs", "unknown")
+    gravest: tuple[Grade, ...] = ("missing", "differs", "unknown")
     return next((grave for grave in gravest if grave in found), "ok")

@@ -1,4 +1,4 @@
-"""Messages as sentences, for `loadstream tail` and for whoever looks at a record.
+"""Messages as sentences, for `loadstream tail` and for readers of a record.
 
 One line a message, whatever it holds: what it is about first, then what it says. Nothing is decided
 here and nothing left out that would change the meaning; the whole message is what `--json` prints.
@@ -10,7 +10,7 @@ from typing import Any
 from connectors.kafka import rebalancing
 from connectors.kafka.rebalancing import count_text as _count
 from connectors.kafka.rebalancing import pod_text as _pod
-from connectors.kafka.units import amounts_text, bytes_text, duration_text, time_text
+from connectors.units import amounts_text, bytes_text, duration_text, time_text
 from schemas.checkpoints import CheckpointPiece
 from schemas.clock import ClockTick
 from schemas.collect import CollectPolicyRecord
@@ -41,8 +41,8 @@ REASONS_MAX = 3
 def sentence(message: Any) -> str:
     """What a message, or a refusal of one, says on one line.
 
-    Only printable characters: those of foreign text could move the cursor of a terminal, or hide what
-    was printed before.
+    Only printable characters: those of foreign text could move the cursor of a terminal, or hide
+    what was printed before.
     """
     text = _sentence(message)
     return one_line(text).strip()

@@ -1,7 +1,7 @@
 """Which records answer a request, and how it ended.
 
-A worker answers on `migration-status`; what it refuses is in `dead-letters`, whole. Pure: records in,
-answers out.
+A worker answers on `migration-status`; what it refuses is in `dead-letters`, whole. Pure: records
+in, answers out.
 """
 
 from dataclasses import dataclass

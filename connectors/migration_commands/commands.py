@@ -1,43 +1,36 @@
 """The commands `migrate`, `drain`, `undrain`, `migration pause|resume|abort` and `migrations`.
 
-The first five write one request to topic `migration-requests`; the cluster's worker answers on topic
-`migration-status`, or in `dead-letters` where it refuses, after the command has ended or, with `--wait`,
-before. `migrations` reads the answers. A pod is named as NAMESPACE/NAME, and its uid is looked up in the
-newest records about it, so that a request never meets another pod of the same name. A cluster, node, pod
-or migration that nothing names is refused here: a mistyped name is no record that somebody must bury.
+The first five write one request to topic `migration-requests`; the cluster's worker answers on
+topic `migration-status`, or in `dead-letters` if it refuses, after the command has ended or, with
+`--wait`, before. `migrations` reads the answers. A pod is named as NAMESPACE/NAME, and its uid is
+looked up in the newest records about it, so that a request never meets another pod of the same
+name. A cluster, node, pod or migration that nothing names is refused here: a mistyped name becomes
+no dead letter.
 
-Exit codes: 0 it was written, or shown; 1 it was not, or was refused or failed, and was said why; 2 the
-command line is wrong; 3 shown, of a cluster that nothing has ever named.
+Exit codes: 0 it was written, or shown; 1 it was not, or was refused or failed, with the reason; 2
+the command line is wrong; 3 shown, of a cluster that nothing has ever named.
 """
 
-import io
-import time
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
-from uuid import uuid4
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from connectors import wall_clock
-from connectors.arguments import as_field
-from connectors.attention import UNSEEN, warn, warn_first
-from connectors.kafka.failures import as_messages
-from connectors.terminal import echo, print_json
+from connectors.arguments import as_field, length_ms, pod_name
+from connectors.kafka.attention import UNSEEN, warn, warn_first
+from connectors.kafka.failures import as_messages, connect_as_configured
+from connectors.migration_commands.requests import ask, stop
+from connectors.terminal import echo
 from schemas.printable import json_text, one_line
 
 if TYPE_CHECKING:
-    from connectors.kafka.arrivals import Arrivals
     from connectors.kafka.client import Connection
     from schemas.migrations import MigrationRequest
     from schemas.pods import PodRef
 
 #: The longest life that a request may ask for; a test holds it to the schema.
 _TTL_MAX_MS = 86_400_000
-#: Time between two looks for an answer, in seconds.
-_LOOK_S = 0.5
-#: Topic of requests.
-TOPIC = "migration-requests"
 
 migration = typer.Typer(no_args_is_help=True, help="Pause, resume and abort a migration.")
 
@@ -109,15 +102,15 @@ def migrate(
 ) -> None:
     """Ask for a pod to be moved to another node.
 
-    Protections, limits and disruption budgets hold as for any migration; in a cluster that only observes,
-    it is marked dry.
+    Protections, limits and disruption budgets hold as for any migration; in a cluster that only
+    observes, it is marked dry.
     """
-    named, ttl_ms = _pod_name(pod), _ttl_ms(ttl)
+    named, ttl_ms = pod_name(pod), _ttl_ms(ttl)
     with as_messages():
-        connection = _connect()
-        _heed(connection, cluster)
+        connection = connect_as_configured()
+        _check_cluster(connection, cluster)
         ref = _pod_ref(connection, cluster, named, uid)
-        _ask(
+        ask(
             connection, cluster, f"pod {pod} is to be migrated", wait=wait, json=json, action="migrate", pod=ref,
             mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
@@ -139,10 +132,10 @@ def drain(
     """
     ttl_ms = _ttl_ms(ttl)
     with as_messages():
-        connection = _connect()
-        _heed(connection, cluster)
+        connection = connect_as_configured()
+        _check_cluster(connection, cluster)
         _stop_unless_seen(connection, cluster, node)
-        _ask(
+        ask(
             connection, cluster, f"node {node} is to be drained", wait=wait, json=json, action="drain", node=node,
             mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
@@ -155,13 +148,13 @@ def undrain(
     from connectors.migration_commands.states import LIFE_MAX_MS, read_states
 
     with as_messages():
-        connection = _connect()
-        _heed(connection, cluster)
+        connection = connect_as_configured()
+        _check_cluster(connection, cluster)
         if read_states(connection, cluster, LIFE_MAX_MS).undrained(node):
-            _stop(f"node {node} of cluster {cluster} is not being drained")
+            stop(f"node {node} of cluster {cluster} is not being drained")
         _stop_unless_seen(connection, cluster, node)
         said = f"node {node} is to take pods again"
-        _ask(
+        ask(
             connection,
             cluster,
             said,
@@ -210,9 +203,9 @@ def migrations(
     """Show the newest state of a cluster's migrations and drains, oldest change first."""
     from connectors.migration_commands.states import read_states
 
-    back_ms = _duration_ms(back, "--back")
+    back_ms = length_ms(back, "--back")
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         seen = warn_first(connection, cluster)
         found = read_states(connection, cluster, back_ms)
     now_ms = wall_clock.now_ms()
@@ -230,30 +223,30 @@ def _switch(
     """Ask for something to be done to a migration that is under way."""
     from connectors.migration_commands.states import LIFE_MAX_MS, read_states
 
-    named = _pod_name(which) if "/" in which else None
+    named = pod_name(which) if "/" in which else None
     if named is None:
         _field("migration_id")(which)
     with as_messages():
-        connection = _connect()
-        _heed(connection, cluster)
+        connection = connect_as_configured()
+        _check_cluster(connection, cluster)
         states = read_states(connection, cluster, LIFE_MAX_MS)
         found = states.migrations.get(which) if named is None else states.live_of(*named)
         problem = states.hinders(found, action)
         if problem is not None:
             what = f"pod {which}" if named else which
-            _stop(f"migration of {what} in cluster {cluster}: {problem}")
+            stop(f"migration of {what} in cluster {cluster}: {problem}")
         migration_id = which if found is None else found.migration_id
         said = f"migration {migration_id} {said}"
-        _ask(
+        ask(
             connection, cluster, said, wait=wait, json=json, action=action, migration_id=migration_id,
             reason=reason,
         )  # fmt: skip
 
 
-def _heed(connection: "Connection", cluster: str) -> None:
-    """Warn where no worker writes; a cluster that nothing names is asked for nothing."""
+def _check_cluster(connection: "Connection", cluster: str) -> None:
+    """Warn if no worker writes; stop if nothing names the cluster."""
     if not warn_first(connection, cluster):
-        _stop("nothing was asked for")
+        stop("nothing was asked for")
 
 
 def _stop_unless_seen(connection: "Connection", cluster: str, node: str) -> None:
@@ -262,66 +255,9 @@ def _stop_unless_seen(connection: "Connection", cluster: str, node: str) -> None
     sought = seek_node(connection, cluster, node)
     unseen = sought.warning(f"Node {node} of cluster {cluster}")
     if unseen is not None and sought.whole:
-        _stop(f"{unseen} Nothing was asked for")
+        stop(f"{unseen} Nothing was asked for")
     elif unseen is not None:
         warn(unseen)
-
-
-def _ask(
-    connection: "Connection", cluster: str, said: str, *, wait: bool, json: bool, **fields: Any
-) -> None:
-    """Write one request and wait until all replicas have it. Raises BrokerUnavailable."""
-    from connectors.kafka.arrivals import Arrivals
-    from connectors.kafka.produce import produce_lines
-    from schemas.codec import encode
-    from schemas.migrations import MigrationRequest
-    from schemas.topics import TOPIC_BY_NAME
-
-    request = MigrationRequest(
-        request_id=f"request-{uuid4().hex[:16]}",
-        cluster=cluster,
-        requested_at_ms=wall_clock.now_ms(),
-        **fields,
-    )
-    answers = []
-    if wait:
-        places = (("migration-status", cluster), ("dead-letters", TOPIC))
-        answers = [Arrivals(connection, topic, key) for topic, key in places]
-    refused: list[str] = []
-    produce_lines(
-        connection,
-        TOPIC_BY_NAME[TOPIC],
-        io.BytesIO(encode(request)),
-        on_rejection=lambda rejection: refused.append(rejection.reason),
-    )
-    if refused:
-        _stop(f"the request was not written: {refused[0]}")
-    if json:
-        print_json(request.payload())
-    else:
-        echo(f"{request.request_id}: {said}; see `loadstream migrations {cluster}`")
-    if wait:
-        _follow(request, answers, json=json)
-
-
-def _follow(request: "MigrationRequest", answers: "list[Arrivals]", *, json: bool) -> None:
-    """Print what is answered until it is done; Ctrl-C ends the command and not the request."""
-    from connectors.migration_commands.answers import answer
-    from schemas.codec import decode
-
-    while True:
-        for arrivals in answers:
-            for record in arrivals.take():
-                found = answer(request, decode(arrivals.topic, record.value))
-                if found is None:
-                    continue
-                if json:
-                    print_json({"request_id": request.request_id, **asdict(found)})
-                else:
-                    echo(found.text, err=found.failed)
-                if found.done:
-                    raise typer.Exit(1 if found.failed else 0)
-        time.sleep(_LOOK_S)
 
 
 def _pod_ref(
@@ -335,43 +271,14 @@ def _pod_ref(
         return PodRef(namespace=named[0], name=named[1], uid=uid)
     found = find_pod(connection, cluster, *named)
     if isinstance(found, str):
-        _stop(found)
+        stop(found)
     return found
-
-
-def _pod_name(text: str) -> tuple[str, str]:
-    namespace, _, name = text.partition("/")
-    if not namespace or not name or "/" in name:
-        raise typer.BadParameter(f"found {text!r}; expected NAMESPACE/NAME, such as shop/web-1")
-    return namespace, name
 
 
 def _ttl_ms(text: str | None) -> int | None:
     if text is None:
         return None
-    length_ms = _duration_ms(text, "--ttl")
-    if length_ms > _TTL_MAX_MS:
+    found_ms = length_ms(text, "--ttl")
+    if found_ms > _TTL_MAX_MS:
         raise typer.BadParameter(f"found {text}; expected at most 1d", param_hint="--ttl")
-    return length_ms
-
-
-def _duration_ms(text: str, option: str) -> int:
-    from connectors.kafka.units import duration_ms
-
-    length_ms = duration_ms(text)
-    if not length_ms:
-        message = f"found {text!r}; expected a length of time such as 10m, 1h or 2d"
-        raise typer.BadParameter(message, param_hint=option)
-    return length_ms
-
-
-def _stop(why: str) -> NoReturn:
-    echo(f"error: {why}", err=True)
-    raise typer.Exit(1)
-
-
-def _connect() -> "Connection":
-    from connectors.kafka.client import connect
-    from schemas.connection import KafkaSettings
-
-    return connect(KafkaSettings.from_environment())
+    return found_ms

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from connectors.kafka.rebalancing import ago_text
-from connectors.kafka.units import duration_text, time_text
 from connectors.kafka.wording import sentence
+from connectors.units import duration_text, time_text
 from schemas.codec import encode
 from schemas.migrations import LIVE, DrainStatus, MigrationStatus
 
 #: Records of the cluster's partition that are looked at, newest first.
 RECORDS_MAX = 50_000
-#: No migration and no pause lives longer: seven days under way, and a day paused (docs/rebalancing.md).
+#: The longest life of a migration: seven days under way, a day paused (docs/rebalancing.md).
 LIFE_MAX_MS = 8 * 86_400_000
 
 Status = MigrationStatus | DrainStatus
@@ -49,7 +49,7 @@ class States:
         return self.looked.records < RECORDS_MAX
 
     def undrained(self, node: str) -> bool:
-        """The drain of a node was taken back; a drain that is older than its topic keeps is not here."""
+        """Whether the drain of a node was taken back, as far back as the topic keeps it."""
         return node in self.drains and not _goes_on(self.drains[node])
 
     def hinders(self, found: MigrationStatus | None, action: str) -> str | None:
@@ -95,7 +95,7 @@ class States:
 def read_states(connection: Connection, cluster: str, back_ms: int) -> States:
     """The states of a cluster, from records at most so much older than its newest one.
 
-    Raises BrokerUnavailable where the topic does not exist or no broker answers.
+    Raises BrokerUnavailable if the topic does not exist or no broker answers.
     """
     states = States(back_ms)
     since_ms: int | None = None

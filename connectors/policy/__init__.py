@@ -1,1 +1,7 @@
-"""TODO."""
+"""Policies of clusters.
+
+commands  `policy check`, `apply`, `history`, `pause`, `resume`
+entries   a cluster's policies, read as its worker reads them
+unmet     what a policy needs of a cluster and does not find
+history   one of them as a line and as JSON
+"""

@@ -1,18 +1,17 @@
 """The commands around policies: `policy check`, `apply`, `history`, `pause` and `resume`.
 
-A policy is a file that is checked before it is written, and a record of topic `policies` keyed by its
-cluster; the newest record of a cluster holds. Pausing and resuming repeat the newest document with the
-switch changed, and applying a document leaves the switch as it is. A record takes effect when the
-cluster's worker applies it, not when the command ends, unless `--wait` waits for that. Two commands at
-the same moment: the later record holds, with the document and the switch that its author saw.
+A policy is a file that is checked before it is written, and a record of topic `policies` keyed by
+its cluster; the newest record of a cluster holds. Pausing and resuming repeat the newest document
+with the switch changed, and applying a document leaves the switch as it is. A record takes effect
+when the cluster's worker applies it, not when the command ends, unless `--wait` waits for that. Two
+commands at the same moment: the later record holds, with the document and the switch that its
+author saw.
 
-Exit codes: 0 all is well; 1 something is not as it should be, and was said; 2 the command line is wrong;
-3 done, for a cluster that nothing has ever named, which may be a mistyped one.
+Exit codes: 0 all is well; 1 something is not as it should be, and was reported; 2 the command line
+is wrong; 3 done, for a cluster that nothing has ever named, which may be a mistyped one.
 """
 
-import io
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,10 +20,11 @@ import typer
 
 from connectors import wall_clock
 from connectors.arguments import as_field
-from connectors.attention import UNSEEN, warn, warn_first
-from connectors.kafka.failures import as_messages
+from connectors.kafka.attention import UNSEEN, warn, warn_first
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.known_plugins import known_plugins
-from connectors.policy.entries import TOPIC, Entry, newest_entry, read_entries_of
+from connectors.policy.entries import TOPIC, newest_entry, read_entries_of
+from connectors.policy.history import as_json, as_line
 from connectors.terminal import echo, print_json
 from schemas.printable import json_text, one_line, yaml_text
 
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Check policies, give them to clusters, pause and resume clusters."
 )
-
-#: Time between two looks whether a policy was applied, in seconds.
-_LOOK_S = 0.5
 
 
 def _record() -> "type[PolicyRecord]":
@@ -94,7 +91,7 @@ def check(
             echo(f"# not applied: {one_line(path)}")
     if cluster is not None:
         with as_messages():
-            connection = _connect()
+            connection = connect_as_configured()
             seen = warn_first(connection, cluster)
             _warn_of_cluster(connection, cluster, policy)
         _end(seen)
@@ -111,13 +108,9 @@ def _warn_of_windows(policy: "Policy") -> list[str]:
 
 
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> None:
-    from connectors.kafka.schedulers import schedulers_of, unreached
-    from connectors.kafka.unsent import unsent
+    from connectors.policy.unmet import unmet
 
-    why = unreached(policy, schedulers_of(connection, cluster))
-    if why is not None:
-        warn(why)
-    for each in unsent(connection, cluster, policy):
+    for each in unmet(connection, cluster, policy):
         warn(each)
 
 
@@ -134,7 +127,7 @@ def apply(
     policy, document = _read(file)
     warnings = _warn_of_windows(policy)
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         seen = warn_first(connection, cluster)
         _warn_of_cluster(connection, cluster, policy)
         newest = newest_entry(connection, cluster)
@@ -176,7 +169,7 @@ def history(
     from connectors.kafka.applied import Applied
 
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         seen = warn_first(connection, cluster)
         entries = list(read_entries_of(connection, cluster))
         applied = Applied(connection, TOPIC)
@@ -184,43 +177,11 @@ def history(
         echo(f"cluster {cluster} has no policy: the default one holds")
     for entry in entries:
         state = applied.state(entry.partition, entry.offset)
-        echo(json_text(_entry_json(entry, state)) if json else one_line(_entry_line(entry, state)))
+        echo(json_text(as_json(entry, state)) if json else one_line(as_line(entry, state)))
         if document and entry.record.document and not json:
             for line in entry.record.document.splitlines():
                 echo(f"    {one_line(line)}")
     _end(seen)
-
-
-def _entry_line(entry: Entry, state: str) -> str:
-    from connectors.kafka.rebalancing import ago_text
-    from connectors.kafka.units import time_text
-
-    record = entry.record
-    ago_ms = wall_clock.now_ms() - record.applied_at_ms
-    parts = [
-        time_text(record.applied_at_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""),
-        f"{entry.partition}:{entry.offset}",
-        _summary(record.document),
-        "paused" if record.paused else "running",
-        state,
-        one_line(record.comment),
-    ]
-    return "  ".join(part for part in parts if part)
-
-
-def _entry_json(entry: Entry, state: str) -> str:
-    import orjson
-
-    from schemas.policy import PolicyError, read_policy
-
-    whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
-    try:
-        policy = read_policy(entry.record.document, known_plugins())
-    except PolicyError as error:
-        whole["problems"] = [problem.message for problem in error.problems]
-    else:
-        whole |= {"digest": policy.digest, "mode": policy.mode}
-    return orjson.dumps({**entry.record.payload(), **whole}).decode()
 
 
 @app.command()
@@ -256,7 +217,7 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, json: bool)
     """Repeat the newest document with the switch changed; nothing to change is no error."""
     state = "paused" if paused else "running"
     with as_messages():
-        connection = _connect()
+        connection = connect_as_configured()
         seen = warn_first(connection, cluster)
         newest = newest_entry(connection, cluster)
         # A cluster without a policy runs under the default one, which is the empty document.
@@ -286,10 +247,8 @@ def _write(
     wait: bool,
 ) -> None:
     """Write one record and wait until all replicas have it. Raises BrokerUnavailable."""
-    from connectors.kafka.produce import produce_lines
-    from schemas.codec import encode
+    from connectors.kafka.produce import produce_messages
     from schemas.policies import PolicyRecord
-    from schemas.topics import TOPIC_BY_NAME
 
     record = PolicyRecord(
         cluster=cluster,
@@ -298,35 +257,22 @@ def _write(
         applied_at_ms=wall_clock.now_ms(),
         comment=comment,
     )
-    refused: list[str] = []
-    produce_lines(
-        connection,
-        TOPIC_BY_NAME[TOPIC],
-        io.BytesIO(encode(record)),
-        on_rejection=lambda rejection: refused.append(rejection.reason),
-    )
+    places, refused = produce_messages(connection, TOPIC, [record])
     if refused:
         echo(f"error: the record was not written: {refused[0]}", err=True)
         raise typer.Exit(1)
     if wait:
-        _wait(connection, cluster, record)
+        _wait(connection, places)
 
 
-def _wait(connection: "Connection", cluster: str, record: "PolicyRecord") -> None:
+def _wait(connection: "Connection", places: list[tuple[int, int]]) -> None:
     """Until a worker has read the record; Ctrl-C ends the command and not the policy."""
-    from connectors.kafka.applied import APPLIED, REFUSED, Applied
+    from connectors.kafka.applied import APPLIED, Applied
 
-    entries = [each for each in read_entries_of(connection, cluster) if each.record == record]
-    applied = Applied(connection, TOPIC)
-    while True:
-        state = applied.state(entries[-1].partition, entries[-1].offset)
-        if state.startswith(REFUSED):
+    for _, state in Applied(connection, TOPIC).results(places):
+        if state != APPLIED:
             echo(f"error: {one_line(state)}", err=True)
             raise typer.Exit(1)
-        if state == APPLIED:
-            return
-        time.sleep(_LOOK_S)
-        applied.look()
 
 
 def _read(file: Path) -> "tuple[Policy, str]":
@@ -350,21 +296,3 @@ def _read(file: Path) -> "tuple[Policy, str]":
         count = len(error.problems)
         echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
     raise typer.Exit(1)
-
-
-def _summary(document: str) -> str:
-    """A document in a few words: its digest and mode, or that it cannot be read."""
-    from schemas.policy import PolicyError, read_policy
-
-    try:
-        policy = read_policy(document, known_plugins(), accepted=True)
-    except PolicyError as error:
-        return f"{'invalid':16}  {len(error.problems)} errors: not applied"
-    return f"{policy.digest}  {policy.mode}"
-
-
-def _connect() -> "Connection":
-    from connectors.kafka.client import connect
-    from schemas.connection import KafkaSettings
-
-    return connect(KafkaSettings.from_environment())

@@ -16,7 +16,7 @@ TOPIC = "policies"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PolicyEntry:
     """One record of a cluster's policies, and where it stands."""
 
     partition: int
@@ -24,27 +24,20 @@ class Entry:
     record: "PolicyRecord"
 
 
-def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
+def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEntry]:
     """The policies of a cluster, oldest first.
 
-    What no worker would apply is told and left out: records that cannot be read, and those that
+    What no worker would apply is reported and left out: records that cannot be read, and those that
     a wrong key or partitioner has put where the cluster's worker does not look.
     """
-    from connectors.kafka.admin import find_topics
-    from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.tail import Gap, read_entries
+    from connectors.kafka.admin import partitions_of
+    from connectors.kafka.reader import Gap
+    from connectors.kafka.tail import read_entries
     from schemas.partitions import mislabelled, misplaced
     from schemas.policies import PolicyRecord
     from schemas.topics import TOPIC_BY_NAME
 
-    found = find_topics(connection, [TOPIC])
-    if not found:
-        servers = ",".join(connection.settings.servers())
-        raise BrokerUnavailable(
-            f"topic {TOPIC} does not exist at {servers}; make all topics with "
-            "`loadstream topics create`"
-        )
-    partitions = found[TOPIC].partitions
+    partitions = partitions_of(connection, TOPIC)
     for entry in read_entries(connection, TOPIC_BY_NAME[TOPIC], "beginning", follow=False):
         if isinstance(entry, Gap):
             echo(f"warning: {entry}", err=True)
@@ -58,14 +51,14 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[Entry]:
         elif refusal is None:
             refusal = mislabelled(TOPIC, entry.key, message)
         if refusal is None:
-            yield Entry(entry.partition, entry.offset, message)
+            yield PolicyEntry(entry.partition, entry.offset, message)
         else:
             place = f"{entry.partition}:{entry.offset}"
             reason = one_line(refusal.reason)
             echo(f"warning: {TOPIC} {place} does not count: {reason}", err=True)
 
 
-def newest_entry(connection: "Connection", cluster: str) -> Entry | None:
+def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
     """The record that holds for a cluster; none: the default policy, running."""
     newest = None
     for entry in read_entries_of(connection, cluster):

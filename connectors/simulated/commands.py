@@ -57,9 +57,9 @@ def simulate(
     with as_messages():
         import time
 
-        from connectors.demo.wire import Wire, WireError
+        from connectors.brokers.foreground import terminable
         from connectors.kafka.client import connect
-        from connectors.kafka.foreground import terminable
+        from connectors.kafka.wire import Wire, WireError
         from connectors.policy.entries import newest_entry
         from connectors.simulated.continuous import ContinuousSimulation
         from schemas.connection import KafkaSettings
@@ -70,7 +70,7 @@ def simulate(
         topics = ("placement-decisions", "eviction-commands", "clock")
         home = partition_for(cluster.encode(), kafka.partitions)
         try:
-            with terminable(), Wire(kafka, topics, kafka.partitions, since="now") as wire:
+            with terminable(), Wire(kafka, topics, since="now") as wire:
                 simulated = ContinuousSimulation(
                     cluster, nodes, seed, churn, period, wire.send, home
                 )

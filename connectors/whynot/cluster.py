@@ -1,4 +1,4 @@
-"""Why nothing was evicted in a whole cluster: what the newest round saw, and what stopped it and those before."""
+"""Why nothing was evicted in a whole cluster: what rounds saw, and what stopped them."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
 """The command `loadstream why-not`: why nothing was evicted.
 
-Exit codes: 0 there is an answer; 1 nothing is known of what was asked, or the broker is out of reach, and
-was said; 2 the command line is wrong.
+Exit codes: 0 there is an answer; 1 nothing is known of what was asked, or the broker is out of
+reach, and was reported; 2 the command line is wrong.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors import wall_clock
-from connectors.kafka.failures import as_messages
+from connectors.arguments import length_ms, pod_name
+from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.terminal import echo
 from schemas.printable import json_text, one_line
 
@@ -34,17 +35,14 @@ def why_not(
 ) -> None:
     """Say why nothing was evicted from a cluster, a node, or why a pod was not.
 
-    The answer comes from the records of the newest rounds: what they saw, what was to leave, and the
-    first gate that stopped each hot node and pod, with numbers.
+    The answer comes from the records of the newest rounds: what they saw, what was to leave, and
+    the first gate that stopped each hot node and pod, with numbers.
     """
     question = _question(cluster, node, pod, back)
     with as_messages():
-        from connectors.kafka.client import connect
         from connectors.whynot.reading import read_evidence
-        from schemas.connection import KafkaSettings
 
-        connection = connect(KafkaSettings.from_environment())
-        evidence = read_evidence(connection, question, wall_clock.now_ms())
+        evidence = read_evidence(connect_as_configured(), question, wall_clock.now_ms())
     answer = _answer(evidence, question)
     if json:
         echo(json_text(_as_json(answer, evidence, question)))
@@ -56,22 +54,12 @@ def why_not(
 
 
 def _question(cluster: str, node: str | None, pod: str | None, back: str) -> "Question":
-    from connectors.kafka.units import duration_ms
     from connectors.whynot.reading import Question
 
     if node is not None and pod is not None:
         raise typer.BadParameter("ask about a node or about a pod, not about both at once")
-    back_ms = duration_ms(back)
-    if not back_ms:
-        raise typer.BadParameter(
-            f"found {back!r}; expected a length of time such as 10m, 1h or 2d", param_hint="--back"
-        )
-    parts = None if pod is None else tuple(pod.split("/"))
-    if parts is not None and (len(parts) != 2 or not all(parts)):
-        raise typer.BadParameter(
-            f"found {pod!r}; expected NAMESPACE/NAME, such as shop/web-1", param_hint="--pod"
-        )
-    return Question(cluster, node, (parts[0], parts[1]) if parts else None, back_ms)
+    named = None if pod is None else pod_name(pod, "--pod")
+    return Question(cluster, node, named, length_ms(back, "--back"))
 
 
 def _answer(evidence: "Evidence", question: "Question") -> "Answer":

@@ -11,7 +11,7 @@ from typing import Any
 
 from connectors.kafka.presence import silence
 from connectors.kafka.rebalancing import ago_text
-from connectors.kafka.units import time_text
+from connectors.units import time_text
 from schemas.decisions import PlacementDecision
 from schemas.metrics import NodeMetric
 from schemas.migrations import DrainStatus, MigrationStatus

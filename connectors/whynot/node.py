@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from connectors.kafka.rebalancing import count_text, drain_text
-from connectors.kafka.units import amounts_text
+from connectors.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found
 from connectors.whynot.wording import (
@@ -101,7 +101,7 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
     if metric is None and state is None:
         yield (
             f"Nothing that was read names node {node}: no metric and no state of it. Its name may be "
-            "another one, or nobody measures it (topic node-usage)."
+            "another one, or nothing measures it (topic node-usage)."
         )
         return
     if metric is None or metric.usage is None or metric.updated_at_ms is None:
@@ -125,7 +125,7 @@ def _hotter_than_said(
 ) -> Iterator[str]:
     """Why a node that is hot by its newest metric is not called hot.
 
-    Which pool the node is of is not in what was read, so only what every pool would call hot counts.
+    The node's pool is not known here, so only what every pool would call hot counts.
     """
     pools = [pool for each in evidence.rounds[:1] for pool in each.pools if pool.thresholds.high]
     hot = [

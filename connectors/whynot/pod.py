@@ -1,4 +1,4 @@
-"""Why a pod was not evicted: the first gate that stopped it, since when, and its migration if it has one."""
+"""Why a pod was not evicted: the first gate that stopped it, since when, and its migration."""
 
 from collections.abc import Iterator
 
@@ -47,7 +47,7 @@ def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
 
 
 def _gone(evidence: Evidence, found: list[Found], namespace: str, name: str) -> Iterator[str]:
-    """What follows is about the past if the pod has ended, is elsewhere, or another one has its name."""
+    """That what follows is about the past: the pod has ended, has moved, or is another one."""
     event = evidence.lifecycle
     if event is None:
         return
@@ -130,11 +130,11 @@ def _not_looked_at(
             yield from _on(evidence, decision.node)
         else:
             said = f": {decision.message}" if decision.message else ""
-            yield f"It is on no node: at {when} it came to {decision.outcome}{said}."
+            yield f"It is on no node: at {when} the decision was {decision.outcome}{said}."
     elif not found and not evidence.migrations and evidence.lifecycle is None:
         yield (
             "Nothing that was read names it: no metric, no decision, no migration. Its name may be "
-            "another one, it may have gone, or nobody measures it."
+            "another one, it may have gone, or nothing measures it."
         )
 
 

@@ -1,7 +1,7 @@
 """Reads the newest records of a cluster, from the end of its partitions and only so far back.
 
-How far: rounds of the last hour (or as long as is asked for) before the newest one, and of every topic a
-bounded number of records.
+How far: rounds of the last hour (or as long as is asked for) before the newest one, and of every
+topic a bounded number of records.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from typing import Any
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from connectors.kafka.presence import last_tick_ms, seek_cluster
-from connectors.kafka.units import time_text
+from connectors.units import time_text
 from connectors.whynot.evidence import Evidence, is_about
 from schemas.migrations import DrainStatus, MigrationStatus
 from schemas.pods import PodLifecycle

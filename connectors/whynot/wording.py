@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from connectors.kafka.rebalancing import count_text, pod_text
-from connectors.kafka.units import amounts_text
+from connectors.units import amounts_text
 from connectors.whynot.evidence import Evidence
 from schemas.migrations import MigrationStatus
 from schemas.moves import MoveOutcome
@@ -67,11 +67,11 @@ def verdict_text(verdict: PodVerdict) -> str:
 
 def migration_lines(evidence: Evidence) -> Iterator[str]:
     """The newest report on each of the migrations read, newest first."""
-    told: set[str] = set()
+    named: set[str] = set()
     for status in evidence.migrations:
-        if status.migration_id in told or len(told) == NAMED_MAX:
+        if status.migration_id in named or len(named) == NAMED_MAX:
             continue
-        told.add(status.migration_id)
+        named.add(status.migration_id)
         yield _migration(evidence, status)
 
 
@@ -88,7 +88,7 @@ def _migration(evidence: Evidence, status: MigrationStatus) -> str:
 
 
 def move_lines(evidence: Evidence) -> Iterator[str]:
-    """What became of evictions, newest first; of dry ones, which come again and again, the newest."""
+    """Outcomes of evictions, newest first; of dry ones, which are repeated, the newest."""
     done = [move for move in evidence.moves if not move.dry_run]
     for move in done[:NAMED_MAX] or evidence.moves[:1]:
         yield _move(evidence, move)

@@ -1,1 +1,5 @@
-"""Mending a partition from which no worker starts: `command` is what a person runs, `mender` reads and writes Kafka."""
+"""`loadstream mend`: lets a worker start again from a damaged partition.
+
+command  what a person runs
+mender   reads and writes Kafka; `replay.mending` and `aggregate.mending` say what is kept
+"""

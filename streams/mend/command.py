@@ -1,33 +1,32 @@
 """`loadstream mend`: lets a worker start again from a partition whose rows or journal are damaged.
 
-Exit codes: 0 there is nothing to mend, or it was mended; 1 it would lose what is listed, and was not asked to;
-2 no broker answers, or there is no such partition.
+Exit codes: 0 there is nothing to mend, or it was mended; 1 it would lose what is listed, and was
+not asked to; 2 no broker answers, or there is no such partition.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemas.printable import json_text
+
 if TYPE_CHECKING:
     from schemas.connection import KafkaSettings
+    from streams.replay.mending import Mended
 
 #: Most losses that are listed; the others are counted.
 LISTED_MAX = 50
 
 
-class Echo(Protocol):
-    """Prints a line, of which nothing but printable text reaches a terminal."""
-
-    def __call__(self, text: str, *, err: bool = False) -> None:
-        """Print it, to standard error if so asked."""
-        ...
+#: Prints a line, of which nothing but printable text reaches a terminal.
+Echo = Callable[..., None]
 
 
 def mend_command(
     echo: Echo, reach: "Callable[[KafkaSettings], None]"
-) -> Callable[[int, bool], None]:
-    """The command, which prints through `echo`; `reach` ends it with advice where no broker answers.
+) -> Callable[[int, bool, bool], None]:
+    """The command, which prints through `echo`; `reach` ends it with advice if no broker answers.
 
     What reads and writes after that waits for brokers that go away meanwhile, as a worker does.
     """
@@ -39,11 +38,14 @@ def mend_command(
         yes: Annotated[
             bool, typer.Option("--yes", help="Mend it; what is listed is lost.")
         ] = False,
+        json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     ) -> None:
-        """Show what can be kept of a damaged partition, in both stages; with --yes, keep it and drop the rest.
+        """Show what can be kept of a damaged partition, in both stages; with --yes, keep it and
+        drop the rest.
 
-        Stop the workers first: one that holds the partition ends otherwise. Nothing is written without --yes.
-        Inputs and outputs are not looked at: what cannot be read there becomes a dead letter.
+        Stop the workers first: one that holds the partition ends otherwise. Nothing is written
+        without --yes. Inputs and outputs are not looked at: what cannot be read there becomes a
+        dead letter.
         """
         import asyncio
 
@@ -62,18 +64,38 @@ def mend_command(
         except (SettingsError, OSError, RuntimeError) as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(2) from None
-        rows = f"{len(mended.rows)} rows are kept, {mended.redone} batches of the journal redone over them"
-        if not mended.lost:
-            echo(f"partition {partition}: {rows}; nothing is lost")
-            return
-        for sentence in mended.lost[:LISTED_MAX]:
-            echo(f"lost: {sentence}")
-        if len(mended.lost) > LISTED_MAX:
-            echo(f"lost: and {len(mended.lost) - LISTED_MAX} more")
-        if yes:
-            echo(f"partition {partition} was mended: {rows}. Start the workers")
-            return
-        echo(f"partition {partition}: {rows}. Nothing was written; --yes does it")
-        raise typer.Exit(1)
+        (_print_json if json else _print_lines)(echo, partition, mended, written=yes)
+        if mended.lost and not yes:
+            raise typer.Exit(1)
 
     return mend
+
+
+def _print_json(echo: Echo, partition: int, mended: "Mended", *, written: bool) -> None:
+    import orjson
+
+    whole = {
+        "partition": partition,
+        "rows_kept": len(mended.rows),
+        "batches_redone": mended.redone,
+        "lost": mended.lost,
+        "written": written,
+    }
+    echo(json_text(orjson.dumps(whole)))
+
+
+def _print_lines(echo: Echo, partition: int, mended: "Mended", *, written: bool) -> None:
+    rows = (
+        f"{len(mended.rows)} rows are kept, {mended.redone} batches of the journal redone over them"
+    )
+    if not mended.lost:
+        echo(f"partition {partition}: {rows}; nothing is lost")
+        return
+    for sentence in mended.lost[:LISTED_MAX]:
+        echo(f"lost: {sentence}")
+    if len(mended.lost) > LISTED_MAX:
+        echo(f"lost: and {len(mended.lost) - LISTED_MAX} more")
+    if written:
+        echo(f"partition {partition} was mended: {rows}. Start the workers")
+    else:
+        echo(f"partition {partition}: {rows}. Nothing was written; --yes does it")

@@ -26,7 +26,7 @@ _TABLES = (*TABLES, PLACES)
 
 
 async def look(kafka: KafkaSettings, partition: int) -> Mended:
-    """What mending would come to."""
+    """The result that mending would have."""
     ends = await _ends(kafka, (*map(_changelog, _TABLES), journal.TOPIC), partition)
     rows, unreadable = _rows(await _stored(kafka, _TABLES, partition, ends))
     mended = await _mended(kafka, partition, rows, unreadable, ends[journal.TOPIC])

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-#: Most paths that are named of two records; more would not help who looks for a cause.
+#: Most paths that are named of two records; more would not help to find a cause.
 PATHS_MAX = 20
 #: Longest text that a value is shown by.
 TEXT_CHARS_MAX = 160
@@ -31,9 +31,9 @@ class PathDifference:
     path: tuple[str | int, ...]
     """Names and indices from the outside in; empty: the whole record."""
     recorded: Any
-    """Value on the recorded side; `NOTHING` where there is none."""
+    """Value on the recorded side; `NOTHING` if there is none."""
     replayed: Any
-    """Value on the replayed side; `NOTHING` where there is none."""
+    """Value on the replayed side; `NOTHING` if there is none."""
 
     @property
     def name(self) -> str:
@@ -47,14 +47,14 @@ class PathDifference:
 def compare(recorded: Any, replayed: Any) -> list[PathDifference]:
     """The innermost places in which two values differ, in the order of their names.
 
-    At most `PATHS_MAX`; never none: values that are equal differ as a whole, in how they were written.
+    At most `PATHS_MAX`; at least one: equal values differ as a whole, as bytes.
     """
     found = list(islice(_walk((), recorded, replayed), PATHS_MAX))
     return found or [PathDifference((), recorded, replayed)]
 
 
 def parsed(value: bytes) -> Any:
-    """The JSON value, or the bytes themselves where they are none."""
+    """The JSON value, or the bytes themselves if they are none."""
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -62,7 +62,7 @@ def parsed(value: bytes) -> Any:
 
 
 def at(value: Any, path: tuple[str | int, ...]) -> Any:
-    """What stands at a path; `NOTHING` where nothing does."""
+    """What stands at a path; `NOTHING` if nothing does."""
     for step in path:
         if isinstance(step, int):
             value = value[step] if isinstance(value, list) and step < len(value) else NOTHING

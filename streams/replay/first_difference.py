@@ -1,13 +1,15 @@
 """The input that a difference comes from.
 
-The journal records what a batch came to, not each of its inputs. So the batch is applied again input by
-input, which tells for every output and row of the replay which input made it; a recorded decision tells by
-its `as_of` after which input it was made, and a dead letter names its input. That is certain.
+The journal records the results of a batch, not of each of its inputs. So the batch is applied again
+input by input, which shows for every output and row of the replay which input made it; a recorded
+decision shows by its `as_of` after which input it was made, and a dead letter names its input. That
+is certain.
 
-A row that both sides have changed is less so: the replay tells which input wrote last what differs in it,
-but on the recorded side a later input may have. So such an input counts only where the first certain one
-cannot explain the row: it was applied, and writes no row of that table. Two changes in one batch of which
-the later one hides the earlier cannot be told apart; then the later one is named.
+A row that both sides have changed is less so: the replay shows which input wrote last what differs
+in it, but on the recorded side a later input may have. So such an input counts only if the first
+certain one cannot explain the row: it was applied, and writes no row of that table. Two changes in
+one batch of which the later one hides the earlier cannot be distinguished; then the later one is
+named.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +27,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What inputs came to."""
+    """The results of inputs."""
 
     outputs: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[OutputRecord] = field(default_factory=list)
@@ -33,7 +35,7 @@ class Effect:
 
     @classmethod
     def of(cls, outputs: Iterable[OutputRecord], rows: Iterable[RowChange]) -> "Effect":
-        """Tell outputs and dead letters, which are at home in one list, apart."""
+        """Separate outputs from dead letters, which a batch keeps in one list."""
         answer = cls(rows={(row.table, row.key): row.value for row in rows})
         for output in outputs:
             dead = output.topic == DEAD_LETTERS_TOPIC
@@ -55,7 +57,7 @@ class Mismatch:
     place: int | Key
     """Number among the batch's outputs or dead letters, from 0; table and key of a row."""
     recorded: Any
-    """As the journal has it, read from JSON; `NOTHING` where it has none."""
+    """As the journal has it, read from JSON; `NOTHING` if it has none."""
     replayed: Any
     """As the replay gives it."""
 
@@ -89,7 +91,7 @@ def find_culprit(
     applied: Sequence[InputRecord],
     found: Sequence[Mismatch],
 ) -> InputRecord | None:
-    """The first input whose effect differs; none where no input of several has made what differs.
+    """The first input whose effect differs; none if no input of several has made what differs.
 
     Args:
         stage: as it was before the batch; the inputs are applied to it.
@@ -171,5 +173,5 @@ def _readable(output: OutputRecord | None) -> Any:
 
 
 def _row(value: Any) -> Any:
-    """A row, None where it is gone, `NOTHING` where it did not change."""
+    """A row, None if it is gone, `NOTHING` if it did not change."""
     return parsed(value) if isinstance(value, bytes) else value

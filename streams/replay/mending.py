@@ -4,9 +4,9 @@
         ──▶ rows that can be read, with every batch that is whole and counts redone over them
         ──▶ sentences: which rows, batches and records are lost
 
-A worker refuses such a partition, since nobody but an operator can say that a hole does not matter.
-What is kept may contradict itself where something is missing; full lists of nodes and pods, which
-producers send again and again, put that right. Pure: rows and records in, rows and sentences out.
+A worker refuses such a partition, since only an operator can say that a hole does not matter. What
+is kept may contradict itself if something is missing; full lists of nodes and pods, which producers
+send again and again, put that right. Pure: rows and records in, rows and sentences out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -41,7 +41,7 @@ class Mended:
 
 
 def known_place(partition: int, rows: Mapping[tuple[str, str], bytes]) -> Place:
-    """The place in the journal that rows reflect; none is known where its row cannot be read."""
+    """The place in the journal that rows reflect; none is known if its row cannot be read."""
     row = decode_as(JournalPositionRow, rows.get((PLACES, str(partition))))
     return Place() if isinstance(row, Refusal) else Place(row.epoch, row.sequence, row.offset)
 
@@ -143,8 +143,7 @@ def _drop_unpackable(mended: Mended) -> None:
 
 
 def _make_readable(partition: int, partitions: int, mended: Mended) -> None:
-    """Leave rows out, or put one in, until a stage can be restored; counts do not hold any more
-    then."""
+    """Leave rows out, or put one in, until a stage can be restored."""
     while True:
         stored = [(table, key, value) for (table, key), value in mended.rows.items()]
         try:

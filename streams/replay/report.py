@@ -6,7 +6,7 @@ from typing import Any
 
 from streams.replay.diff import NOTHING, PATHS_MAX, shown
 from streams.replay.first_difference import Mismatch
-from streams.replay.fold import Difference, Summary
+from streams.replay.verify import Difference, Summary
 from streams.stage.records import InputRecord
 
 #: Most outputs, most dead letters and most rows of one batch that are shown.
@@ -17,8 +17,8 @@ EQUAL, DIFFERENT, UNKNOWN = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What came of the replay of one partition."""
+class ReplayResult:
+    """The result of the replay of one partition."""
 
     partition: int
     summary: Summary
@@ -28,7 +28,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """equal, different, unknown, or empty where no batch was compared."""
+        """equal, different, unknown, or empty if no batch was compared."""
         if self.difference is not None:
             return "different"
         if self.problem is not None:
@@ -36,48 +36,48 @@ class Verdict:
         return "equal" if self.summary.batches else "empty"
 
 
-def exit_code(verdicts: list[Verdict]) -> int:
+def exit_code(results: list[ReplayResult]) -> int:
     """A difference outweighs what is unknown; to have compared nothing is not to be equal."""
-    words = {verdict.word for verdict in verdicts}
+    words = {result.word for result in results}
     if "different" in words:
         return DIFFERENT
     return EQUAL if "equal" in words and "unknown" not in words else UNKNOWN
 
 
-def as_lines(verdict: Verdict) -> list[str]:
-    """The verdict for people."""
-    head, summary = f"partition {verdict.partition}:", verdict.summary
+def as_lines(result: ReplayResult) -> list[str]:
+    """The result for people."""
+    head, summary = f"partition {result.partition}:", result.summary
     began = ""
     if summary.checkpoint_offset is not None:
         began = (
             f"; began with batch {summary.first_batch} after the checkpoint of {time_text(summary.checkpoint_ms)} "
             f"at journal offset {summary.checkpoint_offset}"
         )
-    if verdict.word == "empty":
+    if result.word == "empty":
         return [f"{head} nothing to compare; {summary.folded_batches} batches were folded{began}"]
     equal = (
         f"{summary.batches} batches, {summary.inputs} inputs, {summary.outputs} outputs, "
         f"{summary.rows} rows from {time_text(summary.first_ms)} to {time_text(summary.last_ms)}, "
         f"outputs sha256 {summary.outputs_sha256}{began}"
     )
-    if verdict.difference is not None:
+    if result.difference is not None:
         before = f"after {summary.batches} equal batches" if summary.batches else "at once"
-        return [f"{head} DIFFERENT {before}{began}", *_difference_lines(verdict.difference)]
-    if verdict.problem is not None:
-        return [f"{head} CANNOT BE REPLAYED: {verdict.problem}", f"  equal until then: {equal}"]
+        return [f"{head} DIFFERENT {before}{began}", *_difference_lines(result.difference)]
+    if result.problem is not None:
+        return [f"{head} CANNOT BE REPLAYED: {result.problem}", f"  equal until then: {equal}"]
     return [f"{head} equal: {equal}"]
 
 
-def as_object(verdict: Verdict) -> dict[str, Any]:
-    """The verdict for programs, both sides of a difference whole."""
+def as_object(result: ReplayResult) -> dict[str, Any]:
+    """The result for programs, both sides of a difference whole."""
     whole: dict[str, Any] = {
-        "partition": verdict.partition,
-        "verdict": verdict.word,
-        **asdict(verdict.summary),
+        "partition": result.partition,
+        "verdict": result.word,
+        **asdict(result.summary),
     }
-    if verdict.problem is not None:
-        whole["problem"] = verdict.problem
-    found = verdict.difference
+    if result.problem is not None:
+        whole["problem"] = result.problem
+    found = result.difference
     if found is not None:
         whole["difference"] = {
             "batch": found.sequence,

@@ -1,10 +1,10 @@
 """Where a replay begins: with the journal's first batch, or at a checkpoint.
 
-The first batch it is where the journal still has it and no time is asked for. Where its beginning is gone it
-is the oldest checkpoint that can be gone on from, after which most can be compared; where a time is asked for,
-the newest one before it. A checkpoint counts if it is whole, if the journal has at its place what it says, and if
-the inputs after it are there. Whether the journal goes on right there is seen as it is read. Pure: what is
-stored is asked for.
+It is the first batch if the journal still has it and no time is asked for. If its beginning is
+gone, it is the oldest usable checkpoint, after which most can be compared; if a time is asked for,
+the newest one before it. A checkpoint counts if it is whole, if the journal has at its place what
+it says, and if the inputs after it are there. Whether the journal goes on right there is seen as it
+is read. Pure: what is stored is asked for.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from schemas.codec import decode_as
 from schemas.rows import PartitionRow
-from streams.replay.fold import HISTORY_HINT, NotReplayable
+from streams.replay.recorded import HISTORY_HINT, NotReplayable
 from streams.replay.report import time_text
 from streams.stage import checkpoint, journal
 from streams.stage.checkpoint import (
@@ -32,13 +32,13 @@ class Stored(Protocol):
     """The topics of one partition."""
 
     def extent(self, topic: str) -> tuple[int, int]:
-        """First offset, and the one that the next record gets; 0 and 0 where there is no such topic."""
+        """First offset, and the one that the next record gets; 0 and 0 if there is no such topic."""
         ...
 
     def read(
         self, topic: str, first_offset: int, last_offset: int
     ) -> Iterable[tuple[int, bytes | None]]:
-        """Offsets and values from one offset to another, which belongs to them; those that are gone are left out."""
+        """Offsets and values from one offset up to and with another, without those that are gone."""
         ...
 
 

@@ -26,9 +26,9 @@ from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES, ClusterStage
-from streams.replay.fold import NotReplayable, Replay, follow
-from streams.replay.report import Verdict as Replayed
-from streams.replay.report import as_lines
+from streams.replay.recorded import NotReplayable, Recording
+from streams.replay.report import ReplayResult, as_lines
+from streams.replay.verify import Verification
 from streams.stage import journal
 from streams.stage.journal import PLACES
 from streams.stage.packing import put
@@ -123,11 +123,12 @@ def _judge_partition(
     entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
     tail = journal.follow(journal.Place(), entries)
     inputs = _Inputs(history, partition)
-    fold = Replay(partition, history.partitions)
-    difference = follow(entries, inputs, fold)
-    verdict.figures.update(batches=fold.summary.batches, records=fold.summary.inputs)
+    verification = Verification(partition, history.partitions)
+    difference = verification.verify(Recording(partition, entries, inputs))
+    summary = verification.summary
+    verdict.figures.update(batches=summary.batches, records=summary.inputs)
     if difference is not None:
-        verdict.say(as_lines(Replayed(partition, fold.summary, difference)))
+        verdict.say(as_lines(ReplayResult(partition, summary, difference)))
     else:
         verdict.say(f"partition {partition}, {problem}" for problem in inputs.left())
     verdict.say(_tables(history, partition, tail))

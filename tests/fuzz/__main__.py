@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
+from connectors.terminal import echo
 from tests.fuzz.campaign import Outcome, explore, repeat
 from tests.fuzz.coverage import Coverage
 from tests.fuzz.history import STAGES, History, StageName, load, save
@@ -47,16 +48,16 @@ def main(arguments: Sequence[str]) -> int:
             continue
         kind = outcome.failure.kind
         kinds[kind] = kinds.get(kind, 0) + 1
-        print(_told(outcome, options.records), flush=True)
+        echo(_text(outcome, options.records))
         if kinds[kind] == 1:
-            print(_kept(outcome, options.failures, options.shorten), flush=True)
+            echo(_kept(outcome, options.failures, options.shorten))
     seconds = time.monotonic() - began_s
-    print("\n".join(total.lines()))
-    print(
+    echo("\n".join(total.lines()))
+    echo(
         f"{len(tasks)} histories in {seconds:.0f} s, {total.records / seconds:.0f} records/s; ",
-        end="",
+        nl=False,
     )
-    print(f"{sum(kinds.values())} failed, in {len(kinds)} ways" if kinds else "none failed")
+    echo(f"{sum(kinds.values())} failed, in {len(kinds)} ways" if kinds else "none failed")
     return 1 if kinds else 0
 
 
@@ -70,7 +71,7 @@ def _explored(tasks: Sequence[tuple[StageName, int, int]], jobs: int) -> Iterato
             yield future.result()
 
 
-def _told(outcome: Outcome, records: int) -> str:
+def _text(outcome: Outcome, records: int) -> str:
     stage, seed = outcome.history.stage, outcome.history.seed
     return (
         f"FAILED {stage} stage, seed {seed}, record {len(outcome.history.steps)}: {outcome.failure}\n"
@@ -93,7 +94,7 @@ def _again(path: Path) -> int:
     history: History = load(path)
     outcome = repeat(history)
     what = f"{len(history.steps)} records of the {history.stage} stage"
-    print(f"{what}: {outcome.failure or 'no failure'}")
+    echo(f"{what}: {outcome.failure or 'no failure'}")
     return 0 if outcome.failure is None else 1
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from schemas.refusals import Refusal
 from streams.cluster.stage import ClusterStage
-from streams.replay.fold import Difference, Replay, Window, follow
+from streams.replay.recorded import Recording
+from streams.replay.verify import Difference, Verification, Window
 from streams.stage import journal
 from streams.stage.checkpoint import Checkpoint, Cutter
 from streams.stage.journal_records import read_record, whole
@@ -61,14 +62,14 @@ class Journaled:
         return result
 
     def write(self, records: Sequence[InputRecord], result: StageResult) -> None:
-        """Journal a batch that came to this."""
+        """Journal a batch with this result."""
         self.journal += journal.batch(0, self._place, records, result)
         place, offset = self._place, len(self.journal) - 1
         self._place = journal.Place(place.epoch, place.sequence + 1, offset)
 
     def lost(self, records: Sequence[InputRecord], result: StageResult) -> None:
-        """A batch of a writer that does not know that it has lost the partition, after its successor's
-        opening."""
+        """A batch of a writer that does not know that it has lost the partition, after its
+        successor's opening."""
         old = self._place
         self.start()
         self.journal += journal.batch(0, old, records, result)
@@ -92,16 +93,18 @@ class Journaled:
         values: Iterable[bytes] | None = None,
         window: Window | None = None,
         checkpoint: Checkpoint | None = None,
-    ) -> tuple[Difference | None, Replay]:
-        """Replay it, or what others hold it to be; from a checkpoint with what comes after it alone."""
-        fold = Replay(0, 1, window, checkpoint)
+    ) -> tuple[Difference | None, Verification]:
+        """Replay it, or an altered copy; from a checkpoint only what comes after it."""
+        verification = Verification(0, 1, window, checkpoint)
+        beginning = verification.beginning
         entries = list(enumerate(self.journal if values is None else values))
-        inputs = Topics(self.topics if topics is None else topics, fold.following)
-        return follow(entries[fold.place.offset + 1 :], inputs, fold), fold
+        inputs = Topics(self.topics if topics is None else topics, beginning.following)
+        recording = Recording(0, entries[beginning.place.offset + 1 :], inputs, beginning)
+        return verification.verify(recording), verification
 
 
 def as_record(value: bytes) -> dict[str, Any]:
-    """A batch of one journal record as version 1 writes it, to be altered; `orjson.dumps` makes it readable again."""
+    """A batch of one journal record as version 1 writes it, as an object that can be altered."""
     read = read_record(value)
     assert not isinstance(read, Refusal)
     batch = whole([read])

@@ -42,7 +42,7 @@ def _newest(broker: RunningBroker, topic: str, partition: int) -> tuple[int, byt
     return int(message.offset()), message.value()
 
 
-async def test_what_a_killed_worker_has_left_is_equal_until_somebody_doctors_it(
+async def test_what_a_killed_worker_has_left_is_equal_until_it_is_forged(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
     with Worker(broker.settings, tmp_path) as worker:
@@ -86,11 +86,11 @@ async def test_what_a_killed_worker_has_left_is_equal_until_somebody_doctors_it(
     assert done.exit_code == 2, "nothing was compared"
     assert "nothing to compare" in done.output
 
-    await asyncio.to_thread(_doctor, broker)
+    await asyncio.to_thread(_forge, broker)
 
 
-def _doctor(broker: RunningBroker) -> None:
-    """Go on with the journal as a worker would, but for what the next batch comes to."""
+def _forge(broker: RunningBroker) -> None:
+    """Go on with the journal as a worker would, but with another result of the next batch."""
     offset, value = _newest(broker, "journal", HOME)
     head, content = value.split(b"\n", 1)
     batch = decode_as(JournalPart, head)
@@ -110,7 +110,7 @@ def _doctor(broker: RunningBroker) -> None:
     assert ": equal: " in done.output
 
     run = {"first_offset": at + 2, "last_offset": at + 2}
-    # Of this partition, and of an epoch that nobody has begun; one of another partition would be foreign.
+    # Of this partition, and of an epoch that no writer has begun; one of another partition would be foreign.
     stray = batch.model_copy(update={"partition": (HOME + 1) % 4, "epoch": 1_000_000})
     _append(broker, "journal", (HOME + 1) % 4, _forged(stray, 2, content, run))
     done = replay(broker, "--partition", str((HOME + 1) % 4))
@@ -119,7 +119,7 @@ def _doctor(broker: RunningBroker) -> None:
 
 
 def _forged(batch: JournalPart, later: int, content: bytes, run: dict[str, int]) -> bytes:
-    """A batch with the content of an earlier one, said to come of other clock records."""
+    """A batch with the content of an earlier one, that names other clock records."""
     index, values = content.split(b"\n", 1)
     of_batch: dict[str, Any] = orjson.loads(index)
     of_batch["inputs"] = [{"topic": "clock", **run}]
@@ -156,7 +156,7 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
         (["--to", "end"], "expected a time"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_said(
+def test_what_is_asked_for_wrongly_is_an_error(
     embedded: RunningBroker, arguments: list[str], words: str
 ) -> None:
     done = replay(embedded, *arguments)
@@ -164,7 +164,7 @@ def test_what_is_asked_for_wrongly_is_said(
     assert words in " ".join(done.output.replace("│", " ").split())
 
 
-def test_without_a_broker_nothing_can_be_told() -> None:
+def test_without_a_broker_nothing_is_known() -> None:
     environment = {
         "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
         "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "1",

@@ -1,4 +1,4 @@
-"""One message of every class, as small as it may be and as telling as it can be."""
+"""One message of every class, as small as it may be and as specific as it can be."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def journal_batch(partition: int, offsets: dict[str, int]) -> bytes:
     return encode(JournalRecord(partition=partition, epoch=1, sequence=1, rows=(change,)))
 
 
-#: Topic, message, its record's time (None: it tells none), and what `tail` says of it.
+#: Topic, message, its record's time (None: it has none), and what `tail` shows of it.
 EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
     (
         "node-usage",

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from connectors.brokers.distribution import fetch_jars
 from connectors.brokers.server import free_port
-from connectors.kafka import commands
+from connectors.cli import app
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_names
 from schemas.announcement import announced
@@ -31,9 +30,6 @@ from tests.conftest import RunningBroker, clear, skipped_where_unavailable
 from tests.connectors.kafka.messages import NOW_MS, decision, journal_batch, usage
 
 TOPICS = len(expected_names())
-
-app = typer.Typer(pretty_exceptions_enable=False)
-commands.register(app)
 
 
 def _run(*arguments: str, stdin: bytes | None = None) -> tuple[int, str, str]:
@@ -78,7 +74,7 @@ def test_what_is_produced_is_what_tail_shows(broker: RunningBroker, tmp_path: Pa
     assert later == (0, "", "")
 
 
-def test_refused_lines_are_told_on_standard_error_and_by_the_exit_code(
+def test_refused_lines_are_reported_on_standard_error_and_by_the_exit_code(
     embedded: RunningBroker,
 ) -> None:
     lines = b"nonsense\n" + _lines(usage())
@@ -272,7 +268,9 @@ def test_without_a_broker_each_command_says_so_within_its_time(
 
 
 def test_the_commands_cost_nothing_until_they_run() -> None:
-    script = "import sys, connectors.kafka.commands; print(*sys.modules)"
+    script = (
+        "import sys, connectors.brokers.commands, connectors.kafka.commands; print(*sys.modules)"
+    )
     done = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
@@ -281,18 +279,16 @@ def test_the_commands_cost_nothing_until_they_run() -> None:
 
 
 _MAIN = """
-import sys, typer
-from connectors.kafka import commands
-app = typer.Typer()
-commands.register(app)
+import sys
+from connectors.cli import main
 sys.argv[0] = "loadstream"
-app()
+main()
 """
 
 
 @pytest.fixture
 def processes() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that are gone after the test, whatever became of it."""
+    """Processes that are gone after the test, however it ended."""
     started: list[subprocess.Popen[str]] = []
     yield started
     for process in started:
@@ -311,7 +307,7 @@ def _start(processes: list[subprocess.Popen[str]], *arguments: str) -> subproces
 
 @pytest.mark.broker
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_broker_command_serves_others_until_it_is_told_to_end(
+def test_the_broker_command_serves_others_until_it_is_stopped(
     number: signal.Signals, processes: list[subprocess.Popen[str]]
 ) -> None:
     process = _start(processes, "broker", "--brokers", "2")

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kafka import produce
+from connectors.kafka import sender
 from connectors.kafka.client import BrokerUnavailable, connect
-from connectors.kafka.produce import Rejection, produce_lines, read_lines
+from connectors.kafka.produce import Rejection, produce_lines, produce_messages, read_lines
+from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.limits import VALUE_BYTES_MAX
@@ -92,7 +93,9 @@ def test_a_refused_line_stops_the_run_and_what_came_before_is_written(
     assert "usage.cpu is -1500" in rejection.reason
 
 
-def test_refused_lines_can_be_skipped_and_all_are_told_by_number(embedded: RunningBroker) -> None:
+def test_refused_lines_can_be_skipped_and_all_are_reported_by_number(
+    embedded: RunningBroker,
+) -> None:
     refused: list[Rejection] = []
     summary = produce_lines(
         connect(embedded.settings), USAGE, _stream(LINES), on_error="skip",
@@ -122,6 +125,16 @@ def test_a_line_that_is_too_long_is_refused_and_the_next_one_read(embedded: Runn
     assert summary.produced == 1
 
 
+def test_messages_are_written_at_known_places_and_the_others_refused_by_name(
+    broker: RunningBroker,
+) -> None:
+    connection = connect(broker.settings)
+    ticks = [ClockTick(partition=number, now_ms=NOW_MS) for number in (1, 9, 1, 3)]
+    places, refused = produce_messages(connection, "clock", ticks)
+    assert sorted(places) == [(1, 0), (1, 1), (3, 0)]
+    assert refused == ["partition: found 9; the topic has the partitions 0 to 3"]
+
+
 def test_nothing_to_write_is_no_error(broker: RunningBroker) -> None:
     summary = produce_lines(connect(broker.settings), USAGE, io.BytesIO())
     assert (summary.lines, summary.produced, summary.rejected, summary.stopped) == (0, 0, 0, False)
@@ -145,10 +158,10 @@ def test_a_missing_topic_is_not_made_by_accident(clean_kafka: RunningBroker) -> 
 
 
 @pytest.mark.broker
-def test_a_broker_that_goes_away_is_told_with_the_first_line_that_was_lost(
+def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(produce, "DELIVERY_TIMEOUT_MS", 1500)
+    monkeypatch.setattr(sender, "DELIVERY_TIMEOUT_MS", 1500)
     line = encode(usage())
 
     class Stream(io.BytesIO):

@@ -97,7 +97,7 @@ async def test_a_faust_app_reads_a_record_through_each_listener(
 
 
 def _environment(settings: KafkaSettings) -> dict[str, str]:
-    """The settings as whoever starts a worker gives them."""
+    """The settings as the environment of a worker gives them."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     for name in settings.model_fields_set:
         value = getattr(settings, name)
@@ -137,13 +137,13 @@ def test_a_refused_connection_says_what_to_check_and_no_secret(
         assert secret not in text
 
 
-def test_a_plain_client_at_an_encrypted_listener_is_told_so(secured: Secured) -> None:
+def test_a_plain_client_at_an_encrypted_listener_gets_the_reason(secured: Secured) -> None:
     settings = KafkaSettings.local(secured("plain").bootstrap_servers, connect_timeout_s=3)
     with pytest.raises(BrokerUnavailable, match=r"speaks TLS\.\nCheck LOADSTREAM_KAFKA_SEC"):
         connect(settings)
 
 
-def test_an_encrypting_client_at_a_plain_listener_is_told_so(secured: Secured) -> None:
+def test_an_encrypting_client_at_a_plain_listener_gets_the_reason(secured: Secured) -> None:
     settings = secured(
         "mutual", bootstrap_servers=secured("unencrypted").bootstrap_servers, connect_timeout_s=3
     )

@@ -7,16 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kafka.admin import find_topics, read_extents
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
-from connectors.kafka.tail import Entry, Gap, as_json, parse_start, read_entries
-from connectors.kafka.tail import _Reader as Reader
+from connectors.kafka.reader import Gap
+from connectors.kafka.tail import Entry, as_json, parse_start, read_entries
 from schemas.codec import decode, encode
 from schemas.connection import KafkaSettings
 from schemas.refusals import Refusal
@@ -124,7 +122,7 @@ def test_a_record_that_is_no_message_is_shown_and_not_left_out(broker: RunningBr
     assert [entry.cluster for entry in found if isinstance(entry, Entry)] == ["blue", None]
 
 
-def test_what_the_embedded_broker_has_dropped_is_told(embedded: RunningBroker) -> None:
+def test_what_the_embedded_broker_has_dropped_is_reported(embedded: RunningBroker) -> None:
     connection = connect(embedded.settings)
     big = encode(usage(node="n" * 200, usage={f"r{n}" + "x" * 250: n for n in range(60)}))
     produce_lines(connection, USAGE, io.BytesIO((big + b"\n") * 500))
@@ -134,42 +132,6 @@ def test_what_the_embedded_broker_has_dropped_is_told(embedded: RunningBroker) -
     offsets = [item.offset for item in entries if isinstance(item, Entry)]
     assert offsets == list(range(gap.next_offset, 500))
     assert f"the records 0 to {gap.next_offset - 1} are gone" in str(gap)
-
-
-@pytest.mark.kafka
-def test_records_deleted_under_a_reader_are_told_and_reading_goes_on(
-    clean_kafka: RunningBroker,
-) -> None:
-    connection = connect(clean_kafka.settings)
-    _ticks(connection, 0, 100)
-    extents = read_extents(connection, find_topics(connection, ["clock"]).values())["clock"]
-    reader = Reader(connection, CLOCK, "beginning", extents)
-    try:
-        wanted = [TopicPartition("clock", 0, 40)]
-        for answer in connection.admin.delete_records(wanted).values():
-            answer.result()
-        gap, *entries = list(reader.read(follow=False))
-    finally:
-        reader.close()
-    assert gap == Gap("clock", 0, 0, 40)
-    assert [item.offset for item in entries if isinstance(item, Entry)] == list(range(40, 100))
-
-
-@pytest.mark.broker
-@pytest.mark.parametrize("follow", [True, False])
-def test_a_broker_that_goes_away_ends_the_reading_with_an_error(follow: bool) -> None:
-    with EmbeddedBroker() as broker:
-        settings = broker.settings.model_copy(update={"connect_timeout_s": 1.0})
-        connection = connect(settings)
-        _ticks(connection, 0, 10)
-        extents = read_extents(connection, find_topics(connection, ["clock"]).values())["clock"]
-        reader = Reader(connection, CLOCK, "beginning", extents)
-        broker.stop()
-        try:
-            with pytest.raises(BrokerUnavailable, match=settings.bootstrap_servers):
-                list(reader.read(follow=follow))
-        finally:
-            reader.close()
 
 
 @pytest.mark.kafka

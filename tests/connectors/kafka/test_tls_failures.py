@@ -1,4 +1,4 @@
-"""Handshakes that fail, each for its own cause: real certificates, a real listener, both ways to refuse."""
+"""Handshakes that fail, each for its own cause, with real certificates and listeners."""
 
 import socket
 import ssl
@@ -102,7 +102,7 @@ def _context(certificates: Path, name: str, client_ca: str | None = None) -> ssl
     return context
 
 
-def _told(certificates: Path, address: str, **files: str) -> str:
+def _explanation(certificates: Path, address: str, **files: str) -> str:
     """What a command says that cannot connect."""
     values: dict[str, Any] = {name: certificates / file for name, file in files.items()}
     settings = KafkaSettings(
@@ -127,10 +127,10 @@ def test_a_certificate_that_is_refused_gets_the_advice_of_its_cause(
     certificates: Path, server: str, ca: str, cause: str, remedy: str
 ) -> None:
     with _listening(_context(certificates, server)) as address:
-        told = _told(certificates, address, ca_file=ca)
-    assert f"the broker's certificate is refused: {cause}" in told
-    assert remedy in told
-    assert (_WRONG_CA in told) == (remedy == _WRONG_CA)
+        explanation = _explanation(certificates, address, ca_file=ca)
+    assert f"the broker's certificate is refused: {cause}" in explanation
+    assert remedy in explanation
+    assert (_WRONG_CA in explanation) == (remedy == _WRONG_CA)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_certificate_that_is_refused_gets_the_advice_of_its_cause(
         ("other", "does not know the authority that signed the client's certificate"),
     ],
 )
-def test_a_client_that_the_broker_refuses_is_told_why(
+def test_a_client_that_the_broker_refuses_gets_the_reason(
     certificates: Path, client: str | None, remedy: str
 ) -> None:
     files = {"ca_file": "ca.pem"}
@@ -151,18 +151,18 @@ def test_a_client_that_the_broker_refuses_is_told_why(
             "client_key_file": f"{client}.key",
         }
     with _listening(_context(certificates, "good", client_ca="ca")) as address:
-        told = _told(certificates, address, **files)
-    assert remedy in told
-    assert _CA_FILE not in told
+        explanation = _explanation(certificates, address, **files)
+    assert remedy in explanation
+    assert _CA_FILE not in explanation
 
 
-def test_two_sides_without_a_common_version_are_told_so(certificates: Path) -> None:
+def test_two_sides_without_a_common_version_get_the_reason(certificates: Path) -> None:
     context = _context(certificates, "good")
     context.set_ciphers("ECDHE-ECDSA-AES256-CCM8:@SECLEVEL=0")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with _listening(context) as address:
-        told = _told(certificates, address, ca_file="ca.pem")
-    assert "no version of TLS or no cipher in common" in told
+        explanation = _explanation(certificates, address, ca_file="ca.pem")
+    assert "no version of TLS or no cipher in common" in explanation
 
 
 @pytest.mark.parametrize(

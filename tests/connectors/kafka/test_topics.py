@@ -1,4 +1,4 @@
-"""What topics must be like, and how differences are told and mended."""
+"""What topics must be like, and how differences are reported and mended."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -81,7 +81,7 @@ def test_a_missing_topic_says_how_to_make_it() -> None:
     )
 
 
-def test_another_partition_count_is_told_with_both_numbers_and_the_danger() -> None:
+def test_another_partition_count_is_reported_with_both_numbers_and_the_danger() -> None:
     [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], partitions=6))
     assert "clock: partitions: expected 4, found 6. This is refused" in str(finding)
     assert "LOADSTREAM_KAFKA_PARTITIONS=6" in str(finding)
@@ -95,10 +95,10 @@ def test_copies_are_compared_only_where_a_number_is_wanted() -> None:
 
 
 def test_unknown_settings_never_pass_for_right() -> None:
-    found = _found(EXPECTED["clock"], config=None, reason="the broker refuses to tell")
+    found = _found(EXPECTED["clock"], config=None, reason="the broker does not say")
     findings = compare(EXPECTED["clock"], found)
     assert verdict(findings) == "unknown"
-    assert "the broker refuses to tell" in str(findings[0])
+    assert "the broker does not say" in str(findings[0])
     partly = dict(EXPECTED["clock"].config)
     del partly["message.timestamp.after.max.ms"]
     [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], config=partly))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kafka.units import amounts_text, bytes_text, duration_ms, duration_text, time_text
 from connectors.kafka.wording import sentence
+from connectors.units import amounts_text, bytes_text, duration_ms, duration_text, time_text
 from schemas.refusals import Refusal
 from schemas.topics import TOPICS
 from tests.connectors.kafka.messages import EXAMPLES, decision

@@ -249,7 +249,7 @@ def test_migrations_shows_the_newest_state_of_those_under_way(write: Write) -> N
     )
 
 
-def test_migrations_looks_back_as_far_as_it_is_told(
+def test_migrations_looks_back_as_far_as_it_is_asked_to(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("migration-status", status(1), status(2, seconds=3000), status(3, seconds=3601))
@@ -289,7 +289,7 @@ def test_what_is_done_already_is_not_asked_for(running: RunningBroker, write: Wr
         (("migration", "abort", "bleu", "migration-1"), "has never been seen"),
     ],
 )
-def test_a_mistyped_name_is_told_and_no_request_is_written(
+def test_a_mistyped_name_is_reported_and_no_request_is_written(
     running: RunningBroker, arguments: tuple[str, ...], said: str
 ) -> None:
     result = run(*arguments)
@@ -311,7 +311,7 @@ def test_migrations_of_a_cluster_that_was_never_seen_end_with_a_code_of_their_ow
 
 
 @pytest.mark.parametrize("command", [["migrations", "blue"], ["drain", "blue", "worker-9"]])
-def test_a_silent_worker_is_told_before_anything_else(
+def test_a_silent_worker_is_reported_before_anything_else(
     running: RunningBroker, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wall_clock, "now_ms", lambda: NOW_MS + 7_200_000)

@@ -74,7 +74,7 @@ def applied_up_to(settings: KafkaSettings, offset: int) -> None:
     assert producer.flush(60) == 0
 
 
-def bury(settings: KafkaSettings, offset: int, reason: str) -> None:
+def write_dead_letter(settings: KafkaSettings, offset: int, reason: str) -> None:
     """A worker has refused a policy of cluster east."""
     home = partition_for(b"east", settings.partitions)
     letter = dead_letter("policies", home, offset, None, b"east", b"", Refusal("invalid", reason))
@@ -254,7 +254,7 @@ def test_history_says_what_was_applied_and_what_was_refused(
     for _ in range(3):
         run("apply", "east", policy_file(tmp_path, DOCUMENT))
     applied_up_to(policies, 2)
-    bury(policies, 1, "the policy was not applied")
+    write_dead_letter(policies, 1, "the policy was not applied")
     states = [line.split("running  ")[1] for line in run("history", "east").stdout.splitlines()]
     assert states == ["applied", "refused: the policy was not applied", "not applied yet"]
 
@@ -273,10 +273,10 @@ def test_apply_waits_until_a_worker_has_applied_the_policy(
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_apply_that_waits_tells_a_refusal(policies: KafkaSettings, tmp_path: Path) -> None:
+def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: Path) -> None:
     def work() -> None:
         assert eventually(lambda: len(records(policies, "east")) == 1)
-        bury(policies, 0, "the policy was not applied: thresholds")
+        write_dead_letter(policies, 0, "the policy was not applied: thresholds")
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -378,7 +378,7 @@ def test_a_cluster_that_nothing_names_is_warned_of_and_ends_with_a_code_of_its_o
 
 
 @pytest.mark.parametrize("command", ["apply", "history", "resume"])
-def test_that_no_worker_writes_is_told_first(
+def test_that_no_worker_writes_is_reported_first(
     policies: KafkaSettings, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ms = wall_clock.now_ms()
@@ -435,7 +435,7 @@ def test_without_a_broker_the_command_says_what_to_do(
     assert "loadstream broker" in result.stderr
 
 
-def test_a_broker_that_does_not_answer_is_told_by_its_address(
+def test_a_broker_that_does_not_answer_is_reported_by_its_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")

@@ -145,7 +145,9 @@ def story() -> list[RebalanceRound]:
     return [*rounds, a_round(6, hot_node(6, budget, leaving)), a_round(7, hot_node(7, budget))]
 
 
-def test_a_cluster_is_told_what_was_wanted_and_what_stopped_it(recorded: Recorded) -> None:
+def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
+    recorded: Recorded,
+) -> None:
     recorded.write("rebalance-rounds", story())
     lines = ask(BLUE).stdout.splitlines()
     assert lines == [
@@ -164,7 +166,7 @@ def test_a_cluster_is_told_what_was_wanted_and_what_stopped_it(recorded: Recorde
     ]
 
 
-def test_a_pool_without_nodes_and_what_stopped_it_are_told(recorded: Recorded) -> None:
+def test_a_pool_without_nodes_and_what_stopped_it_are_reported(recorded: Recorded) -> None:
     empty = PoolRound(pool="batch", nodes={"low": 0, "high": 0}, gate="the pool has no node")
     recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (empty,)})])
     lines = ask(BLUE).stdout.splitlines()
@@ -186,7 +188,9 @@ def test_rounds_are_read_as_far_back_as_is_asked_for(recorded: Recorded) -> None
     assert json.loads(ask(BLUE, "--json", "--back", "5m").stdout)["rounds_read"] == 6
 
 
-def test_a_hot_node_is_told_its_readings_thresholds_rounds_and_gate(recorded: Recorded) -> None:
+def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate(
+    recorded: Recorded,
+) -> None:
     recorded.write("rebalance-rounds", story()[:3])
     said = ask(BLUE, "--node", "n1").stdout
     assert (
@@ -197,7 +201,7 @@ def test_a_hot_node_is_told_its_readings_thresholds_rounds_and_gate(recorded: Re
     assert "What stopped it: hot for 2 of 3 rounds." in said
 
 
-def test_a_node_that_has_cooled_is_told_when_it_was_hot_and_what_it_uses_now(
+def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_uses_now(
     recorded: Recorded,
 ) -> None:
     recorded.write("rebalance-rounds", [*story(), a_round(8), a_round(9)])
@@ -232,10 +236,12 @@ def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean
     answer = ask(BLUE, "--node", "worker-x")
     assert answer.exit_code == 1
     assert "Nothing that was read names node worker-x" in answer.stdout
-    assert "nobody measures it" in answer.stdout
+    assert "nothing measures it" in answer.stdout
 
 
-def test_a_drained_node_is_told_its_drain_and_its_migrations(recorded: Recorded) -> None:
+def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
+    recorded: Recorded,
+) -> None:
     recorded.write("rebalance-rounds", [a_round(0)])
     drain = DrainStatus(
         cluster=BLUE, node="n1", phase="Draining", pods_left=2, pods_protected=0,
@@ -256,7 +262,9 @@ def migration(phase: Any, minutes: int) -> MigrationStatus:
     )  # fmt: skip
 
 
-def test_a_pod_is_told_the_first_gate_that_stopped_it_and_since_when(recorded: Recorded) -> None:
+def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_when(
+    recorded: Recorded,
+) -> None:
     recorded.write("rebalance-rounds", story()[:6])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "It is on node n1 of pool web, hot for 5 rounds in a row; 3 are needed" in said
@@ -266,7 +274,7 @@ def test_a_pod_is_told_the_first_gate_that_stopped_it_and_since_when(recorded: R
     ), "the rounds before were stopped by another gate"
 
 
-def test_a_pod_on_its_way_is_told_its_newest_state_and_what_became_of_its_move(
+def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_of_its_move(
     recorded: Recorded,
 ) -> None:
     recorded.write("rebalance-rounds", story())
@@ -284,7 +292,7 @@ def test_a_pod_on_its_way_is_told_its_newest_state_and_what_became_of_its_move(
     assert "was judged dry: n1 cooled by itself." in said
 
 
-def test_a_pod_on_a_node_that_is_not_hot_is_told_so(recorded: Recorded) -> None:
+def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3, node="n2"))])
     metric = NodeMetric(
         cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1},
@@ -296,7 +304,7 @@ def test_a_pod_on_a_node_that_is_not_hot_is_told_so(recorded: Recorded) -> None:
     assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
 
 
-def test_a_pod_that_waits_for_a_node_is_told_so(recorded: Recorded) -> None:
+def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0)])
     waits = PlacementDecision(
         decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="waiting", message="3 nodes full",
@@ -305,12 +313,12 @@ def test_a_pod_that_waits_for_a_node_is_told_so(recorded: Recorded) -> None:
     recorded.write("placement-decisions", [waits])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert (
-        "It is on no node: at 2026-11-18 11:06:40.000 (7m 30s ago) it came to waiting: 3 nodes full."
+        "It is on no node: at 2026-11-18 11:06:40.000 (7m 30s ago) the decision was waiting: 3 nodes full."
         in said
     )
 
 
-def test_a_pod_left_out_by_the_bound_of_a_record_is_told_that_this_can_be(
+def test_the_answer_for_a_pod_left_out_of_a_bounded_record_says_that_this_can_be(
     recorded: Recorded,
 ) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3, pods_left_out=4))])
@@ -358,7 +366,7 @@ def test_a_paused_cluster_is_not_said_to_carry_its_commands_out(recorded: Record
     assert "carried out" not in said
 
 
-def test_a_worker_that_is_silent_is_told_first_and_ages_are_from_now(
+def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded.write("rebalance-rounds", story())
@@ -422,7 +430,7 @@ def seen_pod(event: Any, uid: str = "u1", node: str | None = "n1") -> PodLifecyc
         (seen_pod("running"), "It is on node n1 of pool web", "It is on"),
     ],
 )  # fmt: skip
-def test_a_pod_that_has_left_is_not_told_to_be_still_there(
+def test_a_pod_that_has_left_is_not_said_to_be_still_there(
     recorded: Recorded, newest: PodLifecycle, first: str, later: str
 ) -> None:
     recorded.write("rebalance-rounds", story()[:6])

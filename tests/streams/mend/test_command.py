@@ -1,6 +1,7 @@
 """`loadstream mend` on a real Kafka: a worker that does not start from what it finds starts again."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,10 @@ async def test_a_worker_starts_again_from_what_could_be_kept_of_rows_journal_and
         assert f"table nodes, row {HOME}/c/n3" in shown.output
         assert f"table {_WINDOWS}, row {HOME}/progress: missing" in shown.output
         assert "Nothing was written" in shown.output
+        found = await asyncio.to_thread(_mend, broker, "--json")
+        whole = json.loads(found.stdout)
+        assert (found.exit_code, whole["partition"], whole["written"]) == (1, HOME, False)
+        assert all(sentence in shown.output for sentence in whole["lost"])
         worker.start()
         assert await asyncio.to_thread(worker.wait) != 0
         mended = await asyncio.to_thread(_mend, broker, "--yes")

@@ -6,17 +6,17 @@ import orjson
 import pytest
 
 from streams.replay.diff import TEXT_CHARS_MAX
-from streams.replay.fold import Difference, Summary
-from streams.replay.report import MISMATCHES_MAX, Verdict, as_lines, as_object, exit_code
+from streams.replay.report import MISMATCHES_MAX, ReplayResult, as_lines, as_object, exit_code
+from streams.replay.verify import Difference, Summary
 from tests.streams.cluster.builders import metric, node, request, tick
 from tests.streams.cluster.run import Log
 from tests.streams.journaled import Journaled, altered
 
 _SOME = Summary(batches=1)
-_EQUAL = Verdict(0, _SOME)
-_EMPTY = Verdict(1, Summary())
-_DIFFERENT = Verdict(2, _SOME, Difference(0, 1, None, "outputs differ"))
-_GONE = Verdict(3, _SOME, problem="offset 3 is gone")
+_EQUAL = ReplayResult(0, _SOME)
+_EMPTY = ReplayResult(1, Summary())
+_DIFFERENT = ReplayResult(2, _SOME, Difference(0, 1, None, "outputs differ"))
+_GONE = ReplayResult(3, _SOME, problem="offset 3 is gone")
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,11 @@ _GONE = Verdict(3, _SOME, problem="offset 3 is gone")
         ([_GONE, _DIFFERENT, _EQUAL], 1),
     ],
 )
-def test_only_what_was_compared_and_whole_is_equal(verdicts: list[Verdict], code: int) -> None:
+def test_only_what_was_compared_and_whole_is_equal(verdicts: list[ReplayResult], code: int) -> None:
     assert exit_code(verdicts) == code
 
 
-def _different() -> Verdict:
+def _different() -> ReplayResult:
     log, history = Log(), Journaled()
     names = [f"n{number}" for number in range(MISMATCHES_MAX + 5)]
     history.apply([log.message(tick()), *(log.message(node(name)) for name in names)])
@@ -44,10 +44,10 @@ def _different() -> Verdict:
     value = (first.value or b"").replace(b"1000", b"7000")
     topics = altered(history.topics, first, value.replace(b'"n0"', b'"' + b"m" * 100 + b'"'))
     difference, fold = history.replay(topics=topics)
-    return Verdict(0, fold.summary, difference)
+    return ReplayResult(0, fold.summary, difference)
 
 
-def test_a_difference_is_told_in_few_lines_with_both_sides_and_its_input() -> None:
+def test_a_difference_is_reported_in_few_lines_with_both_sides_and_its_input() -> None:
     lines = as_lines(_different())
     assert lines[0] == "partition 0: DIFFERENT after 1 equal batches"
     assert "batch 1 (journal offset 2, 2025-10-09T08:53:20.000Z)" in lines[1]
@@ -81,10 +81,10 @@ def test_what_is_equal_says_how_much_and_what_is_gone_says_why() -> None:
     log, history = Log(), Journaled()
     history.apply([log.message(tick())])
     difference, fold = history.replay()
-    (line,) = as_lines(Verdict(3, fold.summary, difference))
+    (line,) = as_lines(ReplayResult(3, fold.summary, difference))
     assert line.startswith("partition 3: equal: 1 batches, 1 inputs, 0 outputs, 1 rows from 2025-")
     assert fold.summary.outputs_sha256 in line
-    gone = as_lines(Verdict(3, fold.summary, problem="offset 3 is gone"))
+    gone = as_lines(ReplayResult(3, fold.summary, problem="offset 3 is gone"))
     assert gone[0] == "partition 3: CANNOT BE REPLAYED: offset 3 is gone"
     (empty,) = as_lines(_EMPTY)
     assert "nothing to compare" in empty

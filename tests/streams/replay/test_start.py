@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from streams.replay.fold import NotReplayable
+from streams.replay.recorded import NotReplayable
 from streams.replay.start import find_beginning
 from tests.streams.cluster.builders import at, node, request, tick
 from tests.streams.cluster.run import Log
@@ -33,7 +33,7 @@ class Broker:
 
 
 def _history() -> tuple[Broker, list[int]]:
-    """Ten batches a minute apart; a checkpoint after every third. Journal offsets of the checkpoints."""
+    """Ten batches, one a minute, and the journal offsets of checkpoints after every third."""
     log, history = Log(), Journaled()
     checkpoints: list[bytes | None] = []
     offsets = []
@@ -100,21 +100,21 @@ def test_a_checkpoint_of_another_journal_is_not_begun_at() -> None:
         find_beginning(broker, 0, None)
 
 
-def test_it_is_told_what_is_missing_and_since_when_a_replay_is_possible() -> None:
+def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() -> None:
     broker, _ = _history()
     broker.first["journal"] = 2
-    with pytest.raises(NotReplayable) as told:
+    with pytest.raises(NotReplayable) as caught:
         find_beginning(broker, 0, at(120))
-    words = str(told.value)
+    words = str(caught.value)
     assert (
         "journal offsets 0 to 1 are gone, and no checkpoint of before 2025-10-09T08:55:20" in words
     )
     assert "possible since 2025-10-09T08:56:20.000Z: ask for a later time, or for none" in words
     broker.topics["checkpoints"] = [b"", *broker.topics["checkpoints"][:1]]
     for from_ms in (None, at(120)):
-        with pytest.raises(NotReplayable) as told:
+        with pytest.raises(NotReplayable) as caught:
             find_beginning(broker, 0, from_ms)
-        words = str(told.value)
+        words = str(caught.value)
         assert "0 whole checkpoints" in words
         assert "1 that never became whole; 1 unreadable records" in words
         assert "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S" in words

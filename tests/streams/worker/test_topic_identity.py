@@ -7,7 +7,7 @@ import pytest
 from schemas.codec import decode_as
 from schemas.rows import PartitionRow
 from streams.cluster.stage import ClusterStage
-from streams.replay.fold import NotReplayable
+from streams.replay.recorded import NotReplayable
 from streams.stage.records import InputRecord
 from streams.worker.topic_identity import TopicIdentity
 from tests.streams.cluster.builders import node, request, tick

@@ -9,7 +9,7 @@ _DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
 
 
 def duration_ms(text: str) -> int | None:
-    """Milliseconds of `90s`, `15m`, `2h`, `1d`; None where the text is no such length of time."""
+    """Milliseconds of `90s`, `15m`, `2h`, `1d`; None if the text is no such length of time."""
     match = _DURATION.fullmatch(text)
     return int(match[1]) * _UNIT_MS[match[2]] if match else None
 
@@ -23,7 +23,7 @@ def duration_text(length_ms: int) -> str:
 
 
 def time_text(epoch_ms: int) -> str:
-    """A time in UTC to the millisecond, or the bare number where the calendar does not hold it."""
+    """A time in UTC to the millisecond, or the bare number if the calendar does not hold it."""
     try:
         moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
     except (OverflowError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""`loadstream broker`: a broker that runs until it is told to stop, announced to other commands."""
+"""`loadstream broker`: a broker that runs until it is stopped, announced to other commands."""
 
 import signal
 import tempfile

@@ -1,13 +1,14 @@
-"""Reading one partition forward, as far as is asked for."""
+"""Reading partitions forward: all that comes, or as far as is asked for."""
 
 import io
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from connectors.kafka.client import Connection, connect
-from connectors.kafka.cursor import Cursor
+from connectors.brokers.embedded import EmbeddedBroker
+from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
+from connectors.kafka.reader import Cursor, Gap, Reader, Record
 from schemas.codec import encode
 from schemas.topics import TOPIC_BY_NAME
 from tests.conftest import RunningBroker
@@ -80,3 +81,69 @@ def test_records_deleted_under_the_reader_are_passed_over(clean_kafka: RunningBr
     assert offsets == sorted(set(offsets))
     kept = [offset for offset in offsets if offset >= 15_000]
     assert kept == list(range(15_000, 15_000 + len(kept)))
+
+
+PLACE = ("clock", 1)
+
+
+def _read(reader: Reader, end: int) -> list[Record | Gap]:
+    found: list[Record | Gap] = []
+    while not reader.has_passed(PLACE, end):
+        found += reader.more(due=True)
+    return found
+
+
+def _follow(reader: Reader, *, due: bool) -> None:
+    while True:
+        reader.more(due=due)
+
+
+@pytest.mark.kafka
+def test_records_deleted_under_a_reader_are_one_gap_and_reading_goes_on(
+    clean_kafka: RunningBroker,
+) -> None:
+    connection = connect(clean_kafka.settings)
+    _ticks(connection, 0, 100)
+    with Reader(connection, {PLACE: 0}) as reader:
+        for answer in connection.admin.delete_records([TopicPartition(*PLACE, 40)]).values():
+            answer.result()
+        gap, *records = _read(reader, 100)
+    assert gap == Gap("clock", 1, 0, 40)
+    assert [each.offset for each in records if isinstance(each, Record)] == list(range(40, 100))
+
+
+def test_an_offset_beyond_the_end_is_an_error_that_names_the_topic(broker: RunningBroker) -> None:
+    connection = connect(broker.settings)
+    _ticks(connection, 0, 10)
+    with (
+        Reader(connection, {PLACE: 50}) as reader,
+        pytest.raises(BrokerUnavailable, match=r"clock partition 1 ends at offset 10; .* from 50"),
+    ):
+        _read(reader, 100)
+
+
+def test_several_partitions_are_read_at_once_and_each_in_order(broker: RunningBroker) -> None:
+    connection = connect(broker.settings)
+    lines = (b'{"partition": %d, "now_ms": %d}\n' % (n % 4, NOW_MS + n) for n in range(400))
+    produce_lines(connection, TOPIC_BY_NAME["clock"], io.BytesIO(b"".join(lines)))
+    places = [("clock", partition) for partition in range(4)]
+    found: list[Record | Gap] = []
+    with Reader(connection, dict.fromkeys(places, 10), fetch_wait_ms=10) as reader:
+        while not all(reader.has_passed(place, 100) for place in places):
+            found += reader.poll(0.1)
+    for place in places:
+        own = [each for each in found if isinstance(each, Record) and each[:2] == place]
+        assert [each.offset for each in own] == list(range(10, 100))
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("due", [True, False])
+def test_a_broker_that_goes_away_ends_the_reading_with_an_error(due: bool) -> None:
+    with EmbeddedBroker() as broker:
+        settings = broker.settings.model_copy(update={"connect_timeout_s": 1.0})
+        connection = connect(settings)
+        _ticks(connection, 0, 10)
+        with Reader(connection, {PLACE: 0}) as reader:
+            broker.stop()
+            with pytest.raises(BrokerUnavailable, match=settings.bootstrap_servers):
+                _follow(reader, due=due)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from connectors.demo.wire import Wire, WireError
+from connectors.kafka.wire import Wire, WireError
 from schemas.clock import ClockTick
 from schemas.lists import ListBegin
 from schemas.partitions import partition_for
@@ -38,7 +38,7 @@ def test_what_is_sent_is_received_with_its_offset(embedded: RunningBroker) -> No
         )
 
 
-def test_nothing_received_takes_no_longer_than_it_was_told(embedded: RunningBroker) -> None:
+def test_nothing_received_takes_no_longer_than_was_asked_for(embedded: RunningBroker) -> None:
     with Wire(embedded.settings, ("clock",)) as wire:
         assert list(wire.receive(0.0)) == []
         assert list(wire.receive(0.05)) == []

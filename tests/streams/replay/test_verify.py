@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from schemas.policy import effective_yaml
 from schemas.topics import CLUSTER_INPUTS
-from streams.replay.fold import NotReplayable, Window
+from streams.replay.recorded import NotReplayable
+from streams.replay.verify import Window
 from streams.stage import journal
 from streams.stage.checkpoint import Checkpoint, is_place
 from streams.stage.journal import JournalDamaged
@@ -80,13 +81,13 @@ def _histories(draw: st.DrawFn) -> Journaled:
 @settings(max_examples=40)
 @given(_histories())
 def test_a_journal_is_equal_to_what_its_inputs_give(history: Journaled) -> None:
-    difference, fold = history.replay()
+    difference, verification = history.replay()
     assert difference is None
-    assert fold.summary.inputs == len(history.topics)
+    assert verification.summary.inputs == len(history.topics)
     batches = _batches(history)
-    assert fold.summary.batches == len(batches)
-    assert fold.summary.outputs == sum(len(batch["outputs"]) for batch in batches)
-    assert fold.summary.rows == sum(len(batch["rows"]) for batch in batches)
+    assert verification.summary.batches == len(batches)
+    assert verification.summary.outputs == sum(len(batch["outputs"]) for batch in batches)
+    assert verification.summary.rows == sum(len(batch["rows"]) for batch in batches)
 
 
 @settings(max_examples=40)
@@ -164,13 +165,13 @@ def test_from_a_checkpoint_the_rest_is_as_equal_as_from_the_beginning(
     checkpoint, batches = data.draw(st.sampled_from(checkpoints))
     checkpoint = replace(checkpoint, rows=tuple(data.draw(st.permutations(checkpoint.rows))))
     assert is_place(checkpoint.place, history.journal[checkpoint.place.offset])
-    difference, fold = history.replay(checkpoint=checkpoint)
+    difference, verification = history.replay(checkpoint=checkpoint)
     assert difference is None
     whole = _batches(history)
-    assert fold.summary.batches == len(whole) - batches
-    assert fold.summary.outputs == sum(len(batch["outputs"]) for batch in whole[batches:])
-    assert fold.summary.rows == sum(len(batch["rows"]) for batch in whole[batches:])
-    assert fold.summary.first_batch == batches
+    assert verification.summary.batches == len(whole) - batches
+    assert verification.summary.outputs == sum(len(batch["outputs"]) for batch in whole[batches:])
+    assert verification.summary.rows == sum(len(batch["rows"]) for batch in whole[batches:])
+    assert verification.summary.first_batch == batches
 
 
 def _long() -> tuple[Journaled, Checkpoint, list[InputRecord]]:
@@ -192,10 +193,10 @@ def test_a_changed_input_after_a_checkpoint_is_seen_and_named() -> None:
         "no input before it is read"
     )
     topics = altered(after, after[0], (after[0].value or b"").replace(b"4000", b"4001"))
-    difference, fold = history.replay(checkpoint=checkpoint, topics=topics)
+    difference, verification = history.replay(checkpoint=checkpoint, topics=topics)
     assert difference is not None
     assert difference.culprit is topics[0]
-    assert (difference.sequence, fold.summary.batches) == (1, 0)
+    assert (difference.sequence, verification.summary.batches) == (1, 0)
 
 
 def test_a_changed_row_of_a_checkpoint_is_seen_by_what_follows_from_it() -> None:
@@ -208,7 +209,7 @@ def test_a_changed_row_of_a_checkpoint_is_seen_by_what_follows_from_it() -> None
     assert history.replay(checkpoint=replace(checkpoint, rows=rows))[0] is not None
 
 
-def test_an_input_after_a_checkpoint_that_is_gone_cannot_be_told_about() -> None:
+def test_an_input_after_a_checkpoint_that_is_gone_is_an_error() -> None:
     history, checkpoint, after = _long()
     with pytest.raises(
         NotReplayable, match="node-metrics, partition 0: the offsets from 1 on are gone"
@@ -225,8 +226,8 @@ def test_a_journal_that_does_not_go_on_right_at_the_checkpoint_is_an_error() -> 
         with pytest.raises(JournalDamaged, match=words):
             history.replay(checkpoint=replace(checkpoint, place=place))
     newer = replace(checkpoint.place, epoch=7)
-    difference, fold = history.replay(checkpoint=replace(checkpoint, place=newer))
-    assert (difference, fold.summary.batches) == (None, 0), (
+    difference, verification = history.replay(checkpoint=replace(checkpoint, place=newer))
+    assert (difference, verification.summary.batches) == (None, 0), (
         "batches of an earlier epoch do not count"
     )
 
@@ -294,9 +295,9 @@ def test_the_input_is_found_within_its_batch(
     history.apply(records[2:])
     (culprit,) = filter(which, records)
     topics = altered(records, culprit, (culprit.value or b"").replace(old, new))
-    difference, fold = history.replay(topics=topics)
+    difference, verification = history.replay(topics=topics)
     assert difference is not None
-    assert fold.summary.batches == 1
+    assert verification.summary.batches == 1
     assert difference.culprit is not None
     named = (difference.culprit.topic, difference.culprit.offset)
     assert named == (culprit.topic, culprit.offset)
@@ -342,23 +343,23 @@ def test_a_batch_in_several_records_is_compared_whole() -> None:
     history.apply([log.message(tick())])
     history.apply(nodes)
     assert len(history.journal) > 4
-    difference, fold = history.replay()
+    difference, verification = history.replay()
     assert difference is None
-    assert (fold.summary.batches, fold.summary.inputs) == (2, 301)
+    assert (verification.summary.batches, verification.summary.inputs) == (2, 301)
     history.journal.pop()
-    _, fold = history.replay()
-    assert fold.summary.batches == 1, "a batch that is not complete does not count"
+    _, verification = history.replay()
+    assert verification.summary.batches == 1, "a batch that is not complete does not count"
 
 
-def test_what_a_writer_of_an_earlier_epoch_says_is_not_heard() -> None:
+def test_what_a_writer_of_an_earlier_epoch_says_does_not_count() -> None:
     log, history = Log(), Journaled()
     history.apply([log.message(node())])
     stray = log.message(tick(5))
     history.lost([stray], StageResult())
     history.apply([stray])
-    difference, fold = history.replay()
+    difference, verification = history.replay()
     assert difference is None
-    assert fold.summary.batches == 2
+    assert verification.summary.batches == 2
 
 
 def test_the_window_is_of_the_clock_of_the_log() -> None:
@@ -374,9 +375,9 @@ def test_the_window_is_of_the_clock_of_the_log() -> None:
         (Window(at(2), at(4)), 3),
         (Window(from_ms=at(60)), 0),
     ):
-        difference, fold = history.replay(window=window)
+        difference, verification = history.replay(window=window)
         assert difference is None
-        assert fold.summary.batches == batches
+        assert verification.summary.batches == batches
     smaller = [replace(r, value=(r.value or b"").replace(b"32Gi", b"16Gi")) for r in history.topics]
     assert history.replay(topics=smaller)[0] is not None
     difference, _ = history.replay(topics=smaller, window=Window(at(2)))
@@ -394,22 +395,22 @@ def test_another_cluster_is_left_out_of_what_is_compared() -> None:
     ]
     assert history.replay(topics=topics)[0] is not None
     assert history.replay(topics=topics, window=Window(cluster="tester"))[0] is not None
-    difference, fold = history.replay(topics=topics, window=Window(cluster="test"))
+    difference, verification = history.replay(topics=topics, window=Window(cluster="test"))
     assert difference is None
-    assert (fold.summary.outputs, fold.summary.rows) == (1, 3)
+    assert (verification.summary.outputs, verification.summary.rows) == (1, 3)
 
 
 def test_what_a_cluster_says_to_partitions_of_samples_is_compared_as_its_own() -> None:
     log, history = Log(), Journaled()
     history.apply([log.message(tick()), log.message(policy_record())])
-    difference, fold = history.replay(window=Window(cluster="test"))
-    assert (difference, fold.summary.outputs) == (None, 1)
+    difference, verification = history.replay(window=Window(cluster="test"))
+    assert (difference, verification.summary.outputs) == (None, 1)
 
 
 # --- a history that is not whole, or not applied once -------------------------------------------
 
 
-def test_an_input_that_is_gone_cannot_be_told_about() -> None:
+def test_an_input_that_is_gone_is_an_error() -> None:
     history = Journaled()
     records = _busy(Log())
     history.apply(records)
@@ -429,7 +430,7 @@ def test_an_input_that_is_gone_cannot_be_told_about() -> None:
         ((), "the offsets from 0 on are gone"),
     ],
 )
-def test_it_is_told_which_offsets_are_gone(left: tuple[int, ...], words: str) -> None:
+def test_the_error_says_which_offsets_are_gone(left: tuple[int, ...], words: str) -> None:
     history = Journaled()
     history.apply(_busy(Log()))
     kept = [r for r in history.topics if r.topic != "node-metrics" or r.offset in left]
@@ -441,9 +442,9 @@ def test_offsets_that_hold_nothing_and_were_not_applied_are_no_gap() -> None:
     log, history = Log(), Journaled()
     log.message(policy_record())  # compacted away before the worker has read it
     history.apply([log.message(policy_record()), log.message(tick())])
-    difference, fold = history.replay()
+    difference, verification = history.replay()
     assert difference is None
-    assert fold.summary.inputs == 2
+    assert verification.summary.inputs == 2
 
 
 def test_a_record_that_was_passed_over_is_a_difference() -> None:
@@ -489,9 +490,9 @@ def test_the_digest_is_of_the_outputs_in_their_order() -> None:
         log, history = Log(), Journaled()
         history.apply([log.message(tick()), log.message(node())])
         history.apply([log.message(request(pod(uid))) for uid in uids])
-        difference, fold = history.replay()
+        difference, verification = history.replay()
         assert difference is None
-        digests.add(fold.summary.outputs_sha256)
+        digests.add(verification.summary.outputs_sha256)
     assert len(digests) == 2
 
 

@@ -1,4 +1,4 @@
-"""What a command about one cluster says before anything else, on standard error."""
+"""What a command about one cluster reports before anything else, on standard error."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from schemas.printable import one_line
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
 
-#: Exit code of a command that did what it was asked for about a cluster that nothing has ever named.
+#: Exit code of a command that has succeeded for a cluster that nothing has ever named.
 UNSEEN = 3
 
 
@@ -19,7 +19,7 @@ def warn(text: str) -> None:
 
 
 def warn_first(connection: "Connection", cluster: str) -> bool:
-    """Warn where no worker writes for the cluster, or no producer names it; whether one does.
+    """Warn if no worker writes for the cluster, or no producer names it; whether one does.
 
     Raises BrokerUnavailable.
     """

@@ -1,0 +1,54 @@
+"""The command `broker`: a local broker for as long as it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from connectors.arguments import number
+from connectors.kafka.failures import as_messages
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(broker)
+
+
+def broker(
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="A real Apache Kafka instead of the embedded broker.")
+    ] = False,
+    brokers: Annotated[
+        int,
+        typer.Option(parser=number("brokers", 1, 9), metavar="NUMBER", help="How many brokers."),
+    ] = 1,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65_535, metavar="PORT", help="Port of the first broker; only with --kafka."
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the records here; only with --kafka. Otherwise they go at the end."
+        ),
+    ] = None,
+) -> None:
+    """Run a local broker with all topics until Ctrl-C; other commands find it by themselves.
+
+    The embedded broker needs nothing installed, keeps about 5 MB a partition and forgets all at its
+    end. A real Kafka (--kafka) needs Java 17 and, the first time, Maven.
+    """
+    if not kafka and (port is not None or directory is not None):
+        raise typer.BadParameter(
+            "the embedded broker takes a port that the system gives it, and keeps nothing; use --kafka "
+            "with --port and --directory",
+        )
+    from connectors.brokers import foreground
+
+    with as_messages():
+        if kafka:
+            foreground.run_kafka(brokers, port, directory)
+        else:
+            foreground.run_embedded(brokers)

@@ -1,0 +1,70 @@
+"""The demo's connection to its broker: messages out, messages in.
+
+All partitions are read, from their beginning or from now on. A record that the broker does not take
+or has dropped, or a message that cannot be read, is an error, as each would falsify what is shown.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Self
+
+from connectors.kafka.admin import extents_of
+from connectors.kafka.client import connect
+from connectors.kafka.reader import Gap, Reader
+from connectors.kafka.sender import Sender
+from schemas.codec import decode
+from schemas.connection import KafkaSettings
+from schemas.refusals import Refusal
+
+
+class WireError(RuntimeError):
+    """The broker has dropped a record, or sent one that cannot be read."""
+
+
+class Wire:
+    """Sends and receives; a context manager. Each call may raise BrokerUnavailable."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topics: Sequence[str],
+        *,
+        since: Literal["beginning", "now"] = "beginning",
+    ) -> None:
+        """`topics` are read."""
+        connection = connect(settings)
+        self._sender = Sender(connection, linger_ms=2)
+        starts = {
+            (topic, each.partition): each.next_offset if since == "now" else 0
+            for topic in topics
+            for each in extents_of(connection, topic)
+        }
+        self._reader = Reader(connection, starts, fetch_wait_ms=20)
+        self.send = self._sender.send
+        self.flush = self._sender.flush
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+        self._sender.drop()
+
+    def receive(self, timeout_s: float) -> Iterator[tuple[Any, int]]:
+        """Messages and their offsets as they come, for so long; raises WireError."""
+        deadline_s = time.monotonic() + timeout_s
+        left_s = timeout_s
+        while True:
+            if self._sender.has_failed:
+                self.flush()
+            for record in self._reader.poll(max(0.0, left_s)):
+                if isinstance(record, Gap):
+                    raise WireError(str(record))
+                message = decode(record.topic, record.value)
+                if isinstance(message, Refusal):
+                    place = f"{record.topic} partition {record.partition} offset {record.offset}"
+                    raise WireError(f"{place}: {message.reason}")
+                yield message, record.offset
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return

@@ -1,0 +1,51 @@
+"""A policy of a cluster's history, as a line and as JSON."""
+
+from connectors import wall_clock
+from connectors.known_plugins import known_plugins
+from connectors.policy.entries import PolicyEntry
+from schemas.printable import one_line
+
+
+def as_line(entry: PolicyEntry, state: str) -> str:
+    """When and where it was written, what it holds, and whether it was applied."""
+    from connectors.kafka.rebalancing import ago_text
+    from connectors.units import time_text
+
+    record = entry.record
+    ago_ms = wall_clock.now_ms() - record.applied_at_ms
+    parts = [
+        time_text(record.applied_at_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""),
+        f"{entry.partition}:{entry.offset}",
+        _summary(record.document),
+        "paused" if record.paused else "running",
+        state,
+        one_line(record.comment),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def as_json(entry: PolicyEntry, state: str) -> str:
+    """The record with its place, its digest or its problems, as one JSON object."""
+    import orjson
+
+    from schemas.policy import PolicyError, read_policy
+
+    whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
+    try:
+        policy = read_policy(entry.record.document, known_plugins())
+    except PolicyError as error:
+        whole["problems"] = [problem.message for problem in error.problems]
+    else:
+        whole |= {"digest": policy.digest, "mode": policy.mode}
+    return orjson.dumps({**entry.record.payload(), **whole}).decode()
+
+
+def _summary(document: str) -> str:
+    """A document in a few words: its digest and mode, or that it cannot be read."""
+    from schemas.policy import PolicyError, read_policy
+
+    try:
+        policy = read_policy(document, known_plugins(), accepted=True)
+    except PolicyError as error:
+        return f"{'invalid':16}  {len(error.problems)} errors: not applied"
+    return f"{policy.digest}  {policy.mode}"
