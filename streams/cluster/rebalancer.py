@@ -1,6 +1,6 @@
 """Rounds of one cluster: when one is due, what it meets, and what is remembered of it.
 
-    inventory ──▶ balancer ──wishes──▶ memory of moves ──▶ migrations ──▶ commands (at their own pace)
+    inventory ──▶ balancer ──proposals──▶ memory of moves ──▶ migrations ──▶ commands (at their own pace)
                      │
                      └──▶ the record of the round
 
@@ -96,7 +96,7 @@ class Rebalancer:
         outcome = self._round(cause)
         self._remember(outcome, cause.now_ms)
         self._migrations.cooled(partial(_cool, outcome), cause)
-        begun = {row.pod.uid: row.migration_id for row in self._migrations.desk.book}
+        begun = {row.pod.uid: row.migration_id for row in self._migrations.lifecycle.registry}
         return [round_record(cause, outcome, begun, dry_run=dry_run)]
 
     def takes_long(self, now_ms: int) -> bool:
@@ -147,10 +147,10 @@ class Rebalancer:
 
     def _round(self, cause: Cause) -> RoundOutcome:
         migrations, memory, now_ms = self._migrations, self._memory, cause.now_ms
-        migrations.begin_cycle()
+        migrations.begin_round()
 
         def gate(candidate: Candidate) -> str | None:
-            held_back = memory.follower.backing_off(candidate.pool, now_ms)
+            held_back = memory.effects.backing_off(candidate.pool, now_ms)
             if held_back is not None:
                 return EndOfNode(held_back)
             owner = owner_key(candidate.held.pod)
@@ -166,7 +166,7 @@ class Rebalancer:
                 uid, usage, room, now_ms
             ),
             avoided=lambda held: memory.moves.avoided(held.pod, now_ms),
-            leaving=[row.pod.uid for row in migrations.desk.book if live(row)],
+            leaving=[row.pod.uid for row in migrations.lifecycle.registry if live(row)],
         )
 
     def _remember(self, outcome: RoundOutcome, now_ms: int) -> None:
@@ -184,11 +184,11 @@ class Rebalancer:
             )
         for move in outcome.moves:
             memory.unmovable.movable(move.held.pod.uid)
-        for node, phase in memory.follower.watched():
+        for node, phase in memory.effects.watched():
             for pool in outcome.pools:
                 reading = None if pool.readings is None else pool.readings(node, phase)
                 if reading is not None:
-                    memory.follower.observe(
+                    memory.effects.observe(
                         node, phase, reading.used, reading.limit, reading.capacity, now_ms
                     )
                     break
@@ -205,11 +205,11 @@ class Rebalancer:
 
     def _note_command(self, command: EvictionCommand, now_ms: int) -> None:
         """The first command of a migration is the move; further ones repeat it."""
-        row = self._migrations.desk.book.get(command.migration_id or "")
+        row = self._migrations.lifecycle.registry.get(command.migration_id or "")
         if row is None or row.trigger != "rebalance" or command.attempt != 1:
             return
         found = self._inventory.held(row.pod.uid)
-        replicas = None if found is None else self._migrations.desk.workloads.of(found[1].pod)
+        replicas = None if found is None else self._migrations.lifecycle.workloads.of(found[1].pod)
         self._memory.moves.left(
             row.owner,
             row.source_node,
@@ -227,7 +227,7 @@ class Rebalancer:
             if status.phase in ("Failed", "Aborted"):
                 self._memory.moves.stayed(status.owner, status.source_node, now_ms)
         elif evicted.changed_at_ms == status.happened_at_ms and status.command_id is not None:
-            self._memory.follower.evicted(
+            self._memory.effects.evicted(
                 command_id=status.command_id,
                 migration_id=status.migration_id,
                 pod=status.pod,
@@ -244,7 +244,7 @@ class Rebalancer:
         """An owner replaces a pod while that one still terminates: what replaces it may have arrived."""
         found = None if status.replacement is None else self._inventory.held(status.replacement.uid)
         if found is not None and found[1].expires_at_ms is None:
-            self._memory.follower.arrived(status.owner, found[1].pod, found[0].name, now_ms)
+            self._memory.effects.arrived(status.owner, found[1].pod, found[0].name, now_ms)
 
     # --- rows -------------------------------------------------------------------------------------
 

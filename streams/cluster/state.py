@@ -203,7 +203,7 @@ class ClusterState:
             return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")
         cause = self._cause(position)
         arrives = self._arrives(pod)
-        self.migrations.lifecycle(lifecycle, cause)
+        self.migrations.pod_changed(lifecycle, cause)
         if lifecycle.event == "deleted":
             decisions = self.placement.gone(pod.uid, cause, "the pod was deleted")
         elif over:
@@ -222,7 +222,7 @@ class ClusterState:
         elif pod.node is not None:
             if arrives:
                 self.memory.arrived(pod, pod.node, self.inventory.now_ms)
-            self.memory.follower.lifecycle(pod, self.inventory.now_ms)
+            self.memory.effects.lifecycle(pod, self.inventory.now_ms)
         return decisions
 
     def _arrives(self, pod: Pod) -> bool:
@@ -260,7 +260,7 @@ class ClusterState:
             return
         if self.inventory.remove_unlisted_nodes(ending[0], UNLISTED_NODES_PER_RECORD_MAX):
             del self.inventory.endings["node-state"]
-        for name in list(self.memory.moves.cooling.nodes):
+        for name in list(self.memory.moves.cooldown.nodes):
             node = self.inventory.nodes.get(name)
             if node is None or node.state is None:
                 self.memory.moves.node_gone(name)

@@ -15,8 +15,8 @@ from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow, DrainStatus, Prote
 from streams.inventory.node import Held, Node
 from streams.migration.concurrency_limits import Gate
 from streams.migration.gates import pool_of
-from streams.migration.lifecycle import Desk
-from streams.migration.proposal import Wish
+from streams.migration.lifecycle import MigrationLifecycle
+from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX
 from streams.placement.explain import Cause, reference
 
@@ -32,8 +32,8 @@ _REASON_MAX = 500
 class Drains:
     """The nodes of a cluster that are being drained."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, lifecycle: MigrationLifecycle) -> None:
+        self.lifecycle = lifecycle
         self.rows: dict[str, DrainRow] = {}
         """By node."""
         self.changed: dict[str, None] = {}
@@ -43,16 +43,16 @@ class Drains:
 
     def begin(self, row: DrainRow, cause: Cause) -> str | None:
         """Drain a node; answers why not."""
-        node = self.desk.inventory.nodes.get(row.node)
+        node = self.lifecycle.inventory.nodes.get(row.node)
         if node is None or node.state is None:
             return f"node {row.node} is not known"
         if row.node not in self.rows and len(self.rows) >= DRAINS_MAX:
             return f"node {row.node} would be one more than {DRAINS_MAX} that are drained"
         before = self.rows.get(row.node)
-        if self.desk.policy.dry_for("drain") and (before is None or before.dry_run):
+        if self.lifecycle.policy.dry_for("drain") and (before is None or before.dry_run):
             row = row.model_copy(update={"dry_run": True})
         self._put(row)
-        self.desk.inventory.cordon(row.node, cordoned=not row.dry_run)
+        self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
         left, protected = self._pods(row, node, cause.now_ms)
         self._report(row, "Draining", len(left), protected, cause)
         return None
@@ -63,11 +63,11 @@ class Drains:
         if row is None:
             return f"node {name} is not being drained"
         self._remove(name)
-        for migration in self.desk.book.at_node(name):
+        for migration in self.lifecycle.registry.at_node(name):
             waits = migration.phase == "Pending" or migration.attempts == 0
             if migration.trigger == "drain" and migration.phase in ("Pending", "Running") and waits:
                 text = f"the drain of {name} was taken back"
-                self.desk.finish(migration, cause, "Aborted", "Undrained", text)
+                self.lifecycle.finish(migration, cause, "Aborted", "Undrained", text)
         self._report(row, "Undrained", 0, [], cause)
         return None
 
@@ -86,25 +86,25 @@ class Drains:
                 next_node = name
                 break
             row = self.rows[name]
-            node = self.desk.inventory.nodes.get(name)
+            node = self.lifecycle.inventory.nodes.get(name)
             if node is None or node.state is None:
                 self._remove(name)
                 self._report(row, "Drained", 0, [], cause)
                 continue
-            left_over -= (1 + len(node.held)) * self.desk.gates.effort
+            left_over -= (1 + len(node.held)) * self.lifecycle.gates.effort
             left, protected = self._pods(row, node, cause.now_ms)
             if row.dry_run:
                 begun = self._note(row, left, protected, begun, cause)
                 continue
-            for held in () if self.desk.policy.dry_for("drain") else left:
-                if begun < DRAINED_PER_TICK_MAX and len(self.desk.book) < MIGRATIONS_MAX:
+            for held in () if self.lifecycle.policy.dry_for("drain") else left:
+                if begun < DRAINED_PER_TICK_MAX and len(self.lifecycle.registry) < MIGRATIONS_MAX:
                     begun += self._migrate(row, held, cause)
             if row.drained != (not left):
                 row = row.model_copy(update={"drained": not left})
                 self._put(row)
                 phase = "Draining" if left else "Drained"
                 self._report(row, phase, len(left), protected, cause)
-        self.desk.changed |= next_node != self.next_node
+        self.lifecycle.changed |= next_node != self.next_node
         self.next_node = next_node
 
     def _note(
@@ -118,24 +118,24 @@ class Drains:
         """Take a dry drain further, in the order of uids; answers how many migrations have begun."""
         todo = sorted((held for held in left if held.pod.uid > (row.noted or "")), key=_uid)
         for held in todo:
-            if begun >= DRAINED_PER_TICK_MAX or len(self.desk.book) >= MIGRATIONS_MAX:
+            if begun >= DRAINED_PER_TICK_MAX or len(self.lifecycle.registry) >= MIGRATIONS_MAX:
                 return begun
             begun += self._migrate(row, held, cause)
             row = row.model_copy(update={"noted": held.pod.uid})
             self._put(row)
-        if not any(each.trigger == "drain" for each in self.desk.book.at_node(row.node)):
+        if not any(each.trigger == "drain" for each in self.lifecycle.registry.at_node(row.node)):
             self._remove(row.node)
             self._report(row, "Drained", len(left), staying, cause)
         return begun
 
     def _migrate(self, row: DrainRow, held: Held, cause: Cause) -> bool:
         terminating = held.pod.deleting_at_ms is not None
-        if terminating or self.desk.book.of_pod(held.pod.uid) is not None:
+        if terminating or self.lifecycle.registry.of_pod(held.pod.uid) is not None:
             return False
-        wish = Wish(
+        proposal = Proposal(
             pod=held.pod,
             node=row.node,
-            pool=pool_of(self.desk.policy, self.desk.inventory.nodes.get(row.node)),
+            pool=pool_of(self.lifecycle.policy, self.lifecycle.inventory.nodes.get(row.node)),
             reason=f"node {row.node} is being drained{f': {row.reason}' if row.reason else ''}",
             trigger="drain",
             mode=row.mode,
@@ -143,10 +143,10 @@ class Drains:
             ignore_windows=row.ignore_windows,
             dry_run=bool(row.dry_run),
         )
-        mode = self.desk.gates.mode_of(held, row.mode)
+        mode = self.lifecycle.gates.mode_of(held, row.mode)
         if isinstance(mode, Gate):
             return False
-        self.desk.create(wish, mode, cause)
+        self.lifecycle.create(proposal, mode, cause)
         return True
 
     def _pods(
@@ -157,7 +157,7 @@ class Drains:
         for held in node.held.values():
             if held.for_replacement or held.pod.node is None:
                 continue
-            moving = self.desk.book.of_pod(held.pod.uid) is not None
+            moving = self.lifecycle.registry.of_pod(held.pod.uid) is not None
             gate = None if moving else self._stays(row, held, now_ms)
             if gate is None or held.pod.deleting_at_ms is not None:
                 leaving.append(held)
@@ -166,17 +166,17 @@ class Drains:
         return leaving, staying
 
     def _stays(self, row: DrainRow, held: Held, now_ms: int) -> Gate | None:
-        gate = self.desk.gates.forbidden(held, row.node, now_ms)
+        gate = self.lifecycle.gates.forbidden(held, row.node, now_ms)
         if gate is not None:
             return gate
-        mode = self.desk.gates.mode_of(held, row.mode)
+        mode = self.lifecycle.gates.mode_of(held, row.mode)
         return mode if isinstance(mode, Gate) else None
 
     def _report(
         self, row: DrainRow, phase: str, left: int, staying: list[tuple[Held, str]], cause: Cause
     ) -> None:
         named = staying[:PROTECTED_NAMED_MAX]
-        self.desk.said.append(
+        self.lifecycle.said.append(
             DrainStatus.model_validate(
                 {
                     "cluster": row.cluster,
@@ -205,13 +205,13 @@ class Drains:
     def _remove(self, name: str) -> None:
         del self.rows[name]
         self.changed[name] = None
-        self.desk.inventory.cordon(name, cordoned=False)
+        self.lifecycle.inventory.cordon(name, cordoned=False)
 
     def restore(self, rows: Iterable[DrainRow]) -> None:
         """Take over table rows."""
         for row in rows:
             self.rows[row.node] = row
-            self.desk.inventory.cordon(row.node, cordoned=not row.dry_run)
+            self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
 
     def __iter__(self) -> Iterator[DrainRow]:
         return iter(self.rows.values())

@@ -27,11 +27,11 @@ from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets
 from streams.migration.gates import Gates
 from streams.migration.named import Namespaces, PriorityClasses
-from streams.migration.proposal import Wish
+from streams.migration.proposal import Proposal
 from streams.migration.protections import Protections
 from streams.migration.rate_limits import Limiters
-from streams.migration.registry import Book
-from streams.migration.reservations import Rooms
+from streams.migration.registry import Registry
+from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Workloads
 from streams.moves.owner import owner_key
 from streams.placement.explain import Cause, reference
@@ -60,7 +60,7 @@ def command_id(row: MigrationRow, attempt: int) -> str:
     return f"e-{blake2b(text.encode(), digest_size=12).hexdigest()}"
 
 
-class Desk:
+class MigrationLifecycle:
     """The migrations of one cluster, and everything that they depend on."""
 
     def __init__(
@@ -68,13 +68,13 @@ class Desk:
         cluster: str,
         policy: Policy,
         inventory: Inventory,
-        rooms: Rooms,
+        held_room: HeldRoom,
     ) -> None:
         self.cluster = cluster
         self.policy = policy
         self.inventory = inventory
-        self.rooms = rooms
-        self.book = Book()
+        self.held_room = held_room
+        self.registry = Registry()
         self.workloads = Workloads(cluster, inventory.owners)
         self.budgets = Budgets(cluster)
         self.namespaces = Namespaces(cluster)
@@ -83,11 +83,11 @@ class Desk:
         self.gates = Gates(
             policy,
             inventory,
-            self.book,
+            self.registry,
             self.workloads,
             self.budgets,
             self.limiters,
-            rooms,
+            held_room,
             Protections(policy, self.namespaces, self.classes),
         )
         self.said: list[Said] = []
@@ -113,42 +113,42 @@ class Desk:
     # --- a migration's life -----------------------------------------------------------------------
 
     def new(
-        self, wish: Wish, mode: Mode, cause: Cause, *, phase: Phase = "Pending"
+        self, proposal: Proposal, mode: Mode, cause: Cause, *, phase: Phase = "Pending"
     ) -> MigrationRow:
         """A migration as it begins; it stands nowhere yet."""
-        pod = wish.pod
+        pod = proposal.pod
         owner = controller(pod)
-        ttl_ms = wish.ttl_ms or self.policy.migration.default_job_ttl_ms or TTL_MAX_MS
+        ttl_ms = proposal.ttl_ms or self.policy.migration.default_job_ttl_ms or TTL_MAX_MS
         ttl_ms = min(ttl_ms, TTL_MAX_MS)
         return MigrationRow(
             cluster=self.cluster,
             migration_id=migration_id(cause, pod.uid),
             pod=reference(pod),
-            source_node=wish.node,
-            target_node=wish.target,
+            source_node=proposal.node,
+            target_node=proposal.target,
             mode=mode,
             phase=phase,
-            trigger=wish.trigger,
-            cause=wish.reason[:_TEXT_MAX],
-            dry_run=wish.dry_run or self.policy.dry_for(wish.trigger),
+            trigger=proposal.trigger,
+            cause=proposal.reason[:_TEXT_MAX],
+            dry_run=proposal.dry_run or self.policy.dry_for(proposal.trigger),
             deadline_ms=min(cause.now_ms + ttl_ms, EPOCH_MS_MAX),
             created_at_ms=cause.now_ms,
             changed_at_ms=cause.now_ms,
             sequence=self.created + 1,
             owner_uid="" if owner is None else owner.uid,
-            pool=wish.pool,
-            watched=wish.watched,
+            pool=proposal.pool,
+            watched=proposal.watched,
             owner=owner_key(pod),
-            ignore_windows=wish.ignore_windows,
+            ignore_windows=proposal.ignore_windows,
             ttl_ms=ttl_ms,
         )
 
-    def create(self, wish: Wish, mode: Mode, cause: Cause) -> MigrationRow:
+    def create(self, proposal: Proposal, mode: Mode, cause: Cause) -> MigrationRow:
         """Take in a migration, which waits for arbitration."""
-        row = self.new(wish, mode, cause).model_copy(update={"message": WAITS})
+        row = self.new(proposal, mode, cause).model_copy(update={"message": WAITS})
         self.created += 1
         self.changed = True
-        self.book.put(row)
+        self.registry.put(row)
         self.report(row, cause)
         return row
 
@@ -172,7 +172,7 @@ class Desk:
         if news:
             changed["changed_at_ms"] = cause.now_ms
         after = row.model_copy(update=changed)
-        self.book.put(after)
+        self.registry.put(after)
         if news or changed.get("gate"):
             self.report(after, cause)
         return after
@@ -187,7 +187,7 @@ class Desk:
         condition: Condition | None = None,
     ) -> None:
         """End a migration; it is forgotten when no command of it may be carried out any more."""
-        self.rooms.give_back(row)
+        self.held_room.give_back(row)
         after = self.advance(
             row, cause, condition,
             phase=phase, reason=reason, message=message, reserved=None, gate="", paused=False,
@@ -198,7 +198,7 @@ class Desk:
     def forget(self, row: MigrationRow) -> None:
         """Nothing may come of a migration any more."""
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
-        self.book.drop(row)
+        self.registry.drop(row)
 
     def report(self, row: MigrationRow, cause: Cause) -> None:
         """Tell how a migration stands."""

@@ -1,4 +1,4 @@
-"""What a wish to move a pod must say, whoever has it."""
+"""What a proposal to move a pod must say, whoever has it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -48,7 +48,7 @@ class Candidate(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Proposal:
     """A candidate as migrations see it, from a round, from a user, or from the drain of a node."""
 
     pod: Pod
@@ -67,9 +67,9 @@ class Wish:
     """It is only to be taken note of, whatever the policy says."""
 
 
-def wish_of(candidate: Candidate) -> Wish:
-    """The wish of a round."""
-    return Wish(
+def proposal_of(candidate: Candidate) -> Proposal:
+    """The proposal of a round."""
+    return Proposal(
         pod=candidate.held.pod,
         node=candidate.node,
         pool=candidate.pool,

@@ -1,6 +1,6 @@
 """All migrations of a cluster, as rows, with what limits count by.
 
-A migration stands in the book while it is live, and after its end for as long as a command of it may
+A migration stands in the registry while it is live, and after its end for as long as a command of it may
 still be carried out: until then its pod must not be commanded again, and it fills its limits. A pod has
 one migration at most.
 
@@ -64,7 +64,7 @@ class Group:
 _NOBODY = Group()
 
 
-class Book:
+class Registry:
     """The migrations of a cluster, in the order of their creation."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Book:
         return len(self._rows)
 
     def __iter__(self) -> Iterator[MigrationRow]:
-        """In the order of creation; the book may change meanwhile."""
+        """In the order of creation; the registry may change meanwhile."""
         return iter(list(self._rows.values()))
 
     def get(self, migration_id: str) -> MigrationRow | None:

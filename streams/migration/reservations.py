@@ -32,7 +32,7 @@ def stand_in(pod: Pod, migration_id: str) -> Pod:
     )
 
 
-class Rooms:
+class HeldRoom:
     """Room for replacements in one cluster."""
 
     def __init__(self, inventory: Inventory, placement: Placement) -> None:

@@ -14,7 +14,7 @@ from streams.rebalance.outcome import EndOfNode, EndOfRound
 PODS_PER_ROUND_MAX = 250
 
 
-class Cycle:
+class RoundLimits:
     """What has been let through since the round began."""
 
     def __init__(self, policy: Policy) -> None:

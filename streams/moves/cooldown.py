@@ -13,7 +13,7 @@ from schemas.policy import Policy
 COOLING_MAX_MS = 86_400_000
 
 
-class Cooling:
+class Cooldown:
     """Hot and cooling nodes of one cluster."""
 
     def __init__(self, cluster: str, policy: Policy) -> None:

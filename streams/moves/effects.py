@@ -31,7 +31,7 @@ _TEXT_MAX = 500
 _K = TypeVar("_K")
 
 
-class Follower:
+class Effects:
     """Evictions of one cluster that are being followed, and the standing of its pools."""
 
     def __init__(self, cluster: str, policy: Policy, followed_max: int = FOLLOWED_MAX) -> None:

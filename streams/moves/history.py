@@ -17,9 +17,9 @@ from schemas.moves import RecentMove, RecentMovesRow
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.moves import HISTORY_MAX
-from streams.moves.cooldown import Cooling
+from streams.moves.cooldown import Cooldown
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
-from streams.moves.loops import circle
+from streams.moves.loops import loop_of
 from streams.moves.owner import owner_key
 
 #: Most owners that are remembered; the one of which nothing was heard longest is forgotten first.
@@ -39,7 +39,7 @@ class Moves:
         """What is remembered, by owner."""
         self.changed: dict[str, None] = {}
         """Rows of table `recent_moves` to write."""
-        self.cooling = Cooling(cluster, policy)
+        self.cooldown = Cooldown(cluster, policy)
         self._leavers: dict[str, dict[str, None]] = {}
         """Owners that remember having left a node."""
         self._deadlines = Deadlines()
@@ -50,7 +50,7 @@ class Moves:
     def set_policy(self, policy: Policy) -> None:
         """Judge by another policy. When moves become real, those that were only said are forgotten."""
         self.args = policy.moves
-        self.cooling.set_policy(policy)
+        self.cooldown.set_policy(policy)
         self.enabled = policy.remembers_moves
         self._deadlines.clear()
         for owner, row in sorted(self.owners.items()):
@@ -87,7 +87,7 @@ class Moves:
         row = self.owners.get(owner) or self._new(owner)
         move = RecentMove(source=node, left_at_ms=now_ms, why=why[:_TEXT_MAX], dry_run=dry_run)
         if not dry_run:
-            self.cooling.hot(node, now_ms)
+            self.cooldown.hot(node, now_ms)
         moves = (*self._matter(row, now_ms), move)[-HISTORY_MAX:]
         row = row.model_copy(update={"moves": moves, "touched_at_ms": now_ms})
         recent = self._recent(row, now_ms)
@@ -129,7 +129,7 @@ class Moves:
         closed = opened.model_copy(update={"target": node, "arrived_at_ms": now_ms})
         moves = tuple(closed if each is opened else each for each in row.moves)
         row = row.model_copy(update={"moves": moves, "touched_at_ms": now_ms})
-        path = circle(self._matter(row, now_ms), closed)
+        path = loop_of(self._matter(row, now_ms), closed)
         if path is not None and row.frozen_until_ms <= now_ms:
             nodes = " → ".join(path if len(path) <= 8 else (*path[:4], "…", *path[-3:]))
             why = f"its pods went {nodes}"
@@ -138,16 +138,16 @@ class Moves:
 
     def metric(self, node: str, updated_at_ms: int) -> None:
         """A node has sent a metric."""
-        self.cooling.metric(node, updated_at_ms)
+        self.cooldown.metric(node, updated_at_ms)
 
     def observe(self, hot: Container[str], now_ms: int) -> None:
         """A round has found these nodes hot."""
-        for node in [node for node in self.cooling.nodes if node in hot]:
-            self.cooling.hot(node, now_ms)
+        for node in [node for node in self.cooldown.nodes if node in hot]:
+            self.cooldown.hot(node, now_ms)
 
     def node_gone(self, node: str) -> None:
         """There is no such node any more; one that comes by its name is another one."""
-        self.cooling.forget(node)
+        self.cooldown.forget(node)
 
     def tick(self, now_ms: int) -> None:
         """Time has passed: what is over is forgotten."""
@@ -175,7 +175,7 @@ class Moves:
         if row is None or not self.enabled:
             return _NOWHERE
         sources = dict.fromkeys(move.source for move in row.moves if not move.dry_run)
-        return frozenset(node for node in sources if self.cooling.cooling(node, now_ms))
+        return frozenset(node for node in sources if self.cooldown.cooling(node, now_ms))
 
     def frozen(self, owner: str, now_ms: int) -> str | None:
         """Why pods of the owner are not moved now, with numbers; None: they may be."""
@@ -229,7 +229,7 @@ class Moves:
                 del leavers[owner]
                 if not leavers:
                     del self._leavers[node]
-                    self.cooling.forget(node)
+                    self.cooldown.forget(node)
 
     # --- rules ------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Moves:
             move
             for move in row.moves
             if move.left_at_ms > since_ms
-            or (not move.dry_run and self.cooling.cooling(move.source, now_ms))
+            or (not move.dry_run and self.cooldown.cooling(move.source, now_ms))
         )
 
     def _due_ms(self, row: RecentMovesRow) -> int:

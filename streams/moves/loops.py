@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from schemas.moves import RecentMove
 
 
-def circle(moves: Sequence[RecentMove], closing: RecentMove) -> list[str] | None:
+def loop_of(moves: Sequence[RecentMove], closing: RecentMove) -> list[str] | None:
     """The nodes of the circle that a move closes, first and last the same; None: it closes none.
 
     Args:

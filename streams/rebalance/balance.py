@@ -22,7 +22,7 @@ from streams.rebalance.outcome import (
     Phase,
     RoundOutcome,
 )
-from streams.rebalance.planning import Turns
+from streams.rebalance.planning import Planning
 from streams.rebalance.pool_round import PoolRound, Standing
 from streams.rebalance.pools import (
     loadstream_pools,
@@ -70,7 +70,7 @@ class LoadstreamRounds:
 
 def _plan(made: PoolRound, outcome: RoundOutcome) -> None:
     """Plan what should leave the nodes that act."""
-    planning = Turns(made, made.targets, outcome)
+    planning = Planning(made, made.targets, outcome)
     planning.run("node")
     if made.limits.prod_high is not None:
         planning.run("prod")

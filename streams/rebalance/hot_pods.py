@@ -9,7 +9,7 @@ from streams.inventory.node import Held
 from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe, amounts_of
 
 
-class Crowd:
+class HotPods:
     """The pods of all nodes that act, one node's after the other's."""
 
     def __init__(

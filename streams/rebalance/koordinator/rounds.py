@@ -220,8 +220,8 @@ class PoolRound:
     def _room(self, targets: Sequence[int], phase: Phase) -> list[int]:
         """High limit less usage per resource, summed over the targets as they were before the round."""
         used = self.nodes.usage if phase == "node" else self.nodes.prod_usage
-        rooms = self._phase_limits(phase)[:, targets] - used[:, targets]
-        return [sum(each) for each in rooms.tolist()]
+        room = self._phase_limits(phase)[:, targets] - used[:, targets]
+        return [sum(each) for each in room.tolist()]
 
     def _phase(self, phase: Phase, acting: list[int], targets: list[int], room: list[int]) -> None:
         if not acting:
@@ -240,10 +240,10 @@ class PoolRound:
         nodes, rows, looks = self.given.columns.nodes, self.nodes.rows.tolist(), self.given.looks
         positions = order.tolist()
         sizes = [len(nodes[rows[position]].pods.held) for position in positions]
-        turns = looks.order(sizes)
-        for place in set(range(len(sizes))).difference(turns):
+        places = looks.order(sizes)
+        for place in set(range(len(sizes))).difference(places):
             hot[phase, self.names[positions[place]]].ended = LATER
-        for place in turns:
+        for place in places:
             position = positions[place]
             each = hot[phase, self.names[position]]
             if looks.over:

@@ -287,7 +287,7 @@ def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> No
     for second in range(1, 25):
         run.say(tick(second))
     assert len(said(run, "eviction-commands")) == 1
-    assert len(run.state.migrations.desk.book) == 2
+    assert len(run.state.migrations.lifecycle.registry) == 2
     for name, known in run.state.inventory.nodes.items():
         share = tuple(
             PodMetric(namespace="default", name=held.pod.name, usage={"cpu": 100, "memory": 0})

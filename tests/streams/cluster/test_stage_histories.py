@@ -281,7 +281,7 @@ class ClusterMachine(RuleBasedStateMachine):
         return made
 
     def take_over(self, made: list[PlacementDecision], asked: Pod | None = None) -> None:
-        """Book what was decided, and see that there was room for it."""
+        """Bind what was decided, and see that there was room for it."""
         for decision in made:
             uid = decision.pod.uid
             if decision.outcome == "placed":

@@ -237,7 +237,7 @@ def test_the_workload_of_a_pod_may_be_gone() -> None:
     moving.say(workload(replicas=9), workload(removed=True))
     found = moving.state.inventory.held("a")
     assert found is not None
-    replicas = moving.state.migrations.desk.workloads.of(found[1].pod)
+    replicas = moving.state.migrations.lifecycle.workloads.of(found[1].pod)
     assert replicas is not None
     assert (replicas.count, replicas.inferred) == (4, True)
 
@@ -257,7 +257,7 @@ def test_the_workload_of_a_pod_may_be_gone() -> None:
 def test_a_round_has_limits_that_begin_anew(limits: str, texts: list[str | None]) -> None:
     moving = three(policy_text(f"descheduling: {{{limits}}}"))
     assert [moving.propose(uid) for uid in ("a", "b", "d")] == texts
-    moving.state.migrations.begin_cycle()
+    moving.state.migrations.begin_round()
     assert moving.propose("c") is None
 
 

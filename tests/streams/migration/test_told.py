@@ -22,14 +22,14 @@ def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
     moving = cluster()
     moving.say(workload("web"), workload("db"), budget(1), budget(1, "db"))
     full_list(moving, "one")
-    desk = moving.state.migrations.desk
-    assert sorted(desk.workloads.rows) == ["db", "web"]
+    lifecycle = moving.state.migrations.lifecycle
+    assert sorted(lifecycle.workloads.rows) == ["db", "web"]
     full_list(moving, "two", workload("db"))
-    assert sorted(desk.workloads.rows) == ["db"]
-    assert desk.budgets.get(("default", "web")) is not None
+    assert sorted(lifecycle.workloads.rows) == ["db"]
+    assert lifecycle.budgets.get(("default", "web")) is not None
     full_list(moving, "three", budget(3, "db"))
-    assert desk.budgets.get(("default", "web")) is None
-    row = desk.budgets.get(("default", "db"))
+    assert lifecycle.budgets.get(("default", "web")) is None
+    row = lifecycle.budgets.get(("default", "db"))
     assert row is not None
     assert row.budget.disruptions_allowed == 3
 

@@ -102,7 +102,7 @@ def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves
     assert moving.last == ("Aborted", "NodeCooled")
     assert moving.reports[-1].message == "node-1 is hot no more"
     assert moving.reports[-1].pod.uid != commanded
-    assert [each.pod.uid for each in migrations.desk.book] == [commanded]
+    assert [each.pod.uid for each in migrations.lifecycle.registry] == [commanded]
 
 
 def test_what_a_user_asked_for_goes_on_when_the_node_is_cool() -> None:

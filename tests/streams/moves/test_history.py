@@ -60,7 +60,7 @@ def test_a_round_that_finds_the_node_hot_begins_the_cooling_anew() -> None:
     moves = remembered(coolingSeconds=100, coolingMetrics=0)
     moves.left("web", "a", at(0), "")
     moves.observe({"a", "b"}, at(90))
-    assert list(moves.cooling.nodes) == ["a"]
+    assert list(moves.cooldown.nodes) == ["a"]
     assert moves.forbidden_nodes("web", at(189)) == {"a"}
     assert moves.forbidden_nodes("web", at(190)) == frozenset()
 
@@ -81,7 +81,7 @@ def test_a_node_that_stays_hot_is_remembered_beyond_the_window() -> None:
         assert moves.forbidden_nodes("web", at(seconds)) == {"a"}
     moves.tick(at(380 + 51))
     assert not moves.owners
-    assert not moves.cooling.nodes
+    assert not moves.cooldown.nodes
 
 
 def test_a_pod_that_comes_straight_back_freezes_its_owner() -> None:
@@ -146,7 +146,7 @@ def test_what_is_over_is_forgotten() -> None:
     assert moves.owners
     moves.tick(at(301))
     assert not moves.owners
-    assert not moves.cooling.nodes
+    assert not moves.cooldown.nodes
     go(moves, "web", "a", "a", 400)
     assert "time 1 in a row" in str(moves.frozen("web", at(411)))
 
@@ -180,7 +180,7 @@ def test_the_owner_of_which_nothing_was_heard_longest_is_forgotten_first() -> No
     moves.arrived("a", "x", at(10))
     moves.left("d", "node-d", at(11), "")
     assert sorted(moves.owners) == ["a", "c", "d"]
-    assert "node-b" not in moves.cooling.nodes
+    assert "node-b" not in moves.cooldown.nodes
 
 
 @given(rounds=st.integers(1, 300), length=st.integers(1, 5), pause_s=st.integers(20, 300))
@@ -249,7 +249,7 @@ def test_nothing_grows_beyond_its_bound(events: list[tuple[int, int, int, bool]]
         assert len(moves.owners) <= 8
         assert all(len(row.moves) <= HISTORY_MAX for row in moves.owners.values())
         sources = {m.source for row in moves.owners.values() for m in row.moves}
-        assert set(moves.cooling.nodes) <= sources
+        assert set(moves.cooldown.nodes) <= sources
 
 
 def test_a_move_towards_a_node_that_the_owner_left_hot_is_stopped() -> None:

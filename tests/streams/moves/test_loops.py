@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.moves import RecentMove
-from streams.moves.loops import circle
+from streams.moves.loops import loop_of
 
 
 def chain(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
@@ -36,19 +36,19 @@ def chain(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
 def test_a_circle_is_a_chain_of_moves_that_ends_where_it_began(
     moves: list[RecentMove], path: list[str] | None
 ) -> None:
-    assert circle(moves, moves[-1]) == path
+    assert loop_of(moves, moves[-1]) == path
 
 
 def test_a_move_that_has_not_arrived_closes_nothing() -> None:
     moves = [*chain(("a", "b", 1, 2)), RecentMove(source="b", left_at_ms=3)]
-    assert circle(moves, moves[-1]) is None
+    assert loop_of(moves, moves[-1]) is None
 
 
 @given(nodes=st.permutations([f"node-{i}" for i in range(12)]))
 def test_moves_that_never_come_back_are_no_circle(nodes: list[str]) -> None:
     steps = [(a, b, 2 * i, 2 * i + 1) for i, (a, b) in enumerate(pairwise(nodes))]
     moves = chain(*steps)
-    assert all(circle(moves[: i + 1], moves[i]) is None for i in range(len(moves)))
+    assert all(loop_of(moves[: i + 1], moves[i]) is None for i in range(len(moves)))
 
 
 @given(st.data())
@@ -58,6 +58,6 @@ def test_a_chain_that_returns_to_any_of_its_nodes_is_a_circle(data: st.DataObjec
     nodes = [*(f"node-{i}" for i in range(length)), f"node-{back}"]
     steps = [(a, b, 2 * i, 2 * i + 1) for i, (a, b) in enumerate(pairwise(nodes))]
     moves = chain(*steps)
-    path = circle(moves, moves[-1])
+    path = loop_of(moves, moves[-1])
     assert path is not None
     assert path == [*nodes[back:-1], nodes[back]]
