@@ -11,12 +11,10 @@ too few of them, after an outage or a change of policy, it is put off by as many
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
 from zlib import crc32
 
-from schemas.base import Message
 from schemas.evictions import EvictionCommand
 from schemas.migrations import MigrationStatus
 from schemas.policy import Policy
@@ -56,7 +54,7 @@ class Rebalancer:
     ) -> None:
         self._inventory, self._memory, self._migrations = inventory, memory, migrations
         self._phase = crc32(cluster.encode())
-        self.balancer = Balancer(cluster, policy)
+        self.balancer = Balancer(cluster, policy, inventory)
         self.policy = policy
         self.paused = False
         """The cluster is paused: rounds are due and are not made."""
@@ -72,11 +70,6 @@ class Rebalancer:
         self.policy = policy
         self.balancer.set_policy(policy)
 
-    @property
-    def empty(self) -> bool:
-        """No node is or was hot, and no usage is remembered."""
-        return self.balancer.counts_nothing and not self._inventory.history.means
-
     # --- rounds -----------------------------------------------------------------------------------
 
     def tick(self, cause: Cause) -> list[RebalanceRound]:
@@ -91,7 +84,7 @@ class Rebalancer:
         self._unprepared = False
         dry_run = self.policy.dry_run
         if self.paused:
-            self.balancer.round(self._inventory, cause.now_ms, paused=True)
+            self.balancer.round(cause.now_ms, paused=True)
             return [no_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self._round(cause)
         self._remember(outcome, cause.now_ms)
@@ -139,7 +132,7 @@ class Rebalancer:
         if self._unprepared or not self._due(inventory.now_ms + AHEAD_MS):
             return False
         try:
-            self.balancer.refresh(inventory, most)
+            self.balancer.refresh(most)
         except Exception:  # the round meets it again, and there it is answered for
             logger.exception("cluster %s: a changed node cannot be packed", self.balancer.cluster)
             self._unprepared = True
@@ -158,7 +151,6 @@ class Rebalancer:
             return kept or migrations.propose(candidate, cause)
 
         return self.balancer.round(
-            self._inventory,
             now_ms,
             gate=gate,
             protect=migrations.forbidden,
@@ -248,20 +240,10 @@ class Rebalancer:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def changed_rows(self) -> Iterator[tuple[str, str, Message | None]]:
-        """Table, key within the cluster, and row of what has changed since the last call."""
-        yield from self.balancer.changed_rows(self._inventory)
-
-    def touch(self) -> None:
-        """Count everything as changed."""
-        self.balancer.touch(self._inventory)
-
-    def restore(
-        self, read: Callable[[str], Iterator[Any]], last_round_ms: int | None, ticks_ahead: int = 0
-    ) -> None:
-        """Take over the rows that `read` gives of each table; nodes and pods are there already."""
+    def restored(self, last_round_ms: int | None, ticks_ahead: int) -> None:
+        """Nodes, pods and tables are there again: go on with rounds as before."""
         self.last_round_ms, self.ticks_ahead = last_round_ms, ticks_ahead
-        self.balancer.restore(read, self._inventory)
+        self._inventory.move_thresholds()
         if ticks_ahead:
             # The ticks before have done so; the round must not do all of it.
             self._inventory.lay_out()

@@ -266,7 +266,7 @@ class ClusterStage:
                 stage._clusters.positions = dict(place.offsets)
                 stage.topic_ids = dict(place.topic_ids or {})
             elif table == failures.TABLE:
-                stage._clusters.failures.restore(read_row(FailedClusterRow, table, key, value))
+                stage._clusters.failures.take(read_row(FailedClusterRow, table, key, value))
             else:
                 own.append((table, key, value))
         of_cluster, found = by_cluster(own), 0

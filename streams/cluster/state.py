@@ -41,6 +41,7 @@ from streams.placement.effort import Effort
 from streams.placement.explain import Cause
 from streams.placement.placement import Placement
 from streams.placement.plugins.registry import KNOWN
+from streams.stage.tracked_table import TrackedTable
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
@@ -112,10 +113,13 @@ class ClusterState:
             self.policy_record is None
             and not len(self.placement.pending)
             and self.inventory.empty
-            and self.migrations.empty
-            and self.memory.empty
-            and self.rebalancer.empty
+            and not any(map(len, self.tables))
         )
+
+    @property
+    def tables(self) -> tuple[TrackedTable[Any, Any], ...]:
+        """What is kept in rows beside nodes, pods and requests, in the order in which it is written."""
+        return (*self.memory.tables, *self.migrations.tables, *self.rebalancer.balancer.tables)
 
     def apply(self, message: Any, position: Position) -> Answer:
         """Apply one record; answers with the messages that it causes."""
@@ -260,7 +264,7 @@ class ClusterState:
             return
         if self.inventory.remove_unlisted_nodes(ending[0], UNLISTED_NODES_PER_RECORD_MAX):
             del self.inventory.endings["node-state"]
-        for name in list(self.memory.moves.cooldown.nodes):
+        for name in list(self.memory.moves.cooldown.rows):
             node = self.inventory.nodes.get(name)
             if node is None or node.state is None:
                 self.memory.moves.node_gone(name)

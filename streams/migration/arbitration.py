@@ -70,10 +70,11 @@ class Arbitration:
         proposal = proposed_again(row, held.pod)
         gate = lifecycle.gates.held_back(held.pod, proposal, cause.now_ms, waiting_too=False)
         if gate is None:
-            lifecycle.passed += 1
+            progress = lifecycle.progress
+            progress.passed += 1
             lifecycle.advance(
                 row, cause,
-                phase="Running", message="passed arbitration", gate="", turn=lifecycle.passed,
+                phase="Running", message="passed arbitration", gate="", turn=progress.passed,
             )  # fmt: skip
         else:
             if isinstance(gate.text, EndOfRound):

@@ -9,7 +9,6 @@ then the drain is over. A drain that was begun before waits until evictions are 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
 
 from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow, DrainStatus, ProtectedPod
 from streams.inventory.node import Held, Node
@@ -19,6 +18,7 @@ from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX
 from streams.placement.explain import Cause, reference
+from streams.stage.tracked_table import TrackedRows
 
 #: Most nodes of a cluster that are drained at a time.
 DRAINS_MAX = 1_000
@@ -29,17 +29,12 @@ LOOKS_PER_TICK_MAX = 2_000
 _REASON_MAX = 500
 
 
-class Drains:
-    """The nodes of a cluster that are being drained."""
+class Drains(TrackedRows[str, DrainRow]):
+    """The nodes of a cluster that are being drained, by name."""
 
     def __init__(self, lifecycle: MigrationLifecycle) -> None:
+        super().__init__("drains", lambda row: row.node)
         self.lifecycle = lifecycle
-        self.rows: dict[str, DrainRow] = {}
-        """By node."""
-        self.changed: dict[str, None] = {}
-        """Rows of table `drains` to write."""
-        self.next_node = ""
-        """The node, by name, at which the next tick begins; empty: at the first."""
 
     def begin(self, row: DrainRow, cause: Cause) -> str | None:
         """Drain a node; answers why not."""
@@ -51,7 +46,7 @@ class Drains:
         before = self.rows.get(row.node)
         if self.lifecycle.policy.dry_for("drain") and (before is None or before.dry_run):
             row = row.model_copy(update={"dry_run": True})
-        self._put(row)
+        self.put(row)
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
         left, protected = self._pods(row, node, cause.now_ms)
         self._report(row, "Draining", len(left), protected, cause)
@@ -79,7 +74,8 @@ class Drains:
         begun = 0
         left_over = LOOKS_PER_TICK_MAX
         names = sorted(self.rows)
-        begin = bisect_left(names, self.next_node)
+        progress = self.lifecycle.progress
+        begin = bisect_left(names, progress.drain_next)
         next_node = ""
         for name in names[begin:] + names[:begin]:
             if left_over <= 0:
@@ -101,11 +97,12 @@ class Drains:
                     begun += self._migrate(row, held, cause)
             if row.drained != (not left):
                 row = row.model_copy(update={"drained": not left})
-                self._put(row)
+                self.put(row)
                 phase = "Draining" if left else "Drained"
                 self._report(row, phase, len(left), protected, cause)
-        self.lifecycle.changed |= next_node != self.next_node
-        self.next_node = next_node
+        if next_node != progress.drain_next:
+            progress.drain_next = next_node
+            progress.note()
 
     def _note(
         self,
@@ -122,7 +119,7 @@ class Drains:
                 return begun
             begun += self._migrate(row, held, cause)
             row = row.model_copy(update={"noted": held.pod.uid})
-            self._put(row)
+            self.put(row)
         if not any(each.trigger == "drain" for each in self.lifecycle.registry.at_node(row.node)):
             self._remove(row.node)
             self._report(row, "Drained", len(left), staying, cause)
@@ -198,23 +195,14 @@ class Drains:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def _put(self, row: DrainRow) -> None:
-        self.rows[row.node] = row
-        self.changed[row.node] = None
-
     def _remove(self, name: str) -> None:
-        del self.rows[name]
-        self.changed[name] = None
+        self.drop(name)
         self.lifecycle.inventory.cordon(name, cordoned=False)
 
-    def restore(self, rows: Iterable[DrainRow]) -> None:
-        """Take over table rows."""
-        for row in rows:
-            self.rows[row.node] = row
-            self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
-
-    def __iter__(self) -> Iterator[DrainRow]:
-        return iter(self.rows.values())
+    def take(self, row: DrainRow) -> None:
+        """Take over a row as it was written."""
+        self.put(row)
+        self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
 
 
 def _uid(held: Held) -> str:

@@ -88,7 +88,7 @@ class Execution:
         elif too_fast is not None:
             self._wait(row, "EvictQPS", too_fast, cause)
         else:
-            lifecycle.limiters.take(held.pod, replicas, cause.now_ms)
+            lifecycle.limiters.spend(held.pod, replicas, cause.now_ms)
             self._commands += 1
             self._command(row, held.pod, cause)
 

@@ -27,6 +27,7 @@ from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets
 from streams.migration.gates import Gates
 from streams.migration.named import Namespaces, PriorityClasses
+from streams.migration.progress import Progress
 from streams.migration.proposal import Proposal
 from streams.migration.protections import Protections
 from streams.migration.rate_limits import Limiters
@@ -92,12 +93,7 @@ class MigrationLifecycle:
         )
         self.said: list[Said] = []
         """What is to be said, in order."""
-        self.created = 0
-        """How many migrations have been created."""
-        self.passed = 0
-        """How many have passed arbitration."""
-        self.changed = False
-        """The row of what belongs to all migrations has changed."""
+        self.progress = Progress(cluster)
 
     def set_policy(self, policy: Policy) -> None:
         """Decide by another policy."""
@@ -134,7 +130,7 @@ class MigrationLifecycle:
             deadline_ms=min(cause.now_ms + ttl_ms, EPOCH_MS_MAX),
             created_at_ms=cause.now_ms,
             changed_at_ms=cause.now_ms,
-            sequence=self.created + 1,
+            sequence=self.progress.created + 1,
             owner_uid="" if owner is None else owner.uid,
             pool=proposal.pool,
             watched=proposal.watched,
@@ -146,8 +142,8 @@ class MigrationLifecycle:
     def create(self, proposal: Proposal, mode: Mode, cause: Cause) -> MigrationRow:
         """Take in a migration, which waits for arbitration."""
         row = self.new(proposal, mode, cause).model_copy(update={"message": WAITS})
-        self.created += 1
-        self.changed = True
+        self.progress.created += 1
+        self.progress.note()
         self.registry.put(row)
         self.report(row, cause)
         return row
@@ -198,7 +194,7 @@ class MigrationLifecycle:
     def forget(self, row: MigrationRow) -> None:
         """Nothing may come of a migration any more."""
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
-        self.registry.drop(row)
+        self.registry.forget(row)
 
     def report(self, row: MigrationRow, cause: Cause) -> None:
         """Tell how a migration stands."""

@@ -4,24 +4,16 @@
 said at once: `take` answers with what has been said since it was asked last.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable
 from typing import Any
 
-from schemas.base import Message
 from schemas.migrations import (
-    DisruptionBudgetRow,
-    DrainRow,
-    EvictionLimiterRow,
     MigrationRequest,
     MigrationRow,
-    MigrationStateRow,
     Watched,
-    WorkloadRow,
 )
 from schemas.namespaces import (
-    NamespaceRow,
     NamespaceState,
-    PriorityClassRow,
     PriorityClassState,
 )
 from schemas.outcomes import CommandOutcome
@@ -45,6 +37,7 @@ from streams.migration.tracking import Tracking
 from streams.placement.explain import Cause
 from streams.placement.placement import Placement
 from streams.rebalance.outcome import EndOfRound
+from streams.stage.tracked_table import TrackedTable
 
 
 class Migrations:
@@ -65,7 +58,18 @@ class Migrations:
         self._execution = Execution(self.lifecycle)
         self._tracking = Tracking(self.lifecycle)
         self._requests = Requests(self.lifecycle, self.drains)
-        self._arbitrated_at_ms = 0
+        of = self.lifecycle
+        self.tables: tuple[TrackedTable[Any, Any], ...] = (
+            of.registry,
+            self.drains,
+            of.limiters,
+            of.workloads,
+            of.budgets,
+            of.namespaces,
+            of.classes,
+            of.progress,
+        )
+        """What is kept in rows, in the order in which they are written."""
 
     # --- proposals -----------------------------------------------------------------------------------
 
@@ -122,22 +126,6 @@ class Migrations:
             or self.round_limits.gate(proposal.node, pod.namespace)
             or lifecycle.gates.held_back(pod, proposal, now_ms, waiting_too=True)
         )
-
-    @property
-    def empty(self) -> bool:
-        """There is nothing to decide, to count or to limit by."""
-        lifecycle = self.lifecycle
-        rows, limiters = lifecycle.workloads.rows, lifecycle.limiters
-        named = lifecycle.namespaces.rows, lifecycle.classes.rows
-        kept: tuple[Sized, ...] = (
-            lifecycle.registry,
-            self.drains.rows,
-            limiters,
-            rows,
-            lifecycle.budgets,
-            *named,
-        )
-        return not any(map(len, kept))
 
     def cooled(self, look: Callable[[str, Watched], str | None], cause: Cause) -> None:
         """A round has judged the nodes: give up what would leave one that is hot no more.
@@ -236,9 +224,10 @@ class Migrations:
         if not busy:
             self.drains.tick(cause)
         interval_ms = self.policy.migration.arbitration_args.interval_ms
-        if self.lifecycle.registry and cause.now_ms - self._arbitrated_at_ms >= interval_ms:
-            self._arbitrated_at_ms = cause.now_ms
-            self.lifecycle.changed = True
+        progress = self.lifecycle.progress
+        if self.lifecycle.registry and cause.now_ms - progress.arbitrated_at_ms >= interval_ms:
+            progress.arbitrated_at_ms = cause.now_ms
+            progress.note()
             self._arbitration.run(cause)
         self._execution.run(cause)
 
@@ -251,95 +240,3 @@ class Migrations:
         self.policy = policy
         self.lifecycle.set_policy(policy)
         self.round_limits.limits = policy.descheduling
-
-    # --- rows -------------------------------------------------------------------------------------
-
-    def changed_rows(self) -> Iterator[tuple[str, str, Message | None]]:
-        """Table, key below the cluster's and row of what has changed; None: it is gone."""
-        lifecycle = self.lifecycle
-        for migration in lifecycle.registry.changed:
-            yield "migrations", migration, lifecycle.registry.get(migration)
-        for node in self.drains.changed:
-            yield "drains", node, self.drains.rows.get(node)
-        for limiter in lifecycle.limiters.changed:
-            yield "eviction_limiters", "/".join(limiter), lifecycle.limiters.row(limiter)
-        for uid in lifecycle.workloads.changed:
-            yield "workloads", uid, lifecycle.workloads.rows.get(uid)
-        for budget in lifecycle.budgets.changed:
-            yield "disruption_budgets", "/".join(budget), lifecycle.budgets.get(budget)
-        for namespace in lifecycle.namespaces.changed:
-            yield "namespaces", namespace, lifecycle.namespaces.rows.get(namespace)
-        for name in lifecycle.classes.changed:
-            yield "priority_classes", name, lifecycle.classes.rows.get(name)
-        if lifecycle.changed:
-            yield "migration_state", "", self._state_row()
-        self._clear()
-
-    def touch(self) -> None:
-        """Count everything as changed."""
-        lifecycle = self.lifecycle
-        lifecycle.registry.changed.update(
-            dict.fromkeys(row.migration_id for row in lifecycle.registry)
-        )
-        self.drains.changed.update(dict.fromkeys(self.drains.rows))
-        lifecycle.limiters.touch()
-        lifecycle.workloads.changed.update(dict.fromkeys(lifecycle.workloads.rows))
-        lifecycle.budgets.touch()
-        lifecycle.namespaces.touch()
-        lifecycle.classes.touch()
-        lifecycle.changed = True
-
-    def _state_row(self) -> MigrationStateRow:
-        return MigrationStateRow(
-            cluster=self.lifecycle.cluster,
-            arbitrated_at_ms=self._arbitrated_at_ms,
-            created=self.lifecycle.created,
-            passed=self.lifecycle.passed,
-            drain_next=self.drains.next_node or None,
-        )
-
-    def _clear(self) -> None:
-        lifecycle = self.lifecycle
-        for changed in (
-            lifecycle.registry.changed,
-            self.drains.changed,
-            lifecycle.limiters.changed,
-            lifecycle.workloads.changed,
-            lifecycle.budgets.changed,
-            lifecycle.namespaces.changed,
-            lifecycle.classes.changed,
-        ):
-            changed.clear()
-        lifecycle.changed = False
-
-    def restore(self, table: str, rows: Iterable[Any]) -> None:
-        """Take over the rows of a table of `ROWS`; nodes and pods are there already."""
-        if table == "migration_state":
-            for row in rows:
-                self._arbitrated_at_ms = row.arbitrated_at_ms
-                self.lifecycle.created, self.lifecycle.passed = row.created, row.passed
-                self.drains.next_node = row.drain_next or ""
-            return
-        parts: dict[str, Any] = {
-            "drains": self.drains,
-            "workloads": self.lifecycle.workloads,
-            "disruption_budgets": self.lifecycle.budgets,
-            "namespaces": self.lifecycle.namespaces,
-            "priority_classes": self.lifecycle.classes,
-            "eviction_limiters": self.lifecycle.limiters,
-            "migrations": self.lifecycle.registry,
-        }
-        parts[table].restore(rows)
-
-
-#: Tables that `Migrations` keeps and their rows, in the order in which they are written and restored.
-ROWS: dict[str, type[Message]] = {
-    "drains": DrainRow,
-    "workloads": WorkloadRow,
-    "disruption_budgets": DisruptionBudgetRow,
-    "namespaces": NamespaceRow,
-    "priority_classes": PriorityClassRow,
-    "eviction_limiters": EvictionLimiterRow,
-    "migrations": MigrationRow,
-    "migration_state": MigrationStateRow,
-}

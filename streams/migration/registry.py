@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from schemas.migrations import LIVE, MigrationRow
+from streams.stage.tracked_table import TrackedRows
 
 #: Most migrations of a cluster at a time.
 MIGRATIONS_MAX = 2_000
@@ -64,11 +65,11 @@ class Group:
 _NOBODY = Group()
 
 
-class Registry:
-    """The migrations of a cluster, in the order of their creation."""
+class Registry(TrackedRows[str, MigrationRow]):
+    """The migrations of a cluster by their ids, in the order of their creation."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, MigrationRow] = {}
+        super().__init__("migrations", lambda row: row.migration_id)
         self._by_uid: dict[str, str] = {}
         self._at_node: dict[str, Group] = {}
         self._in_namespace: dict[str, Group] = {}
@@ -78,27 +79,22 @@ class Registry:
         """How many have passed arbitration, or have a command that may still be carried out."""
         self.version = 0
         """Grows with every change."""
-        self.changed: dict[str, None] = {}
-        """Rows of table `migrations` to write."""
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def __iter__(self) -> Iterator[MigrationRow]:
         """In the order of creation; the registry may change meanwhile."""
-        return iter(list(self._rows.values()))
+        return iter(list(self.rows.values()))
 
     def get(self, migration_id: str) -> MigrationRow | None:
         """A migration by its id."""
-        return self._rows.get(migration_id)
+        return self.rows.get(migration_id)
 
     def of_pod(self, uid: str) -> MigrationRow | None:
         """The migration of a pod."""
-        return self._rows.get(self._by_uid.get(uid, ""))
+        return self.rows.get(self._by_uid.get(uid, ""))
 
     def of_replacement(self, uid: str) -> MigrationRow | None:
         """The migration that a pod replaces the pod of."""
-        return self._rows.get(self._by_replacement.get(uid, ""))
+        return self.rows.get(self._by_replacement.get(uid, ""))
 
     def at_node(self, name: str) -> list[MigrationRow]:
         """Migrations of pods that leave a node."""
@@ -125,13 +121,12 @@ class Registry:
         return self._of_owner.get(owner_uid, _NOBODY)
 
     def _all(self, group: Group) -> list[MigrationRow]:
-        return [self._rows[each] for each in group.uids]
+        return [self.rows[each] for each in group.uids]
 
     def put(self, row: MigrationRow) -> None:
         """Take in a new migration, or what has become of one."""
-        before = self._rows.get(row.migration_id)
-        self._rows[row.migration_id] = row
-        self.changed[row.migration_id] = None
+        before = self.rows.get(row.migration_id)
+        super().put(row)
         self.version += 1
         self.moving += moving(row) - (before is not None and moving(before))
         for index, key in self._keys(row):
@@ -143,10 +138,10 @@ class Registry:
         if row.replacement is not None:
             self._by_replacement[row.replacement.uid] = row.migration_id
 
-    def drop(self, row: MigrationRow) -> None:
-        """Forget a migration."""
-        self.moving -= moving(self._rows.pop(row.migration_id))
-        self.changed[row.migration_id] = None
+    def forget(self, row: MigrationRow) -> None:
+        """A migration is over, and so is what may come of it."""
+        self.moving -= moving(self.rows[row.migration_id])
+        self.drop(row.migration_id)
         self.version += 1
         for index, key in self._keys(row):
             index[key].drop(row)
@@ -158,9 +153,7 @@ class Registry:
 
     def restore(self, rows: Iterable[MigrationRow]) -> None:
         """Take over table rows."""
-        for row in sorted(rows, key=lambda row: row.sequence):
-            self.put(row)
-        self.changed.clear()
+        super().restore(sorted(rows, key=lambda row: row.sequence))
 
     def _keys(self, row: MigrationRow) -> Iterator[tuple[dict[str, Group], str]]:
         yield self._at_node, row.source_node

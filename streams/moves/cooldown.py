@@ -8,21 +8,18 @@ are kept that somebody's memory names; whoever holds them says when they may go.
 
 from schemas.moves import CoolingNodeRow
 from schemas.policy import Policy
+from streams.stage.tracked_table import TrackedRows
 
 #: A node that sends no metrics any more is cooling for so long at most.
 COOLING_MAX_MS = 86_400_000
 
 
-class Cooldown:
-    """Hot and cooling nodes of one cluster."""
+class Cooldown(TrackedRows[str, CoolingNodeRow]):
+    """Hot and cooling nodes of one cluster, by name."""
 
     def __init__(self, cluster: str, policy: Policy) -> None:
+        super().__init__("cooling_nodes", lambda row: row.node, sorted_keys=True)
         self.cluster = cluster
-        self.nodes: dict[str, CoolingNodeRow] = {}
-        """What is known, by node."""
-        self.changed: dict[str, None] = {}
-        """Rows of table `cooling_nodes` to write."""
-
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -33,7 +30,7 @@ class Cooldown:
 
     def hot(self, node: str, now_ms: int) -> None:
         """The node is hot now; from now on it is kept."""
-        self._put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
+        self.put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
 
     def metric(self, node: str, updated_at_ms: int) -> None:
         """A node has sent a metric; costs a look-up where nothing is kept of it.
@@ -41,16 +38,16 @@ class Cooldown:
         Only one that is newer than the last one, and than the moment at which the node was hot last,
         says something new.
         """
-        row = self.nodes.get(node)
+        row = self.rows.get(node)
         if row is None or updated_at_ms <= max(row.hot_at_ms, row.metric_at_ms):
             return
         if row.metrics < self.cooling_metrics:
             update = {"metrics": row.metrics + 1, "metric_at_ms": updated_at_ms}
-            self._put(row.model_copy(update=update))
+            self.put(row.model_copy(update=update))
 
     def cooling(self, node: str, now_ms: int) -> bool:
         """The node was hot, and too little time or too few metrics have come since."""
-        row = self.nodes.get(node)
+        row = self.rows.get(node)
         if row is None:
             return False
         age_ms = now_ms - row.hot_at_ms
@@ -58,12 +55,7 @@ class Cooldown:
             return True
         return row.metrics < self.cooling_metrics and age_ms < COOLING_MAX_MS
 
-    def forget(self, node: str) -> None:
-        """Nobody remembers having left the node, or it is gone."""
-        if self.nodes.pop(node, None) is not None:
-            self.changed[node] = None
-
-    def _put(self, row: CoolingNodeRow) -> None:
-        if self.nodes.get(row.node) != row:
-            self.nodes[row.node] = row
-            self.changed[row.node] = None
+    def put(self, row: CoolingNodeRow) -> None:
+        """Keep what is known of a node now."""
+        if self.rows.get(row.node) != row:
+            super().put(row)

@@ -21,6 +21,7 @@ from streams.moves.cooldown import Cooldown
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
 from streams.moves.loops import loop_of
 from streams.moves.owner import owner_key
+from streams.stage.tracked_table import TrackedRows
 
 #: Most owners that are remembered; the one of which nothing was heard longest is forgotten first.
 OWNERS_MAX = 10_000
@@ -29,16 +30,13 @@ _NOWHERE: frozenset[str] = frozenset()
 _TEXT_MAX = 500
 
 
-class Moves:
+class Moves(TrackedRows[str, RecentMovesRow]):
     """Moves of the pods of one cluster, by owner."""
 
     def __init__(self, cluster: str, policy: Policy, owners_max: int = OWNERS_MAX) -> None:
+        super().__init__("recent_moves", lambda row: row.owner, sorted_keys=True)
         self.cluster = cluster
         self.owners_max = owners_max
-        self.owners: dict[str, RecentMovesRow] = {}
-        """What is remembered, by owner."""
-        self.changed: dict[str, None] = {}
-        """Rows of table `recent_moves` to write."""
         self.cooldown = Cooldown(cluster, policy)
         self._leavers: dict[str, dict[str, None]] = {}
         """Owners that remember having left a node."""
@@ -53,7 +51,7 @@ class Moves:
         self.cooldown.set_policy(policy)
         self.enabled = policy.remembers_moves
         self._deadlines.clear()
-        for owner, row in sorted(self.owners.items()):
+        for owner, row in sorted(self.rows.items()):
             kept = row if policy.dry_run else _without_dry(row)
             if kept is not row:
                 self._put(owner, kept)
@@ -84,7 +82,7 @@ class Moves:
         """
         if not self.enabled:
             return
-        row = self.owners.get(owner) or self._new(owner)
+        row = self.rows.get(owner) or self._new(owner)
         move = RecentMove(source=node, left_at_ms=now_ms, why=why[:_TEXT_MAX], dry_run=dry_run)
         if not dry_run:
             self.cooldown.hot(node, now_ms)
@@ -99,7 +97,7 @@ class Moves:
 
     def stayed(self, owner: str, node: str, now_ms: int) -> None:
         """Nothing came of a pod's leaving: the newest departure from the node is taken back."""
-        row = self.owners.get(owner)
+        row = self.rows.get(owner)
         if row is None:
             return
         for index in range(len(row.moves) - 1, -1, -1):
@@ -119,7 +117,7 @@ class Moves:
 
     def arrived(self, owner: str, node: str, now_ms: int) -> None:
         """A new pod of the owner runs on a node; one that closes a circle freezes the owner."""
-        row = self.owners.get(owner)
+        row = self.rows.get(owner)
         if row is None:
             return
         recent = self._recent(row, now_ms)
@@ -142,19 +140,19 @@ class Moves:
 
     def observe(self, hot: Container[str], now_ms: int) -> None:
         """A round has found these nodes hot."""
-        for node in [node for node in self.cooldown.nodes if node in hot]:
+        for node in [node for node in self.cooldown.rows if node in hot]:
             self.cooldown.hot(node, now_ms)
 
     def node_gone(self, node: str) -> None:
         """There is no such node any more; one that comes by its name is another one."""
-        self.cooldown.forget(node)
+        self.cooldown.drop(node)
 
     def tick(self, now_ms: int) -> None:
         """Time has passed: what is over is forgotten."""
         for owner in self._deadlines.due(now_ms):
             self._overdue[owner] = None
         for owner in sorted(self._overdue):
-            row = self.owners.get(owner)
+            row = self.rows.get(owner)
             if row is None or self._due_ms(row) > now_ms:
                 del self._overdue[owner]
             elif not self._matter(row, now_ms):
@@ -165,13 +163,13 @@ class Moves:
 
     def avoided(self, pod: Pod, now_ms: int) -> frozenset[str]:
         """Nodes that a pod must stay away from, see `forbidden_nodes`; costs nothing where nothing is remembered."""
-        if not self.owners:
+        if not self.rows:
             return _NOWHERE
         return self.forbidden_nodes(owner_key(pod), now_ms)
 
     def forbidden_nodes(self, owner: str, now_ms: int) -> frozenset[str]:
         """Nodes that pods of the owner (see `owner_key`) left and that are hot or cooling."""
-        row = self.owners.get(owner)
+        row = self.rows.get(owner)
         if row is None or not self.enabled:
             return _NOWHERE
         sources = dict.fromkeys(move.source for move in row.moves if not move.dry_run)
@@ -179,7 +177,7 @@ class Moves:
 
     def frozen(self, owner: str, now_ms: int) -> str | None:
         """Why pods of the owner are not moved now, with numbers; None: they may be."""
-        row = self.owners.get(owner)
+        row = self.rows.get(owner)
         if row is None or not self.enabled or row.frozen_until_ms <= now_ms:
             return None
         left_s = seconds(row.frozen_until_ms - now_ms)
@@ -199,26 +197,24 @@ class Moves:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def restore(self, row: RecentMovesRow) -> None:
+    def take(self, row: RecentMovesRow) -> None:
         """Take over a row as it was written; the order of rows does not matter."""
         self._put(row.owner, row)
-        self.changed.pop(row.owner, None)
 
     def _new(self, owner: str) -> RecentMovesRow:
-        if len(self.owners) >= self.owners_max:
-            oldest = min(self.owners.values(), key=lambda row: (row.touched_at_ms, row.owner))
+        if len(self.rows) >= self.owners_max:
+            oldest = min(self.rows.values(), key=lambda row: (row.touched_at_ms, row.owner))
             self._put(oldest.owner, None)
         return RecentMovesRow(cluster=self.cluster, owner=owner, touched_at_ms=0)
 
     def _put(self, owner: str, row: RecentMovesRow | None) -> None:
         if row is not None and not row.moves and not row.freezes:
             row = None
-        before = _sources(self.owners.get(owner))
-        self.changed[owner] = None
+        before = _sources(self.rows.get(owner))
         if row is None:
-            self.owners.pop(owner, None)
+            self.drop(owner)
         else:
-            self.owners[owner] = row
+            self.put(row)
             self._deadlines.expect(self._due_ms(row), owner)
         after = _sources(row)
         for node in after:
@@ -229,7 +225,7 @@ class Moves:
                 del leavers[owner]
                 if not leavers:
                     del self._leavers[node]
-                    self.cooldown.forget(node)
+                    self.cooldown.drop(node)
 
     # --- rules ------------------------------------------------------------------------------------
 

@@ -59,7 +59,10 @@ class Placement:
         self.reservations = Reservations(inventory)
         self.kept: KeptRooms = NoRooms()
         self.apart = Apart(
-            moves or Moves("", policy), self.placer, self.pending, self.changed_requests
+            Moves("", policy) if moves is None else moves,
+            self.placer,
+            self.pending,
+            self.changed_requests,
         )
 
     # --- inputs ---------------------------------------------------------------------------------

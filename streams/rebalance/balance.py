@@ -32,15 +32,16 @@ from streams.rebalance.pools import (
 class LoadstreamRounds:
     """Makes rounds, and keeps the counters between them."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, cluster: str, policy: Policy) -> None:
         self.args = policy.rebalance
+        self.filled = None
         self.pools = loadstream_pools(policy)
         names = {name for pool in self.pools for name in pool.resources}
         names |= {"cpu", "memory", "pods", *watched_resources(policy)}
         self.universe = Universe(tuple(sorted(names)), "loadstream")
         self.pod_filter = PodFilter(self.args)
         interval_ms = policy.descheduling.descheduling_interval_ms
-        self.counters = Counters(self.args.detector_cache_timeout_ms, interval_ms)
+        self.counters = Counters(cluster, self.args.detector_cache_timeout_ms, interval_ms)
         self._standing = Standing(self.args, self.universe, self.pod_filter, self.counters)
         phases: tuple[Phase, ...] = ("node", "prod")
         self._timeouts_ms = {

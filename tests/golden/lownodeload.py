@@ -55,7 +55,7 @@ class World:
     def __init__(self, policy: Policy, scenario: Json) -> None:
         self.scenario = scenario
         self.inventory = Inventory(policy)
-        self.balancer = Balancer("golden", policy)
+        self.balancer = Balancer("golden", policy, self.inventory)
         self._dry_run = policy.rebalance.dry_run
         self._items = {item["uid"]: item for item in scenario["pods"]}
         self.outcome = RoundOutcome(0)
@@ -76,9 +76,7 @@ class World:
         now_ms = objects.time_ms(step["now"]) or 0
         self.inventory.advance(now_ms)
         self._measure(step["nodeMetrics"])
-        self.outcome = outcome = self.balancer.round(
-            self.inventory, now_ms, gate=self._gate, protect=self._protect
-        )
+        self.outcome = outcome = self.balancer.round(now_ms, gate=self._gate, protect=self._protect)
         evicted = [] if self._dry_run else outcome.moves
         if self.scenario.get("dropEvicted"):
             for move in evicted:

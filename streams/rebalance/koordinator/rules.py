@@ -34,7 +34,7 @@ from streams.rebalance.pools import Pool
 class KoordinatorRounds:
     """Makes rounds, and keeps the detectors between them."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, cluster: str, policy: Policy) -> None:
         self.args = policy.rebalance
         self.filled = FilledPools(policy)
         self.pools = self.filled.pools
@@ -42,8 +42,12 @@ class KoordinatorRounds:
         names |= {"memory", "pods", *watched_resources(policy)}
         self.universe = Universe(tuple(sorted(names)), "koordinator")
         self.pod_filter = PodFilter(self.args)
-        self.detectors = Detectors(self.args.detector_cache_timeout_ms)
-        self._standing = Standing(self.args, self.universe, self.pod_filter, self.detectors)
+        self.counters = Detectors(
+            cluster,
+            self.args.detector_cache_timeout_ms,
+            {pool.name: pool.condition for pool in self.pools},
+        )
+        self._standing = Standing(self.args, self.universe, self.pod_filter, self.counters)
         self._selects_all = [
             each.node_selector is None for each in policy.rebalance.pools("koordinator")
         ]
@@ -53,7 +57,7 @@ class KoordinatorRounds:
         outcome = RoundOutcome(given.now_ms, paused=given.paused)
         if given.paused:
             return outcome
-        self.detectors.forget(given.now_ms)
+        self.counters.forget(given.now_ms)
         processed = np.zeros(len(given.columns.nodes), dtype=np.bool_)
         fresh = measured(given.columns, self.args, given.now_ms)
         for pool in self.pools:

@@ -69,10 +69,10 @@ def test_a_move_that_relieves_its_node_is_told_to_have_helped() -> None:
     assert (told.verdict, told.source_node, told.dry_run) == ("helped", "node-1", False)
     assert told.target_node in ("node-2", "node-3")
     assert told.migration_id == loop.commands[0].migration_id
-    assert loop.run.state.memory.effects.pools[told.pool].counts == {"helped": 1}
+    assert loop.run.state.memory.effects.pools.rows[told.pool].counts == {"helped": 1}
     # Once nothing of it matters any more, nothing is remembered.
     loop.minutes(70)
-    assert not loop.run.state.memory.moves.owners
+    assert not loop.run.state.memory.moves.rows
 
 
 def test_a_pool_whose_moves_do_not_help_holds_back() -> None:

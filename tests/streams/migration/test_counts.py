@@ -47,7 +47,7 @@ def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> No
         if what == "create" and known is None:
             registry.put(row(number, node))
         elif known is not None and what == "drop":
-            registry.drop(known)
+            registry.forget(known)
         elif known is not None and what != "create":
             change: dict[str, dict[str, Any]] = {
                 "run": {"phase": "Running"},

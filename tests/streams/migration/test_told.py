@@ -26,10 +26,10 @@ def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
     assert sorted(lifecycle.workloads.rows) == ["db", "web"]
     full_list(moving, "two", workload("db"))
     assert sorted(lifecycle.workloads.rows) == ["db"]
-    assert lifecycle.budgets.get(("default", "web")) is not None
+    assert lifecycle.budgets.row(("default", "web")) is not None
     full_list(moving, "three", budget(3, "db"))
-    assert lifecycle.budgets.get(("default", "web")) is None
-    row = lifecycle.budgets.get(("default", "db"))
+    assert lifecycle.budgets.row(("default", "web")) is None
+    row = lifecycle.budgets.row(("default", "db"))
     assert row is not None
     assert row.budget.disruptions_allowed == 3
 

@@ -174,7 +174,7 @@ def test_a_drain_under_observe_says_once_what_it_would_do_and_is_over() -> None:
         ("Drained", 2, True),
     ]
     assert not moving.state.inventory.nodes["node-1"].cordoned
-    assert not list(moving.state.migrations.drains)
+    assert not list(moving.state.migrations.drains.rows.values())
 
 
 def test_a_drain_that_began_dry_stays_dry() -> None:

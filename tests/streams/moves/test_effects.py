@@ -145,7 +145,7 @@ def test_a_replacement_that_is_evicted_again_is_told_at_once() -> None:
     story.evict(100, "new", source_node="b")
     first = story.verdict(101)
     assert (first.pod, first.verdict, first.bounced) == (ref("old"), "bounced", "evicted again")
-    assert list(story.effects.followed) == ["e-new-0000000"]
+    assert list(story.effects.followed.rows) == ["e-new-0000000"]
 
 
 def test_an_eviction_that_is_only_said_tells_what_happens_without_it() -> None:
@@ -175,7 +175,7 @@ def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
     story.arrive(5, "x", "b")
     story.arrive(6, "y", "d")
     story.arrive(7, "z", "e")
-    targets = {row.pod.uid: row.target_node for row in story.effects.followed.values()}
+    targets = {row.pod.uid: row.target_node for row in story.effects.followed.rows.values()}
     assert targets == {"one": "b", "two": "d"}
     assert story.effects.watched() == [(name, "node") for name in "abcd"]
 
@@ -197,8 +197,8 @@ def test_a_command_is_followed_once_and_no_more_than_the_limit() -> None:
     story.effects = effects
     for uid in ("one", "one", "two", "three"):
         story.evict(0, uid)
-    assert list(effects.followed) == ["e-one-0000000", "e-two-0000000"]
-    assert effects.pools[DEFAULT_POOL].counts == {"unfollowed": 1}
+    assert list(effects.followed.rows) == ["e-one-0000000", "e-two-0000000"]
+    assert effects.pools.rows[DEFAULT_POOL].counts == {"unfollowed": 1}
 
 
 #: Held back after four verdicts, at first for 1000 s.
@@ -234,7 +234,7 @@ class TestBackOff:
         )
         assert self.held(story, 1460) is None
         assert story.effects.backing_off("another", at(460)) is None
-        assert story.effects.pools[DEFAULT_POOL].counts == {"helped": 2, "source hot": 3}
+        assert story.effects.pools.rows[DEFAULT_POOL].counts == {"helped": 2, "source hot": 3}
 
     def test_doubles_with_each_further_move_in_vain_and_ends_with_one_that_helps(self) -> None:
         story = Story(**_HELD_BACK)
@@ -260,10 +260,10 @@ class TestBackOff:
         story.evict(30, "late")
         story.see("a", 9_000, 20)
         assert len(story.tick(63)) == 4
-        before = story.effects.pools[DEFAULT_POOL]
+        before = story.effects.pools.rows[DEFAULT_POOL]
         assert before.backoffs == 1
         assert story.verdict(90).verdict == "source hot"
-        assert story.effects.pools[DEFAULT_POOL].until_ms == before.until_ms
+        assert story.effects.pools.rows[DEFAULT_POOL].until_ms == before.until_ms
 
     @pytest.mark.parametrize("settings", [{"minHelpedPercent": 0}, {"enabled": False}])
     def test_never_begins_where_the_policy_says_so(self, settings: dict[str, Any]) -> None:
@@ -277,6 +277,6 @@ class TestBackOff:
         story.evict(0, pool="was-there")
         story.see("a", 9_000, 1)
         story.verdict(60)
-        assert "was-there" in story.effects.pools
+        assert "was-there" in story.effects.pools.rows
         story.effects.set_policy(policy())
-        assert story.effects.pools == {}
+        assert story.effects.pools.rows == {}

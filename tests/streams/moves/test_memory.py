@@ -129,7 +129,7 @@ def test_after_a_long_silence_only_the_standing_of_pools_is_left(
         kept.memory.tick(now_ms, AS_OF)
     kept.write()
     assert {table for table, _ in kept.rows} <= {"pool_verdicts"}
-    assert not kept.memory.moves.owners
+    assert not kept.memory.moves.rows
 
 
 def test_a_row_is_written_only_when_it_has_changed() -> None:

@@ -169,7 +169,7 @@ def test_a_node_that_goes_and_comes_again_is_another_one() -> None:
     run = cluster(node("node-1"), node("node-2"))
     left(run, "node-1")
     run.full_list("node-state", "list-1", node("node-2"))
-    assert not run.state.memory.moves.cooldown.nodes
+    assert not run.state.memory.moves.cooldown.rows
 
 
 @pytest.mark.parametrize("confirmed", ["by its binder", "by its lifecycle"])
@@ -182,7 +182,7 @@ def test_a_replacement_that_arrives_ends_the_move_once(confirmed: str) -> None:
         run.say(outcome(made, "done"))
     for event in ("bound", "running", "changed"):
         run.say(lifecycle(event, owned("a"), "node-2"))
-    first, second = run.state.memory.moves.owners["web"].moves
+    first, second = run.state.memory.moves.rows["web"].moves
     assert (first.source, first.target, second.target) == ("node-1", "node-2", None)
 
 

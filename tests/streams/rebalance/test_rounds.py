@@ -194,7 +194,7 @@ def test_packing_a_few_nodes_at_a_time_comes_to_the_same(cluster: Cluster, most:
         load(at_once, cluster, number)
         load(bit_by_bit, cluster, number)
         bit_by_bit.measure()
-        while bit_by_bit.balancer.refresh(bit_by_bit.inventory, most):
+        while bit_by_bit.balancer.refresh(most):
             pass
         assert at_once.round() == bit_by_bit.round()
         assert told(at_once.outcome) == told(bit_by_bit.outcome)

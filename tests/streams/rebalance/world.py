@@ -35,7 +35,7 @@ class World:
         self.policy: Policy = read_policy(document)
         self.now_ms = now_ms
         self.inventory = Inventory(self.policy)
-        self.balancer = Balancer(CLUSTER, self.policy)
+        self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
         self.rows: dict[tuple[str, str], bytes] = {}
         self.used: dict[str, dict[str, dict[str, int]]] = {}
         """Usage by node and pod."""
@@ -122,7 +122,7 @@ class World:
         self.now_ms += INTERVAL_MS
         self.inventory.advance(self.now_ms)
         self.measure()
-        self.outcome = self.balancer.round(self.inventory, self.now_ms, **asked)
+        self.outcome = self.balancer.round(self.now_ms, **asked)
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
 
     def rounds(self, count: int) -> list[bool]:
@@ -131,18 +131,21 @@ class World:
 
     def write(self) -> None:
         """Write the rows that have changed."""
-        for table, key, row in self.balancer.changed_rows(self.inventory):
-            if row is None:
-                self.rows.pop((table, key), None)
-            else:
-                self.rows[table, key] = encode(row)
+        for table in self.balancer.tables:
+            for key, row in table.changed_rows():
+                if row is None:
+                    self.rows.pop((table.name, key), None)
+                else:
+                    self.rows[table.name, key] = encode(row)
 
     def restart(self) -> None:
         """The balancer is made anew from its rows; nodes and pods are as they were."""
-        self.balancer = Balancer(CLUSTER, self.policy)
+        self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
         self.inventory.history.means = {}
-        self.balancer.restore(self.read, self.inventory)
+        for table in self.balancer.tables:
+            table.restore(self.read(table.name))
+        self.inventory.move_thresholds()
 
     def read(self, table: str) -> Iterator[Message]:
         """Rows of a table, in the order of their keys."""
