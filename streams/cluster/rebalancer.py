@@ -11,17 +11,13 @@ too few of them, after an outage or a change of policy, it is put off by as many
 """
 
 import logging
-from collections.abc import Iterable
 from functools import partial
 from zlib import crc32
 
-from schemas.evictions import EvictionCommand
-from schemas.migrations import MigrationStatus
 from schemas.policy import Policy
 from schemas.rounds import RebalanceRound
 from streams.cluster.rounds import no_round, round_record
 from streams.inventory.inventory import Inventory
-from streams.migration.lifecycle import Said
 from streams.migration.migrations import Migrations
 from streams.migration.registry import live
 from streams.moves.memory import MoveMemory
@@ -184,59 +180,6 @@ class Rebalancer:
                         node, phase, reading.used, reading.limit, reading.capacity, now_ms
                     )
                     break
-
-    # --- what came of them --------------------------------------------------------------------------
-
-    def note(self, said: Iterable[Said], now_ms: int) -> None:
-        """Let the memory of moves know which pods are told to leave, and which have left."""
-        for message in said:
-            if isinstance(message, EvictionCommand):
-                self._note_command(message, now_ms)
-            elif isinstance(message, MigrationStatus):
-                self._note_status(message, now_ms)
-
-    def _note_command(self, command: EvictionCommand, now_ms: int) -> None:
-        """The first command of a migration is the move; further ones repeat it."""
-        row = self._migrations.lifecycle.registry.get(command.migration_id or "")
-        if row is None or row.trigger != "rebalance" or command.attempt != 1:
-            return
-        found = self._inventory.held(row.pod.uid)
-        replicas = None if found is None else self._migrations.lifecycle.workloads.of(found[1].pod)
-        self._memory.moves.left(
-            row.owner,
-            row.source_node,
-            now_ms,
-            row.cause,
-            dry_run=command.dry_run,
-            replicas=1 if replicas is None else replicas.count,
-        )
-
-    def _note_status(self, status: MigrationStatus, now_ms: int) -> None:
-        if status.trigger != "rebalance" or not status.attempts:
-            return
-        evicted = next((each for each in status.conditions if each.type == "Eviction"), None)
-        if evicted is None or not evicted.status:
-            if status.phase in ("Failed", "Aborted"):
-                self._memory.moves.stayed(status.owner, status.source_node, now_ms)
-        elif evicted.changed_at_ms == status.happened_at_ms and status.command_id is not None:
-            self._memory.effects.evicted(
-                command_id=status.command_id,
-                migration_id=status.migration_id,
-                pod=status.pod,
-                owner=status.owner,
-                pool=status.pool,
-                phase=status.watched,
-                source_node=status.source_node,
-                dry_run=status.dry_run,
-                now_ms=now_ms,
-            )
-            self._note_replacement(status, now_ms)
-
-    def _note_replacement(self, status: MigrationStatus, now_ms: int) -> None:
-        """An owner replaces a pod while that one still terminates: what replaces it may have arrived."""
-        found = None if status.replacement is None else self._inventory.held(status.replacement.uid)
-        if found is not None and found[1].expires_at_ms is None:
-            self._memory.effects.arrived(status.owner, found[1].pod, found[0].name, now_ms)
 
     # --- rows -------------------------------------------------------------------------------------
 

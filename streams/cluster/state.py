@@ -20,7 +20,7 @@ from schemas.moves import MoveOutcome
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
-from schemas.pods import Pod, PodLifecycle
+from schemas.pods import PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.policy import Policy, PolicyError, read_policy
 from schemas.refusals import Refusal, from_the_future
@@ -28,13 +28,14 @@ from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
+from streams.cluster.move_events import MoveEvents
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
 from streams.inventory.inventory import Inventory
 from streams.inventory.limits import beyond_limits
-from streams.inventory.load import terminated
 from streams.inventory.metric import beyond_any_machine
+from streams.inventory.pod_change import PodChange, pod_change
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.effort import Effort
@@ -94,7 +95,13 @@ class ClusterState:
         self.inventory = Inventory(self.policy)
         self.memory = MoveMemory(cluster, self.policy)
         self.placement = Placement(self.policy, self.inventory, self.memory.moves)
-        self.migrations = Migrations(cluster, self.policy, self.inventory, self.placement)
+        self.migrations = Migrations(
+            cluster,
+            self.policy,
+            self.inventory,
+            self.placement,
+            MoveEvents(self.inventory, self.memory),
+        )
         self.placement.kept = self.migrations
         self.rebalancer = Rebalancer(
             cluster, self.policy, self.inventory, self.memory, self.migrations
@@ -130,7 +137,6 @@ class ClusterState:
             self.inventory.next_number()
             answer = self._apply(message, position)
         said = self.migrations.take()
-        self.rebalancer.note(said, self.inventory.now_ms)
         return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
 
     def _apply(self, message: Any, position: Position) -> Answer:
@@ -201,38 +207,34 @@ class ClusterState:
         pod = lifecycle.pod
         if pod.uid not in self.inventory.where and len(self.inventory.where) >= PODS_MAX:
             return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
-        over = lifecycle.event in ("deleted", "finished") or terminated(pod)
-        beyond = None if over else beyond_limits(pod)
+        change = pod_change(self.inventory, lifecycle)
+        beyond = None if change.over else beyond_limits(pod)
         if beyond is not None:
             return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")
         cause = self._cause(position)
-        arrives = self._arrives(pod)
-        self.migrations.pod_changed(lifecycle, cause)
-        if lifecycle.event == "deleted":
-            decisions = self.placement.gone(pod.uid, cause, "the pod was deleted")
-        elif over:
-            decisions = self.placement.gone(pod.uid, cause, "the pod has finished")
-        elif pod.node is not None:
-            decisions = self.placement.bound(pod.uid, pod.node, cause)
-        else:
-            decisions = []
-            list_id = self.inventory.named_by("pod-lifecycle", lifecycle.list_id)
-            if list_id is not None:
-                self.placement.listed(pod.uid, list_id)
+        self.migrations.pod_changed(change, cause)
+        decisions = self._settle(lifecycle, change, cause)
         self.inventory.observe(lifecycle)
-        if over:
-            self.memory.pod_gone(pod.uid)
-            self.migrations.forget(pod.uid)
-        elif pod.node is not None:
-            if arrives:
-                self.memory.arrived(pod, pod.node, self.inventory.now_ms)
-            self.memory.effects.lifecycle(pod, self.inventory.now_ms)
+        self.memory.pod_changed(
+            pod, self.inventory.now_ms, arrived=change.arrived, over=change.over
+        )
         return decisions
 
-    def _arrives(self, pod: Pod) -> bool:
-        """Whether a pod has got the node that it names only now: it was elsewhere, or only expected there."""
-        found = self.inventory.held(pod.uid)
-        return found is None or found[0].name != pod.node or found[1].expires_at_ms is not None
+    def _settle(
+        self, lifecycle: PodLifecycle, change: PodChange, cause: Cause
+    ) -> list[PlacementDecision]:
+        """What a pod's change means for its request."""
+        pod = change.after
+        if lifecycle.event == "deleted":
+            return self.placement.gone(pod.uid, cause, "the pod was deleted")
+        if change.over:
+            return self.placement.gone(pod.uid, cause, "the pod has finished")
+        if pod.node is not None:
+            return self.placement.bound(pod.uid, pod.node, cause)
+        list_id = self.inventory.named_by("pod-lifecycle", lifecycle.list_id)
+        if list_id is not None:
+            self.placement.listed(pod.uid, list_id)
+        return []
 
     def _outcome(self, outcome: CommandOutcome, position: Position) -> Answer:
         self.migrations.outcome(outcome, self._cause(position))
@@ -285,7 +287,6 @@ class ClusterState:
             self.migrations.gone(uid, cause)
             self.inventory.release(uid)
             self.memory.pod_gone(uid)
-            self.migrations.forget(uid)
             left -= 1
         if left > 0:
             del self.inventory.endings["pod-lifecycle"]

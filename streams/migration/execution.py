@@ -90,7 +90,7 @@ class Execution:
         else:
             lifecycle.limiters.spend(held.pod, replicas, cause.now_ms)
             self._commands += 1
-            self._command(row, held.pod, cause)
+            self._command(row, held.pod, 1 if replicas is None else replicas.count, cause)
 
     def _wait(self, row: MigrationRow, gate: str, text: str, cause: Cause) -> None:
         if row.gate != gate:
@@ -143,7 +143,7 @@ class Execution:
 
     # --- commands ---------------------------------------------------------------------------------
 
-    def _command(self, row: MigrationRow, pod: Pod, cause: Cause) -> None:
+    def _command(self, row: MigrationRow, pod: Pod, replicas: int, cause: Cause) -> None:
         lifecycle = self.lifecycle
         args = lifecycle.policy.migration
         attempt = row.attempts + 1
@@ -174,11 +174,12 @@ class Execution:
         lifecycle.budgets.charge(pod)
         lifecycle.said.append(command)
         text = f"{'dry ' if dry else ''}command {attempt} is out"
-        lifecycle.advance(
+        row = lifecycle.advance(
             row, cause, condition("Eviction", False, cause, "Evicting", text),
             reason="Evicting", message=text, gate="", attempts=attempt, command_dry=dry,
             command_id=command.command_id, command_expires_at_ms=end_ms, dry_run=dry,
         )  # fmt: skip
+        lifecycle.commanded(row, replicas)
 
     def _delete_options(self) -> DeleteOptions | None:
         given = self.lifecycle.policy.migration.default_delete_options

@@ -4,8 +4,10 @@ A report leaves when a phase, a reason, a condition or a pause has changed, and 
 something else.
 """
 
+from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol
 
 from schemas.base import EPOCH_MS_MAX
 from schemas.decisions import PlacementDecision
@@ -42,12 +44,30 @@ Said = EvictionCommand | MigrationStatus | DrainStatus | PlacementDecision
 
 _REPORTED = tuple(Migration.model_fields)
 #: What is told as soon as it changes.
-_TOLD = frozenset(("phase", "reason", "paused", "conditions", "replacement", "command_id"))
+_REPORTED_AT_ONCE = frozenset(
+    ("phase", "reason", "paused", "conditions", "replacement", "command_id")
+)
 #: What a migration waits for as it begins.
 WAITS = "waiting for arbitration"
 _TEXT_MAX = 2_000
 #: Longest time that a migration may take, whatever it is given; 0, which upstream takes for no end, too.
 TTL_MAX_MS = 7 * 86_400_000
+
+
+class MigrationListener(Protocol):
+    """Is called when a record is over, in the order in which things happened in it."""
+
+    def commanded(self, row: MigrationRow, replicas: int) -> None:
+        """An eviction command is out; the pod's owner has this many pods."""
+        ...
+
+    def evicted(self, row: MigrationRow) -> None:
+        """The pod is gone because of a command, or a dry command is done."""
+        ...
+
+    def abandoned(self, row: MigrationRow) -> None:
+        """The migration has ended after a command, and the pod was not evicted."""
+        ...
 
 
 def migration_id(cause: Cause, uid: str) -> str:
@@ -70,6 +90,7 @@ class MigrationLifecycle:
         policy: Policy,
         inventory: Inventory,
         held_room: HeldRoom,
+        listener: MigrationListener,
     ) -> None:
         self.cluster = cluster
         self.policy = policy
@@ -93,6 +114,9 @@ class MigrationLifecycle:
         )
         self.said: list[Said] = []
         """What is to be said, in order."""
+        self._listener = listener
+        self._events: list[Callable[[], None]] = []
+        """What the listener is to be called with, in order."""
         self.progress = Progress(cluster)
 
     def set_policy(self, policy: Policy) -> None:
@@ -102,8 +126,14 @@ class MigrationLifecycle:
         self.gates.set_policy(policy)
 
     def take(self) -> list[Said]:
-        """What is to be said since the last call."""
+        """What is to be said since the last call; the listener hears of it now, and not in between.
+
+        What a listener notes would show in later steps of the same record otherwise.
+        """
         said, self.said = self.said, []
+        events, self._events = self._events, []
+        for event in events:
+            event()
         return said
 
     # --- a migration's life -----------------------------------------------------------------------
@@ -164,14 +194,20 @@ class MigrationLifecycle:
             changed["conditions"] = conditions
         if not changed:
             return row
-        news = not _TOLD.isdisjoint(changed)
+        news = not _REPORTED_AT_ONCE.isdisjoint(changed)
         if news:
             changed["changed_at_ms"] = cause.now_ms
         after = row.model_copy(update=changed)
         self.registry.put(after)
         if news or changed.get("gate"):
             self.report(after, cause)
+        if "conditions" in changed and _evicted(after) and not _evicted(row):
+            self._events.append(partial(self._listener.evicted, after))
         return after
+
+    def commanded(self, row: MigrationRow, replicas: int) -> None:
+        """A command of a migration is out; its owner has this many pods."""
+        self._events.append(partial(self._listener.commanded, row, replicas))
 
     def finish(
         self,
@@ -188,6 +224,8 @@ class MigrationLifecycle:
             row, cause, condition,
             phase=phase, reason=reason, message=message, reserved=None, gate="", paused=False,
         )  # fmt: skip
+        if phase in ("Failed", "Aborted") and after.attempts and not _evicted(after):
+            self._events.append(partial(self._listener.abandoned, after))
         if after.command_expires_at_ms is None:
             self.forget(after)
 
@@ -218,6 +256,10 @@ def condition(
         message=message[:_TEXT_MAX],
         changed_at_ms=cause.now_ms,
     )
+
+
+def _evicted(row: MigrationRow) -> bool:
+    return any(each.type == "Eviction" and each.status for each in row.conditions)
 
 
 def _with(conditions: tuple[Condition, ...], new: Condition | None) -> tuple[Condition, ...]:

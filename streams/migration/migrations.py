@@ -17,17 +17,18 @@ from schemas.namespaces import (
     PriorityClassState,
 )
 from schemas.outcomes import CommandOutcome
-from schemas.pods import Pod, PodLifecycle
+from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.refusals import Refusal
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
+from streams.inventory.pod_change import PodChange
 from streams.migration.arbitration import Arbitration
 from streams.migration.concurrency_limits import Gate
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution
-from streams.migration.lifecycle import MigrationLifecycle, Said
+from streams.migration.lifecycle import MigrationLifecycle, MigrationListener, Said
 from streams.migration.proposal import Candidate, Proposal, proposal_of
 from streams.migration.registry import MIGRATIONS_MAX, live
 from streams.migration.requests import Requests
@@ -44,10 +45,15 @@ class Migrations:
     """Who leaves, when, and what came of it."""
 
     def __init__(
-        self, cluster: str, policy: Policy, inventory: Inventory, placement: Placement
+        self,
+        cluster: str,
+        policy: Policy,
+        inventory: Inventory,
+        placement: Placement,
+        listener: MigrationListener,
     ) -> None:
         self.lifecycle = MigrationLifecycle(
-            cluster, policy, inventory, HeldRoom(inventory, placement)
+            cluster, policy, inventory, HeldRoom(inventory, placement), listener
         )
         self.policy = policy
         self.paused = False
@@ -161,17 +167,16 @@ class Migrations:
         if outcome.command == "evict":
             self._tracking.outcome(outcome, cause)
 
-    def pod_changed(self, record: PodLifecycle, cause: Cause) -> None:
-        """Something happened to a pod; call before the inventory knows."""
+    def pod_changed(self, change: PodChange, cause: Cause) -> None:
+        """A record of a pod came."""
         if self.lifecycle.registry:
-            self._tracking.pod_changed(record, cause)
+            self._tracking.pod_changed(change, cause)
+        if change.over:
+            self.lifecycle.gates.protections.forget(change.after.uid)
 
     def gone(self, uid: str, cause: Cause) -> None:
         """A pod is there no more, by a full list."""
         self._tracking.gone(uid, cause)
-
-    def forget(self, uid: str) -> None:
-        """A pod is not held any more."""
         self.lifecycle.gates.protections.forget(uid)
 
     def workload(self, state: WorkloadState, sequence: int) -> Refusal | None:
@@ -232,7 +237,7 @@ class Migrations:
         self._execution.run(cause)
 
     def take(self) -> list[Said]:
-        """What there is to say since the last call, in order."""
+        """What there is to say since the last call, in order; the listener is called meanwhile."""
         return self.lifecycle.take()
 
     def set_policy(self, policy: Policy) -> None:

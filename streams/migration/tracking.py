@@ -12,9 +12,9 @@ its deadline waits, and the time for which room is held does not: ReservationExp
 
 from schemas.migrations import MigrationRow
 from schemas.outcomes import CommandOutcome
-from schemas.pods import Pod, PodLifecycle
-from streams.inventory.load import terminated
+from schemas.pods import Pod
 from streams.inventory.owners import controller
+from streams.inventory.pod_change import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, condition
 from streams.migration.registry import live
 from streams.placement.explain import Cause, reference
@@ -87,10 +87,10 @@ class Tracking:
 
     # --- pods -------------------------------------------------------------------------------------
 
-    def pod_changed(self, record: PodLifecycle, cause: Cause) -> None:
-        """Something happened to a pod; call before the inventory knows."""
-        pod = record.pod
-        if record.event in ("deleted", "finished") or terminated(pod):
+    def pod_changed(self, change: PodChange, cause: Cause) -> None:
+        """A record of a pod came."""
+        pod = change.after
+        if change.over:
             self.gone(pod.uid, cause)
             return
         row = self.lifecycle.registry.of_pod(pod.uid)
@@ -100,7 +100,7 @@ class Tracking:
         if pod.node is None:
             return
         replaced = self.lifecycle.registry.of_replacement(pod.uid)
-        if replaced is None and pod.uid not in self.lifecycle.inventory.where:
+        if replaced is None and change.before is None:
             replaced = self._adopt(pod, cause)
         if replaced is not None and live(replaced):
             self._arrived(replaced, pod, cause)

@@ -1,7 +1,7 @@
 """Follows each eviction for a while: did it help?
 
 In comes what was evicted (`evicted`), how the source and the target stand against their thresholds in each
-round (`observe`), and what becomes of the replacement (`arrived`, `lifecycle`, `gone`). Out go, at a
+round (`observe`), and what becomes of the replacement (`arrived`, `seen`, `gone`). Out go, at a
 tick, the verdicts (`MoveOutcome`), and from them whether a pool is held back (`backing_off`). It decides
 nothing else. The replacement is the first new pod of the owner: a pod does not say whom it replaces, so
 of several evictions of one owner the oldest open one takes the next arrival. Dry evictions are followed
@@ -156,7 +156,7 @@ class Effects:
             )
         )
 
-    def lifecycle(self, pod: Pod, now_ms: int) -> None:
+    def seen(self, pod: Pod, now_ms: int) -> None:
         """Something happened to a pod; costs a look-up where it replaces none."""
         row = self.followed.of_replacement(pod.uid)
         if row is not None and pod.ready and row.ready_at_ms is None:

@@ -47,6 +47,22 @@ class MoveMemory:
         self.moves.arrived(owner, node, now_ms)
         self.effects.arrived(owner, pod, node, now_ms)
 
+    def pod_changed(self, pod: Pod, now_ms: int, *, arrived: bool, over: bool) -> None:
+        """A record of a pod came.
+
+        Args:
+            pod: as it is now.
+            now_ms: the log's time.
+            arrived: it has got its node only now.
+            over: it is there no more.
+        """
+        if over:
+            self.pod_gone(pod.uid)
+        elif pod.node is not None:
+            if arrived:
+                self.arrived(pod, pod.node, now_ms)
+            self.effects.seen(pod, now_ms)
+
     def pod_gone(self, uid: str) -> None:
         """A pod has finished or was deleted."""
         self.unmovable.gone(uid)

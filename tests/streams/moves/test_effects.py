@@ -47,7 +47,7 @@ class Story:
 
     def ready(self, seconds: float, uid: str = "new") -> None:
         """A pod is ready."""
-        self.effects.lifecycle(pod(uid, node="b"), at(seconds))
+        self.effects.seen(pod(uid, node="b"), at(seconds))
 
     def tick(self, seconds: float) -> list[MoveOutcome]:
         """Time passes."""

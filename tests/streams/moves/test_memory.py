@@ -75,7 +75,7 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
             limits = {"cpu": 7_000}, {"cpu": 10_000}
             effects.observe(node, "node", {"cpu": used}, *limits, now_ms)
         case ("ready", uid):
-            effects.lifecycle(pod(uid), now_ms)
+            effects.seen(pod(uid), now_ms)
         case ("gone", uid):
             memory.pod_gone(uid)
         case ("policy", policy):
