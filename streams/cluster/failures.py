@@ -1,9 +1,10 @@
 """Clusters that made loadstream itself fail, and those that are set apart because of it.
 
-A record whose application fails is refused and changes nothing. Where that happens again and again, or the
-cluster cannot be put together from its rows any more, the cluster is set apart: its rows stay as they are, its
-records go to `dead-letters`, and the others go on. It comes back with a policy record, also with the one that
-holds already, or with another version of loadstream. All of this is in rows, so a restart changes nothing.
+A record whose application fails is refused and changes nothing. Where that happens again and again,
+or the cluster can no longer be put together from its rows, the cluster is set apart: its rows stay
+as they are, its records go to `dead-letters`, and the others go on. It comes back with a policy
+record, also with the one that holds already, or with another version of loadstream. All of this is
+in rows, so a restart changes nothing.
 """
 
 from schemas.base import Message
@@ -16,8 +17,8 @@ from streams.placement.explain import Cause
 from streams.stage.tracked_table import TrackedRows
 
 TABLE = "failed_clusters"
-#: A cluster that fails so often within so much of the log's time is set apart: putting it together again
-#: takes seconds where it is large, and the other clusters of the partition wait meanwhile.
+#: A cluster that fails so often within so much of the log's time is set apart: putting it together
+#: again takes seconds where it is large, and the other clusters of the partition wait meanwhile.
 FAILURES_MAX = 3
 FAILURES_MS = 600_000
 

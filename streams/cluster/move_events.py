@@ -1,4 +1,4 @@
-"""Tells the memory of moves what migrations report: a pod is commanded to leave, has left, or stays."""
+"""Hands what migrations report to the memory of moves: a pod must leave, has left, or stays."""
 
 from schemas.migrations import MigrationRow
 from streams.inventory.inventory import Inventory

@@ -4,10 +4,11 @@
                      │
                      └──▶ the record of the round
 
-Rounds follow the log's clock: one at most per `deschedulingInterval`, at times that are the cluster's own,
-so that the clusters of a partition do not all make theirs at one tick. After an outage one round is made, not
-all that were missed. Over many nodes a round takes some ticks to prepare: those before it is due, and where there were
-too few of them, after an outage or a change of policy, it is put off by as many as are missing.
+Rounds follow the log's clock: one at most per `deschedulingInterval`, at times that are the
+cluster's own, so that the clusters of a partition do not all make theirs at one tick. After an
+outage one round is made, not all that were missed. Over many nodes a round takes some ticks to
+prepare: those before it is due, and where there were too few of them, after an outage or a change
+of policy, it is put off by as many as are missing.
 """
 
 import logging
@@ -28,12 +29,14 @@ from streams.rebalance.outcome import Candidate, EndOfNode, Phase, RoundOutcome
 
 logger = logging.getLogger(__name__)
 
-#: Time before a round, in milliseconds, in which figures of changed nodes are packed ahead of it. Earlier they
-#: would be packed again and again; 20,000 nodes take this long at the pace of work beside batches.
+#: Time before a round, in milliseconds, in which figures of changed nodes are packed ahead of it.
+#: Earlier they would be packed again and again; 20,000 nodes take this long at the pace of work
+#: beside batches.
 AHEAD_MS = 15_000
 #: Most nodes that are packed at a time, which takes less than a millisecond.
 PACKED_AT_ONCE = 10
-#: Most nodes that one tick packs ahead of a round, and fewest that make a round wait for it: a twentieth of a second.
+#: Most nodes that one tick packs ahead of a round, and fewest that make a round wait for it: a
+#: twentieth of a second.
 PACKED_PER_TICK_MAX = 1_000
 
 
@@ -89,12 +92,14 @@ class Rebalancer:
         return [round_record(cause, outcome, begun, dry_run=dry_run)]
 
     def takes_long(self, now_ms: int) -> bool:
-        """Whether a tick of this time makes a round over so many nodes that little else should be done at it."""
+        """Whether a tick of this time makes a round over many nodes, so that little else should be
+        done at it.
+        """
         return self.large and self._ready(now_ms)
 
     @property
     def large(self) -> bool:
-        """Rounds over so many nodes need preparation."""
+        """There are so many nodes that rounds need preparation."""
         return self._ticks_needed > 0
 
     @property
@@ -119,8 +124,8 @@ class Rebalancer:
     def prepare(self, most: int = PACKED_AT_ONCE) -> bool:
         """Pack some changed nodes if a round is near; False: none is, or no node has changed.
 
-        A round packs what is left, so this changes nothing but how long that takes. A worker does it beside its
-        batches; one that is never idle does it at ticks.
+        A round packs what is left, so this changes nothing but how long that takes. A worker does
+        it beside its batches; one that is never idle does it at ticks.
         """
         inventory = self._inventory
         if inventory.layout_stale or not inventory.touched:

@@ -1,7 +1,7 @@
 """One cluster: applies records one after the other and decides.
 
-The state is a fold: what it is, and what it answers, depends on the records applied and on their order
-alone. A record that cannot be applied is answered with a `Refusal` and changes nothing.
+The state is a fold: what it is, and what it answers, depends on the records applied and on their
+order alone. A record that cannot be applied is answered with a `Refusal` and changes nothing.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ PODS_MAX = 1_000_000
 UNLISTED_PER_RECORD_MAX = 5_000
 #: The same of nodes, whose rows are larger.
 UNLISTED_NODES_PER_RECORD_MAX = 1_000
-#: A pod that waits counts as so many of them: its requester gets a decision.
+#: A pod that waits counts as this many of them: its requester gets a decision.
 UNLISTED_REQUEST = 5
 
 
@@ -125,7 +125,9 @@ class ClusterState:
 
     @property
     def tables(self) -> tuple[TrackedTable[Any, Any], ...]:
-        """What is kept in rows beside nodes, pods and requests, in the order in which it is written."""
+        """What is kept in rows beside nodes, pods and requests, in the order in which it is
+        written.
+        """
         return (*self.memory.tables, *self.migrations.tables, *self.rebalancer.balancer.tables)
 
     def apply(self, message: Any, position: Position) -> Answer:
@@ -260,7 +262,7 @@ class ClusterState:
         return self._remove_unlisted_pods(self._cause(position))
 
     def _remove_unlisted_nodes(self) -> None:
-        """Remove nodes that the full list lacks which ended last, so many at a time."""
+        """Remove nodes that the full list lacks which ended last, a bounded number at a time."""
         ending = self.inventory.endings.get("node-state")
         if ending is None:
             return
@@ -348,7 +350,10 @@ class ClusterState:
         self._judge_paused()
 
     def pass_over(self, now_ms: int) -> None:
-        """It is later now, and nothing is decided: as if the state had been put together from its rows now."""
+        """It is later now, and nothing is decided.
+
+        As if the state had been put together from its rows now.
+        """
         self.advance(now_ms)
         self.placement.pending.release_delayed(now_ms)
 

@@ -1,8 +1,8 @@
 """State to table rows and back.
 
-Rows are packed snapshots: one a node, one a node's pods, one a waiting request, one a cluster. A state
-that is put together from its rows goes on exactly as the one that they were made from: the same
-records give the same decisions, byte for byte.
+Rows are packed snapshots: one a node, one a node's pods, one a waiting request, one a cluster. A
+state that is put together from its rows goes on exactly as the one that they were made from: the
+same records give the same decisions, byte for byte.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

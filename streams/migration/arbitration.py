@@ -43,7 +43,10 @@ class Arbitration:
         self.lifecycle = lifecycle
 
     def run(self, cause: Cause) -> None:
-        """Ask the waiting migrations in order; of too many for one tick half, and some of the others in turn."""
+        """Ask the waiting migrations in order.
+
+        Where there are too many for one tick, half are the first, the others have their turn.
+        """
         waiting = []
         for row in self.lifecycle.registry:
             found = self.lifecycle.inventory.held(row.pod.uid)
@@ -52,12 +55,15 @@ class Arbitration:
         ended: dict[str, Gate] = {}
         ordered = self._ordered(waiting)
         sizes = [self.lifecycle.gates.effort] * len(ordered)
-        turns = fair_order(sizes, ARBITRATED_PER_TICK_MAX, cause.now_ms)
-        for place in turns[: fitting(sizes, turns, ARBITRATED_PER_TICK_MAX)]:
+        places = fair_order(sizes, ARBITRATED_PER_TICK_MAX, cause.now_ms)
+        for place in places[: fitting(sizes, places, ARBITRATED_PER_TICK_MAX)]:
             self._ask(*ordered[place], ended, cause)
 
     def _ask(self, row: MigrationRow, held: Held, ended: dict[str, Gate], cause: Cause) -> None:
-        """Ask one; `ended` are nodes, and "" for all, of which no more may begin at this tick."""
+        """Ask one.
+
+        `ended` holds nodes, or "" for all, of which no further one may begin at this tick.
+        """
         lifecycle = self.lifecycle
         known = ended.get("") or ended.get(row.source_node)
         if known is not None and not insists(held.pod):

@@ -1,9 +1,10 @@
 """Disruption budgets: how many pods may still be evicted when our own commands are counted too.
 
-A budget's status lags: several commands may leave in one batch before any of them shows. So each command
-charges the budgets that cover its pod, from the moment at which it is decided until it is known to have
-come to nothing, or until a status comes that was told after the pod had gone. In between a status may
-count the eviction already; then it counts twice, and fewer pods are evicted for a while, never more.
+A budget's status lags: several commands may leave in one batch before any of them shows. So each
+command charges the budgets that cover its pod, from the moment at which it is decided until it is
+known to have failed, or until a status comes that was reported after the pod had gone. In between a
+status may count the eviction already; then it counts twice, and fewer pods are evicted for a while,
+never more.
 """
 
 from schemas.migrations import DisruptionBudgetRow
@@ -19,7 +20,10 @@ Key = tuple[str, str]
 
 
 def left(row: DisruptionBudgetRow) -> int:
-    """Pods of a budget that may still be evicted; below 0 if its status fell under what is charged."""
+    """Pods of a budget that may still be evicted.
+
+    Below 0 if its status fell under what is charged.
+    """
     return row.budget.disruptions_allowed - len(row.charged) - len(row.gone)
 
 
@@ -117,7 +121,7 @@ class Budgets(TrackedTable[Key, DisruptionBudgetRow]):
                 self._charged.setdefault(pod.uid, {})[key] = None
 
     def discharge(self, uid: str, *, gone: bool) -> None:
-        """A command has come to nothing, or its pod is gone and the next status reflects it."""
+        """A command has failed, or its pod is gone and the next status reflects it."""
         for key in sorted(self._charged.pop(uid, {})):
             row = self.row(key)
             if row is None:

@@ -30,7 +30,8 @@ class Gate:
 def share_of(value: int | str | None, replicas: int) -> int:
     """How many of a workload's pods a number or percentage is, at least 1 and at most all.
 
-    Percentages are rounded down. By default: 10 % of more than ten replicas, two of four to ten, else one.
+    Percentages are rounded down. By default: 10 % of more than ten replicas, two of four to ten,
+    else one.
     """
     if value is None:
         value = "10%" if replicas > 10 else 2 if replicas >= 4 else 1
@@ -45,8 +46,9 @@ class Limits:
         self.registry = registry
         self.owners = owners
         self._gone: dict[tuple[str, bool], tuple[tuple[int, int], int, int]] = {}
-        """By owner, and whether those that wait count: versions of the registry's group and of the owners' pods;
-        how many pods on the move are not among those that are not ready; how many of these are held."""
+        """By owner, and whether those that wait count: versions of the registry's group and of the
+        owners' pods; how many pods on the move are not among those that are not ready; how many of
+        these are held."""
         self.recounts = 0
         """How often the pods on the move of an owner were counted one by one."""
         self.set_policy(policy)

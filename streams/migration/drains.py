@@ -1,11 +1,12 @@
 """Nodes that are being emptied on a user's request.
 
-Such a node takes no new pods from us, and every pod of it that may be evicted gets a migration, which is
-arbitrated like all others. The drain is finished when no such pod is left; the node stays cordoned until
-the drain is taken back, or the node goes.
+Such a node takes no new pods from us, and every pod of it that may be evicted gets a migration,
+which is arbitrated like all others. The drain is finished when no such pod is left; the node stays
+cordoned until the drain is taken back, or the node goes.
 
-Where evictions are dry, a drain is dry too: the node stays open, each pod gets one migration that is taken note of, and
-then the drain is over. A drain that was begun before waits until evictions are carried out again.
+Where evictions are dry, a drain is dry too: the node stays open, each pod gets one migration that
+is taken note of, and then the drain is over. A drain that was begun before waits until evictions
+are carried out again.
 """
 
 from bisect import bisect_left
@@ -24,7 +25,8 @@ from streams.stage.tracked_table import TrackedRows
 DRAINS_MAX = 1_000
 #: Most migrations that the drains of one tick begin.
 DRAINED_PER_TICK_MAX = 100
-#: Pods of drained nodes that one tick looks at: a fiftieth of a second. The last node is looked at whole.
+#: Pods of drained nodes that one tick looks at: a fiftieth of a second. The last node is looked at
+#: whole.
 LOOKS_PER_TICK_MAX = 2_000
 _REASON_MAX = 500
 
@@ -67,7 +69,7 @@ class Drains(TrackedRows[str, DrainRow]):
         return None
 
     def tick(self, cause: Cause) -> None:
-        """Begin the migrations that are missing; tell which nodes are empty.
+        """Begin the migrations that are missing; report which nodes are empty.
 
         Where the nodes have too many pods for one tick, the next one goes on where this one ends.
         """
@@ -112,7 +114,10 @@ class Drains(TrackedRows[str, DrainRow]):
         begun: int,
         cause: Cause,
     ) -> int:
-        """Take a dry drain further, in the order of uids; answers how many migrations have begun."""
+        """Take a dry drain further, in the order of uids.
+
+        Answers how many migrations have begun.
+        """
         todo = sorted((held for held in left if held.pod.uid > (row.noted or "")), key=_uid)
         for held in todo:
             if begun >= DRAINED_PER_TICK_MAX or len(self.lifecycle.registry) >= MIGRATIONS_MAX:

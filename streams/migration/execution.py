@@ -1,12 +1,12 @@
-"""From a migration that may begin to its eviction command, and again where a command came to nothing.
+"""From a migration that may begin to its eviction command, and again where a command failed.
 
     Running ──▶ room held (ReservationFirst) ──▶ budget and rate allow it ──▶ command
                      ▲                                                          │
                      └──── back-off ◀── refused, failed, not carried out ◀──────┘
 
-A command may be carried out until its migration's deadline, so a migration has one command at a time. A
-dry migration asks for the same room and takes the same tokens; it holds no room, because pods that are
-really placed need it.
+A command may be carried out until its migration's deadline, so a migration has one command at a
+time. A dry migration asks for the same room and takes the same tokens; it holds no room, because
+pods that are really placed need it.
 """
 
 import json
@@ -28,7 +28,7 @@ _POLICIES: dict[str, EvictionPolicy] = {
     "Delete": "Delete",
     "SoftEviction": "SoftEviction",
 }
-#: So long a dry command counts as under way if nobody says that it was taken note of.
+#: A dry command counts as under way for this long if its outcome is not reported.
 DRY_LASTS_MS = 60_000
 #: Most migrations that one tick tries to take further: each may ask all nodes for room.
 STEPS_PER_TICK_MAX = 400
@@ -47,7 +47,8 @@ class Execution:
     def run(self, cause: Cause) -> None:
         """Take every migration that has begun as far as it may go now, in the order of its passing.
 
-        Where these are too many for one tick it takes half of what it may, and some of the others in turn.
+        Where these are too many for one tick it takes half of what it may, and some of the others
+        in turn.
         """
         ready = []
         for row in sorted(self.lifecycle.registry, key=lambda row: row.turn):
@@ -58,9 +59,9 @@ class Execution:
             found = self.lifecycle.inventory.held(row.pod.uid)
             if found is not None:
                 ready.append((row, found[1]))
-        turns = fair_order([1] * len(ready), STEPS_PER_TICK_MAX, cause.now_ms)
+        places = fair_order([1] * len(ready), STEPS_PER_TICK_MAX, cause.now_ms)
         self._commands = 0
-        for place in turns[:STEPS_PER_TICK_MAX]:
+        for place in places[:STEPS_PER_TICK_MAX]:
             self._step(*ready[place], cause)
             if self._commands >= COMMANDS_PER_TICK_MAX:
                 break
@@ -197,9 +198,9 @@ class Execution:
 
 def _soft(row: MigrationRow, cause: Cause) -> str:
     """What the annotation of a soft eviction says; no wall clock, so a replay says the same."""
-    told = {
+    annotation = {
         "timestamp": cause.now_ms // 1000,
         "initiator": "loadstream",
         "reason": row.cause,
     }
-    return json.dumps(told, sort_keys=True)
+    return json.dumps(annotation, sort_keys=True)

@@ -31,7 +31,7 @@ from streams.placement.plugins.unsupported import refusal
 
 #: Gate of pods for whose replacement no room can be reserved anywhere.
 UNRESERVABLE = "Unreservable"
-#: A question that asks all nodes about a pod takes as long as so many that do not.
+#: A question that asks all nodes about a pod takes as long as this many that do not.
 FIT_EFFORT = 5
 
 
@@ -80,7 +80,10 @@ class Gates:
 
     @property
     def effort(self) -> int:
-        """How many looks at a pod one question comes to: nodeFit asks all nodes about each kind of pods."""
+        """How many looks at a pod one question comes to.
+
+        With nodeFit each kind of pods is compared with all nodes.
+        """
         return FIT_EFFORT if self._fits else 1
 
     # --- for good -------------------------------------------------------------------------------
@@ -171,10 +174,11 @@ class Gates:
         return self.exhausted(pod, replicas, now_ms, waiting_too=waiting_too)
 
     def closed(self, pool: str, node: str, namespace: str, now_ms: int) -> str | None:
-        """Which windows are closed for a pod of a namespace on a node; None: those that hold are open.
+        """Which windows are closed for a pod of a namespace on a node; None: those that hold are
+        open.
 
-        A pool that the policy does not know any more is the one that the node belongs to now: a migration that waits does
-        not slip through because its pool has got another name.
+        A pool that the policy no longer names is replaced by the one that the node belongs to now:
+        a migration that waits does not slip through because its pool has got another name.
         """
         if pool not in self._pools:
             pool = pool_of(self.policy, self.inventory.nodes.get(node))
@@ -227,7 +231,8 @@ class Gates:
         return known
 
     def created(self, pod: Pod, version: int) -> None:
-        """A migration of a pod was created, and nothing else: what waits for budgets need not be counted again.
+        """A migration of a pod was created, and nothing else: what waits for budgets need not be
+        counted again.
 
         Args:
             pod: the pod.
@@ -241,7 +246,9 @@ class Gates:
             waiting.update(self.budgets.covering(pod))
 
     def _state(self, version: int) -> tuple[int, int, int]:
-        """What waits for a budget depends on the migrations, on pods' labels, and on the budgets' selectors."""
+        """What waits for a budget depends on the migrations, on pods' labels, and on the budgets'
+        selectors.
+        """
         return version, self.inventory.owners.version, self.budgets.version
 
     # --- mode -----------------------------------------------------------------------------------
@@ -250,8 +257,8 @@ class Gates:
         """How a pod would be migrated, or why it would not be.
 
         Room is reserved only for pods that loadstream places again: of a scheduler of
-        `schedulerNames`, or placed by a decision of ours before. Nobody replaces a bare pod, and for a pod
-        that asks for what no filter evaluates no node is known to be right.
+        `schedulerNames`, or placed by a decision of ours before. Nothing replaces a bare pod, and
+        for a pod that asks for what no filter evaluates no node is known to be right.
         """
         mode = wanted or self.policy.migration.default_job_mode
         if mode == "EvictDirectly" or controller(held.pod) is None:

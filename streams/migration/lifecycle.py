@@ -1,7 +1,7 @@
-"""Where migrations are changed: one place, so that every change is in a row and told once.
+"""Where migrations are changed: one place, so that every change is in a row and reported once.
 
-A report leaves when a phase, a reason, a condition or a pause has changed, and when what only waits begins to wait for
-something else.
+A report leaves when a phase, a reason, a condition or a pause has changed, and when what only waits
+begins to wait for something else.
 """
 
 from collections.abc import Callable
@@ -43,14 +43,15 @@ from streams.placement.explain import Cause, reference
 Said = EvictionCommand | MigrationStatus | DrainStatus | PlacementDecision
 
 _REPORTED = tuple(Migration.model_fields)
-#: What is told as soon as it changes.
+#: What is reported as soon as it changes.
 _REPORTED_AT_ONCE = frozenset(
     ("phase", "reason", "paused", "conditions", "replacement", "command_id")
 )
 #: What a migration waits for as it begins.
 WAITS = "waiting for arbitration"
 _TEXT_MAX = 2_000
-#: Longest time that a migration may take, whatever it is given; 0, which upstream takes for no end, too.
+#: Longest time that a migration may take, whatever it is given; 0, which upstream takes for no end,
+#: too.
 TTL_MAX_MS = 7 * 86_400_000
 
 
@@ -185,7 +186,10 @@ class MigrationLifecycle:
         condition: Condition | None = None,
         **fields: Any,
     ) -> MigrationRow:
-        """Change a migration; tell it if its phase, reason, pause, a condition or its gate is another one now."""
+        """Change a migration.
+
+        Report it if its phase, reason, pause, a condition or its gate is another one now.
+        """
         conditions = _with(row.conditions, condition)
         if "message" in fields:
             fields["message"] = fields["message"][:_TEXT_MAX]
@@ -218,7 +222,7 @@ class MigrationLifecycle:
         message: str,
         condition: Condition | None = None,
     ) -> None:
-        """End a migration; it is forgotten when no command of it may be carried out any more."""
+        """End a migration; it is forgotten when none of its commands can still be carried out."""
         self.held_room.give_back(row)
         after = self.advance(
             row, cause, condition,
@@ -230,12 +234,12 @@ class MigrationLifecycle:
             self.forget(after)
 
     def forget(self, row: MigrationRow) -> None:
-        """Nothing may come of a migration any more."""
+        """A migration can have no further effect."""
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
         self.registry.forget(row)
 
     def report(self, row: MigrationRow, cause: Cause) -> None:
-        """Tell how a migration stands."""
+        """Report the state of a migration."""
         values = {name: getattr(row, name) for name in _REPORTED}
         values["message"] = row.message[:_TEXT_MAX]
         self.said.append(

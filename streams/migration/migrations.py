@@ -1,7 +1,9 @@
-"""The migrations of one cluster: proposals, requests, outcomes and time in, commands and reports out.
+"""The migrations of one cluster.
 
-`ClusterState` owns one and tells it of every record that can matter, in the order of the log. Nothing is
-said at once: `take` answers with what has been said since it was asked last.
+Proposals, requests, outcomes and time come in; commands and reports go out.
+
+`ClusterState` owns one and hands on every record that can matter, in the order of the log. Nothing
+is published at once: `take` answers with the messages since it was called last.
 """
 
 from collections.abc import Callable
@@ -42,7 +44,7 @@ from streams.stage.tracked_table import TrackedTable
 
 
 class Migrations:
-    """Who leaves, when, and what came of it."""
+    """Which pods leave, when, and with which result."""
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class Migrations:
         )
         """What is kept in rows, in the order in which they are written."""
 
-    # --- proposals -----------------------------------------------------------------------------------
+    # --- proposals --------------------------------------------------------------------------------
 
     def begin_round(self) -> None:
         """A round begins: the limits per round count from 0."""
@@ -90,7 +92,8 @@ class Migrations:
     def propose(self, candidate: Candidate, cause: Cause) -> str | None:
         """Let a pod of a round leave; answers with the first gate that stops it.
 
-        `EndOfNode` and `EndOfRound` say that no other pod of the node, or no other at all, would pass.
+        `EndOfNode` and `EndOfRound` say that no other pod of the node, or no other at all, would
+        pass.
         """
         proposal = proposal_of(candidate)
         gate = self._first_gate(proposal, cause.now_ms)
@@ -134,10 +137,11 @@ class Migrations:
         )
 
     def cooled(self, look: Callable[[str, Watched], str | None], cause: Cause) -> None:
-        """A round has judged the nodes: give up what would leave one that is hot no more.
+        """A round has judged the nodes: give up what would leave one that has cooled.
 
         Args:
-            look: says of a node, by what is watched there, how cool it is; None: it is hot, or was not judged.
+            look: says of a node, by what is watched there, how cool it is; None: it is hot, or was
+                not judged.
             cause: the round's.
         """
         for row in self.lifecycle.registry:
@@ -163,7 +167,7 @@ class Migrations:
         return self._requests.apply(request, cause)
 
     def outcome(self, outcome: CommandOutcome, cause: Cause) -> None:
-        """Something came of a command."""
+        """The outcome of a command came."""
         if outcome.command == "evict":
             self._tracking.outcome(outcome, cause)
 
@@ -175,7 +179,7 @@ class Migrations:
             self.lifecycle.gates.protections.forget(change.after.uid)
 
     def gone(self, uid: str, cause: Cause) -> None:
-        """A pod is there no more, by a full list."""
+        """A pod is gone, by a full list."""
         self._tracking.gone(uid, cause)
         self.lifecycle.gates.protections.forget(uid)
 
@@ -217,7 +221,8 @@ class Migrations:
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, cause: Cause, passed_ms: int, *, busy: bool = False) -> None:
-        """It is later, so much since the last tick: what is over ends, what may begin begins, commands leave.
+        """It is later, so much since the last tick: what is over ends, what may begin begins,
+        commands leave.
 
         At a tick that is `busy` with all nodes drains begin nothing; they do at the next one.
         """

@@ -1,7 +1,9 @@
-"""What pods name and do not describe: namespaces with their labels, priority classes with their values.
+"""What pods name and do not describe: namespaces with their labels, priority classes with their
+values.
 
-In come records of `pod-lifecycle`, one by one or in full lists; out come answers to the protections, which ask
-by name. What a cluster has never sent is not known, and the answer says so instead of guessing.
+In come records of `pod-lifecycle`, one by one or in full lists; out come answers to the
+protections, which ask by name. What a cluster has never sent is not known, and the answer says so
+instead of guessing.
 """
 
 from collections.abc import Callable, Mapping
@@ -57,7 +59,10 @@ class Named(TrackedRows[str, R], Generic[S, R]):
         return None
 
     def end_list(self, list_id: str, begin: int) -> None:
-        """A full list of pods has ended: if it named any of the kind, those that it lacks are gone."""
+        """A full list of pods has ended.
+
+        If it named any of the kind, those that it lacks are gone.
+        """
         if not any(row.state.list_id == list_id for row in self.rows.values()):
             return
         for name, row in list(self.rows.items()):

@@ -1,4 +1,7 @@
-"""What belongs to all migrations of a cluster: how many there were, and where the next tick goes on."""
+"""What belongs to all migrations of a cluster.
+
+How many there were, and where the next tick goes on.
+"""
 
 from schemas.migrations import MigrationStateRow
 from streams.stage.tracked_table import TrackedTable

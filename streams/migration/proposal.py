@@ -1,4 +1,4 @@
-"""What a proposal to move a pod must say, whoever has it."""
+"""The proposal to move a pod: of a round, of a user, or of the drain of a node."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,11 +1,13 @@
-"""How many pods may be evicted in a time: evictQPS for all, objectLimiters per workload and namespace.
+"""How many pods may be evicted in a time: evictQPS for all, objectLimiters per workload and
+namespace.
 
 Buckets are kept by what they limit, and only while they are not full. A token is taken when a
-command is decided; a command that comes to nothing does not give it back, as upstream. Source:
+command is decided; a command that fails does not give it back, as upstream. Source:
 docs/upstream.md M7, M8.
 
-Commands leave at ticks of the log's clock. So evictQPS allows at a tick what it would have allowed since the tick before,
-of at most a second: 10 a second are 10 a second, whether ticks come every second or ten times in one.
+Commands leave at ticks of the log's clock. So evictQPS allows at a tick what it would have allowed
+since the tick before, of at most a second: 10 a second are 10 a second, whether ticks come every
+second or ten times in one.
 """
 
 from schemas.migrations import EvictionLimiterRow
@@ -20,7 +22,8 @@ from streams.stage.tracked_table import TrackedTable
 #: What a bucket limits ("cluster", "workload", "namespace") and its name.
 Key = tuple[str, str]
 EVERYTHING: Key = ("cluster", "")
-#: Longest time between two ticks of which evictQPS is made up for; after an outage not all commands leave at once.
+#: Longest time between two ticks of which evictQPS is made up for; after an outage not all commands
+#: leave at once.
 QPS_SPREAD_MS = 1_000
 
 
@@ -60,7 +63,10 @@ class Limiters(TrackedTable[Key, Bucket]):
         return None
 
     def passed(self, length_ms: int) -> None:
-        """So much time has passed since the last tick: what evictQPS allowed in it may leave at once."""
+        """So much time has passed since the last tick.
+
+        What evictQPS allowed in it may leave at once.
+        """
         rate = rate_per_second(self.args.evict_qps, self.args.evict_burst)
         meanwhile = int(rate.per_ms * min(length_ms, QPS_SPREAD_MS))
         self._qps = Rate(rate.per_ms, max(rate.burst, meanwhile))

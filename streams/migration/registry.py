@@ -1,10 +1,11 @@
 """All migrations of a cluster, as rows, with what limits count by.
 
-A migration stands in the registry while it is live, and after its end for as long as a command of it may
-still be carried out: until then its pod must not be commanded again, and it fills its limits. A pod has
-one migration at most.
+A migration stands in the registry while it is live, and after its end for as long as a command of
+it may still be carried out: until then its pod must not be commanded again, and it fills its
+limits. A pod has one migration at most.
 
-What limits ask is counted as rows come and go: a question costs the same whether ten or two thousand are under way.
+What limits ask is counted as rows come and go: a question costs the same whether ten or two
+thousand are under way.
 """
 
 from collections.abc import Iterable, Iterator
@@ -62,7 +63,7 @@ class Group:
         return self.uids if waiting_too else self.moving
 
 
-_NOBODY = Group()
+_EMPTY = Group()
 
 
 class Registry(TrackedRows[str, MigrationRow]):
@@ -110,21 +111,21 @@ class Registry(TrackedRows[str, MigrationRow]):
 
     def node_group(self, name: str) -> Group:
         """What is counted of a node."""
-        return self._at_node.get(name, _NOBODY)
+        return self._at_node.get(name, _EMPTY)
 
     def namespace_group(self, namespace: str) -> Group:
         """What is counted of a namespace."""
-        return self._in_namespace.get(namespace, _NOBODY)
+        return self._in_namespace.get(namespace, _EMPTY)
 
     def owner_group(self, owner_uid: str) -> Group:
         """What is counted of a controller; of none, nothing."""
-        return self._of_owner.get(owner_uid, _NOBODY)
+        return self._of_owner.get(owner_uid, _EMPTY)
 
     def _all(self, group: Group) -> list[MigrationRow]:
         return [self.rows[each] for each in group.uids]
 
     def put(self, row: MigrationRow) -> None:
-        """Take in a new migration, or what has become of one."""
+        """Keep a new migration, or a known one as it is now."""
         before = self.rows.get(row.migration_id)
         super().put(row)
         self.version += 1
@@ -139,7 +140,7 @@ class Registry(TrackedRows[str, MigrationRow]):
             self._by_replacement[row.replacement.uid] = row.migration_id
 
     def forget(self, row: MigrationRow) -> None:
-        """A migration is over, and so is what may come of it."""
+        """A migration is over, and none of its commands can be carried out."""
         self.moving -= moving(self.rows[row.migration_id])
         self.drop(row.migration_id)
         self.version += 1

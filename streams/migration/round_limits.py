@@ -10,7 +10,8 @@ from schemas.policy.descheduling import DeschedulingLimits
 from streams.migration.concurrency_limits import Gate
 from streams.rebalance.outcome import EndOfNode, EndOfRound
 
-#: Most pods that one round lets leave, whatever the policy says: each is a migration, a command and their rows.
+#: Most pods that one round lets leave, whatever the policy says: each is a migration, a command and
+#: their rows.
 PODS_PER_ROUND_MAX = 250
 
 

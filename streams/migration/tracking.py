@@ -1,13 +1,14 @@
-"""What becomes of commands, pods and replacements.
+"""Follows commands, pods and replacements until a migration ends.
 
     command ──▶ done ──▶ pod gone ──▶ replacement bound ──▶ replacement ready ──▶ Succeeded
        │ failed, refused, expired: again after a back-off           (EvictDirectly: Succeeded here: pod gone)
        └ dry: Succeeded
 
-A replacement is a pod of the same controller that asks for a node, or is seen on one, after the command;
-pods of an owner replace its migrating pods in the order of the migrations. It is given the room that is
-held. Deadlines end everything: the room is given back, and the reason is Timeout. While a migration is paused
-its deadline waits, and the time for which room is held does not: ReservationExpired.
+A replacement is a pod of the same controller that asks for a node, or is seen on one, after the
+command; pods of an owner replace its migrating pods in the order of the migrations. It is given the
+room that is held. Deadlines end everything: the room is given back, and the reason is Timeout.
+While a migration is paused its deadline waits, and the time for which room is held does not:
+ReservationExpired.
 """
 
 from schemas.migrations import MigrationRow
@@ -35,7 +36,7 @@ class Tracking:
     # --- outcomes ---------------------------------------------------------------------------------
 
     def outcome(self, outcome: CommandOutcome, cause: Cause) -> None:
-        """Something came of an eviction command."""
+        """The outcome of an eviction command came."""
         row = self.lifecycle.registry.of_pod(outcome.pod.uid)
         if row is None or row.command_id != outcome.command_id:
             return
@@ -106,7 +107,7 @@ class Tracking:
             self._arrived(replaced, pod, cause)
 
     def gone(self, uid: str, cause: Cause) -> None:
-        """A pod is there no more."""
+        """A pod is gone."""
         row = self.lifecycle.registry.of_pod(uid)
         if row is not None:
             self._gone(row, cause)
@@ -224,7 +225,10 @@ class Tracking:
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, cause: Cause) -> None:
-        """End what is over, and what has lost its pod or its node; what is left over ends at the next tick."""
+        """End what is over, and what has lost its pod or its node.
+
+        What is left over ends at the next tick.
+        """
         left = ENDED_PER_TICK_MAX
         for row in self.lifecycle.registry:
             if left <= 0:
@@ -238,7 +242,7 @@ class Tracking:
             left -= self.lifecycle.registry.version != version
 
     def _over(self, row: MigrationRow, cause: Cause) -> MigrationRow | None:
-        """A command can be carried out no more."""
+        """A command has expired."""
         if row.command_dry and live(row):
             self._dry(row, cause, "nobody reported on it")
             return None
@@ -273,7 +277,10 @@ class Tracking:
             lifecycle.finish(row, cause, "Failed", "MissingNode", text)
 
     def _expired(self, row: MigrationRow, cause: Cause) -> MigrationRow:
-        """Hold room no longer; without a command it is looked for anew when the migration goes on."""
+        """Release the room.
+
+        Without a command, other room is looked for when the migration goes on.
+        """
         lifecycle = self.lifecycle
         lifecycle.held_room.give_back(row)
         text = f"the time for which room was held on {row.target_node} is over"

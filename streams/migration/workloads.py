@@ -1,8 +1,8 @@
 """How many replicas the owners of pods want.
 
-A `WorkloadState` says it. Where none came for an owner, the pods that are held count instead, which is
-conservative: a pod that has been evicted and not yet replaced lowers the number and with it the limits,
-never raises them. The text of every gate says which of the two it went by.
+A `WorkloadState` says it. Where none came for an owner, the pods that are held count instead, which
+is conservative: a pod that has been evicted and not yet replaced lowers the number and with it the
+limits, never raises them. The text of every gate says which of the two it went by.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Replicas:
     """Kind, namespace and name, as a sentence names it."""
     count: int
     inferred: bool
-    """Counted from the pods held, because no workload was told."""
+    """Counted from the pods held, because no workload was reported."""
 
     def __str__(self) -> str:
         """As in "ReplicaSet shop/web with 3 replicas (inferred from the pods seen)"."""

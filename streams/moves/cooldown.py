@@ -1,16 +1,16 @@
 """Nodes that moves have left, and whether they have cooled since.
 
-A node is cooling for a named time after it was hot last, and until it has sent some fresh metrics by
-which it is not: the average of a metric lags behind, so the first one alone proves nothing. The time is at
-least two intervals between rounds, so that one has looked at the node in between. Only nodes
-are kept that somebody's memory names; whoever holds them says when they may go.
+A node is cooling for a named time after it was hot last, and until it has sent some fresh metrics
+by which it is not: the average of a metric lags behind, so the first one alone proves nothing. The
+time is at least two intervals between rounds, so that one has looked at the node in between. Only
+nodes are kept that an owner's memory names; `history` drops the others.
 """
 
 from schemas.moves import CoolingNodeRow
 from schemas.policy import Policy
 from streams.stage.tracked_table import TrackedRows
 
-#: A node that sends no metrics any more is cooling for so long at most.
+#: A node that sends no metrics is cooling for at most this long.
 COOLING_MAX_MS = 86_400_000
 
 
@@ -29,14 +29,14 @@ class Cooldown(TrackedRows[str, CoolingNodeRow]):
         self.cooling_metrics = policy.moves.cooling_metrics
 
     def hot(self, node: str, now_ms: int) -> None:
-        """The node is hot now; from now on it is kept."""
+        """The node is hot now, and is kept."""
         self.put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
 
     def metric(self, node: str, updated_at_ms: int) -> None:
         """A node has sent a metric; costs a look-up where nothing is kept of it.
 
-        Only one that is newer than the last one, and than the moment at which the node was hot last,
-        says something new.
+        Only one that is newer than the last one, and than the moment at which the node was hot
+        last, says something new.
         """
         row = self.rows.get(node)
         if row is None or updated_at_ms <= max(row.hot_at_ms, row.metric_at_ms):

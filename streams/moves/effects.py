@@ -1,11 +1,12 @@
 """Follows each eviction for a while: did it help?
 
-In comes what was evicted (`evicted`), how the source and the target stand against their thresholds in each
-round (`observe`), and what becomes of the replacement (`arrived`, `seen`, `gone`). Out go, at a
-tick, the verdicts (`MoveOutcome`), and from them whether a pool is held back (`backing_off`). It decides
-nothing else. The replacement is the first new pod of the owner: a pod does not say whom it replaces, so
-of several evictions of one owner the oldest open one takes the next arrival. Dry evictions are followed
-too: they tell what happens without the move, and count neither for nor against the pool.
+In comes what was evicted (`evicted`), how the source and the target stand against their thresholds
+in each round (`observe`), and the events of the replacement (`arrived`, `seen`, `gone`). Out go, at
+a tick, the verdicts (`MoveOutcome`), and from them whether a pool is held back (`backing_off`). It
+decides nothing else. The replacement is the first new pod of the owner: a pod does not say which
+one it replaces, so of several evictions of one owner the oldest open one takes the next arrival.
+Dry evictions are followed too: they show what happens without the move, and count neither for nor
+against the pool.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,10 @@ class Effects:
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Follow by another policy; pools that it does not name are forgotten with their verdicts."""
+        """Follow by another policy.
+
+        Pools that it does not name are forgotten with their verdicts.
+        """
         self.args = policy.moves
         self.enabled = policy.remembers_moves and policy.moves.min_helped_percent > 0
         named = {pool.name for pool in policy.rebalance.pools(policy.compat)}
@@ -93,7 +97,7 @@ class Effects:
         )
 
     def watched(self) -> list[tuple[str, Phase]]:
-        """Nodes, and what on them, that `observe` should be told about in each round; in order."""
+        """Nodes, and what on them, that `observe` is to be called with in each round; in order."""
         return self.followed.watched()
 
     def observe(
@@ -105,7 +109,7 @@ class Effects:
         capacity: Mapping[str, int],
         now_ms: int,
     ) -> None:
-        """How a watched node stands in a round; nothing is to be told of a node without fresh metrics.
+        """How a watched node stands in a round; do not call it for a node without fresh metrics.
 
         Args:
             node: the node.
@@ -227,7 +231,9 @@ def _after(row: FollowedEvictionRow, at_ms: int | None) -> int | None:
 def _nearest(
     used: Mapping[str, int], limit: Mapping[str, int], capacity: Mapping[str, int], now_ms: int
 ) -> LoadReading | None:
-    """The resource that is furthest above its threshold or nearest to it, in shares of the capacity."""
+    """The resource that is furthest above its threshold or nearest to it, in shares of the
+    capacity.
+    """
     named = [name for name in sorted(limit) if name in used and capacity.get(name, 0) > 0]
     if not named:
         return None

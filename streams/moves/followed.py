@@ -25,7 +25,7 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
         self._follow_ms = 0
 
     def follow_for(self, follow_ms: int) -> None:
-        """Each is followed for this long from now on."""
+        """Each is followed for this long."""
         self._follow_ms = follow_ms
         self._deadlines.clear()
         for row in self.rows.values():

@@ -1,14 +1,15 @@
-"""Recent moves per owner: where its pods must not return, and whether it goes in circles.
+"""Recent moves per owner: where its pods must not return, and whether it moves in loops.
 
-In comes who leaves a node because it is hot (`left`), that nothing came of it (`stayed`), and where
-a new pod of an owner arrives (`arrived`). Out go two answers, one for placement (`forbidden_nodes`:
-left while hot and not cool yet) and one for rebalancing (`frozen`: docs/upstream.md P1 to P6, P48,
-O2).
+In comes which owner leaves a node because it is hot (`left`), that its pod stayed (`stayed`), and
+where a new pod of an owner arrives (`arrived`). Out go two answers, one for placement
+(`forbidden_nodes`: left while hot and not cool yet) and one for rebalancing (`frozen`:
+docs/upstream.md P1 to P6, P48, O2).
 
-A departure and an arrival make a move: the oldest departure that is open takes the next arrival, whoever
-of the owner's pods it is, because a replacement does not say what it replaces. An owner without memory
-costs one look-up. Moves that are only said to happen count against the number of moves, as the real
-ones would, and keep no pod away from anywhere; they are forgotten when saying becomes doing.
+A departure and an arrival make a move: the oldest departure that is open takes the next arrival,
+whichever of the owner's pods it is, because a replacement does not say what it replaces. An owner
+without memory costs one look-up. Moves that are only said to happen count against the number of
+moves, as the real ones would, and keep no pod away from anywhere; they are forgotten when saying
+becomes doing.
 """
 
 from collections.abc import Container
@@ -46,7 +47,10 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy. When moves become real, those that were only said are forgotten."""
+        """Judge by another policy.
+
+        When moves become real, those that were only said are forgotten.
+        """
         self.args = policy.moves
         self.cooldown.set_policy(policy)
         self.enabled = policy.remembers_moves
@@ -70,13 +74,13 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         dry_run: bool = False,
         replicas: int = 1,
     ) -> None:
-        """A pod of the owner is told to leave a hot node; one move too many freezes the owner.
+        """A pod of the owner is commanded to leave a hot node; one move too many freezes the owner.
 
         Args:
             owner: see `owner_key`.
             node: the node that it leaves.
             now_ms: the log's time.
-            why: why it leaves, for whoever reads the row.
+            why: why it leaves, for readers of the row.
             dry_run: it is only said to leave.
             replicas: how many pods the owner has: each of them may move once.
         """
@@ -96,7 +100,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         self._put(owner, row)
 
     def stayed(self, owner: str, node: str, now_ms: int) -> None:
-        """Nothing came of a pod's leaving: the newest departure from the node is taken back."""
+        """A pod did not leave: the newest departure from the node is taken back."""
         row = self.rows.get(owner)
         if row is None:
             return
@@ -116,7 +120,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         self._put(owner, row.model_copy(update=update))
 
     def arrived(self, owner: str, node: str, now_ms: int) -> None:
-        """A new pod of the owner runs on a node; one that closes a circle freezes the owner."""
+        """A new pod of the owner runs on a node; one that closes a loop freezes the owner."""
         row = self.rows.get(owner)
         if row is None:
             return
@@ -144,7 +148,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             self.cooldown.hot(node, now_ms)
 
     def node_gone(self, node: str) -> None:
-        """There is no such node any more; one that comes by its name is another one."""
+        """The node is gone; a later one of its name is another node."""
         self.cooldown.drop(node)
 
     def tick(self, now_ms: int) -> None:
@@ -162,7 +166,10 @@ class Moves(TrackedRows[str, RecentMovesRow]):
     # --- answers ----------------------------------------------------------------------------------
 
     def avoided(self, pod: Pod, now_ms: int) -> frozenset[str]:
-        """Nodes that a pod must stay away from, see `forbidden_nodes`; costs nothing where nothing is remembered."""
+        """Nodes that a pod must stay away from, see `forbidden_nodes`.
+
+        Costs nothing where nothing is remembered.
+        """
         if not self.rows:
             return _NOWHERE
         return self.forbidden_nodes(owner_key(pod), now_ms)
@@ -234,7 +241,8 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         return [move for move in row.moves if move.left_at_ms > since_ms]
 
     def _matter(self, row: RecentMovesRow, now_ms: int) -> tuple[RecentMove, ...]:
-        """Moves that are recent, or left nodes that are not cool yet; all of an owner that was frozen.
+        """Moves that are recent, or left nodes that are not cool yet; all of an owner that was
+        frozen.
 
         Freezes may be longer than the window, and a loop that goes on after one is the same loop.
         """
@@ -249,7 +257,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         )
 
     def _due_ms(self, row: RecentMovesRow) -> int:
-        """When nothing of a row matters any more, if no node is hot."""
+        """When a row stops to matter, if no node is hot."""
         newest_ms = max((move.left_at_ms for move in row.moves), default=0)
         return max(newest_ms, row.frozen_until_ms) + self.args.loop_window_seconds * 1000
 
@@ -288,7 +296,7 @@ def _thawed(freezes: int) -> dict[str, object]:
 
 
 def _without_dry(row: RecentMovesRow) -> RecentMovesRow | None:
-    """The row without moves that were only said to happen and what came of them; None: nothing is left."""
+    """The row without dry moves and their effects; None: nothing is left."""
     moves = tuple(move for move in row.moves if not move.dry_run)
     if len(moves) == len(row.moves) and not row.frozen_dry:
         return row

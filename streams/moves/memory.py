@@ -40,7 +40,10 @@ class MoveMemory:
         self.effects.set_policy(policy)
 
     def arrived(self, pod: Pod, node: str, now_ms: int) -> None:
-        """A pod that was not there before has got a node; costs nothing where nothing is remembered."""
+        """A pod that was not there before has got a node.
+
+        Costs nothing where nothing is remembered.
+        """
         if not self.moves and not self.effects.followed:
             return
         owner = owner_key(pod)
@@ -54,7 +57,7 @@ class MoveMemory:
             pod: as it is now.
             now_ms: the log's time.
             arrived: it has got its node only now.
-            over: it is there no more.
+            over: it is deleted, or runs no longer.
         """
         if over:
             self.pod_gone(pod.uid)
@@ -69,7 +72,7 @@ class MoveMemory:
         self.effects.gone(uid)
 
     def tick(self, now_ms: int, as_of: AsOf) -> list[MoveOutcome]:
-        """Time has passed: what is over is forgotten, and verdicts that are in are told."""
+        """Time has passed: what is over is forgotten, and verdicts that are in are published."""
         self.moves.tick(now_ms)
         self.unmovable.tick(now_ms)
         return self.effects.tick(now_ms, as_of)

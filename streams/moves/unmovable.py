@@ -1,12 +1,12 @@
 """Pods that no target could take without becoming hot, so that not every round tries them again.
 
-In comes a pod that was tried in vain, with what it used and the most room that any one target had
-(`mark`); out goes why it is not worth another try yet (`unmovable`). The test looks at necessary
-conditions only, so a pod that could move is never kept back: while some resource that was short is
-still short on every target, nothing can have changed for the better. Where none was short by itself
-(no one target had enough of all, or a taint or selector stood in the way), its usage must have
-fallen or some room grown by a noticeable share. After a time that doubles with each attempt in vain
-it is tried in any case (docs/upstream.md P3).
+In comes a pod for which no target was found, with what it used and the most room that any one
+target had (`mark`); out goes why it is not worth another try yet (`unmovable`). The test looks at
+necessary conditions only, so a pod that could move is never kept back: while some resource that was
+short is still short on every target, nothing can have changed for the better. Where none was short
+by itself (no one target had enough of all, or a taint or selector stood in the way), its usage must
+have fallen or some room grown by a noticeable share. After a time that doubles with each failed
+attempt it is tried in any case (docs/upstream.md P3).
 """
 
 from collections.abc import Mapping
@@ -110,7 +110,7 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
         self.movable(uid)
 
     def tick(self, now_ms: int) -> None:
-        """Time has passed: pods that nobody wants to move any more are forgotten."""
+        """Time has passed: pods that no round has tried to move lately are forgotten."""
         for uid in self._deadlines.due(now_ms):
             node = self._where.get(uid)
             if node is not None and self._over_ms(self.rows[node][uid]) <= now_ms:

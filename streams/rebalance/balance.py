@@ -1,9 +1,10 @@
 """A round as loadstream makes it: judge the pools' nodes, count rounds, plan moves.
 
-A node belongs to the first pool that selects it. Those with a fresh metric are classed by the thresholds in
-force; what was over counts a hot round, what was not a calm one (`counters`). Nodes that have been over for long
-enough act: their pods are looked at one after the other (`planning`) until the node is below its thresholds by the
-plan. Targets are the nodes below all low thresholds that are not abnormal themselves.
+A node belongs to the first pool that selects it. Those with a fresh metric are classed by the
+thresholds in force; what was over counts a hot round, what was not a calm one (`counters`). Nodes
+that have been over for long enough act: their pods are looked at one after the other (`planning`)
+until the node is below its thresholds by the plan. Targets are the nodes below all low thresholds
+that are not abnormal themselves.
 
 Source: docs/upstream.md B and L, with X10 to X19 and X21; `streams.rebalance.koordinator.rules` is
 upstream's way.

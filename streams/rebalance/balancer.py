@@ -4,14 +4,14 @@
     round(now_ms, …)  when one is due: which nodes are hot, which pods should leave, and where to
     tables            counters and the history of usage, which outlive a round
 
-In a round the caller is asked about each pod whose turn has come: `protect` says why it may never be evicted,
-`remembered` why another try is not worth it, `gate` what stops it now; each answers None, or a text with numbers.
-`avoided` names the nodes that are no target for it.
-`EndOfNode` and `EndOfRound` from the gate end more than the pod's turn. Nothing is changed but the counters, the
+In a round the caller is asked about each pod whose turn has come: `protect` says why it may never
+be evicted, `remembered` why another try is not worth it, `gate` what stops it now; each answers
+None, or a text with numbers. `avoided` names the nodes that are no target for it. `EndOfNode` and
+`EndOfRound` from the gate end more than the pod's turn. Nothing is changed but the counters, the
 history, and what the caller changes in its gate.
 
-Not guaranteed: that a planned target is where the pod comes to stand; placement decides that when the replacement
-asks for a node, by the same view of usage.
+Not guaranteed: that a planned target is where the pod comes to stand; placement decides that when
+the replacement asks for a node, by the same view of usage.
 """
 
 from collections.abc import Collection, Mapping

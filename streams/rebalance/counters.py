@@ -81,7 +81,7 @@ class Counters(TrackedTable[str, dict[Watch, Counter]]):
         self.changed[node] = None
 
     def abnormal(self, pool: str) -> list[str]:
-        """Nodes that count as abnormal in a pool, be they calm at the moment."""
+        """Nodes that count as abnormal in a pool, even if they are calm at the moment."""
         return [
             node
             for node, of_node in self.rows.items()
@@ -99,8 +99,8 @@ class Counters(TrackedTable[str, dict[Watch, Counter]]):
         """Drop what no round has judged for too long.
 
         Args:
-            timeouts_ms: timeout of the abnormal state per pool and phase; what is not among them is no
-                pool any more.
+            timeouts_ms: timeout of the abnormal state per pool and phase; what is not among them is
+                no longer a pool.
             now_ms: time of the round.
         """
         for node, of_node in list(self.rows.items()):

@@ -1,4 +1,7 @@
-"""The one row of usage history: mean usage of the newest rounds, and what Koordinator's rounds filled in."""
+"""The one row of usage history.
+
+Mean usage of the newest rounds, and what Koordinator's rounds filled in.
+"""
 
 from collections.abc import Iterator
 
@@ -27,7 +30,7 @@ class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
         return len(self.history.means)
 
     def fill(self, filled: FilledPools | None) -> None:
-        """Rounds fill other maps from now on; those that were filled are given up."""
+        """Rounds fill these maps; those that were filled before are given up."""
         if self.filled is not None and self.filled.row() is not None:
             self.changed[KEY] = None
         self.filled = filled

@@ -19,7 +19,8 @@ class HotPods:
         universe: Universe,
         leaving: Collection[str],
     ) -> None:
-        """Flatten. What a turn asks of every pod is kept in lists, so that it need not look at the pods.
+        """Flatten. What a turn asks of every pod is kept in lists, so that it need not look at the
+        pods.
 
         Args:
             figures: the nodes in the order of their turns.

@@ -32,7 +32,7 @@ def as_configured(pool: str, thresholds: Thresholds) -> Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class RoundInput:
-    """State, time, and whom to ask."""
+    """State, time, and the rules to ask."""
 
     columns: Columns
     now_ms: int
@@ -49,13 +49,16 @@ class RoundInput:
     looks: Looks = field(default_factory=Looks)
     """How many pods may still be looked at."""
     reluctant_last: bool = False
-    """Pods that prefer no eviction come after all others of their node (noEvictionPolicy: Preferred)."""
+    """Pods that prefer no eviction come after all others of their node (noEvictionPolicy.
+
+    Preferred).
+    """
     paused: bool = False
     """Nodes are only looked at, for thresholds that follow the recent past."""
 
 
 class PodFilter:
-    """Whom a policy allows to be moved at all: namespaces and pod selectors."""
+    """Which pods a policy allows to be moved at all: namespaces and pod selectors."""
 
     def __init__(self, args: LowNodeLoadArgs) -> None:
         self._namespaces = args.evictable_namespaces
@@ -84,7 +87,9 @@ def selectors_of(policy: Policy) -> list[LabelSelector | None]:
 def measured(
     columns: Columns, args: LowNodeLoadArgs, now_ms: int, resources: Collection[str] = ()
 ) -> BoolArray:
-    """Nodes whose metric says something, also of these resources, and is young enough, shape (nodes,)."""
+    """Nodes whose metric says something, also of these resources, and is young enough, shape
+    (nodes,).
+    """
     fresh: BoolArray = (columns.updated_ms >= 0) & (
         now_ms - columns.updated_ms < args.node_metric_expiration_seconds * 1_000
     )

@@ -1,7 +1,8 @@
-"""What a round came to: plain values, from which the round's record and the eviction commands are made.
+"""What a round came to: plain values, from which the round's record and the eviction commands are
+made.
 
-Everything says its numbers: which thresholds were in force, how many nodes were in each class, and for
-each hot node and each pod that was looked at the first gate that stopped it.
+Everything says its numbers: which thresholds were in force, how many nodes were in each class, and
+for each hot node and each pod that was looked at the first gate that stopped it.
 """
 
 from collections import Counter
@@ -81,8 +82,8 @@ class Verdict(NamedTuple):
 
     pod: Pod
     gate: str
-    """The first gate that stopped it: leaving, namespaces, selectors, filter, unmeasured, uninvolved,
-    unmovable, fit, room, gate; empty: it leaves."""
+    """The first gate that stopped it: leaving, namespaces, selectors, filter, unmeasured,
+    uninvolved, unmovable, fit, room, gate; empty: it leaves."""
     message: str = ""
     """What the gate said, with numbers."""
     target: str | None = None
@@ -203,7 +204,10 @@ class RoundOutcome:
     pools: list[PoolOutcome] = field(default_factory=list)
     unmovable: list[Unmovable] = field(default_factory=list)
     means: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """Mean usage of the measured nodes of each pool in percent, also where rounds are paused; Koordinator's way: none."""
+    """Mean usage of the measured nodes of each pool in percent, also where rounds are paused.
+
+    Koordinator's way: none.
+    """
 
     @property
     def moves(self) -> list[Candidate]:
@@ -211,8 +215,8 @@ class RoundOutcome:
         return [move for pool in self.pools for move in pool.moves]
 
 
-#: Asked of a pod that was found unmovable before: uid, what it uses, the most room that any target has.
-#: Why it is not worth a try; none: it is.
+#: Asked of a pod that was found unmovable before: uid, what it uses, the most room that any target
+#: has. Why it is not worth a try; none: it is.
 Remembered = Callable[[str, Mapping[str, int], Mapping[str, int]], str | None]
 #: Names of nodes that a pod's owner must stay away from.
 Avoided = Callable[[Held], Collection[str]]
@@ -223,7 +227,7 @@ Gate = Callable[[Candidate], str | None]
 
 
 def anyone(held: Held) -> str | None:
-    """A filter that protects nobody."""
+    """A filter that protects no pod."""
     return None
 
 
@@ -238,5 +242,5 @@ def nowhere(held: Held) -> Collection[str]:
 
 
 def always(candidate: Candidate) -> str | None:
-    """A gate that stops nobody."""
+    """A gate that stops no pod."""
     return None

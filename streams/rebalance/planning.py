@@ -1,11 +1,14 @@
-"""Hot nodes take turns: their pods are looked at in order, and each one that leaves is planned onto a target.
+"""Hot nodes take turns: their pods are looked at in order, and each one that leaves is planned onto
+a target.
 
-Before each pod it is asked whether the node is still over by the plan. A pod is stopped by the first gate
-that says no: it leaves already, its namespace or labels, the evictor's protections, no known usage, no use of what is
-over, a memory of attempts in vain, no target that could run it or has room, and last the gate of what
-emits commands. Pods that leave already count as gone from the start, so a node is not relieved twice.
+Before each pod it is asked whether the node is still over by the plan. A pod is stopped by the
+first gate that says no: it leaves already, its namespace or labels, the evictor's protections, no
+known usage, no use of what is over, a memory of failed attempts, no target that could run it or has
+room, and last the gate of what emits commands. Pods that leave already count as gone from the
+start, so a node is not relieved twice.
 
-While a window with `evictWithoutTarget` is open, batch and free pods that no target takes leave all the same.
+While a window with `evictWithoutTarget` is open, batch and free pods that no target takes leave all
+the same.
 """
 
 from itertools import compress
@@ -125,7 +128,8 @@ class Planning:
     def target(self, held: Held, amounts: list[int], group: Group, *, prod: bool) -> int | None:
         """The best target for a pod among those that its owner may go to.
 
-        Where it may go to none that has room, the best of all: the gate says what keeps the pod from it.
+        Where it may go to none that has room, the best of all: the gate says what keeps the pod
+        from it.
         """
         best = self.targets.find(amounts, group, prod=prod)
         if best is None:
@@ -138,7 +142,9 @@ class Planning:
         return best if other is None else other
 
     def room(self, group: Group) -> dict[str, int]:
-        """The most room that any one target of a group had before the first move, where it is limited."""
+        """The most room that any one target of a group had before the first move, where it is
+        limited.
+        """
         room = self._most_room.get(group.places)
         if room is None:
             names = self.nodes.resources
@@ -231,7 +237,10 @@ class Turn:
         return of_class if of_class in _WITHOUT_TARGET else None
 
     def _moves(self, index: int, used: list[int], group: Group) -> bool:
-        """Plan a pod onto a target, or without one where it may, and ask the gate; False if it stays."""
+        """Plan a pod onto a target, or without one where it may, and ask the gate.
+
+        False if it stays.
+        """
         planning, hot = self.planning, self.hot
         held, prod = self.hot_pods.held[index], self.hot_pods.prod[index]
         amounts = self.hot_pods.amounts[index]

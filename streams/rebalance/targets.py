@@ -1,13 +1,13 @@
 """Who can take a pod, and how much room is left there as the round's moves are planned.
 
-A target's room is its high limit less what it uses and less what pods that were placed there lately are
-expected to add, reservations of migrations under way included; each planned move takes its pod's usage
-away. By the plan's own numbers no target ever passes its high threshold: neither the whole node's, nor,
-where prod pods are judged by themselves, that of its prod pods.
+A target's room is its high limit less what it uses and less what pods that were placed there lately
+are expected to add, reservations of migrations under way included; each planned move takes its
+pod's usage away. By the plan's own numbers no target ever passes its high threshold: neither the
+whole node's, nor, where prod pods are judged by themselves, that of its prod pods.
 
 The target with the most room is taken: the one whose scarcest resource has the largest share of its
-capacity left; equal ones by name. Room only shrinks, so a heap of old shares is enough: what comes up is
-looked at again and sinks if it has shrunk. Pods that ask for the same share a group (`fit`).
+capacity left; equal ones by name. Room only shrinks, so a heap of old shares is enough: what comes
+up is looked at again and sinks if it has shrunk. Pods that ask for the same share a group (`fit`).
 """
 
 import heapq

@@ -1,9 +1,9 @@
 """Koordinator's anomaly detectors (`compat: koordinator`), with what surprises in them.
 
 A detector belongs to a node's name and a phase and is shared by all pools; it keeps the counts and
-the timeout of the pool that made it. More than so many marks are needed; a round in which the node
-is not over marks nothing, so that marks need not be consecutive; the anomalous state ends a fixed
-time after it began. Source: docs/upstream.md B3, B5.4, B5.10, X10 to X13.
+the timeout of the pool that made it. More marks than `consecutiveAbnormalities` are needed; a round
+in which the node is not over marks nothing, so that marks need not be consecutive; the anomalous
+state ends a fixed time after it began. Source: docs/upstream.md B3, B5.4, B5.10, X10 to X13.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Detector:
         return self.since_ms is not None
 
     def reset(self) -> bool:
-        """The node is not over any more; True if that ended an anomalous state."""
+        """The node is no longer over; True if that ended an anomalous state."""
         if self.since_ms is None:
             return False
         self._begin(None)
