@@ -22,7 +22,7 @@ def test_nodes_that_a_full_list_lacks_are_gone() -> None:
     assert [each.name for each in run.state.inventory.lay_out().nodes] == ["b", "c"]
 
 
-def test_pods_that_a_full_list_lacks_are_gone_and_those_that_waited_are_told() -> None:
+def test_pods_that_a_full_list_lacks_are_gone_and_those_that_waited_are_answered() -> None:
     run = cluster(node("a"))
     run.say(lifecycle("running", full("bound"), "a"))
     assert outcomes(run.say(request(full("kept")), request(full("lost")))) == [

@@ -352,7 +352,7 @@ def test_the_tick_after_a_policy_makes_no_round_over_many_nodes(
     assert rounds(run)
 
 
-def test_at_the_peak_a_batch_pod_is_told_to_leave_within_all_limits_though_no_room_is_reserved() -> (
+def test_at_the_peak_a_batch_pod_is_commanded_to_leave_within_all_limits_though_no_room_is_reserved() -> (
     None
 ):
     peak = POLICY.replace("defaultJobMode: EvictDirectly", "maxMigratingGlobally: 1") + (

@@ -79,7 +79,7 @@ class Wanted:
 
 @dataclass
 class Moving:
-    """A cluster's state, told message by message; what it said is kept."""
+    """A cluster's state, given message by message; its outputs are kept."""
 
     state: ClusterState = field(default_factory=lambda: ClusterState(CLUSTER))
     offset: int = 0

@@ -1,4 +1,4 @@
-"""What holds a migration back, in the words in which it is told."""
+"""What holds a migration back, in the words of its report."""
 
 from typing import Any
 
@@ -382,8 +382,8 @@ def test_a_pod_that_turns_out_to_need_what_nobody_evaluates_is_left_where_it_is(
     pod = replica("a")
     moving = cluster(policy_text(), (pod, "node-1"))
     assert moving.propose("a") is None
-    told = pod.model_copy(update={"unsupported": ("topology spread",)})
-    moving.say(lifecycle("changed", told, "node-1"))
+    changed = pod.model_copy(update={"unsupported": ("topology spread",)})
+    moving.say(lifecycle("changed", changed, "node-1"))
     moving.later()
     assert moving.last == ("Failed", "FailedCreateReservation")
     assert [each.reason for each in moving.reports[-1].conditions] == ["FailedCreateReservation"]

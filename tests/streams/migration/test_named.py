@@ -10,7 +10,7 @@ from streams.cluster.state import ClusterState
 from streams.migration import named
 from tests.streams.cluster.builders import CLUSTER, policy_record
 from tests.streams.migration.moving import Moving, cluster, policy_text, replica
-from tests.streams.migration.test_told import full_list
+from tests.streams.migration.test_workloads import full_list
 
 BY_LABEL = "evictor: {namespaceLabelSelector: {matchLabels: {team: shop}}}"
 BY_CLASS = "evictor: {priorityThreshold: {name: high}}"

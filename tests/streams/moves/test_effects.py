@@ -1,4 +1,4 @@
-"""What becomes of an eviction, and when a pool is held back."""
+"""The verdict on an eviction, and when a pool is held back."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ class Story:
         return made
 
 
-def test_a_move_that_helped_is_told_with_its_figures() -> None:
+def test_a_move_that_helped_is_reported_with_its_figures() -> None:
     story = Story()
     story.evict(0)
     story.see("a", 8_200, 0)
@@ -129,7 +129,7 @@ def test_a_replacement_that_never_comes_or_is_never_ready_tells_against_the_move
     assert (made.verdict, made.message) == ("not ready", "new was not ready within 600 s")
 
 
-def test_a_replacement_that_comes_back_is_told_at_once() -> None:
+def test_a_replacement_that_comes_back_is_reported_at_once() -> None:
     story = Story()
     story.evict(0)
     story.arrive(5, node="a")
@@ -138,7 +138,7 @@ def test_a_replacement_that_comes_back_is_told_at_once() -> None:
     assert made.message == "the replacement new came back to a"
 
 
-def test_a_replacement_that_is_evicted_again_is_told_at_once() -> None:
+def test_a_replacement_that_is_evicted_again_is_reported_at_once() -> None:
     story = Story()
     story.evict(0)
     story.arrive(5, ready=True)

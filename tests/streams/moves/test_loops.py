@@ -1,4 +1,4 @@
-"""What is a circle, and what is not."""
+"""What is a loop, and what is not."""
 
 from itertools import pairwise
 
@@ -33,7 +33,7 @@ def chain(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
         (chain(("b", "c", 1, 2), ("a", "b", 3, 4), ("c", "a", 5, 6)), None),
     ],
 )  # fmt: skip
-def test_a_circle_is_a_chain_of_moves_that_ends_where_it_began(
+def test_a_loop_is_a_chain_of_moves_that_ends_where_it_began(
     moves: list[RecentMove], path: list[str] | None
 ) -> None:
     assert loop_of(moves, moves[-1]) == path
@@ -45,14 +45,14 @@ def test_a_move_that_has_not_arrived_closes_nothing() -> None:
 
 
 @given(nodes=st.permutations([f"node-{i}" for i in range(12)]))
-def test_moves_that_never_come_back_are_no_circle(nodes: list[str]) -> None:
+def test_moves_that_never_come_back_are_no_loop(nodes: list[str]) -> None:
     steps = [(a, b, 2 * i, 2 * i + 1) for i, (a, b) in enumerate(pairwise(nodes))]
     moves = chain(*steps)
     assert all(loop_of(moves[: i + 1], moves[i]) is None for i in range(len(moves)))
 
 
 @given(st.data())
-def test_a_chain_that_returns_to_any_of_its_nodes_is_a_circle(data: st.DataObject) -> None:
+def test_a_chain_that_returns_to_any_of_its_nodes_is_a_loop(data: st.DataObject) -> None:
     length = data.draw(st.integers(1, 10))
     back = data.draw(st.integers(0, length - 1))
     nodes = [*(f"node-{i}" for i in range(length)), f"node-{back}"]

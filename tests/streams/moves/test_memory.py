@@ -1,4 +1,4 @@
-"""A restart between any two events changes nothing: not what is written, told, or answered."""
+"""A restart between any two events changes nothing: not what is written, published, or answered."""
 
 import random
 from typing import Any
@@ -43,7 +43,7 @@ _EVENTS = st.one_of(
 
 
 def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[Any]]:
-    """Let one thing happen; answers with the time after it and what was told."""
+    """Let one thing happen; answers with the time after it and what was published."""
     memory = kept.memory
     moves, effects = memory.moves, memory.effects
     match event:
@@ -108,8 +108,8 @@ def test_a_restart_between_any_two_events_changes_nothing(
     for event, restart in events:
         if restart is not None:
             restarted.restart(random.Random(restart))
-        then_ms, told = happen(steady, now_ms, event)
-        assert happen(restarted, now_ms, event) == (then_ms, told)
+        then_ms, published = happen(steady, now_ms, event)
+        assert happen(restarted, now_ms, event) == (then_ms, published)
         now_ms = then_ms
         assert steady.write() == restarted.write()
         assert steady.rows == restarted.rows

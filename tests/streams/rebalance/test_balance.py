@@ -51,7 +51,7 @@ def test_pods_leave_in_the_order_of_their_keys(
 ) -> None:
     world = World()
     world.node("hot", system=45)
-    # The other one is told of first and measured first, and uses as much.
+    # The other one comes first and is measured first, and uses as much.
     world.pod("b", "hot", 15, **second)
     world.pod("a", "hot", 15, **first)
     targets(world, ["calm"])
@@ -133,7 +133,7 @@ def test_pods_that_the_policy_leaves_alone_stay(more: str, gate: str) -> None:
     assert world.hot("hot").ended == "no further pod may leave"
 
 
-def test_the_first_gate_that_stops_a_pod_is_told_in_its_own_words() -> None:
+def test_the_first_gate_that_stops_a_pod_is_reported_in_its_own_words() -> None:
     world = hot_world()
     assert world.round(protect=lambda held: f"{held.pod.name} is a bare pod") == []
     (verdict,) = world.hot("hot").pods

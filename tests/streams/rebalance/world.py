@@ -1,4 +1,4 @@
-"""A small cluster that can be told to make rounds; cpu in percent of a node of ten cores."""
+"""A small cluster that makes rounds; cpu in percent of a node of ten cores."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -29,7 +29,7 @@ rebalance:
 
 
 class World:
-    """Nodes, pods and what they use, as told; a round sees exactly that."""
+    """Nodes, pods and what they use, as given; a round sees exactly that."""
 
     def __init__(self, document: str = THRESHOLDS, *, now_ms: int = START_MS) -> None:
         self.policy: Policy = read_policy(document)
@@ -47,14 +47,14 @@ class World:
     # --- what there is --------------------------------------------------------------------------
 
     def node(self, name: str, system: int = 0, **fields: Any) -> None:
-        """A node of ten cores whose system part uses so many percent."""
+        """A node of ten cores whose system part uses a share in percent."""
         state: NodeState = node(name, **{"cpu": "10", **fields})
         self.inventory.apply_node(state)
         self.used.setdefault(name, {})
         self.system[name] = {"cpu": system * PERCENT, "memory": 0}
 
     def pod(self, uid: str, name: str, cpu: int | None = 10, **fields: Any) -> None:
-        """A pod of a ReplicaSet on a node that uses so many percent; None: it is not measured."""
+        """A pod of a ReplicaSet on a node that uses a share in percent; None: it is not measured."""
         usage = fields.pop("usage", None)
         if usage is None and cpu is not None:
             usage = {"cpu": cpu * PERCENT, "memory": 0}
@@ -126,7 +126,7 @@ class World:
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
 
     def rounds(self, count: int) -> list[bool]:
-        """So many rounds; whether anything left in each."""
+        """A number of rounds; whether anything left in each."""
         return [bool(self.round()) for _ in range(count)]
 
     def write(self) -> None:

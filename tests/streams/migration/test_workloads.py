@@ -1,4 +1,4 @@
-"""Workloads and disruption budgets as they are told, in lists and alone, and what is charged to them."""
+"""Workloads and disruption budgets as they are reported, in lists and alone, and what is charged to them."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
     assert row.budget.disruptions_allowed == 3
 
 
-def test_replicas_are_those_told_or_else_those_seen() -> None:
+def test_replicas_are_those_reported_or_else_those_seen() -> None:
     owners = Owners()
     workloads = Workloads(CLUSTER, owners)
     pod = replica("a")
