@@ -11,6 +11,7 @@ failures     clusters that failed, and those that are set apart
 state        one cluster: applies records, decides
 rebalancer   when a round is due, and what it is made from
 rounds       the record of a round
+round_rules  what a round asks about pods
 move_events  what migrations report, for the memory of moves
 collecting   hands collect policies to the aggregate stage
 tables       state to table rows and back

@@ -17,15 +17,14 @@ from zlib import crc32
 
 from schemas.policy import Policy
 from schemas.rounds import RebalanceRound
+from streams.cluster.round_rules import RoundRules
 from streams.cluster.rounds import no_round, round_record
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
-from streams.migration.registry import live
 from streams.moves.memory import MoveMemory
-from streams.moves.owner import owner_key
 from streams.placement.explain import Cause
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Candidate, EndOfNode, Phase, RoundOutcome
+from streams.rebalance.outcome import Phase, RoundOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -140,27 +139,9 @@ class Rebalancer:
         return True
 
     def _round(self, cause: Cause) -> RoundOutcome:
-        migrations, memory, now_ms = self._migrations, self._memory, cause.now_ms
-        migrations.begin_round()
-
-        def gate(candidate: Candidate) -> str | None:
-            held_back = memory.effects.backing_off(candidate.pool, now_ms)
-            if held_back is not None:
-                return EndOfNode(held_back)
-            owner = owner_key(candidate.held.pod)
-            kept = memory.moves.gate(owner, candidate.target, now_ms)
-            return kept or migrations.propose(candidate, cause)
-
-        return self.balancer.round(
-            now_ms,
-            gate=gate,
-            protect=migrations.forbidden,
-            remembered=lambda uid, usage, room: memory.unmovable.unmovable(
-                uid, usage, room, now_ms
-            ),
-            avoided=lambda held: memory.moves.avoided(held.pod, now_ms),
-            leaving=[row.pod.uid for row in migrations.lifecycle.registry if live(row)],
-        )
+        self._migrations.begin_round()
+        rules = RoundRules(self._migrations, self._memory, cause)
+        return self.balancer.round(cause.now_ms, rules)
 
     def _remember(self, outcome: RoundOutcome, now_ms: int) -> None:
         """Let the memory of moves know what the round saw."""

@@ -9,13 +9,12 @@ from schemas.migrations import MigrationRow
 from schemas.pods import Pod
 from streams.inventory.node import Held
 from streams.inventory.owners import controller
-from streams.migration.concurrency_limits import Gate
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.protections import insists
 from streams.placement.explain import Cause
 from streams.rebalance.costs import eviction_keys
-from streams.rebalance.outcome import EndOfNode, EndOfRound
+from streams.rebalance.outcome import Gate
 from streams.stage.fair_turns import fair_order, fitting
 
 #: Most waiting migrations that one tick asks: a twentieth of a second.
@@ -83,9 +82,9 @@ class Arbitration:
                 phase="Running", message="passed arbitration", gate="", turn=progress.passed,
             )  # fmt: skip
         else:
-            if isinstance(gate.text, EndOfRound):
+            if gate.scope == "round":
                 ended[""] = gate
-            elif isinstance(gate.text, EndOfNode):
+            elif gate.scope == "node":
                 ended[row.source_node] = gate
             self._hold_back(row, gate, cause)
 

@@ -5,26 +5,15 @@ and, before a new one is taken in, those that wait as well. A limit of 0 is off,
 Source: docs/upstream.md M3 to M5, M12, G10.
 """
 
-from dataclasses import dataclass
-
 from schemas.pods import Pod
 from schemas.policy import Policy
 from streams.inventory.owners import Owners
 from streams.migration.registry import Group, Registry, moving
 from streams.migration.workloads import Replicas
-from streams.rebalance.outcome import EndOfNode, EndOfRound
+from streams.rebalance.outcome import Gate, Scope
 
 #: Owners of which it is remembered how many of their pods on the move are ready.
 _GONE_MAX = 1_024
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """What holds a migration back: the name of the gate, and a sentence with numbers."""
-
-    name: str
-    text: str
-    """`EndOfNode` where it would hold back every pod of the node, `EndOfRound` where all."""
 
 
 def share_of(value: int | str | None, replicas: int) -> int:
@@ -89,7 +78,7 @@ class Limits:
         for name, limit, count, where in counts:
             if limit and count >= limit and name not in self._skipped:
                 text = f"{count} migrations are under way {where}; {_argument(name)} is {limit}"
-                return Gate(name, _END.get(name, str)(text))
+                return Gate(name, text, _SCOPES.get(name, "pod"))
         return None if replicas is None else self._workload(own_id, replicas, waiting_too)
 
     def _workload(self, own_id: str, replicas: Replicas, waiting_too: bool) -> Gate | None:
@@ -159,9 +148,9 @@ class Limits:
         return Gate("ExpectedReplicas", text)
 
 
-_END: dict[str, type[str]] = {
-    "MaxMigratingGlobally": EndOfRound,
-    "MaxMigratingPerNode": EndOfNode,
+_SCOPES: dict[str, Scope] = {
+    "MaxMigratingGlobally": "round",
+    "MaxMigratingPerNode": "node",
 }
 
 

@@ -13,12 +13,12 @@ from bisect import bisect_left
 
 from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow, DrainStatus, ProtectedPod
 from streams.inventory.node import Held, Node
-from streams.migration.concurrency_limits import Gate
 from streams.migration.gates import pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX
 from streams.placement.explain import Cause, reference
+from streams.rebalance.outcome import Gate
 from streams.stage.tracked_table import TrackedRows
 
 #: Most nodes of a cluster that are drained at a time.

@@ -20,7 +20,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held, Node
 from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets, left
-from streams.migration.concurrency_limits import Gate, Limits
+from streams.migration.concurrency_limits import Limits
 from streams.migration.proposal import Proposal
 from streams.migration.protections import Protections, insists
 from streams.migration.rate_limits import Limiters
@@ -28,6 +28,7 @@ from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Replicas, Workloads
 from streams.placement.plugins.unsupported import refusal
+from streams.rebalance.outcome import Gate
 
 #: Gate of pods for whose replacement no room can be reserved anywhere.
 UNRESERVABLE = "Unreservable"

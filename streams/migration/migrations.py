@@ -27,11 +27,10 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
 from streams.inventory.pod_change import PodChange
 from streams.migration.arbitration import Arbitration
-from streams.migration.concurrency_limits import Gate
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution
 from streams.migration.lifecycle import MigrationLifecycle, MigrationListener, Said
-from streams.migration.proposal import Candidate, Proposal, proposal_of
+from streams.migration.proposal import Proposal, proposal_of
 from streams.migration.registry import MIGRATIONS_MAX, live
 from streams.migration.requests import Requests
 from streams.migration.reservations import HeldRoom
@@ -39,7 +38,7 @@ from streams.migration.round_limits import RoundLimits
 from streams.migration.tracking import Tracking
 from streams.placement.explain import Cause
 from streams.placement.placement import Placement
-from streams.rebalance.outcome import EndOfRound
+from streams.rebalance.outcome import Candidate, Gate
 from streams.stage.tracked_table import TrackedTable
 
 
@@ -89,22 +88,18 @@ class Migrations:
         """Why a pod may not be evicted, by what it is and what the policy says; None: it may."""
         return self.lifecycle.gates.protections.verdict(held)
 
-    def propose(self, candidate: Candidate, cause: Cause) -> str | None:
-        """Let a pod of a round leave; answers with the first gate that stops it.
-
-        `EndOfNode` and `EndOfRound` say that no other pod of the node, or no other at all, would
-        pass.
-        """
+    def propose(self, candidate: Candidate, cause: Cause) -> Gate | None:
+        """Let a pod of a round leave; answers with the first gate that stops it."""
         proposal = proposal_of(candidate)
         gate = self._first_gate(proposal, cause.now_ms)
         if gate is not None:
-            return gate.text
+            return gate
         found = self.lifecycle.inventory.held(proposal.pod.uid)
         mode = self.lifecycle.gates.mode_of(
             candidate.held if found is None else found[1], proposal.mode
         )
         if isinstance(mode, Gate):
-            return mode.text
+            return mode
         version = self.lifecycle.registry.version
         self.lifecycle.create(proposal, mode, cause)
         self.lifecycle.gates.created(proposal.pod, version)
@@ -114,7 +109,7 @@ class Migrations:
     def _first_gate(self, proposal: Proposal, now_ms: int) -> Gate | None:
         lifecycle = self.lifecycle
         if self.paused:
-            return Gate("Paused", EndOfRound("the cluster is paused"))
+            return Gate("Paused", "the cluster is paused", "round")
         found = lifecycle.inventory.held(proposal.pod.uid)
         if found is None or found[0].name != proposal.node:
             return Gate("MissingPod", f"the pod is not on {proposal.node} any more")
@@ -128,7 +123,7 @@ class Migrations:
             return Gate("UnderWay", text)
         if len(lifecycle.registry) >= MIGRATIONS_MAX:
             text = f"{MIGRATIONS_MAX} migrations are under way; no more may be"
-            return Gate("MigrationsMax", EndOfRound(text))
+            return Gate("MigrationsMax", text, "round")
         pod = found[1].pod
         return (
             lifecycle.gates.forbidden(found[1], proposal.node, now_ms)

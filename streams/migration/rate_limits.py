@@ -14,9 +14,10 @@ from schemas.migrations import EvictionLimiterRow
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
-from streams.migration.concurrency_limits import Gate, share_of
+from streams.migration.concurrency_limits import share_of
 from streams.migration.token_bucket import Bucket, Rate, full, rate_over, rate_per_second
 from streams.migration.workloads import Replicas
+from streams.rebalance.outcome import Gate
 from streams.stage.tracked_table import TrackedTable
 
 #: What a bucket limits ("cluster", "workload", "namespace") and its name.

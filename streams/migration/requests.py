@@ -10,7 +10,6 @@ from collections.abc import Callable
 from schemas.base import EPOCH_MS_MAX
 from schemas.migrations import DrainRow, MigrationRequest, MigrationRow
 from schemas.refusals import Refusal
-from streams.migration.concurrency_limits import Gate
 from streams.migration.drains import Drains
 from streams.migration.gates import UNRESERVABLE, pool_of
 from streams.migration.lifecycle import MigrationLifecycle
@@ -18,6 +17,7 @@ from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, live
 from streams.migration.tracking import PAUSED_MAX_MS
 from streams.placement.explain import Cause
+from streams.rebalance.outcome import Gate
 
 
 class Requests:

@@ -4,17 +4,15 @@
     round(now_ms, …)  when one is due: which nodes are hot, which pods should leave, and where to
     tables            counters and the history of usage, which outlive a round
 
-In a round the caller is asked about each pod whose turn has come: `protect` says why it may never
-be evicted, `remembered` why another try is not worth it, `gate` what stops it now; each answers
-None, or a text with numbers. `avoided` names the nodes that are no target for it. `EndOfNode` and
-`EndOfRound` from the gate end more than the pod's turn. Nothing is changed but the counters, the
-history, and what the caller changes in its gate.
+In a round `Rules` are asked about each pod in turn: what protects it, whether another try is worth it,
+which nodes are no target for it, and which gate stops it now. A gate's scope says whether it ends more
+than the pod's turn. Nothing is changed but the counters, the history, and what the rules change.
 
 Not guaranteed: that a planned target is where the pod comes to stand; placement decides that when
 the replacement asks for a node, by the same view of usage.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,18 +32,7 @@ from streams.rebalance.koordinator.pools import FilledPools
 from streams.rebalance.koordinator.rules import KoordinatorRounds
 from streams.rebalance.looks import Looks
 from streams.rebalance.node_arrays import Universe
-from streams.rebalance.outcome import (
-    Avoided,
-    Filter,
-    Gate,
-    Remembered,
-    RoundOutcome,
-    Thresholds,
-    always,
-    anyone,
-    nothing,
-    nowhere,
-)
+from streams.rebalance.outcome import RoundOutcome, Rules, Thresholds
 from streams.rebalance.pools import PoolNodes, mean_percentages
 from streams.stage.tracked_table import TrackedTable
 
@@ -132,25 +119,13 @@ class Balancer:
         return self.columns.refresh(self.inventory, most)
 
     def round(
-        self,
-        now_ms: int,
-        *,
-        gate: Gate = always,
-        protect: Filter = anyone,
-        remembered: Remembered = nothing,
-        avoided: Avoided = nowhere,
-        leaving: Collection[str] = (),
-        paused: bool = False,
+        self, now_ms: int, rules: Rules | None = None, *, paused: bool = False
     ) -> RoundOutcome:
         """Make a round.
 
         Args:
             now_ms: the log's time.
-            gate: asked in order about each pod that would leave.
-            protect: the evictor's static protections.
-            remembered: pods for which no target was found lately.
-            avoided: nodes that a pod's owner must stay away from.
-            leaving: uids of pods that are on their way already.
+            rules: what keeps pods; none: nothing does.
             paused: nodes are only looked at, so that thresholds go on following the recent past.
         """
         inventory = self.inventory
@@ -162,12 +137,8 @@ class Balancer:
         given = RoundInput(
             columns=self.columns,
             now_ms=now_ms,
-            filter=protect,
-            gate=gate,
-            remembered=remembered,
-            avoided=avoided,
+            rules=rules or Rules(),
             in_force=in_force,
-            leaving=frozenset(leaving),
             looks=Looks(now_ms),
             reluctant_last=self.policy.evictor.no_eviction_policy == "Preferred",
             paused=paused or self.policy.rebalance.paused,

@@ -9,17 +9,7 @@ from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held
 from streams.rebalance.columns import Columns
 from streams.rebalance.looks import Looks
-from streams.rebalance.outcome import (
-    Avoided,
-    Filter,
-    Gate,
-    Remembered,
-    Thresholds,
-    always,
-    anyone,
-    nothing,
-    nowhere,
-)
+from streams.rebalance.outcome import Rules, Thresholds
 
 #: The thresholds in force of a pool by its name and the policy's own.
 InForce = Callable[[str, Thresholds], Thresholds]
@@ -36,16 +26,9 @@ class RoundInput:
 
     columns: Columns
     now_ms: int
-    filter: Filter = anyone
-    gate: Gate = always
-    remembered: Remembered = nothing
-    """Knows pods that nothing could take lately."""
-    avoided: Avoided = nowhere
-    """Knows nodes that must not be a pod's target."""
+    rules: Rules
     in_force: InForce = as_configured
     """What a pool's thresholds are now."""
-    leaving: Collection[str] = ()
-    """uids of pods that are on their way already: what they use counts as gone."""
     looks: Looks = field(default_factory=Looks)
     """How many pods may still be looked at."""
     reluctant_last: bool = False

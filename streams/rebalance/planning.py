@@ -30,14 +30,11 @@ from streams.rebalance.outcome import (
     LOW,
     PROD_LOW,
     Candidate,
-    EndOfNode,
-    EndOfRound,
     HotNode,
     Phase,
     RoundOutcome,
     Unmovable,
     Verdict,
-    nothing,
 )
 from streams.rebalance.pool_round import PoolRound
 from streams.rebalance.pools import UNLIMITED
@@ -98,7 +95,7 @@ class Planning:
         hot = [hot[place] for place in places]
         chosen = [acting[place] for place in places]
         figures = [columns.nodes[rows[place]] for place in places]
-        hot_pods = HotPods(figures, self.nodes.which, self.universe, self.given.leaving)
+        hot_pods = HotPods(figures, self.nodes.which, self.universe, self.given.rules.leaving)
         used = self.pool.used(phase)[:, chosen].copy()
         for index, place in hot_pods.leaving.items():
             if phase == "node" or hot_pods.prod[index]:
@@ -134,7 +131,7 @@ class Planning:
         best = self.targets.find(amounts, group, prod=prod)
         if best is None:
             return None
-        avoided = self.given.avoided(held)
+        avoided = self.given.rules.avoided(held)
         if self.names[best] not in avoided:
             return best
         places = [place for place, name in enumerate(self.names) if name in avoided]
@@ -213,7 +210,7 @@ class Turn:
             stopped = planning.pod_filter(held)
             if stopped is not None:
                 return stopped
-        protected = given.filter(held)
+        protected = given.rules.protected(held)
         if protected is not None:
             return "filter", protected
         if not self.hot_pods.measured[index]:
@@ -221,12 +218,10 @@ class Turn:
         amounts = self.hot_pods.amounts[index]
         if not any(compress(amounts, over)):
             return "uninvolved", "it uses nothing of what is over"
-        if given.remembered is nothing:
-            return None
         if self._class_that_leaves(held) is not None:
             return None
         usage = named(planning.nodes.resources, amounts)
-        why = given.remembered(held.pod.uid, usage, planning.room(group))
+        why = given.rules.unmovable(held.pod.uid, usage, planning.room(group))
         return None if why is None else ("unmovable", why)
 
     def _class_that_leaves(self, held: Held) -> str | None:
@@ -263,13 +258,13 @@ class Turn:
             # Room that is in no target cannot be reserved.
             mode=None if of_class is None else "EvictDirectly",
         )
-        refused = planning.given.gate(candidate)
+        refused = planning.given.rules.gate(candidate)
         if refused is not None:
-            hot.note(Verdict(held.pod, "gate", refused, candidate.target, candidate.usage))
-            if isinstance(refused, EndOfNode | EndOfRound):
-                hot.ended = str(refused)
-            if isinstance(refused, EndOfRound):
-                planning.outcome.ended = str(refused)
+            hot.note(Verdict(held.pod, "gate", refused.text, candidate.target, candidate.usage))
+            if refused.scope != "pod":
+                hot.ended = refused.text
+            if refused.scope == "round":
+                planning.outcome.ended = refused.text
             return False
         if target is not None:
             planning.targets.take(target, amounts, group, prod=prod)

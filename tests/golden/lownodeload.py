@@ -13,7 +13,7 @@ from schemas.policy import Policy, PolicyError, low_node_load_args
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Candidate, RoundOutcome
+from streams.rebalance.outcome import Candidate, Gate, RoundOutcome, Rules
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
 from tests.golden.times import in_milliseconds
@@ -76,7 +76,9 @@ class World:
         now_ms = objects.time_ms(step["now"]) or 0
         self.inventory.advance(now_ms)
         self._measure(step["nodeMetrics"])
-        self.outcome = outcome = self.balancer.round(now_ms, gate=self._gate, protect=self._protect)
+        self.outcome = outcome = self.balancer.round(
+            now_ms, _Rules(self._items, dry_run=self._dry_run)
+        )
         evicted = [] if self._dry_run else outcome.moves
         if self.scenario.get("dropEvicted"):
             for move in evicted:
@@ -97,12 +99,19 @@ class World:
             left = tuple(pod for pod in metric.pods if (pod.namespace, pod.name) not in self._gone)
             self.inventory.apply_metric(metric.model_copy(update={"pods": left}))
 
-    def _protect(self, held: Held) -> str | None:
+
+class _Rules(Rules):
+    """Pods that cannot be evicted, or whose eviction fails, as the scenario says."""
+
+    def __init__(self, items: Json, *, dry_run: bool) -> None:
+        self._items, self._dry_run = items, dry_run
+
+    def protected(self, held: Held) -> str | None:
         return "not evictable" if self._items[held.pod.uid].get("notEvictable") else None
 
-    def _gate(self, candidate: Candidate) -> str | None:
+    def gate(self, candidate: Candidate) -> Gate | None:
         fails = self._items[candidate.held.pod.uid].get("evictFails") and not self._dry_run
-        return "the eviction failed" if fails else None
+        return Gate("Evictor", "the eviction failed") if fails else None
 
 
 def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:

@@ -321,7 +321,7 @@ class PoolRound:
 
     def _protected(self, figures: NodeFigures, index: int) -> tuple[str, str] | None:
         held = figures.pods.held[index]
-        protected = self.given.filter(held)
+        protected = self.given.rules.protected(held)
         return self.standing.pod_filter(held) if protected is None else ("filter", protected)
 
     def _leaves(
@@ -342,9 +342,9 @@ class PoolRound:
             target=None,
             usage={**usage, "pods": 1},
         )
-        refused = self.given.gate(candidate)
+        refused = self.given.rules.gate(candidate)
         if refused is not None:
-            hot.note(Verdict(held.pod, "gate", refused, usage=candidate.usage))
+            hot.note(Verdict(held.pod, "gate", refused.text, usage=candidate.usage))
             return False
         self.outcome.moves.append(candidate)
         hot.note(Verdict(held.pod, "", usage=candidate.usage))

@@ -7,7 +7,7 @@ import pytest
 from schemas.pods import OwnerReference, Pod, VolumeClaim
 from streams.migration.concurrency_limits import share_of
 from streams.migration.protections import Protections, insists
-from streams.rebalance.outcome import EndOfNode, EndOfRound
+from streams.rebalance.outcome import Gate
 from tests.streams.cluster.builders import at, lifecycle, node, policy, policy_record, request
 from tests.streams.migration.moving import (
     Moving,
@@ -157,9 +157,8 @@ def test_a_pod_moves_once() -> None:
 def test_the_limit_per_node_ends_the_node() -> None:
     moving = three(policy_text(maxMigratingPerNode=2))
     assert [moving.propose(uid) for uid in "ab"] == [None, None]
-    gate = moving.propose("c")
-    assert gate == "2 migrations are under way from node node-1; maxMigratingPerNode is 2"
-    assert isinstance(gate, EndOfNode)
+    text = "2 migrations are under way from node node-1; maxMigratingPerNode is 2"
+    assert moving.gate("c") == Gate("MaxMigratingPerNode", text, "node")
     assert moving.propose("d") is None
     moving = three(policy_text(maxMigratingPerNode=1, skipEvictionGates=["MaxMigratingPerNode",
                    "MaxMigratingPerWorkload", "MaxUnavailablePerWorkload"]))  # fmt: skip
@@ -169,9 +168,8 @@ def test_the_limit_per_node_ends_the_node() -> None:
 def test_the_limit_over_all_ends_the_round() -> None:
     moving = three(policy_text(maxMigratingGlobally=1))
     moving.propose("a")
-    gate = moving.propose("d")
-    assert gate == "1 migrations are under way in the cluster; maxMigratingGlobally is 1"
-    assert isinstance(gate, EndOfRound)
+    text = "1 migrations are under way in the cluster; maxMigratingGlobally is 1"
+    assert moving.gate("d") == Gate("MaxMigratingGlobally", text, "round")
 
 
 def test_the_limit_per_namespace_counts_the_namespace_alone() -> None:

@@ -295,7 +295,7 @@ def test_at_the_peak_a_target_goes_before_leaving_without_one_and_gates_hold() -
     world = _peak(21)
     assert world.round(gate=lambda candidate: "a window is closed") == []
     assert world.gates("hot")["free"] == "gate"
-    assert world.round(remembered=lambda *about: "tried in vain")[0] == "free hot->None"
+    assert world.round(unmovable=lambda *about: "tried in vain")[0] == "free hot->None"
 
 
 def test_number_of_nodes_holds_for_targets_at_the_peak_too() -> None:

@@ -13,7 +13,7 @@ from schemas.refusals import Refusal
 from schemas.topics import TABLES
 from streams.inventory.inventory import Inventory
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
+from streams.rebalance.outcome import Gate, HotNode, PoolOutcome, RoundOutcome, Rules
 from tests.streams.cluster.builders import CLUSTER, START_MS, container, lifecycle, node
 
 #: Millicores of one percent of a node.
@@ -26,6 +26,22 @@ rebalance:
   lowThresholds: {cpu: 40}
   anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
 """
+
+
+class Asked(Rules):
+    """Rules of which a test gives some as functions; a gate may answer with a text alone."""
+
+    def __init__(self, gate: Any = None, leaving: Iterable[str] = (), **functions: Any) -> None:
+        self._gate = gate
+        self.leaving = frozenset(leaving)
+        for name, function in functions.items():
+            assert name in ("protected", "unmovable", "avoided")
+            setattr(self, name, function)
+
+    def gate(self, candidate: Any) -> Gate | None:
+        """What the test says."""
+        stopped = None if self._gate is None else self._gate(candidate)
+        return Gate("Asked", stopped) if isinstance(stopped, str) else stopped
 
 
 class World:
@@ -122,7 +138,7 @@ class World:
         self.now_ms += INTERVAL_MS
         self.inventory.advance(self.now_ms)
         self.measure()
-        self.outcome = self.balancer.round(self.now_ms, **asked)
+        self.outcome = self.balancer.round(self.now_ms, Asked(**asked))
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
 
     def rounds(self, count: int) -> list[bool]:
