@@ -9,6 +9,7 @@ clusters     the clusters of a partition; contains the failure of one
 applied      one record of a batch, and what each cluster answered
 failures     clusters that failed, and those that are set apart
 state        one cluster: applies records, decides
+unlisted     removes what full lists lack
 rebalancer   when a round is due, and what it is made from
 rounds       the record of a round
 round_rules  what a round asks about pods

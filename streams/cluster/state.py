@@ -6,7 +6,6 @@ order alone. A record that cannot be applied is answered with a `Refusal` and ch
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from schemas.clock import ClockTick
@@ -32,6 +31,7 @@ from streams.cluster.move_events import MoveEvents
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
+from streams.cluster.unlisted import Unlisted
 from streams.inventory.inventory import Inventory
 from streams.inventory.limits import beyond_limits
 from streams.inventory.metric import beyond_any_machine
@@ -48,12 +48,6 @@ from streams.stage.tracked_table import TrackedTable
 NODES_MAX = 50_000
 #: Most pods held in one cluster.
 PODS_MAX = 1_000_000
-#: Pods that the end of a full list, and each tick after it, removes at most: a tenth of a second.
-UNLISTED_PER_RECORD_MAX = 5_000
-#: The same of nodes, whose rows are larger.
-UNLISTED_NODES_PER_RECORD_MAX = 1_000
-#: A pod that waits counts as this many of them: its requester gets a decision.
-UNLISTED_REQUEST = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +97,7 @@ class ClusterState:
             MoveEvents(self.inventory, self.memory),
         )
         self.placement.kept = self.migrations
+        self._unlisted = Unlisted(self.inventory, self.placement, self.migrations, self.memory)
         self.rebalancer = Rebalancer(
             cluster, self.policy, self.inventory, self.memory, self.migrations
         )
@@ -256,43 +251,10 @@ class ClusterState:
         list_id, begin = ended
         self.inventory.endings[position.topic] = ended
         if position.topic == "node-state":
-            self._remove_unlisted_nodes()
+            self._unlisted.remove_nodes()
             return []
         self.migrations.end_list(list_id, begin)
-        return self._remove_unlisted_pods(self._cause(position))
-
-    def _remove_unlisted_nodes(self) -> None:
-        """Remove nodes that the full list lacks which ended last, a bounded number at a time."""
-        ending = self.inventory.endings.get("node-state")
-        if ending is None:
-            return
-        if self.inventory.remove_unlisted_nodes(ending[0], UNLISTED_NODES_PER_RECORD_MAX):
-            del self.inventory.endings["node-state"]
-        for name in list(self.memory.moves.cooldown.rows):
-            node = self.inventory.nodes.get(name)
-            if node is None or node.state is None:
-                self.memory.moves.node_gone(name)
-
-    def _remove_unlisted_pods(self, cause: Cause) -> list[PlacementDecision]:
-        """The same of pods."""
-        ending = self.inventory.endings.get("pod-lifecycle")
-        if ending is None:
-            return []
-        list_id, begin = ending
-        left = UNLISTED_PER_RECORD_MAX
-        decisions: list[PlacementDecision] = []
-        for uid in self.placement.unlisted(list_id, begin, left // UNLISTED_REQUEST):
-            decisions += self.placement.gone(uid, cause, "the pod is not there any more")
-            left -= UNLISTED_REQUEST
-        for uid in list(islice(self.inventory.unlisted_pods(list_id, begin), max(0, left))):
-            decisions += self.placement.gone(uid, cause, "the pod is not there any more")
-            self.migrations.gone(uid, cause)
-            self.inventory.release(uid)
-            self.memory.pod_gone(uid)
-            left -= 1
-        if left > 0:
-            del self.inventory.endings["pod-lifecycle"]
-        return decisions
+        return self._unlisted.remove_pods(self._cause(position))
 
     def _policy(self, record: PolicyRecord, position: Position) -> Answer:
         policy = self.policy
@@ -316,8 +278,8 @@ class ClusterState:
         self.advance(tick.now_ms)
         cause = self._cause(position)
         self.inventory.recount()
-        self._remove_unlisted_nodes()
-        gone = self._remove_unlisted_pods(cause)
+        self._unlisted.remove_nodes()
+        gone = self._unlisted.remove_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
         large_round = not new_policy and self.rebalancer.takes_long(tick.now_ms)
