@@ -77,15 +77,15 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
         }
     )
     inventory = _inventory(variant, policy)
-    balancer = Balancer(_CLUSTER, policy)
-    packed, _ = median_us(lambda _: balancer.refresh(inventory), 1, warmup=0)
+    balancer = Balancer(_CLUSTER, policy, inventory)
+    packed, _ = median_us(lambda _: balancer.refresh(), 1, warmup=0)
     outcomes: list[RoundOutcome] = []
 
     spent: list[int] = []
 
     def step(number: int) -> None:
         began = process_time_ns()
-        outcomes[:] = [balancer.round(inventory, _NOW_MS)]
+        outcomes[:] = [balancer.round(_NOW_MS)]
         spent.append(process_time_ns() - began)
 
     middle, least = median_us(step, _REPEATS, warmup=3)

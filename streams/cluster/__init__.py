@@ -1,18 +1,24 @@
-"""The cluster stage: one writer per cluster that knows its nodes and pods and decides where pods go.
+"""The cluster stage: one writer per cluster, which decides where pods go and which pods leave.
 
-demand, priority, estimate   what a pod asks for and is expected to use
-metric, thresholds, load     what a node uses, and with its pods is expected to use
-node                         one node: what Kubernetes says, what is held there
-inventory                    all nodes and pods of a cluster
-plugins                      filters and scores, each with its own columns
-ranking, stretch, placer     all nodes judged for a kind of pod, and kept up to date
-pending                      requests that wait
-reservations                 when room that was taken for a pod is given up
-unplaceable                  pods that are not to be placed, whatever nodes there are
-placement                    requests in, decisions out
-explain                      decisions as messages that say why
-state                        one cluster: applies records, decides
-tables                       state to table rows and back
-stage                        one partition: a pure fold over records
-agent                        the only module that knows Faust
+    records ──▶ stage ──▶ clusters ──▶ state ──▶ inventory, placement, rebalance, migration, moves
+                                         │
+                              tables ◀───┘ rows, and back
+
+stage        one partition: a pure fold over records
+clusters     the clusters of a partition; contains the failure of one
+applied      one record of a batch, and what each cluster answered
+failures     clusters that failed, and those that are set apart
+state        one cluster: applies records, decides
+unlisted     removes what full lists lack
+rebalancer   when a round is due, and what it is made from
+rounds       the record of a round
+round_rules  what a round asks about pods
+move_events  what migrations report, for the memory of moves
+collecting   hands collect policies to the aggregate stage
+tables       state to table rows and back
+podrows      rows of the pods on a node, encoded fast
+row_counts   how many rows a cluster must have
+stored       rows as they are read back
+clock_reset  rows as of an earlier time
+statistics   figures and counts for metrics
 """

@@ -1,11 +1,12 @@
-"""The clusters of one partition, each applied for itself: a defect of loadstream touches one of them.
+"""The clusters of one partition, each applied for itself: a defect of loadstream touches one of
+them.
 
-Where applying a record, encoding what it causes or writing its rows raises, the cluster's state in memory
-counts for nothing any more: it is put together again from its rows as they were before the batch, and the
-batch's records are applied to it again without the one that failed, which becomes a dead letter. This is
-the same wherever batches end and whenever a worker starts again. `failures` says when a cluster is set apart
-instead. A row that cannot be written is noticed at the end of its batch, unless a later record of the same
-batch has replaced it.
+Where applying a record, encoding what it causes or writing its rows raises, the cluster's state in
+memory counts for nothing any more: it is put together again from its rows as they were before the
+batch, and the batch's records are applied to it again without the one that failed, which becomes a
+dead letter. This is the same wherever batches end and whenever a worker starts again. `failures`
+says when a cluster is set apart instead. A row that cannot be written is noticed at the end of its
+batch, unless a later record of the same batch has replaced it.
 """
 
 import logging
@@ -42,7 +43,7 @@ class _NotRestorable(Exception):
 
 
 def no_rows(cluster: str) -> Iterable[Row]:
-    """For a stage whose rows nobody keeps: a cluster that fails is set apart at once."""
+    """For a stage whose rows are not kept: a cluster that fails is set apart at once."""
     raise LookupError(f"the rows of cluster {cluster} are not at hand")
 
 
@@ -139,7 +140,7 @@ class Clusters:
         return state
 
     def _forget(self, state: ClusterState) -> None:
-        """Nothing is known of a cluster any more, so it takes no place and no time."""
+        """Nothing is known of a cluster now, so it takes no place and no time."""
         del self.states[state.cluster]
         self._write(state.cluster, last_rows(state, f"{self.partition}/{state.cluster}"))
 
@@ -196,7 +197,8 @@ class Clusters:
         return f"{place}: {text}"
 
     def _redo(self, cluster: str, until: Applied | None) -> tuple[Applied, Exception] | None:
-        """Put a cluster together again, and apply the batch's records up to here, each with its rows.
+        """Put a cluster together again, and apply the batch's records up to here, each with its
+        rows.
 
         Answers with the first one that fails now; what failed before is left out.
 
@@ -283,7 +285,10 @@ class Clusters:
     def _set_apart(
         self, cluster: str, each: Applied, reason: str, missed: Sequence[Applied]
     ) -> None:
-        """The cluster's state stays as its rows have it; what came in this batch beyond them is missed."""
+        """The cluster's state stays as its rows have it.
+
+        What came in this batch beyond them is missed.
+        """
         if missed is self.done:
             self._drop(cluster)
         self.states.pop(cluster, None)

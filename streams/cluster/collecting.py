@@ -1,8 +1,8 @@
 """Hands a cluster's collect policy on to the aggregate stage, which has the cluster's samples.
 
-Once when a policy is applied, and again every hour of the log's time: samples are kept for days, so a partition that
-begins without its rows, or an aggregate stage that ran later than that, meets the policy again. A cluster whose
-policy an earlier version has applied meets it at the next tick.
+Once when a policy is applied, and again every hour of the log's time: samples are kept for days, so
+a partition that begins without its rows, or an aggregate stage that ran later than that, meets the
+policy again. A cluster whose policy an earlier version has applied meets it at the next tick.
 """
 
 from schemas.collect import CollectPolicyRecord

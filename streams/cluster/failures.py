@@ -1,12 +1,11 @@
 """Clusters that made loadstream itself fail, and those that are set apart because of it.
 
-A record whose application fails is refused and changes nothing. Where that happens again and again, or the
-cluster cannot be put together from its rows any more, the cluster is set apart: its rows stay as they are, its
-records go to `dead-letters`, and the others go on. It comes back with a policy record, also with the one that
-holds already, or with another version of loadstream. All of this is in rows, so a restart changes nothing.
+A record whose application fails is refused and changes nothing. Where that happens again and again,
+or the cluster can no longer be put together from its rows, the cluster is set apart: its rows stay
+as they are, its records go to `dead-letters`, and the others go on. It comes back with a policy
+record, also with the one that holds already, or with another version of loadstream. All of this is
+in rows, so a restart changes nothing.
 """
-
-from collections.abc import Iterator
 
 from schemas.base import Message
 from schemas.policies import PolicyRecord
@@ -15,25 +14,24 @@ from schemas.rows import FailedClusterRow
 from streams.cluster.clock_reset import moved_ms
 from streams.cluster.rounds import no_round
 from streams.inventory.cause import Cause
+from streams.stage.tracked_table import TrackedRows
 
 TABLE = "failed_clusters"
-#: A cluster that fails so often within so much of the log's time is set apart: putting it together again
-#: takes seconds where it is large, and the other clusters of the partition wait meanwhile.
+#: A cluster that fails so often within so much of the log's time is set apart: putting it together
+#: again takes seconds where it is large, and the other clusters of the partition wait meanwhile.
 FAILURES_MAX = 3
 FAILURES_MS = 600_000
 
 
-class Failures:
-    """The failures of a partition's clusters."""
+class Failures(TrackedRows[str, FailedClusterRow]):
+    """The failures of a partition's clusters, by cluster."""
 
     def __init__(self, version: str) -> None:
         """`version` is that of loadstream: another one may have mended the cause."""
+        super().__init__(TABLE, lambda row: row.cluster)
         self._version = version
-        self.rows: dict[str, FailedClusterRow] = {}
-        """By cluster."""
-        self._changed: dict[str, None] = {}
 
-    def restore(self, row: FailedClusterRow) -> None:
+    def take(self, row: FailedClusterRow) -> None:
         """Take over a row; a cluster that another version had set apart comes back."""
         self.rows[row.cluster] = row
         if row.set_apart and row.version != self._version:
@@ -53,25 +51,25 @@ class Failures:
         row = self.rows.get(cluster) or FailedClusterRow(cluster=cluster)
         recent = tuple(each for each in row.failed_at_ms if now_ms - each < FAILURES_MS)
         times = (*recent, now_ms)[-FAILURES_MAX:]
-        self._put(row.model_copy(update={"failed_at_ms": times, "reason": _cut(reason)}))
+        self.put(row.model_copy(update={"failed_at_ms": times, "reason": _cut(reason)}))
         return len(times) >= FAILURES_MAX
 
     def set_apart(self, cluster: str, reason: str, now_ms: int) -> None:
         """From now on the cluster's records are not applied."""
         row = self.rows.get(cluster) or FailedClusterRow(cluster=cluster)
         update = {"set_apart": True, "set_apart_at_ms": now_ms, "reason": _cut(reason)}
-        self._put(row.model_copy(update={**update, "version": self._version}))
+        self.put(row.model_copy(update={**update, "version": self._version}))
 
     def miss(self, cluster: str, topic: str) -> Refusal:
         """A record came for a cluster that is set apart; answers why it is not applied."""
         row = self.rows[cluster]
         missed = {**row.missed, topic: row.missed.get(topic, 0) + 1}
-        self._put(row.model_copy(update={"missed": dict(sorted(missed.items()))}))
+        self.put(row.model_copy(update={"missed": dict(sorted(missed.items()))}))
         return Refusal("apart", apart_text(row))
 
     def come_back(self, cluster: str) -> FailedClusterRow:
         """The cluster is tried again; answers with what was kept of it."""
-        self._changed[cluster] = None
+        self.changed[cluster] = None
         return self.rows.pop(cluster)
 
     def set_back(self, was_ms: int, now_ms: int) -> None:
@@ -79,23 +77,13 @@ class Failures:
         for row in list(self.rows.values()):
             times = tuple(moved_ms(each, was_ms, now_ms) for each in row.failed_at_ms)
             apart_ms = moved_ms(row.set_apart_at_ms, was_ms, now_ms)
-            self._put(row.model_copy(update={"failed_at_ms": times, "set_apart_at_ms": apart_ms}))
+            self.put(row.model_copy(update={"failed_at_ms": times, "set_apart_at_ms": apart_ms}))
 
     def tidy(self, now_ms: int) -> None:
         """Forget failures that are long ago."""
         for row in list(self.rows.values()):
             if not row.set_apart and now_ms - row.failed_at_ms[-1] >= FAILURES_MS:
                 self.come_back(row.cluster)
-
-    def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
-        """Cluster and row of what has changed since the last call."""
-        for cluster in self._changed:
-            yield cluster, self.rows.get(cluster)
-        self._changed.clear()
-
-    def _put(self, row: FailedClusterRow) -> None:
-        self.rows[row.cluster] = row
-        self._changed[row.cluster] = None
 
 
 def apart_text(row: FailedClusterRow) -> str:

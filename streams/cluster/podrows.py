@@ -1,9 +1,9 @@
 """What a node holds, pod by pod, as JSON: the items of rows of table `reserved_pods`.
 
-A decision adds one pod to a node, and its item is written with each decision. It is what `encode` says of a
-`HeldPod`, but put together from a pod's own fields: containers and other large parts, which all pods of
-a kind have in common, are encoded once a kind. Of the state by which it counts for estimation only what
-differs is kept.
+A decision adds one pod to a node, and its item is written with each decision. It is what `encode`
+says of a `HeldPod`, but put together from a pod's own fields: containers and other large parts,
+which all pods of a kind have in common, are encoded once a kind. Of the state by which it counts
+for estimation only what differs is kept.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from streams.stage.sized_cache import SizedCache
 _LARGE = ("containers", "init_containers", "required_node_affinity", "tolerations")
 #: Encoded parts that are kept, and bytes of them; the one that came first is dropped first.
 KEPT_MAX, KEPT_BYTES_MAX = 8_192, 32 * 1024 * 1024
-#: A part and its text take so many times the bytes of the text.
+#: A part and its text take this many times the bytes of the text.
 _BYTES_PER_CHARACTER = 10
 
 
@@ -65,7 +65,9 @@ class PodRows:
         return bytes(memoryview(text))
 
     def _difference(self, counted: Pod, newest: Pod) -> tuple[dict[str, Any], list[str]]:
-        """Fields of the pod as it counts that are not those of its newest state, and names of those it has not."""
+        """Fields of the pod as it counts that are not those of its newest state, and names of those
+        it has not.
+        """
         whole = self._pod(counted)
         differing = [
             name for name in Pod.model_fields if getattr(counted, name) != getattr(newest, name)
@@ -97,7 +99,10 @@ def _text(part: tuple[BaseModel, ...]) -> bytes:
 
 
 def counted_pod(item: HeldPod, pod: Pod) -> Pod:
-    """The state by which a held pod counts for estimation; `pod` is its newest one, as it is kept."""
+    """The state by which a held pod counts for estimation.
+
+    `pod` is its newest one, as it is kept.
+    """
     if item.counted_fields is None:
         return item.counted or pod
     fields = {

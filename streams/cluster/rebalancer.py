@@ -1,45 +1,41 @@
 """Rounds of one cluster: when one is due, what it meets, and what is remembered of it.
 
-    inventory ──▶ balancer ──wishes──▶ memory of moves ──▶ migrations ──▶ commands (at their own pace)
+    inventory ──▶ balancer ──proposals──▶ memory of moves ──▶ migrations ──▶ commands (at their own pace)
                      │
                      └──▶ the record of the round
 
-Rounds follow the log's clock: one at most per `deschedulingInterval`, at times that are the cluster's own,
-so that the clusters of a partition do not all make theirs at one tick. After an outage one round is made, not
-all that were missed. Over many nodes a round takes some ticks to prepare: those before it is due, and where there were
-too few of them, after an outage or a change of policy, it is put off by as many as are missing.
+Rounds follow the log's clock: one at most per `deschedulingInterval`, at times that are the
+cluster's own, so that the clusters of a partition do not all make theirs at one tick. After an
+outage one round is made, not all that were missed. Over many nodes a round takes some ticks to
+prepare: those before it is due, and where there were too few of them, after an outage or a change
+of policy, it is put off by as many as are missing.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
 from zlib import crc32
 
-from schemas.base import Message
-from schemas.evictions import EvictionCommand
-from schemas.migrations import MigrationStatus
 from schemas.policy import Policy
 from schemas.rounds import RebalanceRound
+from streams.cluster.round_rules import RoundRules
 from streams.cluster.rounds import no_round, round_record
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
-from streams.migration.lifecycle import Said
 from streams.migration.migrations import Migrations
-from streams.migration.registry import live
 from streams.moves.memory import MoveMemory
-from streams.moves.owner import owner_key
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Candidate, EndOfNode, Phase, RoundOutcome
+from streams.rebalance.outcome import Phase, RoundOutcome
 
 logger = logging.getLogger(__name__)
 
-#: Time before a round, in milliseconds, in which figures of changed nodes are packed ahead of it. Earlier they
-#: would be packed again and again; 20,000 nodes take this long at the pace of work beside batches.
+#: Time before a round, in milliseconds, in which figures of changed nodes are packed ahead of it.
+#: Earlier they would be packed again and again; 20,000 nodes take this long at the pace of work
+#: beside batches.
 AHEAD_MS = 15_000
 #: Most nodes that are packed at a time, which takes less than a millisecond.
 PACKED_AT_ONCE = 10
-#: Most nodes that one tick packs ahead of a round, and fewest that make a round wait for it: a twentieth of a second.
+#: Most nodes that one tick packs ahead of a round, and fewest that make a round wait for it: a
+#: twentieth of a second.
 PACKED_PER_TICK_MAX = 1_000
 
 
@@ -56,7 +52,7 @@ class Rebalancer:
     ) -> None:
         self._inventory, self._memory, self._migrations = inventory, memory, migrations
         self._phase = crc32(cluster.encode())
-        self.balancer = Balancer(cluster, policy)
+        self.balancer = Balancer(cluster, policy, inventory)
         self.policy = policy
         self.paused = False
         """The cluster is paused: rounds are due and are not made."""
@@ -72,11 +68,6 @@ class Rebalancer:
         self.policy = policy
         self.balancer.set_policy(policy)
 
-    @property
-    def empty(self) -> bool:
-        """No node is or was hot, and no usage is remembered."""
-        return self.balancer.counts_nothing and not self._inventory.history.means
-
     # --- rounds -----------------------------------------------------------------------------------
 
     def tick(self, cause: Cause) -> list[RebalanceRound]:
@@ -91,21 +82,23 @@ class Rebalancer:
         self._unprepared = False
         dry_run = self.policy.dry_run
         if self.paused:
-            self.balancer.round(self._inventory, cause.now_ms, paused=True)
+            self.balancer.round(cause.now_ms, paused=True)
             return [no_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self._round(cause)
         self._remember(outcome, cause.now_ms)
         self._migrations.cooled(partial(_cool, outcome), cause)
-        begun = {row.pod.uid: row.migration_id for row in self._migrations.desk.book}
+        begun = {row.pod.uid: row.migration_id for row in self._migrations.lifecycle.registry}
         return [round_record(cause, outcome, begun, dry_run=dry_run)]
 
     def takes_long(self, now_ms: int) -> bool:
-        """Whether a tick of this time makes a round over so many nodes that little else should be done at it."""
+        """Whether a tick of this time makes a round over many nodes, so that little else should be
+        done at it.
+        """
         return self.large and self._ready(now_ms)
 
     @property
     def large(self) -> bool:
-        """Rounds over so many nodes need preparation."""
+        """There are so many nodes that rounds need preparation."""
         return self._ticks_needed > 0
 
     @property
@@ -130,8 +123,8 @@ class Rebalancer:
     def prepare(self, most: int = PACKED_AT_ONCE) -> bool:
         """Pack some changed nodes if a round is near; False: none is, or no node has changed.
 
-        A round packs what is left, so this changes nothing but how long that takes. A worker does it beside its
-        batches; one that is never idle does it at ticks.
+        A round packs what is left, so this changes nothing but how long that takes. A worker does
+        it beside its batches; one that is never idle does it at ticks.
         """
         inventory = self._inventory
         if inventory.layout_stale or not inventory.touched:
@@ -139,35 +132,16 @@ class Rebalancer:
         if self._unprepared or not self._due(inventory.now_ms + AHEAD_MS):
             return False
         try:
-            self.balancer.refresh(inventory, most)
+            self.balancer.refresh(most)
         except Exception:  # the round meets it again, and there it is answered for
             logger.exception("cluster %s: a changed node cannot be packed", self.balancer.cluster)
             self._unprepared = True
         return True
 
     def _round(self, cause: Cause) -> RoundOutcome:
-        migrations, memory, now_ms = self._migrations, self._memory, cause.now_ms
-        migrations.begin_cycle()
-
-        def gate(candidate: Candidate) -> str | None:
-            held_back = memory.follower.backing_off(candidate.pool, now_ms)
-            if held_back is not None:
-                return EndOfNode(held_back)
-            owner = owner_key(candidate.held.pod)
-            kept = memory.moves.gate(owner, candidate.target, now_ms)
-            return kept or migrations.propose(candidate, cause)
-
-        return self.balancer.round(
-            self._inventory,
-            now_ms,
-            gate=gate,
-            protect=migrations.forbidden,
-            remembered=lambda uid, usage, room: memory.unmovable.unmovable(
-                uid, usage, room, now_ms
-            ),
-            avoided=lambda held: memory.moves.avoided(held.pod, now_ms),
-            leaving=[row.pod.uid for row in migrations.desk.book if live(row)],
-        )
+        self._migrations.begin_round()
+        rules = RoundRules(self._migrations, self._memory, cause)
+        return self.balancer.round(cause.now_ms, rules)
 
     def _remember(self, outcome: RoundOutcome, now_ms: int) -> None:
         """Let the memory of moves know what the round saw."""
@@ -184,84 +158,21 @@ class Rebalancer:
             )
         for move in outcome.moves:
             memory.unmovable.movable(move.held.pod.uid)
-        for node, phase in memory.follower.watched():
+        for node, phase in memory.effects.watched():
             for pool in outcome.pools:
                 reading = None if pool.readings is None else pool.readings(node, phase)
                 if reading is not None:
-                    memory.follower.observe(
+                    memory.effects.observe(
                         node, phase, reading.used, reading.limit, reading.capacity, now_ms
                     )
                     break
 
-    # --- what came of them --------------------------------------------------------------------------
-
-    def note(self, said: Iterable[Said], now_ms: int) -> None:
-        """Let the memory of moves know which pods are told to leave, and which have left."""
-        for message in said:
-            if isinstance(message, EvictionCommand):
-                self._note_command(message, now_ms)
-            elif isinstance(message, MigrationStatus):
-                self._note_status(message, now_ms)
-
-    def _note_command(self, command: EvictionCommand, now_ms: int) -> None:
-        """The first command of a migration is the move; further ones repeat it."""
-        row = self._migrations.desk.book.get(command.migration_id or "")
-        if row is None or row.trigger != "rebalance" or command.attempt != 1:
-            return
-        found = self._inventory.held(row.pod.uid)
-        replicas = None if found is None else self._migrations.desk.workloads.of(found[1].pod)
-        self._memory.moves.left(
-            row.owner,
-            row.source_node,
-            now_ms,
-            row.cause,
-            dry_run=command.dry_run,
-            replicas=1 if replicas is None else replicas.count,
-        )
-
-    def _note_status(self, status: MigrationStatus, now_ms: int) -> None:
-        if status.trigger != "rebalance" or not status.attempts:
-            return
-        evicted = next((each for each in status.conditions if each.type == "Eviction"), None)
-        if evicted is None or not evicted.status:
-            if status.phase in ("Failed", "Aborted"):
-                self._memory.moves.stayed(status.owner, status.source_node, now_ms)
-        elif evicted.changed_at_ms == status.happened_at_ms and status.command_id is not None:
-            self._memory.follower.evicted(
-                command_id=status.command_id,
-                migration_id=status.migration_id,
-                pod=status.pod,
-                owner=status.owner,
-                pool=status.pool,
-                phase=status.watched,
-                source_node=status.source_node,
-                dry_run=status.dry_run,
-                now_ms=now_ms,
-            )
-            self._note_replacement(status, now_ms)
-
-    def _note_replacement(self, status: MigrationStatus, now_ms: int) -> None:
-        """An owner replaces a pod while that one still terminates: what replaces it may have arrived."""
-        found = None if status.replacement is None else self._inventory.held(status.replacement.uid)
-        if found is not None and found[1].expires_at_ms is None:
-            self._memory.follower.arrived(status.owner, found[1].pod, found[0].name, now_ms)
-
     # --- rows -------------------------------------------------------------------------------------
 
-    def changed_rows(self) -> Iterator[tuple[str, str, Message | None]]:
-        """Table, key within the cluster, and row of what has changed since the last call."""
-        yield from self.balancer.changed_rows(self._inventory)
-
-    def touch(self) -> None:
-        """Count everything as changed."""
-        self.balancer.touch(self._inventory)
-
-    def restore(
-        self, read: Callable[[str], Iterator[Any]], last_round_ms: int | None, ticks_ahead: int = 0
-    ) -> None:
-        """Take over the rows that `read` gives of each table; nodes and pods are there already."""
+    def restored(self, last_round_ms: int | None, ticks_ahead: int) -> None:
+        """Nodes, pods and tables are there again: go on with rounds as before."""
         self.last_round_ms, self.ticks_ahead = last_round_ms, ticks_ahead
-        self.balancer.restore(read, self._inventory)
+        self._inventory.move_thresholds()
         if ticks_ahead:
             # The ticks before have done so; the round must not do all of it.
             self._inventory.lay_out()

@@ -1,4 +1,7 @@
-"""The record of a round, made from what the round came to: bounded, and what is left out is counted."""
+"""The record of a round, made from what the round came to.
+
+Bounded, and what is left out is counted.
+"""
 
 from collections.abc import Mapping
 
@@ -20,7 +23,8 @@ from streams.inventory.cause import Cause, reference
 from streams.rebalance import outcome as made
 
 _GATE_MAX = 500
-#: Characters of all verdicts on pods in one record: whatever they are, it stays below the longest value there may be.
+#: Characters of all verdicts on pods in one record: whatever they are, it stays below the longest
+#: value there may be.
 _VERDICTS_CHARACTERS_MAX = VALUE_BYTES_MAX // 4
 #: Characters of a verdict, or of an amount in it, beside its texts.
 _VERDICT_CHARACTERS, _AMOUNT_CHARACTERS = 300, 24

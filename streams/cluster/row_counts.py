@@ -1,9 +1,9 @@
 """How many rows each table has of a cluster, so that a row that is gone is noticed.
 
-The cluster's own row names the counts, and is written with every batch. Whoever puts a state together holds
-what it has found against them: a row that somebody has deleted, or that a broker has lost, would otherwise be a
-hole that nobody sees, a node whose pods take no room. Keys are kept of tables with few rows; of the others the state
-counts itself.
+The cluster's own row names the counts, and is written with every batch. When a state is put
+together, the rows found are compared with them: a row that was deleted, or lost by a broker, would
+otherwise go unnoticed, as a node whose pods take no room. Keys are kept of tables with few rows; of
+the others the state counts itself.
 """
 
 from collections import defaultdict
@@ -41,7 +41,8 @@ class RowCounts:
 def check_counts(
     cluster: str, expected: Mapping[str, int] | None, found: Mapping[str, int]
 ) -> None:
-    """Hold what was found against what the cluster's row says; none: it was written before there were counts.
+    """Hold what was found against what the cluster's row says; none: it was written before there
+    were counts.
 
     Raises:
         DamagedTable: a table has other rows than it should have.

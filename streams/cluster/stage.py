@@ -3,9 +3,10 @@
     records (node-state, pod-lifecycle, scheduling-requests, policies, node-metrics, clock,
              command-outcomes) ──▶ decisions and commands, changed table rows, dead letters
 
-Records are applied one after the other, in the order given; batches only bound how much is made durable
-at once and change nothing in what is decided. A record that is read twice is skipped by its offset. A
-record that cannot be read or applied becomes a dead letter; nothing in a record stops the fold.
+Records are applied one after the other, in the order given; batches only bound how much is made
+durable at once and change nothing in what is decided. A record that is read twice is skipped by its
+offset. A record that cannot be read or applied becomes a dead letter; nothing in a record stops the
+fold.
 
 A defect of loadstream touches one cluster (`streams.cluster.clusters`).
 """
@@ -166,7 +167,10 @@ class ClusterStage:
         self._clusters.tick(each, tick.now_ms)
 
     def _strays(self, tick: ClockTick, refused_at_ms: int | None) -> Refusal | None:
-        """Why a tick is not the partition's time; the worker's own time is only known where it refused."""
+        """Why a tick is not the partition's time.
+
+        The worker's own time is only known where it refused.
+        """
         if tick.partition != self.partition:
             return Refusal(
                 "misplaced",
@@ -266,7 +270,7 @@ class ClusterStage:
                 stage._clusters.positions = dict(place.offsets)
                 stage.topic_ids = dict(place.topic_ids or {})
             elif table == failures.TABLE:
-                stage._clusters.failures.restore(read_row(FailedClusterRow, table, key, value))
+                stage._clusters.failures.take(read_row(FailedClusterRow, table, key, value))
             else:
                 own.append((table, key, value))
         of_cluster, found = by_cluster(own), 0
@@ -280,7 +284,10 @@ class ClusterStage:
 
 
 def _check_partition(partition: int, row: PartitionRow | None, clusters: int) -> None:
-    """A partition's own row is there, and as many clusters as it counts; more, where some have come back."""
+    """A partition's own row is there, and as many clusters as it counts.
+
+    More, where some have come back.
+    """
     if row is None and clusters:
         raise DamagedTable(
             "partitions", str(partition), f"missing, while {clusters} clusters have rows"

@@ -1,12 +1,11 @@
 """One cluster: applies records one after the other and decides.
 
-The state is a fold: what it is, and what it answers, depends on the records applied and on their order
-alone. A record that cannot be applied is answered with a `Refusal` and changes nothing.
+The state is a fold: what it is, and what it answers, depends on the records applied and on their
+order alone. A record that cannot be applied is answered with a `Refusal` and changes nothing.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from schemas.clock import ClockTick
@@ -20,7 +19,7 @@ from schemas.moves import MoveOutcome
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
-from schemas.pods import Pod, PodLifecycle
+from schemas.pods import PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.policy import Policy, PolicyError, read_policy
 from schemas.refusals import Refusal, from_the_future
@@ -28,32 +27,28 @@ from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
+from streams.cluster.move_events import MoveEvents
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
+from streams.cluster.unlisted import Unlisted
 from streams.inventory.cause import Cause
-from streams.inventory.full_lists import unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.inventory.limits import beyond_limits
-from streams.inventory.load import terminated
 from streams.inventory.metric import beyond_any_machine
+from streams.inventory.pod_change import PodChange, pod_change
 from streams.inventory.pod_events import observe
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.effort import Effort
 from streams.placement.placement import Placement
 from streams.placement.plugins.registry import KNOWN
+from streams.stage.tracked_table import TrackedTable
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
 #: Most pods held in one cluster.
 PODS_MAX = 1_000_000
-#: Pods that the end of a full list, and each tick after it, removes at most: a tenth of a second.
-UNLISTED_PER_RECORD_MAX = 5_000
-#: The same of nodes, whose rows are larger.
-UNLISTED_NODES_PER_RECORD_MAX = 1_000
-#: A pod that waits counts as so many of them: its requester gets a decision.
-UNLISTED_REQUEST = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +90,15 @@ class ClusterState:
         self.inventory = Inventory(self.policy)
         self.memory = MoveMemory(cluster, self.policy)
         self.placement = Placement(self.policy, self.inventory, self.memory.moves)
-        self.migrations = Migrations(cluster, self.policy, self.inventory, self.placement)
+        self.migrations = Migrations(
+            cluster,
+            self.policy,
+            self.inventory,
+            self.placement,
+            MoveEvents(self.inventory, self.memory),
+        )
         self.placement.kept = self.migrations
+        self._unlisted = Unlisted(self.inventory, self.placement, self.migrations, self.memory)
         self.rebalancer = Rebalancer(
             cluster, self.policy, self.inventory, self.memory, self.migrations
         )
@@ -114,10 +116,15 @@ class ClusterState:
             self.policy_record is None
             and not len(self.placement.pending)
             and self.inventory.empty
-            and self.migrations.empty
-            and self.memory.empty
-            and self.rebalancer.empty
+            and not any(map(len, self.tables))
         )
+
+    @property
+    def tables(self) -> tuple[TrackedTable[Any, Any], ...]:
+        """What is kept in rows beside nodes, pods and requests, in the order in which it is
+        written.
+        """
+        return (*self.memory.tables, *self.migrations.tables, *self.rebalancer.balancer.tables)
 
     def apply(self, message: Any, position: Position) -> Answer:
         """Apply one record; answers with the messages that it causes."""
@@ -128,7 +135,6 @@ class ClusterState:
             self.inventory.next_number()
             answer = self._apply(message, position)
         said = self.migrations.take()
-        self.rebalancer.note(said, self.inventory.now_ms)
         return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
 
     def _apply(self, message: Any, position: Position) -> Answer:
@@ -199,38 +205,34 @@ class ClusterState:
         pod = lifecycle.pod
         if pod.uid not in self.inventory.where and len(self.inventory.where) >= PODS_MAX:
             return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
-        over = lifecycle.event in ("deleted", "finished") or terminated(pod)
-        beyond = None if over else beyond_limits(pod)
+        change = pod_change(self.inventory, lifecycle)
+        beyond = None if change.over else beyond_limits(pod)
         if beyond is not None:
             return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")
         cause = self._cause(position)
-        arrives = self._arrives(pod)
-        self.migrations.lifecycle(lifecycle, cause)
-        if lifecycle.event == "deleted":
-            decisions = self.placement.gone(pod.uid, cause, "the pod was deleted")
-        elif over:
-            decisions = self.placement.gone(pod.uid, cause, "the pod has finished")
-        elif pod.node is not None:
-            decisions = self.placement.bound(pod.uid, pod.node, cause)
-        else:
-            decisions = []
-            list_id = self.inventory.lists.named("pod-lifecycle", lifecycle.list_id)
-            if list_id is not None:
-                self.placement.listed(pod.uid, list_id)
+        self.migrations.pod_changed(change, cause)
+        decisions = self._settle(lifecycle, change, cause)
         observe(self.inventory, lifecycle)
-        if over:
-            self.memory.pod_gone(pod.uid)
-            self.migrations.forget(pod.uid)
-        elif pod.node is not None:
-            if arrives:
-                self.memory.arrived(pod, pod.node, self.inventory.now_ms)
-            self.memory.follower.lifecycle(pod, self.inventory.now_ms)
+        self.memory.pod_changed(
+            pod, self.inventory.now_ms, arrived=change.arrived, over=change.over
+        )
         return decisions
 
-    def _arrives(self, pod: Pod) -> bool:
-        """Whether a pod has got the node that it names only now: it was elsewhere, or only expected there."""
-        found = self.inventory.held(pod.uid)
-        return found is None or found[0].name != pod.node or found[1].expires_at_ms is not None
+    def _settle(
+        self, lifecycle: PodLifecycle, change: PodChange, cause: Cause
+    ) -> list[PlacementDecision]:
+        """What a pod's change means for its request."""
+        pod = change.after
+        if lifecycle.event == "deleted":
+            return self.placement.gone(pod.uid, cause, "the pod was deleted")
+        if change.over:
+            return self.placement.gone(pod.uid, cause, "the pod has finished")
+        if pod.node is not None:
+            return self.placement.bound(pod.uid, pod.node, cause)
+        list_id = self.inventory.lists.named("pod-lifecycle", lifecycle.list_id)
+        if list_id is not None:
+            self.placement.listed(pod.uid, list_id)
+        return []
 
     def _outcome(self, outcome: CommandOutcome, position: Position) -> Answer:
         self.migrations.outcome(outcome, self._cause(position))
@@ -249,44 +251,10 @@ class ClusterState:
             return []
         list_id, begin = ended
         if position.topic == "node-state":
-            self._remove_unlisted_nodes()
+            self._unlisted.remove_nodes()
             return []
         self.migrations.end_list(list_id, begin)
-        return self._remove_unlisted_pods(self._cause(position))
-
-    def _remove_unlisted_nodes(self) -> None:
-        """Remove nodes that the full list lacks which ended last, a bounded number at a time."""
-        ending = self.inventory.lists.ending.get("node-state")
-        if ending is None:
-            return
-        if self.inventory.remove_unlisted_nodes(ending[0], UNLISTED_NODES_PER_RECORD_MAX):
-            del self.inventory.lists.ending["node-state"]
-        for name in list(self.memory.moves.cooling.nodes):
-            node = self.inventory.nodes.get(name)
-            if node is None or node.state is None:
-                self.memory.moves.node_gone(name)
-
-    def _remove_unlisted_pods(self, cause: Cause) -> list[PlacementDecision]:
-        """The same of pods."""
-        ending = self.inventory.lists.ending.get("pod-lifecycle")
-        if ending is None:
-            return []
-        list_id, begin = ending
-        left = UNLISTED_PER_RECORD_MAX
-        decisions: list[PlacementDecision] = []
-        for uid in self.placement.pending.unlisted(list_id, begin, left // UNLISTED_REQUEST):
-            decisions += self.placement.gone(uid, cause, "the pod is not there any more")
-            left -= UNLISTED_REQUEST
-        for uid in list(islice(unlisted_pods(self.inventory.nodes, list_id, begin), max(0, left))):
-            decisions += self.placement.gone(uid, cause, "the pod is not there any more")
-            self.migrations.gone(uid, cause)
-            self.inventory.release(uid)
-            self.memory.pod_gone(uid)
-            self.migrations.forget(uid)
-            left -= 1
-        if left > 0:
-            del self.inventory.lists.ending["pod-lifecycle"]
-        return decisions
+        return self._unlisted.remove_pods(self._cause(position))
 
     def _policy(self, record: PolicyRecord, position: Position) -> Answer:
         policy = self.policy
@@ -310,8 +278,8 @@ class ClusterState:
         self.advance(tick.now_ms)
         cause = self._cause(position)
         self.inventory.recount()
-        self._remove_unlisted_nodes()
-        gone = self._remove_unlisted_pods(cause)
+        self._unlisted.remove_nodes()
+        gone = self._unlisted.remove_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
         large_round = not new_policy and self.rebalancer.takes_long(tick.now_ms)
@@ -344,7 +312,10 @@ class ClusterState:
         self._judge_paused()
 
     def pass_over(self, now_ms: int) -> None:
-        """It is later now, and nothing is decided: as if the state had been put together from its rows now."""
+        """It is later now, and nothing is decided.
+
+        As if the state had been put together from its rows now.
+        """
         self.advance(now_ms)
         self.placement.pending.release_delayed(now_ms)
 

@@ -1,7 +1,7 @@
 """Clusters in figures, for metrics: what they said, how many nodes are unknown or hot, who waits.
 
-Walks over the nodes once, which takes about two milliseconds for 5,000 of them: for a look every few
-seconds, not for every batch.
+Walks over the nodes once, which takes about two milliseconds for 5,000 of them: for a look every
+few seconds, not for every batch.
 """
 
 from schemas.decisions import PlacementDecision
@@ -17,12 +17,14 @@ from streams.stage.statistics import ClusterFigures, Counts
 NO_REASON = "none"
 #: Refused whatever nodes there are: what the pod needs is not supported, or too many wait already.
 UNPLACEABLE = "unplaceable"
-#: Waiting though no filter refused a node: there are none, the cluster is paused, or a binding failed.
+#: Waiting though no filter refused a node: there are none, the cluster is paused, or a binding
+#: failed.
 POSTPONED = "postponed"
 
 
 def reason_class(decision: PlacementDecision) -> str:
-    """Why a pod has no node, as one of few words: the filter that refused most nodes, or one of above.
+    """Why a pod has no node, as one of few words: the filter that refused most nodes, or one of
+    above.
 
     Of filters that refused as many, the first by name.
     """
@@ -91,8 +93,8 @@ def figures_of(state: ClusterState) -> ClusterFigures:
         stale_nodes=stale,
         pods=len(state.inventory.where),
         pending_requests=len(state.placement.pending),
-        hot_nodes=state.rebalancer.balancer.hot_nodes,
-        migrations=sum(map(live, state.migrations.desk.book)),
+        hot_nodes=state.rebalancer.balancer.rounds.counters.hot_nodes,
+        migrations=sum(map(live, state.migrations.lifecycle.registry)),
         nodes_by_estimates=estimated,
         newest_metric_age_ms=age_ms,
     )

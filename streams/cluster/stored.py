@@ -1,4 +1,4 @@
-"""Rows of the tables as they come back: told apart by cluster, and read one by one."""
+"""Rows of the tables as they come back: separated by cluster, and read one by one."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

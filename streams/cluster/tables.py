@@ -1,8 +1,8 @@
 """State to table rows and back.
 
-Rows are packed snapshots: one a node, one a node's pods, one a waiting request, one a cluster. A state
-that is put together from its rows goes on exactly as the one that they were made from: the same
-records give the same decisions, byte for byte.
+Rows are packed snapshots: one a node, one a node's pods, one a waiting request, one a cluster. A
+state that is put together from its rows goes on exactly as the one that they were made from: the
+same records give the same decisions, byte for byte.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +14,6 @@ import orjson
 from schemas.base import Message
 from schemas.codec import encode
 from schemas.policy import read_policy
-from schemas.rounds import HotspotCounterRow, UsageHistoryRow
 from schemas.rows import (
     ClusterPolicyRow,
     ClusterRow,
@@ -24,30 +23,30 @@ from schemas.rows import (
     WaitingGroup,
     WaitingGroupRow,
 )
+from schemas.topics import TABLES
 from streams.cluster.podrows import counted_pod
 from streams.cluster.row_counts import COUNTED, check_counts
 from streams.cluster.state import ClusterState
 from streams.inventory.kind import kind_of, shared
 from streams.inventory.node import Held, Node
-from streams.migration import migrations
-from streams.moves import memory
 from streams.placement.pending import Group, Waiting
 from streams.placement.plugins.registry import KNOWN
 from streams.stage.packing import single
 from streams.stage.records import RowChange
 
+_CLASSES = {table.name: table.row for table in TABLES}
 #: Tables of a cluster and the classes of their rows, in the order in which rows are written.
 ROWS: dict[str, type[Message]] = {
-    "clusters": ClusterRow,
-    "cluster_policies": ClusterPolicyRow,
-    "nodes": NodeRow,
-    "reserved_pods": ReservedPodsRow,
-    "pending_requests": PendingRequestRow,
-    "waiting_groups": WaitingGroupRow,
-    **memory.ROWS,
-    **migrations.ROWS,
-    "hotspot_counters": HotspotCounterRow,
-    "usage_history": UsageHistoryRow,
+    name: _CLASSES[name]
+    for name in (
+        "clusters",
+        "cluster_policies",
+        "nodes",
+        "reserved_pods",
+        "pending_requests",
+        "waiting_groups",
+        *(table.name for table in ClusterState("").tables),
+    )
 }
 
 
@@ -105,12 +104,9 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
         )
         yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
     state.policy_changed = recounting.changed = False
-    for table, key, kept in state.memory.changed_rows():
-        yield RowChange(table, f"{prefix}/{key}", _value(kept))
-    for table, key, kept in state.migrations.changed_rows():
-        yield RowChange(table, f"{prefix}/{key}" if key else prefix, _value(kept))
-    for table, key, kept in state.rebalancer.changed_rows():
-        yield RowChange(table, f"{prefix}/{key}", _value(kept))
+    for table in state.tables:
+        for key, kept in table.changed_rows():
+            yield RowChange(table.name, f"{prefix}/{key}" if key else prefix, _value(kept))
 
 
 def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
@@ -134,9 +130,8 @@ def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     for group in placement.pending.groups():
         placement.pending.group_changed(group)
     state.policy_changed = state.policy_record is not None
-    state.memory.touch()
-    state.migrations.touch()
-    state.rebalancer.touch()
+    for table in state.tables:
+        table.touch()
     for change in _changed_rows(state, prefix):
         # What was never written is no row: it would be counted, and not be there.
         if change.table in COUNTED or state.row_counts.has(change.table, change.key):
@@ -177,18 +172,17 @@ def restore(
     if now_ms is not None:
         state.advance(now_ms)
     # Before the requests: what they are known to have been tried against is a version of the nodes.
-    for table in migrations.ROWS:
-        state.migrations.restore(table, read(table))
-    state.rebalancer.restore(read, row.last_round_at_ms, row.round_ticks_ahead or 0)
+    for table in state.tables:
+        table.restore(read(table.name))
+    state.rebalancer.restored(row.last_round_at_ms, row.round_ticks_ahead or 0)
     state.collect.at_ms = row.collect_relayed_at_ms
     _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
-    state.memory.restore(read)
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     state.placement.changed_requests.clear()
-    for table in keys.keys() - {"clusters", *COUNTED}:
-        for key in keys[table]:
-            state.row_counts.note(table, key, there=True)
+    for name in keys.keys() - {"clusters", *COUNTED}:
+        for key in keys[name]:
+            state.row_counts.note(name, key, there=True)
     check_counts(cluster, row.rows, _row_counts(state))
     return state
 

@@ -10,21 +10,20 @@ from schemas.pods import Pod
 from streams.inventory.cause import Cause
 from streams.inventory.node import Held
 from streams.inventory.owners import controller
-from streams.migration.concurrency_limits import Gate
-from streams.migration.lifecycle import Desk
-from streams.migration.proposal import Wish
+from streams.migration.lifecycle import MigrationLifecycle
+from streams.migration.proposal import Proposal
 from streams.migration.protections import insists
 from streams.rebalance.costs import eviction_keys
-from streams.rebalance.outcome import EndOfNode, EndOfRound
+from streams.rebalance.outcome import Gate
 from streams.stage.fair_turns import fair_order, fitting
 
 #: Most waiting migrations that one tick asks: a twentieth of a second.
 ARBITRATED_PER_TICK_MAX = 800
 
 
-def wish_again(row: MigrationRow, pod: Pod) -> Wish:
+def proposed_again(row: MigrationRow, pod: Pod) -> Proposal:
     """What a migration was wanted for, of the pod as it is now."""
-    return Wish(
+    return Proposal(
         pod=pod,
         node=row.source_node,
         pool=row.pool,
@@ -39,53 +38,60 @@ def wish_again(row: MigrationRow, pod: Pod) -> Wish:
 class Arbitration:
     """Lets waiting migrations of a cluster begin."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, lifecycle: MigrationLifecycle) -> None:
+        self.lifecycle = lifecycle
 
     def run(self, cause: Cause) -> None:
-        """Ask the waiting migrations in order; of too many for one tick half, and some of the others in turn."""
+        """Ask the waiting migrations in order.
+
+        Where there are too many for one tick, half are the first, the others have their turn.
+        """
         waiting = []
-        for row in self.desk.book:
-            found = self.desk.inventory.held(row.pod.uid)
+        for row in self.lifecycle.registry:
+            found = self.lifecycle.inventory.held(row.pod.uid)
             if row.phase == "Pending" and not row.paused and found is not None:
                 waiting.append((row, found[1]))
         ended: dict[str, Gate] = {}
         ordered = self._ordered(waiting)
-        sizes = [self.desk.gates.effort] * len(ordered)
-        turns = fair_order(sizes, ARBITRATED_PER_TICK_MAX, cause.now_ms)
-        for place in turns[: fitting(sizes, turns, ARBITRATED_PER_TICK_MAX)]:
+        sizes = [self.lifecycle.gates.effort] * len(ordered)
+        places = fair_order(sizes, ARBITRATED_PER_TICK_MAX, cause.now_ms)
+        for place in places[: fitting(sizes, places, ARBITRATED_PER_TICK_MAX)]:
             self._ask(*ordered[place], ended, cause)
 
     def _ask(self, row: MigrationRow, held: Held, ended: dict[str, Gate], cause: Cause) -> None:
-        """Ask one; `ended` are nodes, and "" for all, of which no more may begin at this tick."""
-        desk = self.desk
+        """Ask one.
+
+        `ended` holds nodes, or "" for all, of which no further one may begin at this tick.
+        """
+        lifecycle = self.lifecycle
         known = ended.get("") or ended.get(row.source_node)
         if known is not None and not insists(held.pod):
             self._hold_back(row, known, cause)
             return
-        gate = desk.gates.forbidden(held, row.source_node, cause.now_ms)
+        gate = lifecycle.gates.forbidden(held, row.source_node, cause.now_ms)
         if gate is not None:
-            desk.finish(row, cause, "Failed", "ForbiddenMigratePod", gate.text)
+            lifecycle.finish(row, cause, "Failed", "ForbiddenMigratePod", gate.text)
             return
-        wish = wish_again(row, held.pod)
-        gate = desk.gates.held_back(held.pod, wish, cause.now_ms, waiting_too=False)
+        proposal = proposed_again(row, held.pod)
+        gate = lifecycle.gates.held_back(held.pod, proposal, cause.now_ms, waiting_too=False)
         if gate is None:
-            desk.passed += 1
-            desk.advance(
+            progress = lifecycle.progress
+            progress.passed += 1
+            lifecycle.advance(
                 row, cause,
-                phase="Running", message="passed arbitration", gate="", turn=desk.passed,
+                phase="Running", message="passed arbitration", gate="", turn=progress.passed,
             )  # fmt: skip
         else:
-            if isinstance(gate.text, EndOfRound):
+            if gate.scope == "round":
                 ended[""] = gate
-            elif isinstance(gate.text, EndOfNode):
+            elif gate.scope == "node":
                 ended[row.source_node] = gate
             self._hold_back(row, gate, cause)
 
     def _hold_back(self, row: MigrationRow, gate: Gate, cause: Cause) -> None:
         # Numbers in the text change all the time; the row is written when the gate changes.
         if gate.name != row.gate:
-            self.desk.advance(row, cause, gate=gate.name, message=gate.text)
+            self.lifecycle.advance(row, cause, gate=gate.name, message=gate.text)
 
     def _ordered(self, waiting: list[tuple[MigrationRow, Held]]) -> list[tuple[MigrationRow, Held]]:
         order = sorted(waiting, key=lambda item: -item[0].created_at_ms)
@@ -97,7 +103,7 @@ class Arbitration:
             for index, ((row, _), job) in enumerate(zip(order, jobs, strict=True))
         }
         order.sort(key=lambda item: place[item[0].migration_id])
-        under_way = {job: len(self.desk.book.owner_group(job).moving) for job in first}
+        under_way = {job: len(self.lifecycle.registry.owner_group(job).moving) for job in first}
         order.sort(key=lambda item: -under_way.get(_job(item[1].pod), 0))
         return order
 

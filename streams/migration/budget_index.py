@@ -1,8 +1,9 @@
 """Which disruption budgets of a namespace cover a pod, without asking every budget.
 
-A selector that requires a label to have one of some values is found by these values, one that requires a label to
-be there by the label; only what is left is asked of every pod. Budgets of equal selectors are one question, and
-pods of equal labels one answer, kept until a selector of the namespace changes.
+A selector that requires a label to have one of some values is found by these values, one that
+requires a label to be there by the label; only what is left is asked of every pod. Budgets of equal
+selectors are one question, and pods of equal labels one answer, kept until a selector of the
+namespace changes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,8 @@ from schemas.codec import encode
 from schemas.workloads import PodSelector
 from streams.stage.sized_cache import SizedCache
 
-#: Most selectors of one namespace that name no label which a pod must have: each is asked of every pod.
+#: Most selectors of one namespace that name no label which a pod must have: each is asked of every
+#: pod.
 UNBOUND_SELECTORS_MAX = 256
 #: Values that one selector may name, in all its expressions.
 SELECTOR_VALUES_MAX = 2_048
@@ -123,7 +125,10 @@ class BudgetIndex:
                 yield from group.names
 
     def _place(self, key: bytes, group: _Group) -> None:
-        """Where fewest are found already: selectors that all name one value too are told apart by another."""
+        """Where fewest are found already.
+
+        Selectors that all name one value too are found by another.
+        """
         group.handles = min(
             _choices(group.selector),
             key=lambda handles: sum(len(self._by_handle.get(each, ())) for each in handles),

@@ -1,17 +1,17 @@
 """Disruption budgets: how many pods may still be evicted when our own commands are counted too.
 
-A budget's status lags: several commands may leave in one batch before any of them shows. So each command
-charges the budgets that cover its pod, from the moment at which it is decided until it is known to have
-come to nothing, or until a status comes that was told after the pod had gone. In between a status may
-count the eviction already; then it counts twice, and fewer pods are evicted for a while, never more.
+A budget's status lags: several commands may leave in one batch before any of them shows. So each
+command charges the budgets that cover its pod, from the moment at which it is decided until it is
+known to have failed, or until a status comes that was reported after the pod had gone. In between a
+status may count the eviction already; then it counts twice, and fewer pods are evicted for a while,
+never more.
 """
-
-from collections.abc import Iterable
 
 from schemas.migrations import DisruptionBudgetRow
 from schemas.pods import Pod
 from schemas.workloads import DisruptionBudget
 from streams.migration.budget_index import BudgetIndex
+from streams.stage.tracked_table import TrackedTable
 
 #: Most budgets of a cluster that are remembered.
 BUDGETS_MAX = 100_000
@@ -20,7 +20,10 @@ Key = tuple[str, str]
 
 
 def left(row: DisruptionBudgetRow) -> int:
-    """Pods of a budget that may still be evicted; below 0 if its status fell under what is charged."""
+    """Pods of a budget that may still be evicted.
+
+    Below 0 if its status fell under what is charged.
+    """
     return row.budget.disruptions_allowed - len(row.charged) - len(row.gone)
 
 
@@ -35,39 +38,34 @@ def describe(row: DisruptionBudgetRow) -> str:
     )
 
 
-class Budgets:
-    """The disruption budgets of a cluster."""
+class Budgets(TrackedTable[Key, DisruptionBudgetRow]):
+    """The disruption budgets of a cluster, by namespace and name."""
 
     def __init__(self, cluster: str) -> None:
+        super().__init__("disruption_budgets")
         self.cluster = cluster
-        self._rows: dict[str, dict[str, DisruptionBudgetRow]] = {}
-        """By namespace and name."""
+        self._named: dict[str, dict[str, DisruptionBudgetRow]] = {}
+        """By namespace, and by name."""
         self._selectors: dict[str, BudgetIndex] = {}
         """By namespace."""
         self._charged: dict[str, dict[Key, None]] = {}
         """Budgets that a pod is charged to, while it is not gone, by its uid."""
-        self._size = 0
         self.version = 0
         """Grows whenever a selector is another one."""
-        self.changed: dict[Key, None] = {}
-        """Rows of table `disruption_budgets` to write."""
 
-    def __len__(self) -> int:
-        return self._size
-
-    def get(self, key: Key) -> DisruptionBudgetRow | None:
+    def row(self, key: Key) -> DisruptionBudgetRow | None:
         """The row of a budget."""
-        return self._rows.get(key[0], {}).get(key[1])
+        return self.rows.get(key)
 
     def apply(self, budget: DisruptionBudget, sequence: int) -> str | None:
         """A budget's status; answers why it was not taken in."""
         key = (budget.namespace, budget.name)
-        before = self.get(key)
+        before = self.row(key)
         if budget.removed:
             if before is not None:
                 self._remove(key, before)
             return None
-        if before is None and self._size >= BUDGETS_MAX:
+        if before is None and len(self.rows) >= BUDGETS_MAX:
             return f"budget {budget.name} would be one more than {BUDGETS_MAX} in the cluster"
         index = self._selectors.get(budget.namespace)
         why = (index or BudgetIndex()).refuses(budget.selector)
@@ -85,7 +83,7 @@ class Budgets:
 
     def end_list(self, list_id: str, begin: int) -> None:
         """A full list of pods has ended: if it named budgets, those that it lacks are gone."""
-        rows = [row for named in self._rows.values() for row in named.values()]
+        rows = [row for named in self._named.values() for row in named.values()]
         if not any(row.budget.list_id == list_id for row in rows):
             return
         for row in rows:
@@ -100,7 +98,7 @@ class Budgets:
     def covering_rows(self, pod: Pod) -> list[DisruptionBudgetRow]:
         """The budgets that select a pod, by name."""
         names = self.covering(pod)
-        named = self._rows.get(pod.namespace, {})
+        named = self._named.get(pod.namespace, {})
         return [named[name] for name in names]
 
     def exhausted(self, pod: Pod) -> str | None:
@@ -111,7 +109,7 @@ class Budgets:
                 f"{len(names)} disruption budgets cover the pod ({', '.join(names[:3])}), and "
                 "Kubernetes evicts no pod that more than one covers"
             )
-        row = self._rows[pod.namespace][names[0]] if names else None
+        row = self._named[pod.namespace][names[0]] if names else None
         return describe(row) if row is not None and left(row) <= 0 else None
 
     def charge(self, pod: Pod) -> None:
@@ -123,9 +121,9 @@ class Budgets:
                 self._charged.setdefault(pod.uid, {})[key] = None
 
     def discharge(self, uid: str, *, gone: bool) -> None:
-        """A command has come to nothing, or its pod is gone and the next status reflects it."""
+        """A command has failed, or its pod is gone and the next status reflects it."""
         for key in sorted(self._charged.pop(uid, {})):
-            row = self.get(key)
+            row = self.row(key)
             if row is None:
                 continue
             charged = tuple(each for each in row.charged if each != uid)
@@ -133,41 +131,36 @@ class Budgets:
             self._put(row.model_copy(update={"charged": charged, "gone": taken}))
 
     def touch(self) -> None:
-        """Count every budget as changed."""
-        for namespace, named in self._rows.items():
+        """Count every budget as changed, namespace by namespace."""
+        for namespace, named in self._named.items():
             self.changed.update(dict.fromkeys((namespace, name) for name in named))
 
-    def restore(self, rows: Iterable[DisruptionBudgetRow]) -> None:
-        """Take over table rows."""
-        for row in rows:
-            self._put(row)
-            for uid in row.charged:
-                key = (row.budget.namespace, row.budget.name)
-                self._charged.setdefault(uid, {})[key] = None
-        self.changed.clear()
+    def take(self, row: DisruptionBudgetRow) -> None:
+        """Take over a row as it was written."""
+        self._put(row)
+        for uid in row.charged:
+            self._charged.setdefault(uid, {})[row.budget.namespace, row.budget.name] = None
 
     def _put(self, row: DisruptionBudgetRow) -> None:
-        named = self._rows.setdefault(row.budget.namespace, {})
-        before = named.get(row.budget.name)
-        self._size += before is None
-        named[row.budget.name] = row
+        key = row.budget.namespace, row.budget.name
+        before = self.rows.get(key)
+        self._named.setdefault(row.budget.namespace, {})[row.budget.name] = row
         if before is None or before.budget is not row.budget:
             self.version += 1
             index = self._selectors.setdefault(row.budget.namespace, BudgetIndex())
             index.put(row.budget.name, row.budget.selector)
-        self.changed[row.budget.namespace, row.budget.name] = None
+        self.set(key, row)
 
     def _remove(self, key: Key, row: DisruptionBudgetRow) -> None:
-        named = self._rows[key[0]]
+        named = self._named[key[0]]
         del named[key[1]]
         self.version += 1
         self._selectors[key[0]].drop(key[1])
         if not named:
-            del self._rows[key[0]], self._selectors[key[0]]
-        self._size -= 1
+            del self._named[key[0]], self._selectors[key[0]]
         for uid in row.charged:
             budgets = self._charged.get(uid, {})
             budgets.pop(key, None)
             if not budgets:
                 self._charged.pop(uid, None)
-        self.changed[key] = None
+        self.drop(key)

@@ -5,32 +5,22 @@ and, before a new one is taken in, those that wait as well. A limit of 0 is off,
 Source: docs/upstream.md M3 to M5, M12, G10.
 """
 
-from dataclasses import dataclass
-
 from schemas.pods import Pod
 from schemas.policy import Policy
 from streams.inventory.owners import Owners
-from streams.migration.registry import Book, Group, moving
+from streams.migration.registry import Group, Registry, moving
 from streams.migration.workloads import Replicas
-from streams.rebalance.outcome import EndOfNode, EndOfRound
+from streams.rebalance.outcome import Gate, Scope
 
 #: Owners of which it is remembered how many of their pods on the move are ready.
 _GONE_MAX = 1_024
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """What holds a migration back: the name of the gate, and a sentence with numbers."""
-
-    name: str
-    text: str
-    """`EndOfNode` where it would hold back every pod of the node, `EndOfRound` where all."""
-
-
 def share_of(value: int | str | None, replicas: int) -> int:
     """How many of a workload's pods a number or percentage is, at least 1 and at most all.
 
-    Percentages are rounded down. By default: 10 % of more than ten replicas, two of four to ten, else one.
+    Percentages are rounded down. By default: 10 % of more than ten replicas, two of four to ten,
+    else one.
     """
     if value is None:
         value = "10%" if replicas > 10 else 2 if replicas >= 4 else 1
@@ -41,12 +31,13 @@ def share_of(value: int | str | None, replicas: int) -> int:
 class Limits:
     """The limits of one policy over the migrations of one cluster."""
 
-    def __init__(self, policy: Policy, book: Book, owners: Owners) -> None:
-        self.book = book
+    def __init__(self, policy: Policy, registry: Registry, owners: Owners) -> None:
+        self.registry = registry
         self.owners = owners
         self._gone: dict[tuple[str, bool], tuple[tuple[int, int], int, int]] = {}
-        """By owner, and whether those that wait count: versions of the book's group and of the owners' pods;
-        how many pods on the move are not among those that are not ready; how many of these are held."""
+        """By owner, and whether those that wait count: versions of the registry's group and of the
+        owners' pods; how many pods on the move are not among those that are not ready; how many of
+        these are held."""
         self.recounts = 0
         """How often the pods on the move of an owner were counted one by one."""
         self.set_policy(policy)
@@ -67,9 +58,9 @@ class Limits:
             replicas: those of its owner; None: it has none, and no limit per workload.
             waiting_too: count migrations that have not passed arbitration as well.
         """
-        args, book = self.args, self.book
-        own = book.of_pod(pod.uid)
-        under_way = len(book) if waiting_too else book.moving
+        args, registry = self.args, self.registry
+        own = registry.of_pod(pod.uid)
+        under_way = len(registry) if waiting_too else registry.moving
         under_way -= own is not None and (waiting_too or moving(own))
         own_id = "" if own is None else own.migration_id
 
@@ -80,18 +71,18 @@ class Limits:
         counts = (
             ("MaxMigratingGlobally", args.max_migrating_globally, under_way, "in the cluster"),
             ("MaxMigratingPerNode", args.max_migrating_per_node,
-             others(book.node_group(node)), f"from node {node}"),
+             others(registry.node_group(node)), f"from node {node}"),
             ("MaxMigratingPerNamespace", args.max_migrating_per_namespace,
-             others(book.namespace_group(pod.namespace)), f"in namespace {pod.namespace}"),
+             others(registry.namespace_group(pod.namespace)), f"in namespace {pod.namespace}"),
         )  # fmt: skip
         for name, limit, count, where in counts:
             if limit and count >= limit and name not in self._skipped:
                 text = f"{count} migrations are under way {where}; {_argument(name)} is {limit}"
-                return Gate(name, _END.get(name, str)(text))
+                return Gate(name, text, _SCOPES.get(name, "pod"))
         return None if replicas is None else self._workload(own_id, replicas, waiting_too)
 
     def _workload(self, own_id: str, replicas: Replicas, waiting_too: bool) -> Gate | None:
-        group = self.book.owner_group(replicas.owner_uid)
+        group = self.registry.owner_group(replicas.owner_uid)
         counted = group.counted(waiting_too=waiting_too)
         count = len(counted) - (own_id in counted)
         most = share_of(self.args.max_migrating_per_workload, replicas.count)
@@ -157,9 +148,9 @@ class Limits:
         return Gate("ExpectedReplicas", text)
 
 
-_END: dict[str, type[str]] = {
-    "MaxMigratingGlobally": EndOfRound,
-    "MaxMigratingPerNode": EndOfNode,
+_SCOPES: dict[str, Scope] = {
+    "MaxMigratingGlobally": "round",
+    "MaxMigratingPerNode": "node",
 }
 
 

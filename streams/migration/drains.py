@@ -1,58 +1,55 @@
 """Nodes that are being emptied on a user's request.
 
-Such a node takes no new pods from us, and every pod of it that may be evicted gets a migration, which is
-arbitrated like all others. The drain is finished when no such pod is left; the node stays cordoned until
-the drain is taken back, or the node goes.
+Such a node takes no new pods from us, and every pod of it that may be evicted gets a migration,
+which is arbitrated like all others. The drain is finished when no such pod is left; the node stays
+cordoned until the drain is taken back, or the node goes.
 
-Where evictions are dry, a drain is dry too: the node stays open, each pod gets one migration that is taken note of, and
-then the drain is over. A drain that was begun before waits until evictions are carried out again.
+Where evictions are dry, a drain is dry too: the node stays open, each pod gets one migration that
+is taken note of, and then the drain is over. A drain that was begun before waits until evictions
+are carried out again.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
 
 from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow, DrainStatus, ProtectedPod
 from streams.inventory.cause import Cause, reference
 from streams.inventory.node import Held, Node
-from streams.migration.concurrency_limits import Gate
 from streams.migration.gates import pool_of
-from streams.migration.lifecycle import Desk
-from streams.migration.proposal import Wish
+from streams.migration.lifecycle import MigrationLifecycle
+from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX
+from streams.rebalance.outcome import Gate
+from streams.stage.tracked_table import TrackedRows
 
 #: Most nodes of a cluster that are drained at a time.
 DRAINS_MAX = 1_000
 #: Most migrations that the drains of one tick begin.
 DRAINED_PER_TICK_MAX = 100
-#: Pods of drained nodes that one tick looks at: a fiftieth of a second. The last node is looked at whole.
+#: Pods of drained nodes that one tick looks at: a fiftieth of a second. The last node is looked at
+#: whole.
 LOOKS_PER_TICK_MAX = 2_000
 _REASON_MAX = 500
 
 
-class Drains:
-    """The nodes of a cluster that are being drained."""
+class Drains(TrackedRows[str, DrainRow]):
+    """The nodes of a cluster that are being drained, by name."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.rows: dict[str, DrainRow] = {}
-        """By node."""
-        self.changed: dict[str, None] = {}
-        """Rows of table `drains` to write."""
-        self.next_node = ""
-        """The node, by name, at which the next tick begins; empty: at the first."""
+    def __init__(self, lifecycle: MigrationLifecycle) -> None:
+        super().__init__("drains", lambda row: row.node)
+        self.lifecycle = lifecycle
 
     def begin(self, row: DrainRow, cause: Cause) -> str | None:
         """Drain a node; answers why not."""
-        node = self.desk.inventory.nodes.get(row.node)
+        node = self.lifecycle.inventory.nodes.get(row.node)
         if node is None or node.state is None:
             return f"node {row.node} is not known"
         if row.node not in self.rows and len(self.rows) >= DRAINS_MAX:
             return f"node {row.node} would be one more than {DRAINS_MAX} that are drained"
         before = self.rows.get(row.node)
-        if self.desk.policy.dry_for("drain") and (before is None or before.dry_run):
+        if self.lifecycle.policy.dry_for("drain") and (before is None or before.dry_run):
             row = row.model_copy(update={"dry_run": True})
-        self._put(row)
-        self.desk.inventory.cordon(row.node, cordoned=not row.dry_run)
+        self.put(row)
+        self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
         left, protected = self._pods(row, node, cause.now_ms)
         self._report(row, "Draining", len(left), protected, cause)
         return None
@@ -63,49 +60,51 @@ class Drains:
         if row is None:
             return f"node {name} is not being drained"
         self._remove(name)
-        for migration in self.desk.book.at_node(name):
+        for migration in self.lifecycle.registry.at_node(name):
             waits = migration.phase == "Pending" or migration.attempts == 0
             if migration.trigger == "drain" and migration.phase in ("Pending", "Running") and waits:
                 text = f"the drain of {name} was taken back"
-                self.desk.finish(migration, cause, "Aborted", "Undrained", text)
+                self.lifecycle.finish(migration, cause, "Aborted", "Undrained", text)
         self._report(row, "Undrained", 0, [], cause)
         return None
 
     def tick(self, cause: Cause) -> None:
-        """Begin the migrations that are missing; tell which nodes are empty.
+        """Begin the migrations that are missing; report which nodes are empty.
 
         Where the nodes have too many pods for one tick, the next one goes on where this one ends.
         """
         begun = 0
         left_over = LOOKS_PER_TICK_MAX
         names = sorted(self.rows)
-        begin = bisect_left(names, self.next_node)
+        progress = self.lifecycle.progress
+        begin = bisect_left(names, progress.drain_next)
         next_node = ""
         for name in names[begin:] + names[:begin]:
             if left_over <= 0:
                 next_node = name
                 break
             row = self.rows[name]
-            node = self.desk.inventory.nodes.get(name)
+            node = self.lifecycle.inventory.nodes.get(name)
             if node is None or node.state is None:
                 self._remove(name)
                 self._report(row, "Drained", 0, [], cause)
                 continue
-            left_over -= (1 + len(node.held)) * self.desk.gates.effort
+            left_over -= (1 + len(node.held)) * self.lifecycle.gates.effort
             left, protected = self._pods(row, node, cause.now_ms)
             if row.dry_run:
                 begun = self._note(row, left, protected, begun, cause)
                 continue
-            for held in () if self.desk.policy.dry_for("drain") else left:
-                if begun < DRAINED_PER_TICK_MAX and len(self.desk.book) < MIGRATIONS_MAX:
+            for held in () if self.lifecycle.policy.dry_for("drain") else left:
+                if begun < DRAINED_PER_TICK_MAX and len(self.lifecycle.registry) < MIGRATIONS_MAX:
                     begun += self._migrate(row, held, cause)
             if row.drained != (not left):
                 row = row.model_copy(update={"drained": not left})
-                self._put(row)
+                self.put(row)
                 phase = "Draining" if left else "Drained"
                 self._report(row, phase, len(left), protected, cause)
-        self.desk.changed |= next_node != self.next_node
-        self.next_node = next_node
+        if next_node != progress.drain_next:
+            progress.drain_next = next_node
+            progress.note()
 
     def _note(
         self,
@@ -115,27 +114,30 @@ class Drains:
         begun: int,
         cause: Cause,
     ) -> int:
-        """Take a dry drain further, in the order of uids; answers how many migrations have begun."""
+        """Take a dry drain further, in the order of uids.
+
+        Answers how many migrations have begun.
+        """
         todo = sorted((held for held in left if held.pod.uid > (row.noted or "")), key=_uid)
         for held in todo:
-            if begun >= DRAINED_PER_TICK_MAX or len(self.desk.book) >= MIGRATIONS_MAX:
+            if begun >= DRAINED_PER_TICK_MAX or len(self.lifecycle.registry) >= MIGRATIONS_MAX:
                 return begun
             begun += self._migrate(row, held, cause)
             row = row.model_copy(update={"noted": held.pod.uid})
-            self._put(row)
-        if not any(each.trigger == "drain" for each in self.desk.book.at_node(row.node)):
+            self.put(row)
+        if not any(each.trigger == "drain" for each in self.lifecycle.registry.at_node(row.node)):
             self._remove(row.node)
             self._report(row, "Drained", len(left), staying, cause)
         return begun
 
     def _migrate(self, row: DrainRow, held: Held, cause: Cause) -> bool:
         terminating = held.pod.deleting_at_ms is not None
-        if terminating or self.desk.book.of_pod(held.pod.uid) is not None:
+        if terminating or self.lifecycle.registry.of_pod(held.pod.uid) is not None:
             return False
-        wish = Wish(
+        proposal = Proposal(
             pod=held.pod,
             node=row.node,
-            pool=pool_of(self.desk.policy, self.desk.inventory.nodes.get(row.node)),
+            pool=pool_of(self.lifecycle.policy, self.lifecycle.inventory.nodes.get(row.node)),
             reason=f"node {row.node} is being drained{f': {row.reason}' if row.reason else ''}",
             trigger="drain",
             mode=row.mode,
@@ -143,10 +145,10 @@ class Drains:
             ignore_windows=row.ignore_windows,
             dry_run=bool(row.dry_run),
         )
-        mode = self.desk.gates.mode_of(held, row.mode)
+        mode = self.lifecycle.gates.mode_of(held, row.mode)
         if isinstance(mode, Gate):
             return False
-        self.desk.create(wish, mode, cause)
+        self.lifecycle.create(proposal, mode, cause)
         return True
 
     def _pods(
@@ -157,7 +159,7 @@ class Drains:
         for held in node.held.values():
             if held.for_replacement or held.pod.node is None:
                 continue
-            moving = self.desk.book.of_pod(held.pod.uid) is not None
+            moving = self.lifecycle.registry.of_pod(held.pod.uid) is not None
             gate = None if moving else self._stays(row, held, now_ms)
             if gate is None or held.pod.deleting_at_ms is not None:
                 leaving.append(held)
@@ -166,17 +168,17 @@ class Drains:
         return leaving, staying
 
     def _stays(self, row: DrainRow, held: Held, now_ms: int) -> Gate | None:
-        gate = self.desk.gates.forbidden(held, row.node, now_ms)
+        gate = self.lifecycle.gates.forbidden(held, row.node, now_ms)
         if gate is not None:
             return gate
-        mode = self.desk.gates.mode_of(held, row.mode)
+        mode = self.lifecycle.gates.mode_of(held, row.mode)
         return mode if isinstance(mode, Gate) else None
 
     def _report(
         self, row: DrainRow, phase: str, left: int, staying: list[tuple[Held, str]], cause: Cause
     ) -> None:
         named = staying[:PROTECTED_NAMED_MAX]
-        self.desk.said.append(
+        self.lifecycle.said.append(
             DrainStatus.model_validate(
                 {
                     "cluster": row.cluster,
@@ -198,23 +200,14 @@ class Drains:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def _put(self, row: DrainRow) -> None:
-        self.rows[row.node] = row
-        self.changed[row.node] = None
-
     def _remove(self, name: str) -> None:
-        del self.rows[name]
-        self.changed[name] = None
-        self.desk.inventory.cordon(name, cordoned=False)
+        self.drop(name)
+        self.lifecycle.inventory.cordon(name, cordoned=False)
 
-    def restore(self, rows: Iterable[DrainRow]) -> None:
-        """Take over table rows."""
-        for row in rows:
-            self.rows[row.node] = row
-            self.desk.inventory.cordon(row.node, cordoned=not row.dry_run)
-
-    def __iter__(self) -> Iterator[DrainRow]:
-        return iter(self.rows.values())
+    def take(self, row: DrainRow) -> None:
+        """Take over a row as it was written."""
+        self.put(row)
+        self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
 
 
 def _uid(held: Held) -> str:

@@ -1,12 +1,12 @@
-"""From a migration that may begin to its eviction command, and again where a command came to nothing.
+"""From a migration that may begin to its eviction command, and again where a command failed.
 
     Running ──▶ room held (ReservationFirst) ──▶ budget and rate allow it ──▶ command
                      ▲                                                          │
                      └──── back-off ◀── refused, failed, not carried out ◀──────┘
 
-A command may be carried out until its migration's deadline, so a migration has one command at a time. A
-dry migration asks for the same room and takes the same tokens; it holds no room, because pods that are
-really placed need it.
+A command may be carried out until its migration's deadline, so a migration has one command at a
+time. A dry migration asks for the same room and takes the same tokens; it holds no room, because
+pods that are really placed need it.
 """
 
 import json
@@ -17,7 +17,7 @@ from schemas.migrations import MigrationRow
 from schemas.pods import Pod
 from streams.inventory.cause import Cause, reference
 from streams.inventory.node import Held
-from streams.migration.lifecycle import Desk, command_id, condition
+from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
 from streams.stage.fair_turns import fair_order
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
@@ -28,7 +28,7 @@ _POLICIES: dict[str, EvictionPolicy] = {
     "Delete": "Delete",
     "SoftEviction": "SoftEviction",
 }
-#: So long a dry command counts as under way if nobody says that it was taken note of.
+#: A dry command counts as under way for this long if its outcome is not reported.
 DRY_LASTS_MS = 60_000
 #: Most migrations that one tick tries to take further: each may ask all nodes for room.
 STEPS_PER_TICK_MAX = 400
@@ -39,39 +39,40 @@ COMMANDS_PER_TICK_MAX = 100
 class Execution:
     """Carries out the migrations of a cluster."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, lifecycle: MigrationLifecycle) -> None:
+        self.lifecycle = lifecycle
         self._commands = 0
         """Commands of this tick."""
 
     def run(self, cause: Cause) -> None:
         """Take every migration that has begun as far as it may go now, in the order of its passing.
 
-        Where these are too many for one tick it takes half of what it may, and some of the others in turn.
+        Where these are too many for one tick it takes half of what it may, and some of the others
+        in turn.
         """
         ready = []
-        for row in sorted(self.desk.book, key=lambda row: row.turn):
+        for row in sorted(self.lifecycle.registry, key=lambda row: row.turn):
             if row.phase != "Running" or row.paused or row.retry_at_ms > cause.now_ms:
                 continue
             if row.command_expires_at_ms is not None or row.evicted_at_ms is not None:
                 continue
-            found = self.desk.inventory.held(row.pod.uid)
+            found = self.lifecycle.inventory.held(row.pod.uid)
             if found is not None:
                 ready.append((row, found[1]))
-        turns = fair_order([1] * len(ready), STEPS_PER_TICK_MAX, cause.now_ms)
+        places = fair_order([1] * len(ready), STEPS_PER_TICK_MAX, cause.now_ms)
         self._commands = 0
-        for place in turns[:STEPS_PER_TICK_MAX]:
+        for place in places[:STEPS_PER_TICK_MAX]:
             self._step(*ready[place], cause)
             if self._commands >= COMMANDS_PER_TICK_MAX:
                 break
 
     def _step(self, row: MigrationRow, held: Held, cause: Cause) -> None:
-        desk = self.desk
-        why = desk.gates.protections.verdict(held)
+        lifecycle = self.lifecycle
+        why = lifecycle.gates.protections.verdict(held)
         if why is not None:
-            desk.finish(row, cause, "Failed", "ForbiddenMigratePod", why)
+            lifecycle.finish(row, cause, "Failed", "ForbiddenMigratePod", why)
             return
-        closed = desk.gates.closed(row.pool, row.source_node, row.pod.namespace, cause.now_ms)
+        closed = lifecycle.gates.closed(row.pool, row.source_node, row.pod.namespace, cause.now_ms)
         if closed is not None and not row.ignore_windows:
             self._wait(row, "MaintenanceWindow", closed, cause)
             return
@@ -80,81 +81,81 @@ class Execution:
             if with_room is None:
                 return
             row = with_room
-        replicas = desk.workloads.of(held.pod)
-        gate = desk.gates.exhausted(held.pod, replicas, cause.now_ms, waiting_too=False)
-        too_fast = desk.limiters.too_fast(cause.now_ms)
+        replicas = lifecycle.workloads.of(held.pod)
+        gate = lifecycle.gates.exhausted(held.pod, replicas, cause.now_ms, waiting_too=False)
+        too_fast = lifecycle.limiters.too_fast(cause.now_ms)
         if gate is not None:
             self._wait(row, gate.name, gate.text, cause)
         elif too_fast is not None:
             self._wait(row, "EvictQPS", too_fast, cause)
         else:
-            desk.limiters.take(held.pod, replicas, cause.now_ms)
+            lifecycle.limiters.spend(held.pod, replicas, cause.now_ms)
             self._commands += 1
-            self._command(row, held.pod, cause)
+            self._command(row, held.pod, 1 if replicas is None else replicas.count, cause)
 
     def _wait(self, row: MigrationRow, gate: str, text: str, cause: Cause) -> None:
         if row.gate != gate:
-            self.desk.advance(row, cause, gate=gate, message=text)
+            self.lifecycle.advance(row, cause, gate=gate, message=text)
 
     # --- room -------------------------------------------------------------------------------------
 
     def _reserve(self, row: MigrationRow, pod: Pod, cause: Cause) -> MigrationRow | None:
         """The migration with room for its replacement; None: there is none."""
-        desk, rooms = self.desk, self.desk.rooms
-        never = desk.gates.unreservable(pod)
+        lifecycle, held_room = self.lifecycle, self.lifecycle.held_room
+        never = lifecycle.gates.unreservable(pod)
         if never is not None:
             failed = condition(
                 "ReservationCreated", False, cause, "FailedCreateReservation", never.text
             )
-            desk.finish(row, cause, "Failed", "FailedCreateReservation", never.text, failed)
+            lifecycle.finish(row, cause, "Failed", "FailedCreateReservation", never.text, failed)
             return None
-        if rooms.lost(row):
-            rooms.give_back(row)
+        if held_room.lost(row):
+            held_room.give_back(row)
             node = row.target_node
-            row = desk.advance(
+            row = lifecycle.advance(
                 row, cause,
                 condition("ReservationScheduled", False, cause, "MissingReservation",
                           f"the room on {node} is lost"),
                 reserved=None, target_node=None,
             )  # fmt: skip
-        dry = row.dry_run or desk.policy.dry_for(row.trigger)
+        dry = row.dry_run or lifecycle.policy.dry_for(row.trigger)
         if row.reserved is not None:
             if not dry:
                 return row
-            rooms.give_back(row)
-            row = desk.advance(row, cause, reserved=None)
-        node = rooms.find(pod, row.source_node, row.target_node)
+            held_room.give_back(row)
+            row = lifecycle.advance(row, cause, reserved=None)
+        node = held_room.find(pod, row.source_node, row.target_node)
         if node is None:
             text = f"no node but {row.source_node} takes the pod"
-            desk.advance(
+            lifecycle.advance(
                 row, cause, condition("ReservationScheduled", False, cause, "Unschedulable", text),
                 reason="Unschedulable", message=text, gate="Unschedulable",
             )  # fmt: skip
             return None
-        reserved = None if dry else rooms.hold(pod, row, node, cause.now_ms)
+        reserved = None if dry else held_room.hold(pod, row, node, cause.now_ms)
         text = f"{'dry: there is room' if dry else 'room is held'} on {node}"
-        row = desk.advance(
+        row = lifecycle.advance(
             row, cause, condition("ReservationCreated", True, cause, message=text),
             reserved=reserved, target_node=node, reason="", message=text,
         )  # fmt: skip
-        return desk.advance(
+        return lifecycle.advance(
             row, cause, condition("ReservationScheduled", True, cause, message=text)
         )
 
     # --- commands ---------------------------------------------------------------------------------
 
-    def _command(self, row: MigrationRow, pod: Pod, cause: Cause) -> None:
-        desk = self.desk
-        args = desk.policy.migration
+    def _command(self, row: MigrationRow, pod: Pod, replicas: int, cause: Cause) -> None:
+        lifecycle = self.lifecycle
+        args = lifecycle.policy.migration
         attempt = row.attempts + 1
-        dry = row.dry_run or desk.policy.dry_for(row.trigger)
+        dry = row.dry_run or lifecycle.policy.dry_for(row.trigger)
         end_ms = min(row.deadline_ms, cause.now_ms + DRY_LASTS_MS) if dry else row.deadline_ms
         policy = _POLICIES.get(pod.labels.get(EVICT_POLICY_LABEL, ""), args.eviction_policy)
         options = args.default_delete_options
         soft = policy == "SoftEviction"
         command = EvictionCommand(
             command_id=command_id(row, attempt),
-            cluster=desk.cluster,
+            cluster=lifecycle.cluster,
             pod=reference(pod),
             node=row.source_node,
             reason=row.cause or f"asked for by a {row.trigger}",
@@ -171,17 +172,18 @@ class Execution:
             annotations={SOFT_EVICTION_ANNOTATION: _soft(row, cause)} if soft else {},
             as_of=cause.as_of,
         )
-        desk.budgets.charge(pod)
-        desk.said.append(command)
+        lifecycle.budgets.charge(pod)
+        lifecycle.said.append(command)
         text = f"{'dry ' if dry else ''}command {attempt} is out"
-        desk.advance(
+        row = lifecycle.advance(
             row, cause, condition("Eviction", False, cause, "Evicting", text),
             reason="Evicting", message=text, gate="", attempts=attempt, command_dry=dry,
             command_id=command.command_id, command_expires_at_ms=end_ms, dry_run=dry,
         )  # fmt: skip
+        lifecycle.commanded(row, replicas)
 
     def _delete_options(self) -> DeleteOptions | None:
-        given = self.desk.policy.migration.default_delete_options
+        given = self.lifecycle.policy.migration.default_delete_options
         if given is None:
             return None
         preconditions = given.preconditions
@@ -196,9 +198,9 @@ class Execution:
 
 def _soft(row: MigrationRow, cause: Cause) -> str:
     """What the annotation of a soft eviction says; no wall clock, so a replay says the same."""
-    told = {
+    annotation = {
         "timestamp": cause.now_ms // 1000,
         "initiator": "loadstream",
         "reason": row.cause,
     }
-    return json.dumps(told, sort_keys=True)
+    return json.dumps(annotation, sort_keys=True)

@@ -20,18 +20,19 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held, Node
 from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets, left
-from streams.migration.concurrency_limits import Gate, Limits
-from streams.migration.proposal import Wish
+from streams.migration.concurrency_limits import Limits
+from streams.migration.proposal import Proposal
 from streams.migration.protections import Protections, insists
 from streams.migration.rate_limits import Limiters
-from streams.migration.registry import Book
-from streams.migration.reservations import Rooms
+from streams.migration.registry import Registry
+from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Replicas, Workloads
 from streams.placement.plugins.unsupported import refusal
+from streams.rebalance.outcome import Gate
 
 #: Gate of pods for whose replacement no room can be reserved anywhere.
 UNRESERVABLE = "Unreservable"
-#: A question that asks all nodes about a pod takes as long as so many that do not.
+#: A question that asks all nodes about a pod takes as long as this many that do not.
 FIT_EFFORT = 5
 
 
@@ -42,21 +43,21 @@ class Gates:
         self,
         policy: Policy,
         inventory: Inventory,
-        book: Book,
+        registry: Registry,
         workloads: Workloads,
         budgets: Budgets,
         limiters: Limiters,
-        rooms: Rooms,
+        held_room: HeldRoom,
         protections: Protections,
     ) -> None:
         self.inventory = inventory
-        self.book = book
+        self.registry = registry
         self.workloads = workloads
         self.budgets = budgets
         self.limiters = limiters
-        self.rooms = rooms
+        self.held_room = held_room
         self.protections = protections
-        self.limits = Limits(policy, book, inventory.owners)
+        self.limits = Limits(policy, registry, inventory.owners)
         self._waiting: dict[str, Counter[str]] = {}
         """How many migrations wait for each budget, by namespace and the budget's name."""
         self._waited_at = (-1, -1, -1)
@@ -80,7 +81,10 @@ class Gates:
 
     @property
     def effort(self) -> int:
-        """How many looks at a pod one question comes to: nodeFit asks all nodes about each kind of pods."""
+        """How many looks at a pod one question comes to.
+
+        With nodeFit each kind of pods is compared with all nodes.
+        """
         return FIT_EFFORT if self._fits else 1
 
     # --- for good -------------------------------------------------------------------------------
@@ -142,37 +146,40 @@ class Gates:
         return None
 
     def _fit(self, pod: Pod, node: str) -> Gate | None:
-        if not self._fits or self.rooms.find(pod, node) is not None:
+        if not self._fits or self.held_room.find(pod, node) is not None:
             return None
         return Gate("NodeFit", "no other node takes the pod; nodeFit is true")
 
     # --- for now --------------------------------------------------------------------------------
 
-    def held_back(self, pod: Pod, wish: Wish, now_ms: int, *, waiting_too: bool) -> Gate | None:
+    def held_back(
+        self, pod: Pod, proposal: Proposal, now_ms: int, *, waiting_too: bool
+    ) -> Gate | None:
         """What holds a pod's migration back for now; None: nothing does.
 
         Args:
             pod: as it is now.
-            wish: its node, pool, and whether windows hold.
+            proposal: its node, pool, and whether windows hold.
             now_ms: the log's time.
             waiting_too: a new migration is asked for; those that wait count as if they came first.
         """
-        if not wish.ignore_windows:
-            why = self.closed(wish.pool, wish.node, pod.namespace, now_ms)
+        if not proposal.ignore_windows:
+            why = self.closed(proposal.pool, proposal.node, pod.namespace, now_ms)
             if why is not None:
                 return Gate("MaintenanceWindow", why)
         replicas = self.workloads.of(pod)
         if not insists(pod):
-            gate = self.limits.gate(pod, wish.node, replicas, waiting_too=waiting_too)
+            gate = self.limits.gate(pod, proposal.node, replicas, waiting_too=waiting_too)
             if gate is not None:
                 return gate
         return self.exhausted(pod, replicas, now_ms, waiting_too=waiting_too)
 
     def closed(self, pool: str, node: str, namespace: str, now_ms: int) -> str | None:
-        """Which windows are closed for a pod of a namespace on a node; None: those that hold are open.
+        """Which windows are closed for a pod of a namespace on a node; None: those that hold are
+        open.
 
-        A pool that the policy does not know any more is the one that the node belongs to now: a migration that waits does
-        not slip through because its pool has got another name.
+        A pool that the policy no longer names is replaced by the one that the node belongs to now:
+        a migration that waits does not slip through because its pool has got another name.
         """
         if pool not in self._pools:
             pool = pool_of(self.policy, self.inventory.nodes.get(node))
@@ -183,8 +190,8 @@ class Gates:
     ) -> Gate | None:
         """Which rate or budget allows no further eviction; None: all do."""
         uid = "" if replicas is None else replicas.owner_uid
-        own = self.book.of_pod(pod.uid)
-        untried = self.book.owner_group(uid).untried
+        own = self.registry.of_pod(pod.uid)
+        untried = self.registry.owner_group(uid).untried
         ahead = len(untried) - (own is not None and own.migration_id in untried)
         gate = self.limiters.exhausted(pod, replicas, now_ms, ahead=ahead if waiting_too else 0)
         if gate is not None:
@@ -197,7 +204,7 @@ class Gates:
     def _spoken_for(self, pod: Pod) -> str | None:
         """Why what a budget has left will be taken by migrations that wait; None: it will not."""
         (row,) = self.budgets.covering_rows(pod)
-        own = self.book.of_pod(pod.uid)
+        own = self.registry.of_pod(pod.uid)
         waiting = self._waiting_for(pod.namespace)[row.budget.name]
         waiting -= own is not None and not own.attempts
         if left(row) > waiting:
@@ -210,14 +217,14 @@ class Gates:
 
     def _waiting_for(self, namespace: str) -> Counter[str]:
         """How many migrations of a namespace wait for each of its budgets."""
-        state = self._state(self.book.version)
+        state = self._state(self.registry.version)
         if state != self._waited_at:
             self._waited_at = state
             self._waiting.clear()
         known = self._waiting.get(namespace)
         if known is None:
             known = self._waiting[namespace] = Counter()
-            for uid in self.book.namespace_group(namespace).untried.values():
+            for uid in self.registry.namespace_group(namespace).untried.values():
                 found = self.inventory.held(uid)
                 if found is not None:
                     self.asked += 1
@@ -225,21 +232,24 @@ class Gates:
         return known
 
     def created(self, pod: Pod, version: int) -> None:
-        """A migration of a pod was created, and nothing else: what waits for budgets need not be counted again.
+        """A migration of a pod was created, and nothing else: what waits for budgets need not be
+        counted again.
 
         Args:
             pod: the pod.
-            version: the book's before.
+            version: the registry's before.
         """
         if self._waited_at != self._state(version):
             return
-        self._waited_at = self._state(self.book.version)
+        self._waited_at = self._state(self.registry.version)
         waiting = self._waiting.get(pod.namespace)
         if waiting is not None:
             waiting.update(self.budgets.covering(pod))
 
     def _state(self, version: int) -> tuple[int, int, int]:
-        """What waits for a budget depends on the migrations, on pods' labels, and on the budgets' selectors."""
+        """What waits for a budget depends on the migrations, on pods' labels, and on the budgets'
+        selectors.
+        """
         return version, self.inventory.owners.version, self.budgets.version
 
     # --- mode -----------------------------------------------------------------------------------
@@ -248,8 +258,8 @@ class Gates:
         """How a pod would be migrated, or why it would not be.
 
         Room is reserved only for pods that loadstream places again: of a scheduler of
-        `schedulerNames`, or placed by a decision of ours before. Nobody replaces a bare pod, and for a pod
-        that asks for what no filter evaluates no node is known to be right.
+        `schedulerNames`, or placed by a decision of ours before. Nothing replaces a bare pod, and
+        for a pod that asks for what no filter evaluates no node is known to be right.
         """
         mode = wanted or self.policy.migration.default_job_mode
         if mode == "EvictDirectly" or controller(held.pod) is None:

@@ -1,11 +1,13 @@
-"""Where migrations are changed: one place, so that every change is in a row and told once.
+"""Where migrations are changed: one place, so that every change is in a row and reported once.
 
-A report leaves when a phase, a reason, a condition or a pause has changed, and when what only waits begins to wait for
-something else.
+A report leaves when a phase, a reason, a condition or a pause has changed, and when what only waits
+begins to wait for something else.
 """
 
+from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol
 
 from schemas.base import EPOCH_MS_MAX
 from schemas.decisions import PlacementDecision
@@ -28,11 +30,12 @@ from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets
 from streams.migration.gates import Gates
 from streams.migration.named import Namespaces, PriorityClasses
-from streams.migration.proposal import Wish
+from streams.migration.progress import Progress
+from streams.migration.proposal import Proposal
 from streams.migration.protections import Protections
 from streams.migration.rate_limits import Limiters
-from streams.migration.registry import Book
-from streams.migration.reservations import Rooms
+from streams.migration.registry import Registry
+from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Workloads
 from streams.moves.owner import owner_key
 
@@ -40,13 +43,32 @@ from streams.moves.owner import owner_key
 Said = EvictionCommand | MigrationStatus | DrainStatus | PlacementDecision
 
 _REPORTED = tuple(Migration.model_fields)
-#: What is told as soon as it changes.
-_TOLD = frozenset(("phase", "reason", "paused", "conditions", "replacement", "command_id"))
+#: What is reported as soon as it changes.
+_REPORTED_AT_ONCE = frozenset(
+    ("phase", "reason", "paused", "conditions", "replacement", "command_id")
+)
 #: What a migration waits for as it begins.
 WAITS = "waiting for arbitration"
 _TEXT_MAX = 2_000
-#: Longest time that a migration may take, whatever it is given; 0, which upstream takes for no end, too.
+#: Longest time that a migration may take, whatever it is given; 0, which upstream takes for no end,
+#: too.
 TTL_MAX_MS = 7 * 86_400_000
+
+
+class MigrationListener(Protocol):
+    """Is called when a record is over, in the order in which things happened in it."""
+
+    def commanded(self, row: MigrationRow, replicas: int) -> None:
+        """An eviction command is out; the pod's owner has this many pods."""
+        ...
+
+    def evicted(self, row: MigrationRow) -> None:
+        """The pod is gone because of a command, or a dry command is done."""
+        ...
+
+    def abandoned(self, row: MigrationRow) -> None:
+        """The migration has ended after a command, and the pod was not evicted."""
+        ...
 
 
 def migration_id(cause: Cause, uid: str) -> str:
@@ -60,7 +82,7 @@ def command_id(row: MigrationRow, attempt: int) -> str:
     return f"e-{blake2b(text.encode(), digest_size=12).hexdigest()}"
 
 
-class Desk:
+class MigrationLifecycle:
     """The migrations of one cluster, and everything that they depend on."""
 
     def __init__(
@@ -68,13 +90,14 @@ class Desk:
         cluster: str,
         policy: Policy,
         inventory: Inventory,
-        rooms: Rooms,
+        held_room: HeldRoom,
+        listener: MigrationListener,
     ) -> None:
         self.cluster = cluster
         self.policy = policy
         self.inventory = inventory
-        self.rooms = rooms
-        self.book = Book()
+        self.held_room = held_room
+        self.registry = Registry()
         self.workloads = Workloads(cluster, inventory.owners)
         self.budgets = Budgets(cluster)
         self.namespaces = Namespaces(cluster)
@@ -83,21 +106,19 @@ class Desk:
         self.gates = Gates(
             policy,
             inventory,
-            self.book,
+            self.registry,
             self.workloads,
             self.budgets,
             self.limiters,
-            rooms,
+            held_room,
             Protections(policy, self.namespaces, self.classes),
         )
         self.said: list[Said] = []
         """What is to be said, in order."""
-        self.created = 0
-        """How many migrations have been created."""
-        self.passed = 0
-        """How many have passed arbitration."""
-        self.changed = False
-        """The row of what belongs to all migrations has changed."""
+        self._listener = listener
+        self._events: list[Callable[[], None]] = []
+        """What the listener is to be called with, in order."""
+        self.progress = Progress(cluster)
 
     def set_policy(self, policy: Policy) -> None:
         """Decide by another policy."""
@@ -106,49 +127,55 @@ class Desk:
         self.gates.set_policy(policy)
 
     def take(self) -> list[Said]:
-        """What is to be said since the last call."""
+        """What is to be said since the last call; the listener hears of it now, and not in between.
+
+        What a listener notes would show in later steps of the same record otherwise.
+        """
         said, self.said = self.said, []
+        events, self._events = self._events, []
+        for event in events:
+            event()
         return said
 
     # --- a migration's life -----------------------------------------------------------------------
 
     def new(
-        self, wish: Wish, mode: Mode, cause: Cause, *, phase: Phase = "Pending"
+        self, proposal: Proposal, mode: Mode, cause: Cause, *, phase: Phase = "Pending"
     ) -> MigrationRow:
         """A migration as it begins; it stands nowhere yet."""
-        pod = wish.pod
+        pod = proposal.pod
         owner = controller(pod)
-        ttl_ms = wish.ttl_ms or self.policy.migration.default_job_ttl_ms or TTL_MAX_MS
+        ttl_ms = proposal.ttl_ms or self.policy.migration.default_job_ttl_ms or TTL_MAX_MS
         ttl_ms = min(ttl_ms, TTL_MAX_MS)
         return MigrationRow(
             cluster=self.cluster,
             migration_id=migration_id(cause, pod.uid),
             pod=reference(pod),
-            source_node=wish.node,
-            target_node=wish.target,
+            source_node=proposal.node,
+            target_node=proposal.target,
             mode=mode,
             phase=phase,
-            trigger=wish.trigger,
-            cause=wish.reason[:_TEXT_MAX],
-            dry_run=wish.dry_run or self.policy.dry_for(wish.trigger),
+            trigger=proposal.trigger,
+            cause=proposal.reason[:_TEXT_MAX],
+            dry_run=proposal.dry_run or self.policy.dry_for(proposal.trigger),
             deadline_ms=min(cause.now_ms + ttl_ms, EPOCH_MS_MAX),
             created_at_ms=cause.now_ms,
             changed_at_ms=cause.now_ms,
-            sequence=self.created + 1,
+            sequence=self.progress.created + 1,
             owner_uid="" if owner is None else owner.uid,
-            pool=wish.pool,
-            watched=wish.watched,
+            pool=proposal.pool,
+            watched=proposal.watched,
             owner=owner_key(pod),
-            ignore_windows=wish.ignore_windows,
+            ignore_windows=proposal.ignore_windows,
             ttl_ms=ttl_ms,
         )
 
-    def create(self, wish: Wish, mode: Mode, cause: Cause) -> MigrationRow:
+    def create(self, proposal: Proposal, mode: Mode, cause: Cause) -> MigrationRow:
         """Take in a migration, which waits for arbitration."""
-        row = self.new(wish, mode, cause).model_copy(update={"message": WAITS})
-        self.created += 1
-        self.changed = True
-        self.book.put(row)
+        row = self.new(proposal, mode, cause).model_copy(update={"message": WAITS})
+        self.progress.created += 1
+        self.progress.note()
+        self.registry.put(row)
         self.report(row, cause)
         return row
 
@@ -159,7 +186,10 @@ class Desk:
         condition: Condition | None = None,
         **fields: Any,
     ) -> MigrationRow:
-        """Change a migration; tell it if its phase, reason, pause, a condition or its gate is another one now."""
+        """Change a migration.
+
+        Report it if its phase, reason, pause, a condition or its gate is another one now.
+        """
         conditions = _with(row.conditions, condition)
         if "message" in fields:
             fields["message"] = fields["message"][:_TEXT_MAX]
@@ -168,14 +198,20 @@ class Desk:
             changed["conditions"] = conditions
         if not changed:
             return row
-        news = not _TOLD.isdisjoint(changed)
+        news = not _REPORTED_AT_ONCE.isdisjoint(changed)
         if news:
             changed["changed_at_ms"] = cause.now_ms
         after = row.model_copy(update=changed)
-        self.book.put(after)
+        self.registry.put(after)
         if news or changed.get("gate"):
             self.report(after, cause)
+        if "conditions" in changed and _evicted(after) and not _evicted(row):
+            self._events.append(partial(self._listener.evicted, after))
         return after
+
+    def commanded(self, row: MigrationRow, replicas: int) -> None:
+        """A command of a migration is out; its owner has this many pods."""
+        self._events.append(partial(self._listener.commanded, row, replicas))
 
     def finish(
         self,
@@ -186,22 +222,24 @@ class Desk:
         message: str,
         condition: Condition | None = None,
     ) -> None:
-        """End a migration; it is forgotten when no command of it may be carried out any more."""
-        self.rooms.give_back(row)
+        """End a migration; it is forgotten when none of its commands can still be carried out."""
+        self.held_room.give_back(row)
         after = self.advance(
             row, cause, condition,
             phase=phase, reason=reason, message=message, reserved=None, gate="", paused=False,
         )  # fmt: skip
+        if phase in ("Failed", "Aborted") and after.attempts and not _evicted(after):
+            self._events.append(partial(self._listener.abandoned, after))
         if after.command_expires_at_ms is None:
             self.forget(after)
 
     def forget(self, row: MigrationRow) -> None:
-        """Nothing may come of a migration any more."""
+        """A migration can have no further effect."""
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
-        self.book.drop(row)
+        self.registry.forget(row)
 
     def report(self, row: MigrationRow, cause: Cause) -> None:
-        """Tell how a migration stands."""
+        """Report the state of a migration."""
         values = {name: getattr(row, name) for name in _REPORTED}
         values["message"] = row.message[:_TEXT_MAX]
         self.said.append(
@@ -222,6 +260,10 @@ def condition(
         message=message[:_TEXT_MAX],
         changed_at_ms=cause.now_ms,
     )
+
+
+def _evicted(row: MigrationRow) -> bool:
+    return any(each.type == "Eviction" and each.status for each in row.conditions)
 
 
 def _with(conditions: tuple[Condition, ...], new: Condition | None) -> tuple[Condition, ...]:

@@ -1,11 +1,13 @@
-"""What pods name and do not describe: namespaces with their labels, priority classes with their values.
+"""What pods name and do not describe: namespaces with their labels, priority classes with their
+values.
 
-In come records of `pod-lifecycle`, one by one or in full lists; out come answers to the protections, which ask
-by name. What a cluster has never sent is not known, and the answer says so instead of guessing.
+In come records of `pod-lifecycle`, one by one or in full lists; out come answers to the
+protections, which ask by name. What a cluster has never sent is not known, and the answer says so
+instead of guessing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar, cast
 
 from schemas.namespaces import (
     NamespaceRow,
@@ -13,33 +15,33 @@ from schemas.namespaces import (
     PriorityClassRow,
     PriorityClassState,
 )
+from streams.stage.tracked_table import TrackedRows
 
 #: Most namespaces of a cluster that are remembered: twice what Kubernetes is tested with.
 NAMESPACES_MAX = 20_000
 #: Most priority classes; clusters have a handful.
 PRIORITY_CLASSES_MAX = 1_000
 
-S = TypeVar("S", NamespaceState, PriorityClassState)
-R = TypeVar("R", NamespaceRow, PriorityClassRow)
+S = TypeVar("S", bound=NamespaceState | PriorityClassState)
+R = TypeVar("R", bound=NamespaceRow | PriorityClassRow)
 
 
-class Named(Generic[S, R]):
+class Named(TrackedRows[str, R], Generic[S, R]):
     """Objects of one kind of one cluster, by name."""
 
-    def __init__(self, cluster: str, row: type[R], what: str, most: int) -> None:
+    def __init__(self, cluster: str, table: str, row: type[R], what: str, most: int) -> None:
         """Begin without any.
 
         Args:
             cluster: its name.
+            table: where the rows are kept.
             row: class of the rows.
             what: the kind, for sentences.
             most: how many are remembered.
         """
+        super().__init__(table, lambda row: row.state.name)
         self.cluster, self._what, self._most = cluster, what, most
         self._row: type[R] = row
-        self.rows: dict[str, R] = {}
-        self.changed: dict[str, None] = {}
-        """Rows to write."""
         self.on_change: Callable[[], None] = lambda: None
         """Is called when what is known of one is another now."""
 
@@ -48,46 +50,41 @@ class Named(Generic[S, R]):
         name = state.name
         before = self.rows.get(name)
         if state.removed:
-            if before is not None:
-                self._drop(name)
+            self.drop(name)
             return None
         if before is None and len(self.rows) >= self._most:
             return f"{self._what} {name} would be one more than {self._most} in the cluster"
-        self.rows[name] = self._row.model_validate(
-            {"cluster": self.cluster, "state": state, "sequence": sequence}
-        )
-        self.changed[name] = None
-        self.on_change()
+        values = {"cluster": self.cluster, "state": state, "sequence": sequence}
+        self.put(cast("R", self._row.model_validate(values)))
         return None
 
     def end_list(self, list_id: str, begin: int) -> None:
-        """A full list of pods has ended: if it named any of the kind, those that it lacks are gone."""
+        """A full list of pods has ended.
+
+        If it named any of the kind, those that it lacks are gone.
+        """
         if not any(row.state.list_id == list_id for row in self.rows.values()):
             return
         for name, row in list(self.rows.items()):
             if row.state.list_id != list_id and row.sequence < begin:
-                self._drop(name)
+                self.drop(name)
 
-    def _drop(self, name: str) -> None:
-        del self.rows[name]
-        self.changed[name] = None
+    def put(self, row: R) -> None:
+        """Keep a row as it is now."""
+        super().put(row)
         self.on_change()
 
-    def touch(self) -> None:
-        """Count everything as changed."""
-        self.changed.update(dict.fromkeys(self.rows))
-
-    def restore(self, rows: Iterable[R]) -> None:
-        """Take over table rows."""
-        self.rows = {row.state.name: row for row in rows}
+    def drop(self, key: str) -> R | None:
+        """Forget one; answers with what was known of it."""
         self.on_change()
+        return super().drop(key)
 
 
 class Namespaces(Named[NamespaceState, NamespaceRow]):
     """The namespaces of one cluster."""
 
     def __init__(self, cluster: str = "") -> None:
-        super().__init__(cluster, NamespaceRow, "namespace", NAMESPACES_MAX)
+        super().__init__(cluster, "namespaces", NamespaceRow, "namespace", NAMESPACES_MAX)
 
     def labels(self, name: str) -> Mapping[str, str] | None:
         """Labels of a namespace; None: it is not known."""
@@ -99,7 +96,8 @@ class PriorityClasses(Named[PriorityClassState, PriorityClassRow]):
     """The priority classes of one cluster."""
 
     def __init__(self, cluster: str = "") -> None:
-        super().__init__(cluster, PriorityClassRow, "priority class", PRIORITY_CLASSES_MAX)
+        of = "priority_classes", PriorityClassRow, "priority class"
+        super().__init__(cluster, *of, PRIORITY_CLASSES_MAX)
 
     def value(self, name: str) -> int | None:
         """Priority of a class; None: it is not known."""

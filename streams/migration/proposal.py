@@ -1,54 +1,14 @@
-"""What a wish to move a pod must say, whoever has it."""
+"""The proposal to move a pod: of a round, of a user, or of the drain of a node."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from schemas.migrations import Mode, Trigger, Watched
 from schemas.pods import Pod
-from streams.inventory.node import Held
-
-
-class Candidate(Protocol):
-    """A pod that a round of rebalancing wants to leave its node."""
-
-    @property
-    def held(self) -> Held:
-        """The pod as it is held."""
-        ...
-
-    @property
-    def node(self) -> str:
-        """The node that it is to leave."""
-        ...
-
-    @property
-    def pool(self) -> str:
-        """The pool of nodes whose thresholds it is moved by."""
-        ...
-
-    @property
-    def phase(self) -> Watched:
-        """What is too hot there: everything on the node, or its prod pods alone."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why, with figures."""
-        ...
-
-    @property
-    def target(self) -> str | None:
-        """The node that it is planned to go to, if any is."""
-        ...
-
-    @property
-    def mode(self) -> Mode | None:
-        """How it leaves; none: as the policy says."""
-        ...
+from streams.rebalance.outcome import Candidate
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Proposal:
     """A candidate as migrations see it, from a round, from a user, or from the drain of a node."""
 
     pod: Pod
@@ -67,9 +27,9 @@ class Wish:
     """It is only to be taken note of, whatever the policy says."""
 
 
-def wish_of(candidate: Candidate) -> Wish:
-    """The wish of a round."""
-    return Wish(
+def proposal_of(candidate: Candidate) -> Proposal:
+    """The proposal of a round."""
+    return Proposal(
         pod=candidate.held.pod,
         node=candidate.node,
         pool=candidate.pool,

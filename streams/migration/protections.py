@@ -6,9 +6,10 @@ lifted, what one of them forbids is forbidden. The annotation
 cannot leave, and one that is terminating leaves anyway. Source: docs/upstream.md M11, M13, M14,
 M15.
 
-The verdict on a pod depends on the pod, the policy, and what is known of namespaces and priority classes alone, so it
-is kept until one of them changes; what depends on the time, the node or the workload is in `gates`. A policy that asks
-for labels or values which the cluster has not sent protects the pod, and the verdict says what is missing.
+The verdict on a pod depends on the pod, the policy, and what is known of namespaces and priority
+classes alone, so it is kept until one of them changes; what depends on the time, the node or the
+workload is in `gates`. A policy that asks for labels or values which the cluster has not sent
+protects the pod, and the verdict says what is missing.
 """
 
 from schemas.pods import Pod
@@ -157,7 +158,10 @@ class Protections:
     def _below(
         self, priority: int, threshold: PriorityThreshold | None, whose: str, *, passed_over: bool
     ) -> str | None:
-        """Why a pod is not below a threshold; a name is passed over where upstream does not resolve it."""
+        """Why a pod is not below a threshold.
+
+        A name is passed over where upstream does not resolve it.
+        """
         if threshold is None:
             return None
         value = threshold.value

@@ -1,43 +1,40 @@
-"""How many pods may be evicted in a time: evictQPS for all, objectLimiters per workload and namespace.
+"""How many pods may be evicted in a time: evictQPS for all, objectLimiters per workload and
+namespace.
 
 Buckets are kept by what they limit, and only while they are not full. A token is taken when a
-command is decided; a command that comes to nothing does not give it back, as upstream. Source:
+command is decided; a command that fails does not give it back, as upstream. Source:
 docs/upstream.md M7, M8.
 
-Commands leave at ticks of the log's clock. So evictQPS allows at a tick what it would have allowed since the tick before,
-of at most a second: 10 a second are 10 a second, whether ticks come every second or ten times in one.
+Commands leave at ticks of the log's clock. So evictQPS allows at a tick what it would have allowed
+since the tick before, of at most a second: 10 a second are 10 a second, whether ticks come every
+second or ten times in one.
 """
-
-from collections.abc import Iterable
 
 from schemas.migrations import EvictionLimiterRow
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
-from streams.migration.concurrency_limits import Gate, share_of
+from streams.migration.concurrency_limits import share_of
 from streams.migration.token_bucket import Bucket, Rate, full, rate_over, rate_per_second
 from streams.migration.workloads import Replicas
+from streams.rebalance.outcome import Gate
+from streams.stage.tracked_table import TrackedTable
 
 #: What a bucket limits ("cluster", "workload", "namespace") and its name.
 Key = tuple[str, str]
 EVERYTHING: Key = ("cluster", "")
-#: Longest time between two ticks of which evictQPS is made up for; after an outage not all commands leave at once.
+#: Longest time between two ticks of which evictQPS is made up for; after an outage not all commands
+#: leave at once.
 QPS_SPREAD_MS = 1_000
 
 
-class Limiters:
-    """The token buckets of a cluster."""
+class Limiters(TrackedTable[Key, Bucket]):
+    """The token buckets of a cluster that are not full."""
 
     def __init__(self, cluster: str, policy: Policy) -> None:
+        super().__init__("eviction_limiters")
         self.cluster = cluster
-        self._buckets: dict[Key, Bucket] = {}
-        self.changed: dict[Key, None] = {}
-        """Rows of table `eviction_limiters` to write."""
         self.set_policy(policy)
-
-    def __len__(self) -> int:
-        """How many buckets are not full."""
-        return len(self._buckets)
 
     def set_policy(self, policy: Policy) -> None:
         """Limit by another policy; what was taken stays taken."""
@@ -67,7 +64,10 @@ class Limiters:
         return None
 
     def passed(self, length_ms: int) -> None:
-        """So much time has passed since the last tick: what evictQPS allowed in it may leave at once."""
+        """So much time has passed since the last tick.
+
+        What evictQPS allowed in it may leave at once.
+        """
         rate = rate_per_second(self.args.evict_qps, self.args.evict_burst)
         meanwhile = int(rate.per_ms * min(length_ms, QPS_SPREAD_MS))
         self._qps = Rate(rate.per_ms, max(rate.burst, meanwhile))
@@ -80,11 +80,11 @@ class Limiters:
         wait = format_duration_ms(bucket.wait_ms(self._qps))
         return f"evictQPS {self.args.evict_qps:g} allows the next command in {wait}"
 
-    def take(self, pod: Pod, replicas: Replicas | None, now_ms: int) -> None:
+    def spend(self, pod: Pod, replicas: Replicas | None, now_ms: int) -> None:
         """A command is decided; the caller has asked whether it may be."""
-        self._take(EVERYTHING, self._qps, now_ms)
+        self._spend(EVERYTHING, self._qps, now_ms)
         for key, rate, _ in self._of(pod, replicas):
-            self._take(key, rate, now_ms)
+            self._spend(key, rate, now_ms)
 
     def _of(self, pod: Pod, replicas: Replicas | None) -> list[tuple[Key, Rate, str]]:
         found = []
@@ -107,12 +107,11 @@ class Limiters:
     # --- buckets --------------------------------------------------------------------------------
 
     def _bucket(self, key: Key, rate: Rate, now_ms: int) -> Bucket:
-        bucket = self._buckets.get(key)
+        bucket = self.rows.get(key)
         return full(rate, now_ms) if bucket is None else bucket.filled(rate, now_ms)
 
-    def _take(self, key: Key, rate: Rate, now_ms: int) -> None:
-        self._buckets[key] = self._bucket(key, rate, now_ms).taken()
-        self.changed[key] = None
+    def _spend(self, key: Key, rate: Rate, now_ms: int) -> None:
+        self.set(key, self._bucket(key, rate, now_ms).taken())
 
     def tidy(self, now_ms: int) -> None:
         """Forget buckets that nothing was drawn from for so long that they are full again."""
@@ -121,20 +120,15 @@ class Limiters:
             *(each.duration_ms * max(1, each.burst) for each in self.args.object_limiters.values()),
             0,
         )
-        old = [key for key, each in self._buckets.items() if now_ms - each.at_ms >= longest_ms]
+        old = [key for key, each in self.rows.items() if now_ms - each.at_ms >= longest_ms]
         for key in old:
-            del self._buckets[key]
-            self.changed[key] = None
+            self.drop(key)
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def touch(self) -> None:
-        """Count every bucket as changed."""
-        self.changed.update(dict.fromkeys(self._buckets))
-
     def row(self, key: Key) -> EvictionLimiterRow | None:
         """The row of a bucket; None: it is full."""
-        bucket = self._buckets.get(key)
+        bucket = self.rows.get(key)
         if bucket is None:
             return None
         return EvictionLimiterRow.model_validate(
@@ -149,9 +143,6 @@ class Limiters:
             }
         )
 
-    def restore(self, rows: Iterable[EvictionLimiterRow]) -> None:
-        """Take over table rows."""
-        for row in rows:
-            self._buckets[row.scope, row.name] = Bucket(
-                row.tokens, row.part, row.parts, row.filled_at_ms
-            )
+    def take(self, row: EvictionLimiterRow) -> None:
+        """Take over a row as it was written."""
+        self.set((row.scope, row.name), Bucket(row.tokens, row.part, row.parts, row.filled_at_ms))

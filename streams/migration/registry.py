@@ -1,16 +1,18 @@
 """All migrations of a cluster, as rows, with what limits count by.
 
-A migration stands in the book while it is live, and after its end for as long as a command of it may
-still be carried out: until then its pod must not be commanded again, and it fills its limits. A pod has
-one migration at most.
+A migration stands in the registry while it is live, and after its end for as long as a command of
+it may still be carried out: until then its pod must not be commanded again, and it fills its
+limits. A pod has one migration at most.
 
-What limits ask is counted as rows come and go: a question costs the same whether ten or two thousand are under way.
+What limits ask is counted as rows come and go: a question costs the same whether ten or two
+thousand are under way.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from schemas.migrations import LIVE, MigrationRow
+from streams.stage.tracked_table import TrackedRows
 
 #: Most migrations of a cluster at a time.
 MIGRATIONS_MAX = 2_000
@@ -61,14 +63,14 @@ class Group:
         return self.uids if waiting_too else self.moving
 
 
-_NOBODY = Group()
+_EMPTY = Group()
 
 
-class Book:
-    """The migrations of a cluster, in the order of their creation."""
+class Registry(TrackedRows[str, MigrationRow]):
+    """The migrations of a cluster by their ids, in the order of their creation."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, MigrationRow] = {}
+        super().__init__("migrations", lambda row: row.migration_id)
         self._by_uid: dict[str, str] = {}
         self._at_node: dict[str, Group] = {}
         self._in_namespace: dict[str, Group] = {}
@@ -78,27 +80,22 @@ class Book:
         """How many have passed arbitration, or have a command that may still be carried out."""
         self.version = 0
         """Grows with every change."""
-        self.changed: dict[str, None] = {}
-        """Rows of table `migrations` to write."""
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def __iter__(self) -> Iterator[MigrationRow]:
-        """In the order of creation; the book may change meanwhile."""
-        return iter(list(self._rows.values()))
+        """In the order of creation; the registry may change meanwhile."""
+        return iter(list(self.rows.values()))
 
     def get(self, migration_id: str) -> MigrationRow | None:
         """A migration by its id."""
-        return self._rows.get(migration_id)
+        return self.rows.get(migration_id)
 
     def of_pod(self, uid: str) -> MigrationRow | None:
         """The migration of a pod."""
-        return self._rows.get(self._by_uid.get(uid, ""))
+        return self.rows.get(self._by_uid.get(uid, ""))
 
     def of_replacement(self, uid: str) -> MigrationRow | None:
         """The migration that a pod replaces the pod of."""
-        return self._rows.get(self._by_replacement.get(uid, ""))
+        return self.rows.get(self._by_replacement.get(uid, ""))
 
     def at_node(self, name: str) -> list[MigrationRow]:
         """Migrations of pods that leave a node."""
@@ -114,24 +111,23 @@ class Book:
 
     def node_group(self, name: str) -> Group:
         """What is counted of a node."""
-        return self._at_node.get(name, _NOBODY)
+        return self._at_node.get(name, _EMPTY)
 
     def namespace_group(self, namespace: str) -> Group:
         """What is counted of a namespace."""
-        return self._in_namespace.get(namespace, _NOBODY)
+        return self._in_namespace.get(namespace, _EMPTY)
 
     def owner_group(self, owner_uid: str) -> Group:
         """What is counted of a controller; of none, nothing."""
-        return self._of_owner.get(owner_uid, _NOBODY)
+        return self._of_owner.get(owner_uid, _EMPTY)
 
     def _all(self, group: Group) -> list[MigrationRow]:
-        return [self._rows[each] for each in group.uids]
+        return [self.rows[each] for each in group.uids]
 
     def put(self, row: MigrationRow) -> None:
-        """Take in a new migration, or what has become of one."""
-        before = self._rows.get(row.migration_id)
-        self._rows[row.migration_id] = row
-        self.changed[row.migration_id] = None
+        """Keep a new migration, or a known one as it is now."""
+        before = self.rows.get(row.migration_id)
+        super().put(row)
         self.version += 1
         self.moving += moving(row) - (before is not None and moving(before))
         for index, key in self._keys(row):
@@ -143,10 +139,10 @@ class Book:
         if row.replacement is not None:
             self._by_replacement[row.replacement.uid] = row.migration_id
 
-    def drop(self, row: MigrationRow) -> None:
-        """Forget a migration."""
-        self.moving -= moving(self._rows.pop(row.migration_id))
-        self.changed[row.migration_id] = None
+    def forget(self, row: MigrationRow) -> None:
+        """A migration is over, and none of its commands can be carried out."""
+        self.moving -= moving(self.rows[row.migration_id])
+        self.drop(row.migration_id)
         self.version += 1
         for index, key in self._keys(row):
             index[key].drop(row)
@@ -158,9 +154,7 @@ class Book:
 
     def restore(self, rows: Iterable[MigrationRow]) -> None:
         """Take over table rows."""
-        for row in sorted(rows, key=lambda row: row.sequence):
-            self.put(row)
-        self.changed.clear()
+        super().restore(sorted(rows, key=lambda row: row.sequence))
 
     def _keys(self, row: MigrationRow) -> Iterator[tuple[dict[str, Group], str]]:
         yield self._at_node, row.source_node

@@ -1,8 +1,8 @@
 """What users ask for: migrate a pod, pause, resume or abort a migration, drain a node.
 
 A request that names nothing that there is, or something that cannot be done now, is refused with a
-sentence. A pod that must not be evicted gets a migration that has failed at once, so that the answer is
-where all answers are.
+sentence. A pod that must not be evicted gets a migration that has failed at once, so that the
+answer is where all answers are.
 """
 
 from collections.abc import Callable
@@ -11,20 +11,20 @@ from schemas.base import EPOCH_MS_MAX
 from schemas.migrations import DrainRow, MigrationRequest, MigrationRow
 from schemas.refusals import Refusal
 from streams.inventory.cause import Cause
-from streams.migration.concurrency_limits import Gate
 from streams.migration.drains import Drains
 from streams.migration.gates import UNRESERVABLE, pool_of
-from streams.migration.lifecycle import Desk
-from streams.migration.proposal import Wish
+from streams.migration.lifecycle import MigrationLifecycle
+from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, live
 from streams.migration.tracking import PAUSED_MAX_MS
+from streams.rebalance.outcome import Gate
 
 
 class Requests:
     """Answers users' requests of one cluster."""
 
-    def __init__(self, desk: Desk, drains: Drains) -> None:
-        self.desk = desk
+    def __init__(self, lifecycle: MigrationLifecycle, drains: Drains) -> None:
+        self.lifecycle = lifecycle
         self.drains = drains
 
     def apply(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
@@ -49,50 +49,50 @@ class Requests:
         return act[request.action](row, request, cause)
 
     def _meant(self, request: MigrationRequest) -> MigrationRow | None:
-        book = self.desk.book
+        registry = self.lifecycle.registry
         row = None
         if request.migration_id is not None:
-            row = book.get(request.migration_id)
+            row = registry.get(request.migration_id)
         elif request.pod is not None:
-            row = book.of_pod(request.pod.uid)
+            row = registry.of_pod(request.pod.uid)
         return row if row is not None and live(row) else None
 
     def _migrate(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
-        desk = self.desk
+        lifecycle = self.lifecycle
         if request.pod is None:
             return _refused(request, "pod is missing")
-        found = desk.inventory.held(request.pod.uid)
+        found = lifecycle.inventory.held(request.pod.uid)
         if found is None or found[1].pod.node is None:
             return _refused(request, f"pod {request.pod.name} is not known to run on a node")
         node, held = found
-        under_way = desk.book.of_pod(held.pod.uid)
+        under_way = lifecycle.registry.of_pod(held.pod.uid)
         if under_way is not None:
             text = f"migration {under_way.migration_id} of pod {held.pod.name} is under way"
             return _refused(request, text)
-        if len(desk.book) >= MIGRATIONS_MAX:
+        if len(lifecycle.registry) >= MIGRATIONS_MAX:
             return Refusal("limit", f"{MIGRATIONS_MAX} migrations are under way; no more may be")
-        wish = Wish(
+        proposal = Proposal(
             pod=held.pod,
             node=node.name,
-            pool=pool_of(desk.policy, node),
+            pool=pool_of(lifecycle.policy, node),
             reason=request.reason,
             trigger="request",
             mode=request.mode,
             ttl_ms=request.ttl_ms,
             ignore_windows=request.ignore_windows,
         )
-        gate = desk.gates.forbidden(held, node.name, cause.now_ms)
-        mode = desk.gates.mode_of(held, request.mode)
+        gate = lifecycle.gates.forbidden(held, node.name, cause.now_ms)
+        mode = lifecycle.gates.mode_of(held, request.mode)
         if isinstance(mode, Gate):
             gate, mode = gate or mode, "EvictDirectly"
         if gate is None:
-            desk.create(wish, mode, cause)
+            lifecycle.create(proposal, mode, cause)
             return None
-        failed = desk.new(wish, mode, cause, phase="Failed")
+        failed = lifecycle.new(proposal, mode, cause, phase="Failed")
         reserves = gate.name != UNRESERVABLE
         reason = "ForbiddenMigratePod" if reserves else "FailedCreateReservation"
         values = {"reason": reason, "message": gate.text}
-        desk.report(failed.model_copy(update=values), cause)
+        lifecycle.report(failed.model_copy(update=values), cause)
         return None
 
     def _drain(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
@@ -118,7 +118,7 @@ class Requests:
         if row.paused:
             return _refused(request, f"migration {row.migration_id} is paused already")
         message = f"paused on request{f': {request.reason}' if request.reason else ''}"
-        self.desk.advance(
+        self.lifecycle.advance(
             row, cause, paused=True, paused_at_ms=cause.now_ms, message=message, gate=""
         )
         return None
@@ -127,19 +127,19 @@ class Requests:
         if row.paused_at_ms is None:
             return _refused(request, f"migration {row.migration_id} is not paused")
         longer_ms = min(cause.now_ms - row.paused_at_ms, PAUSED_MAX_MS)
-        row = self.desk.advance(
+        row = self.lifecycle.advance(
             row, cause,
             paused=False, paused_at_ms=None, message="resumed on request", gate="",
             deadline_ms=min(row.deadline_ms + longer_ms, EPOCH_MS_MAX),
         )  # fmt: skip
-        self.desk.rooms.prolong(row)
+        self.lifecycle.held_room.prolong(row)
         return None
 
     def _abort(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:
         message = f"aborted on request{f': {request.reason}' if request.reason else ''}"
         if row.command_expires_at_ms is not None:
             message += "; its command is out and may still be carried out"
-        self.desk.finish(row, cause, "Aborted", "Aborted", message)
+        self.lifecycle.finish(row, cause, "Aborted", "Aborted", message)
         return None
 
 

@@ -1,7 +1,7 @@
 """Room for a replacement: where it would go, and holding it there until the replacement comes.
 
-The room is held as a pod of its own, with an id that no pod has and without an owner, so that nothing
-takes it for a replica. It is taken through the same filters and scores as every placement.
+The room is held as a pod of its own, with an id that no pod has and without an owner, so that
+nothing takes it for a replica. It is taken through the same filters and scores as every placement.
 """
 
 from schemas.migrations import MigrationRow
@@ -32,7 +32,7 @@ def stand_in(pod: Pod, migration_id: str) -> Pod:
     )
 
 
-class Rooms:
+class HeldRoom:
     """Room for replacements in one cluster."""
 
     def __init__(self, inventory: Inventory, placement: Placement) -> None:
@@ -74,7 +74,7 @@ class Rooms:
         return template
 
     def give_back(self, row: MigrationRow) -> None:
-        """Hold the room no more."""
+        """Release the room."""
         if row.reserved is not None:
             self.inventory.release(row.reserved.uid)
 
@@ -90,7 +90,7 @@ class Rooms:
         return ends_ms is not None and ends_ms <= now_ms
 
     def lost(self, row: MigrationRow) -> bool:
-        """Room that was held is not there any more: its node is gone or takes no pods."""
+        """Room that was held is lost: its node is gone or takes no pods."""
         if row.reserved is None:
             return False
         found = self.inventory.held(row.reserved.uid)

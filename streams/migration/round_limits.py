@@ -7,14 +7,14 @@ from collections import Counter
 
 from schemas.policy import Policy
 from schemas.policy.descheduling import DeschedulingLimits
-from streams.migration.concurrency_limits import Gate
-from streams.rebalance.outcome import EndOfNode, EndOfRound
+from streams.rebalance.outcome import Gate
 
-#: Most pods that one round lets leave, whatever the policy says: each is a migration, a command and their rows.
+#: Most pods that one round lets leave, whatever the policy says: each is a migration, a command and
+#: their rows.
 PODS_PER_ROUND_MAX = 250
 
 
-class Cycle:
+class RoundLimits:
     """What has been let through since the round began."""
 
     def __init__(self, policy: Policy) -> None:
@@ -32,16 +32,16 @@ class Cycle:
         limits = self.limits
         if self._total >= PODS_PER_ROUND_MAX:
             text = f"{self._total} pods leave in this round; no round lets more leave"
-            return Gate("PodsPerRoundMax", EndOfRound(text))
+            return Gate("PodsPerRoundMax", text, "round")
         total = limits.max_no_of_pods_to_evict_total
         if total is not None and self._total >= total:
             text = f"{self._total} pods leave in this round; maxNoOfPodsToEvictTotal is {total}"
-            return Gate("MaxNoOfPodsToEvictTotal", EndOfRound(text))
+            return Gate("MaxNoOfPodsToEvictTotal", text, "round")
         most = limits.max_no_of_pods_to_evict_per_node
         count = self._nodes[node]
         if most is not None and count >= most:
             text = f"{count} pods leave {node} in this round; maxNoOfPodsToEvictPerNode is {most}"
-            return Gate("MaxNoOfPodsToEvictPerNode", EndOfNode(text))
+            return Gate("MaxNoOfPodsToEvictPerNode", text, "node")
         most = limits.max_no_of_pods_to_evict_per_namespace
         count = self._namespaces[namespace]
         if most is not None and count >= most:

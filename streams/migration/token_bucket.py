@@ -1,8 +1,8 @@
 """Token buckets in the log's time, exact: no float, and no drift however often they are looked at.
 
-A rate is a fraction of tokens per millisecond. A bucket holds whole tokens and a part of the next one, as
-a number of units of which `parts` make a token; what is beyond the burst is lost. A bucket that has never
-been drawn from is full, so one that is full again need not be kept.
+A rate is a fraction of tokens per millisecond. A bucket holds whole tokens and a part of the next
+one, as a number of units of which `parts` make a token; what is beyond the burst is lost. A bucket
+that has never been drawn from is full, so one that is full again need not be kept.
 """
 
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ class Rate:
 
 
 def rate_per_second(tokens: float, burst: int) -> Rate:
-    """So many tokens a second, read as the decimal number that was written."""
+    """Tokens per second, read as the decimal number that was written."""
     per_ms = (Fraction(repr(tokens)) / 1000).limit_denominator(PARTS_MAX)
     return Rate(max(per_ms, Fraction(1, PARTS_MAX)), max(1, burst))
 
 
 def rate_over(tokens: int, duration_ms: int, burst: int) -> Rate:
-    """So many tokens within a duration."""
+    """Tokens per duration."""
     return Rate(Fraction(tokens, duration_ms), max(1, burst))
 
 

@@ -1,17 +1,17 @@
 """How many replicas the owners of pods want.
 
-A `WorkloadState` says it. Where none came for an owner, the pods that are held count instead, which is
-conservative: a pod that has been evicted and not yet replaced lowers the number and with it the limits,
-never raises them. The text of every gate says which of the two it went by.
+A `WorkloadState` says it. Where none came for an owner, the pods that are held count instead, which
+is conservative: a pod that has been evicted and not yet replaced lowers the number and with it the
+limits, never raises them. The text of every gate says which of the two it went by.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from schemas.migrations import WorkloadRow
 from schemas.pods import Pod
 from schemas.workloads import WorkloadState
 from streams.inventory.owners import Owners, controller
+from streams.stage.tracked_table import TrackedRows
 
 #: Most workloads of a cluster that are remembered.
 WORKLOADS_MAX = 200_000
@@ -26,7 +26,7 @@ class Replicas:
     """Kind, namespace and name, as a sentence names it."""
     count: int
     inferred: bool
-    """Counted from the pods held, because no workload was told."""
+    """Counted from the pods held, because no workload was reported."""
 
     def __str__(self) -> str:
         """As in "ReplicaSet shop/web with 3 replicas (inferred from the pods seen)"."""
@@ -35,28 +35,23 @@ class Replicas:
         return f"{self.name} with {self.count} {noun}{how}"
 
 
-class Workloads:
-    """The workloads of a cluster."""
+class Workloads(TrackedRows[str, WorkloadRow]):
+    """The workloads of a cluster, by uid."""
 
     def __init__(self, cluster: str, owners: Owners) -> None:
+        super().__init__("workloads", lambda row: row.workload.uid)
         self.cluster = cluster
         self.owners = owners
-        self.rows: dict[str, WorkloadRow] = {}
-        """By uid."""
-        self.changed: dict[str, None] = {}
-        """Rows of table `workloads` to write."""
 
     def apply(self, state: WorkloadState, sequence: int) -> str | None:
         """A workload is there or gone; answers why it was not taken in."""
         uid = state.uid
         if state.removed:
-            if self.rows.pop(uid, None) is not None:
-                self.changed[uid] = None
+            self.drop(uid)
             return None
         if uid not in self.rows and len(self.rows) >= WORKLOADS_MAX:
             return f"workload {state.name} would be one more than {WORKLOADS_MAX} in the cluster"
-        self.rows[uid] = WorkloadRow(cluster=self.cluster, workload=state, sequence=sequence)
-        self.changed[uid] = None
+        self.put(WorkloadRow(cluster=self.cluster, workload=state, sequence=sequence))
         return None
 
     def end_list(self, list_id: str, begin: int) -> None:
@@ -69,8 +64,7 @@ class Workloads:
             if row.workload.list_id != list_id and row.sequence < begin
         ]
         for uid in gone:
-            del self.rows[uid]
-            self.changed[uid] = None
+            self.drop(uid)
 
     def of(self, pod: Pod) -> Replicas | None:
         """The replicas of a pod's controller; None: nothing controls it."""
@@ -82,7 +76,3 @@ class Workloads:
         if row is not None:
             return Replicas(owner.uid, name, row.workload.replicas, inferred=False)
         return Replicas(owner.uid, name, len(self.owners.pods(owner.uid)), inferred=True)
-
-    def restore(self, rows: Iterable[WorkloadRow]) -> None:
-        """Take over table rows."""
-        self.rows = {row.workload.uid: row for row in rows}

@@ -1,28 +1,25 @@
 """Nodes that moves have left, and whether they have cooled since.
 
-A node is cooling for a named time after it was hot last, and until it has sent some fresh metrics by
-which it is not: the average of a metric lags behind, so the first one alone proves nothing. The time is at
-least two intervals between rounds, so that one has looked at the node in between. Only nodes
-are kept that somebody's memory names; whoever holds them says when they may go.
+A node is cooling for a named time after it was hot last, and until it has sent some fresh metrics
+by which it is not: the average of a metric lags behind, so the first one alone proves nothing. The
+time is at least two intervals between rounds, so that one has looked at the node in between. Only
+nodes are kept that an owner's memory names; `history` drops the others.
 """
 
 from schemas.moves import CoolingNodeRow
 from schemas.policy import Policy
+from streams.stage.tracked_table import TrackedRows
 
-#: A node that sends no metrics any more is cooling for so long at most.
+#: A node that sends no metrics is cooling for at most this long.
 COOLING_MAX_MS = 86_400_000
 
 
-class Cooling:
-    """Hot and cooling nodes of one cluster."""
+class Cooldown(TrackedRows[str, CoolingNodeRow]):
+    """Hot and cooling nodes of one cluster, by name."""
 
     def __init__(self, cluster: str, policy: Policy) -> None:
+        super().__init__("cooling_nodes", lambda row: row.node, sorted_keys=True)
         self.cluster = cluster
-        self.nodes: dict[str, CoolingNodeRow] = {}
-        """What is known, by node."""
-        self.changed: dict[str, None] = {}
-        """Rows of table `cooling_nodes` to write."""
-
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -32,25 +29,25 @@ class Cooling:
         self.cooling_metrics = policy.moves.cooling_metrics
 
     def hot(self, node: str, now_ms: int) -> None:
-        """The node is hot now; from now on it is kept."""
-        self._put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
+        """The node is hot now, and is kept."""
+        self.put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
 
     def metric(self, node: str, updated_at_ms: int) -> None:
         """A node has sent a metric; costs a look-up where nothing is kept of it.
 
-        Only one that is newer than the last one, and than the moment at which the node was hot last,
-        says something new.
+        Only one that is newer than the last one, and than the moment at which the node was hot
+        last, says something new.
         """
-        row = self.nodes.get(node)
+        row = self.rows.get(node)
         if row is None or updated_at_ms <= max(row.hot_at_ms, row.metric_at_ms):
             return
         if row.metrics < self.cooling_metrics:
             update = {"metrics": row.metrics + 1, "metric_at_ms": updated_at_ms}
-            self._put(row.model_copy(update=update))
+            self.put(row.model_copy(update=update))
 
     def cooling(self, node: str, now_ms: int) -> bool:
         """The node was hot, and too little time or too few metrics have come since."""
-        row = self.nodes.get(node)
+        row = self.rows.get(node)
         if row is None:
             return False
         age_ms = now_ms - row.hot_at_ms
@@ -58,12 +55,7 @@ class Cooling:
             return True
         return row.metrics < self.cooling_metrics and age_ms < COOLING_MAX_MS
 
-    def forget(self, node: str) -> None:
-        """Nobody remembers having left the node, or it is gone."""
-        if self.nodes.pop(node, None) is not None:
-            self.changed[node] = None
-
-    def _put(self, row: CoolingNodeRow) -> None:
-        if self.nodes.get(row.node) != row:
-            self.nodes[row.node] = row
-            self.changed[row.node] = None
+    def put(self, row: CoolingNodeRow) -> None:
+        """Keep what is known of a node now."""
+        if self.rows.get(row.node) != row:
+            super().put(row)

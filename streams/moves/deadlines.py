@@ -6,7 +6,7 @@ import heapq
 class Deadlines:
     """Names and the times at which to look at them; a name may have several.
 
-    It only says when to look: whoever is told decides by its own state, so entries that are out of date
+    It only says when to look. The caller decides by its own state, so entries that are out of date
     do no harm, and a set of deadlines that is made anew from rows causes the same.
     """
 
@@ -27,7 +27,7 @@ class Deadlines:
         return sorted(found)
 
     def clear(self) -> None:
-        """Expect nothing any more."""
+        """Expect nothing."""
         self._entries.clear()
 
 
@@ -37,5 +37,5 @@ def doubling_ms(first_s: int, most_s: int, times: int) -> int:
 
 
 def seconds(duration_ms: int) -> int:
-    """Whole seconds, rounded up: what is not over yet is never told as 0."""
+    """Whole seconds, rounded up: what is not over yet is never reported as 0."""
     return -(-duration_ms // 1000)

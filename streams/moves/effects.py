@@ -1,15 +1,15 @@
 """Follows each eviction for a while: did it help?
 
-In comes what was evicted (`evicted`), how the source and the target stand against their thresholds in each
-round (`observe`), and what becomes of the replacement (`arrived`, `lifecycle`, `gone`). Out go, at a
-tick, the verdicts (`MoveOutcome`), and from them whether a pool is held back (`backing_off`). It decides
-nothing else. The replacement is the first new pod of the owner: a pod does not say whom it replaces, so
-of several evictions of one owner the oldest open one takes the next arrival. Dry evictions are followed
-too: they tell what happens without the move, and count neither for nor against the pool.
+In comes what was evicted (`evicted`), how the source and the target stand against their thresholds
+in each round (`observe`), and the events of the replacement (`arrived`, `seen`, `gone`). Out go, at
+a tick, the verdicts (`MoveOutcome`), and from them whether a pool is held back (`backing_off`). It
+decides nothing else. The replacement is the first new pod of the owner: a pod does not say which
+one it replaces, so of several evictions of one owner the oldest open one takes the next arrival.
+Dry evictions are followed too: they show what happens without the move, and count neither for nor
+against the pool.
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 from schemas.decisions import AsOf
 from schemas.moves import (
@@ -21,51 +21,39 @@ from schemas.moves import (
 )
 from schemas.pods import Pod, PodRef
 from schemas.policy import Policy
-from streams.moves.deadlines import Deadlines
+from streams.moves.followed import FollowedEvictions
 from streams.moves.verdicts import counted, held_back, judge
+from streams.stage.tracked_table import TrackedRows
 
 #: Most evictions that are followed at once; a further one is only counted, as `unfollowed`.
 FOLLOWED_MAX = 10_000
 _TEXT_MAX = 500
 
-_K = TypeVar("_K")
 
-
-class Follower:
+class Effects:
     """Evictions of one cluster that are being followed, and the standing of its pools."""
 
     def __init__(self, cluster: str, policy: Policy, followed_max: int = FOLLOWED_MAX) -> None:
         self.cluster = cluster
         self.followed_max = followed_max
-        self.followed: dict[str, FollowedEvictionRow] = {}
-        """By command id."""
-        self.pools: dict[str, PoolVerdictsRow] = {}
+        self.followed = FollowedEvictions()
+        self.pools = TrackedRows[str, PoolVerdictsRow](
+            "pool_verdicts", lambda row: row.pool, sorted_keys=True
+        )
         """By name."""
-        self.changed_followed: dict[str, None] = {}
-        """Rows of table `followed_evictions` to write."""
-        self.changed_pools: dict[str, None] = {}
-        """Rows of table `pool_verdicts` to write."""
-        self._waiting: dict[str, dict[str, None]] = {}
-        """Commands whose replacement has not come, by owner."""
-        self._replacements: dict[str, str] = {}
-        """Command by uid of the replacement."""
-        self._watched: dict[tuple[str, Phase], dict[str, None]] = {}
-        """Commands by what is watched."""
-        self._bounced: dict[str, None] = {}
-        self._deadlines = Deadlines()
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Follow by another policy; pools that it does not name are forgotten with their verdicts."""
+        """Follow by another policy.
+
+        Pools that it does not name are forgotten with their verdicts.
+        """
         self.args = policy.moves
         self.enabled = policy.remembers_moves and policy.moves.min_helped_percent > 0
         named = {pool.name for pool in policy.rebalance.pools(policy.compat)}
-        for pool in [pool for pool in self.pools if pool not in named]:
-            del self.pools[pool]
-            self.changed_pools[pool] = None
-        self._deadlines.clear()
-        for row in self.followed.values():
-            self._deadlines.expect(self._due_ms(row), row.command_id)
+        for pool in [pool for pool in self.pools.rows if pool not in named]:
+            self.pools.drop(pool)
+        self.followed.follow_for(self.args.follow_seconds * 1000)
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -83,17 +71,17 @@ class Follower:
         now_ms: int,
     ) -> None:
         """A pod was evicted, or said to be. A command is followed once."""
-        before = self.followed.get(self._replacements.get(pod.uid, ""))
+        before = self.followed.of_replacement(pod.uid)
         if before is not None and not dry_run and not before.bounced:
-            self._put(before.model_copy(update={"bounced": "evicted again"}))
-        if command_id in self.followed:
+            self.followed.put(before.model_copy(update={"bounced": "evicted again"}))
+        if command_id in self.followed.rows:
             return
         if len(self.followed) >= self.followed_max:
             row = self._pool(pool)
             counts = {**row.counts, "unfollowed": row.counts.get("unfollowed", 0) + 1}
-            self._put_pool(row.model_copy(update={"counts": dict(sorted(counts.items()))}))
+            self.pools.put(row.model_copy(update={"counts": dict(sorted(counts.items()))}))
             return
-        self._put(
+        self.followed.put(
             FollowedEvictionRow(
                 cluster=self.cluster,
                 command_id=command_id,
@@ -109,8 +97,8 @@ class Follower:
         )
 
     def watched(self) -> list[tuple[str, Phase]]:
-        """Nodes, and what on them, that `observe` should be told about in each round; in order."""
-        return sorted(self._watched)
+        """Nodes, and what on them, that `observe` is to be called with in each round; in order."""
+        return self.followed.watched()
 
     def observe(
         self,
@@ -121,7 +109,7 @@ class Follower:
         capacity: Mapping[str, int],
         now_ms: int,
     ) -> None:
-        """How a watched node stands in a round; nothing is to be told of a node without fresh metrics.
+        """How a watched node stands in a round; do not call it for a node without fresh metrics.
 
         Args:
             node: the node.
@@ -131,11 +119,11 @@ class Follower:
             capacity: what percentages are of, per resource.
             now_ms: time of the round.
         """
-        commands = self._watched.get((node, phase))
-        reading = _nearest(used, limit, capacity, now_ms)
-        if not commands or reading is None:
+        rows = self.followed.at(node, phase)
+        reading = _nearest(used, limit, capacity, now_ms) if rows else None
+        if reading is None:
             return
-        for row in [self.followed[command] for command in commands]:
+        for row in rows:
             if row.source_node == node:
                 self._observe_source(row, reading)
             else:
@@ -146,27 +134,21 @@ class Follower:
             update: dict[str, object] = {"source": reading}
             if not reading.over and row.cooled_at_ms is None:
                 update["cooled_at_ms"] = reading.read_at_ms
-            self._put(row.model_copy(update=update))
+            self.followed.put(row.model_copy(update=update))
 
     def _observe_target(self, row: FollowedEvictionRow, reading: LoadReading) -> None:
         if row.target is None or row.target.over != reading.over:
             update: dict[str, object] = {"target": reading}
             if reading.over and row.overloaded_at_ms is None:
                 update["overloaded_at_ms"] = reading.read_at_ms
-            self._put(row.model_copy(update=update))
+            self.followed.put(row.model_copy(update=update))
 
     def arrived(self, owner: str, pod: Pod, node: str, now_ms: int) -> None:
         """A new pod of an owner runs on a node; costs a look-up where none is waited for."""
-        waiting = self._waiting.get(owner)
-        if not waiting:
+        row = self.followed.waiting(owner)
+        if row is None or pod.uid == row.pod.uid or self.followed.of_replacement(pod.uid):
             return
-        row = min(
-            (self.followed[command] for command in waiting),
-            key=lambda each: (each.evicted_at_ms, each.command_id),
-        )
-        if pod.uid == row.pod.uid or pod.uid in self._replacements:
-            return
-        self._put(
+        self.followed.put(
             row.model_copy(
                 update={
                     "replacement": _reference(pod),
@@ -178,96 +160,40 @@ class Follower:
             )
         )
 
-    def lifecycle(self, pod: Pod, now_ms: int) -> None:
+    def seen(self, pod: Pod, now_ms: int) -> None:
         """Something happened to a pod; costs a look-up where it replaces none."""
-        row = self.followed.get(self._replacements.get(pod.uid, ""))
+        row = self.followed.of_replacement(pod.uid)
         if row is not None and pod.ready and row.ready_at_ms is None:
-            self._put(row.model_copy(update={"ready_at_ms": now_ms}))
+            self.followed.put(row.model_copy(update={"ready_at_ms": now_ms}))
 
     def gone(self, uid: str) -> None:
         """A pod is gone; if it was a replacement that was never ready, the next one counts."""
-        row = self.followed.get(self._replacements.get(uid, ""))
+        row = self.followed.of_replacement(uid)
         if row is not None and row.ready_at_ms is None and not row.bounced:
             nothing = ("replacement", "target_node", "arrived_at_ms", "target", "overloaded_at_ms")
-            self._put(row.model_copy(update=dict.fromkeys(nothing)))
+            self.followed.put(row.model_copy(update=dict.fromkeys(nothing)))
 
     def tick(self, now_ms: int, as_of: AsOf) -> list[MoveOutcome]:
         """Time has passed: the verdicts that are in, those evicted first before others."""
-        names = dict.fromkeys((*self._deadlines.due(now_ms), *self._bounced))
-        over = [
-            row
-            for name in names
-            if (row := self.followed.get(name)) is not None
-            and (row.bounced or self._due_ms(row) <= now_ms)
-        ]
-        over.sort(key=lambda row: (row.evicted_at_ms, row.command_id))
-        return [self._judge(row, now_ms, as_of) for row in over]
+        return [self._judge(row, now_ms, as_of) for row in self.followed.over(now_ms)]
 
     # --- answers ----------------------------------------------------------------------------------
 
     def backing_off(self, pool: str, now_ms: int) -> str | None:
         """Why a pool emits nothing now, with numbers; None: it may."""
-        row = self.pools.get(pool)
+        row = self.pools.row(pool)
         return None if row is None or not self.enabled else held_back(row, now_ms)
 
-    # --- rows -------------------------------------------------------------------------------------
-
-    def restore_followed(self, row: FollowedEvictionRow) -> None:
-        """Take over a row as it was written."""
-        self._put(row)
-        self.changed_followed.pop(row.command_id, None)
-
-    def restore_pool(self, row: PoolVerdictsRow) -> None:
-        """Take over a row as it was written."""
-        self.pools[row.pool] = row
-
-    def _put(self, row: FollowedEvictionRow) -> None:
-        """Keep a row as it is now, and what finds it."""
-        command = row.command_id
-        new = command not in self.followed
-        self._drop(command)
-        self.followed[command] = row
-        if row.replacement is not None:
-            self._replacements[row.replacement.uid] = command
-        elif not row.dry_run:
-            self._waiting.setdefault(row.owner, {})[command] = None
-        if row.bounced:
-            self._bounced[command] = None
-        for node in (row.source_node, row.target_node):
-            if node is not None:
-                self._watched.setdefault((node, row.phase), {})[command] = None
-        if new:
-            self._deadlines.expect(self._due_ms(row), command)
-
-    def _drop(self, command: str) -> None:
-        """Keep nothing of a command."""
-        self.changed_followed[command] = None
-        row = self.followed.pop(command, None)
-        if row is None:
-            return
-        if row.replacement is not None:
-            self._replacements.pop(row.replacement.uid, None)
-        self._bounced.pop(command, None)
-        _discard(self._waiting, row.owner, command)
-        for node in (row.source_node, row.target_node):
-            if node is not None:
-                _discard(self._watched, (node, row.phase), command)
+    # --- verdicts ---------------------------------------------------------------------------------
 
     def _pool(self, name: str) -> PoolVerdictsRow:
-        return self.pools.get(name) or PoolVerdictsRow(cluster=self.cluster, pool=name)
-
-    def _put_pool(self, row: PoolVerdictsRow) -> None:
-        self.pools[row.pool] = row
-        self.changed_pools[row.pool] = None
-
-    def _due_ms(self, row: FollowedEvictionRow) -> int:
-        return row.evicted_at_ms + self.args.follow_seconds * 1000
+        return self.pools.row(name) or PoolVerdictsRow(cluster=self.cluster, pool=name)
 
     def _judge(self, row: FollowedEvictionRow, now_ms: int, as_of: AsOf) -> MoveOutcome:
         verdict, message = judge(row, now_ms)
-        self._drop(row.command_id)
+        self.followed.drop(row.command_id)
         pool = self._pool(row.pool)
-        self._put_pool(counted(pool, verdict, row.evicted_at_ms, self.args, now_ms))
+        self.pools.put(counted(pool, verdict, row.evicted_at_ms, self.args, now_ms))
         return MoveOutcome(
             command_id=row.command_id,
             migration_id=row.migration_id,
@@ -302,18 +228,12 @@ def _after(row: FollowedEvictionRow, at_ms: int | None) -> int | None:
     return None if at_ms is None else max(0, at_ms - row.evicted_at_ms)
 
 
-def _discard(index: dict[_K, dict[str, None]], key: _K, command: str) -> None:
-    held = index.get(key)
-    if held is not None:
-        held.pop(command, None)
-        if not held:
-            del index[key]
-
-
 def _nearest(
     used: Mapping[str, int], limit: Mapping[str, int], capacity: Mapping[str, int], now_ms: int
 ) -> LoadReading | None:
-    """The resource that is furthest above its threshold or nearest to it, in shares of the capacity."""
+    """The resource that is furthest above its threshold or nearest to it, in shares of the
+    capacity.
+    """
     named = [name for name in sorted(limit) if name in used and capacity.get(name, 0) > 0]
     if not named:
         return None

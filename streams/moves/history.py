@@ -1,14 +1,15 @@
-"""Recent moves per owner: where its pods must not return, and whether it goes in circles.
+"""Recent moves per owner: where its pods must not return, and whether it moves in loops.
 
-In comes who leaves a node because it is hot (`left`), that nothing came of it (`stayed`), and where
-a new pod of an owner arrives (`arrived`). Out go two answers, one for placement (`forbidden_nodes`:
-left while hot and not cool yet) and one for rebalancing (`frozen`: docs/upstream.md P1 to P6, P48,
-O2).
+In comes which owner leaves a node because it is hot (`left`), that its pod stayed (`stayed`), and
+where a new pod of an owner arrives (`arrived`). Out go two answers, one for placement
+(`forbidden_nodes`: left while hot and not cool yet) and one for rebalancing (`frozen`:
+docs/upstream.md P1 to P6, P48, O2).
 
-A departure and an arrival make a move: the oldest departure that is open takes the next arrival, whoever
-of the owner's pods it is, because a replacement does not say what it replaces. An owner without memory
-costs one look-up. Moves that are only said to happen count against the number of moves, as the real
-ones would, and keep no pod away from anywhere; they are forgotten when saying becomes doing.
+A departure and an arrival make a move: the oldest departure that is open takes the next arrival,
+whichever of the owner's pods it is, because a replacement does not say what it replaces. An owner
+without memory costs one look-up. Moves that are only said to happen count against the number of
+moves, as the real ones would, and keep no pod away from anywhere; they are forgotten when saying
+becomes doing.
 """
 
 from collections.abc import Container
@@ -17,10 +18,11 @@ from schemas.moves import RecentMove, RecentMovesRow
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.moves import HISTORY_MAX
-from streams.moves.cooldown import Cooling
+from streams.moves.cooldown import Cooldown
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
-from streams.moves.loops import circle
+from streams.moves.loops import loop_of
 from streams.moves.owner import owner_key
+from streams.stage.tracked_table import TrackedRows
 
 #: Most owners that are remembered; the one of which nothing was heard longest is forgotten first.
 OWNERS_MAX = 10_000
@@ -29,17 +31,14 @@ _NOWHERE: frozenset[str] = frozenset()
 _TEXT_MAX = 500
 
 
-class Moves:
+class Moves(TrackedRows[str, RecentMovesRow]):
     """Moves of the pods of one cluster, by owner."""
 
     def __init__(self, cluster: str, policy: Policy, owners_max: int = OWNERS_MAX) -> None:
+        super().__init__("recent_moves", lambda row: row.owner, sorted_keys=True)
         self.cluster = cluster
         self.owners_max = owners_max
-        self.owners: dict[str, RecentMovesRow] = {}
-        """What is remembered, by owner."""
-        self.changed: dict[str, None] = {}
-        """Rows of table `recent_moves` to write."""
-        self.cooling = Cooling(cluster, policy)
+        self.cooldown = Cooldown(cluster, policy)
         self._leavers: dict[str, dict[str, None]] = {}
         """Owners that remember having left a node."""
         self._deadlines = Deadlines()
@@ -48,12 +47,15 @@ class Moves:
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy. When moves become real, those that were only said are forgotten."""
+        """Judge by another policy.
+
+        When moves become real, those that were only said are forgotten.
+        """
         self.args = policy.moves
-        self.cooling.set_policy(policy)
+        self.cooldown.set_policy(policy)
         self.enabled = policy.remembers_moves
         self._deadlines.clear()
-        for owner, row in sorted(self.owners.items()):
+        for owner, row in sorted(self.rows.items()):
             kept = row if policy.dry_run else _without_dry(row)
             if kept is not row:
                 self._put(owner, kept)
@@ -72,22 +74,22 @@ class Moves:
         dry_run: bool = False,
         replicas: int = 1,
     ) -> None:
-        """A pod of the owner is told to leave a hot node; one move too many freezes the owner.
+        """A pod of the owner is commanded to leave a hot node; one move too many freezes the owner.
 
         Args:
             owner: see `owner_key`.
             node: the node that it leaves.
             now_ms: the log's time.
-            why: why it leaves, for whoever reads the row.
+            why: why it leaves, for readers of the row.
             dry_run: it is only said to leave.
             replicas: how many pods the owner has: each of them may move once.
         """
         if not self.enabled:
             return
-        row = self.owners.get(owner) or self._new(owner)
+        row = self.rows.get(owner) or self._new(owner)
         move = RecentMove(source=node, left_at_ms=now_ms, why=why[:_TEXT_MAX], dry_run=dry_run)
         if not dry_run:
-            self.cooling.hot(node, now_ms)
+            self.cooldown.hot(node, now_ms)
         moves = (*self._matter(row, now_ms), move)[-HISTORY_MAX:]
         row = row.model_copy(update={"moves": moves, "touched_at_ms": now_ms})
         recent = self._recent(row, now_ms)
@@ -98,8 +100,8 @@ class Moves:
         self._put(owner, row)
 
     def stayed(self, owner: str, node: str, now_ms: int) -> None:
-        """Nothing came of a pod's leaving: the newest departure from the node is taken back."""
-        row = self.owners.get(owner)
+        """A pod did not leave: the newest departure from the node is taken back."""
+        row = self.rows.get(owner)
         if row is None:
             return
         for index in range(len(row.moves) - 1, -1, -1):
@@ -118,8 +120,8 @@ class Moves:
         self._put(owner, row.model_copy(update=update))
 
     def arrived(self, owner: str, node: str, now_ms: int) -> None:
-        """A new pod of the owner runs on a node; one that closes a circle freezes the owner."""
-        row = self.owners.get(owner)
+        """A new pod of the owner runs on a node; one that closes a loop freezes the owner."""
+        row = self.rows.get(owner)
         if row is None:
             return
         recent = self._recent(row, now_ms)
@@ -129,7 +131,7 @@ class Moves:
         closed = opened.model_copy(update={"target": node, "arrived_at_ms": now_ms})
         moves = tuple(closed if each is opened else each for each in row.moves)
         row = row.model_copy(update={"moves": moves, "touched_at_ms": now_ms})
-        path = circle(self._matter(row, now_ms), closed)
+        path = loop_of(self._matter(row, now_ms), closed)
         if path is not None and row.frozen_until_ms <= now_ms:
             nodes = " → ".join(path if len(path) <= 8 else (*path[:4], "…", *path[-3:]))
             why = f"its pods went {nodes}"
@@ -138,23 +140,23 @@ class Moves:
 
     def metric(self, node: str, updated_at_ms: int) -> None:
         """A node has sent a metric."""
-        self.cooling.metric(node, updated_at_ms)
+        self.cooldown.metric(node, updated_at_ms)
 
     def observe(self, hot: Container[str], now_ms: int) -> None:
         """A round has found these nodes hot."""
-        for node in [node for node in self.cooling.nodes if node in hot]:
-            self.cooling.hot(node, now_ms)
+        for node in [node for node in self.cooldown.rows if node in hot]:
+            self.cooldown.hot(node, now_ms)
 
     def node_gone(self, node: str) -> None:
-        """There is no such node any more; one that comes by its name is another one."""
-        self.cooling.forget(node)
+        """The node is gone; a later one of its name is another node."""
+        self.cooldown.drop(node)
 
     def tick(self, now_ms: int) -> None:
         """Time has passed: what is over is forgotten."""
         for owner in self._deadlines.due(now_ms):
             self._overdue[owner] = None
         for owner in sorted(self._overdue):
-            row = self.owners.get(owner)
+            row = self.rows.get(owner)
             if row is None or self._due_ms(row) > now_ms:
                 del self._overdue[owner]
             elif not self._matter(row, now_ms):
@@ -164,22 +166,25 @@ class Moves:
     # --- answers ----------------------------------------------------------------------------------
 
     def avoided(self, pod: Pod, now_ms: int) -> frozenset[str]:
-        """Nodes that a pod must stay away from, see `forbidden_nodes`; costs nothing where nothing is remembered."""
-        if not self.owners:
+        """Nodes that a pod must stay away from, see `forbidden_nodes`.
+
+        Costs nothing where nothing is remembered.
+        """
+        if not self.rows:
             return _NOWHERE
         return self.forbidden_nodes(owner_key(pod), now_ms)
 
     def forbidden_nodes(self, owner: str, now_ms: int) -> frozenset[str]:
         """Nodes that pods of the owner (see `owner_key`) left and that are hot or cooling."""
-        row = self.owners.get(owner)
+        row = self.rows.get(owner)
         if row is None or not self.enabled:
             return _NOWHERE
         sources = dict.fromkeys(move.source for move in row.moves if not move.dry_run)
-        return frozenset(node for node in sources if self.cooling.cooling(node, now_ms))
+        return frozenset(node for node in sources if self.cooldown.cooling(node, now_ms))
 
     def frozen(self, owner: str, now_ms: int) -> str | None:
         """Why pods of the owner are not moved now, with numbers; None: they may be."""
-        row = self.owners.get(owner)
+        row = self.rows.get(owner)
         if row is None or not self.enabled or row.frozen_until_ms <= now_ms:
             return None
         left_s = seconds(row.frozen_until_ms - now_ms)
@@ -199,26 +204,24 @@ class Moves:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def restore(self, row: RecentMovesRow) -> None:
+    def take(self, row: RecentMovesRow) -> None:
         """Take over a row as it was written; the order of rows does not matter."""
         self._put(row.owner, row)
-        self.changed.pop(row.owner, None)
 
     def _new(self, owner: str) -> RecentMovesRow:
-        if len(self.owners) >= self.owners_max:
-            oldest = min(self.owners.values(), key=lambda row: (row.touched_at_ms, row.owner))
+        if len(self.rows) >= self.owners_max:
+            oldest = min(self.rows.values(), key=lambda row: (row.touched_at_ms, row.owner))
             self._put(oldest.owner, None)
         return RecentMovesRow(cluster=self.cluster, owner=owner, touched_at_ms=0)
 
     def _put(self, owner: str, row: RecentMovesRow | None) -> None:
         if row is not None and not row.moves and not row.freezes:
             row = None
-        before = _sources(self.owners.get(owner))
-        self.changed[owner] = None
+        before = _sources(self.rows.get(owner))
         if row is None:
-            self.owners.pop(owner, None)
+            self.drop(owner)
         else:
-            self.owners[owner] = row
+            self.put(row)
             self._deadlines.expect(self._due_ms(row), owner)
         after = _sources(row)
         for node in after:
@@ -229,7 +232,7 @@ class Moves:
                 del leavers[owner]
                 if not leavers:
                     del self._leavers[node]
-                    self.cooling.forget(node)
+                    self.cooldown.drop(node)
 
     # --- rules ------------------------------------------------------------------------------------
 
@@ -238,7 +241,8 @@ class Moves:
         return [move for move in row.moves if move.left_at_ms > since_ms]
 
     def _matter(self, row: RecentMovesRow, now_ms: int) -> tuple[RecentMove, ...]:
-        """Moves that are recent, or left nodes that are not cool yet; all of an owner that was frozen.
+        """Moves that are recent, or left nodes that are not cool yet; all of an owner that was
+        frozen.
 
         Freezes may be longer than the window, and a loop that goes on after one is the same loop.
         """
@@ -249,11 +253,11 @@ class Moves:
             move
             for move in row.moves
             if move.left_at_ms > since_ms
-            or (not move.dry_run and self.cooling.cooling(move.source, now_ms))
+            or (not move.dry_run and self.cooldown.cooling(move.source, now_ms))
         )
 
     def _due_ms(self, row: RecentMovesRow) -> int:
-        """When nothing of a row matters any more, if no node is hot."""
+        """When a row stops to matter, if no node is hot."""
         newest_ms = max((move.left_at_ms for move in row.moves), default=0)
         return max(newest_ms, row.frozen_until_ms) + self.args.loop_window_seconds * 1000
 
@@ -292,7 +296,7 @@ def _thawed(freezes: int) -> dict[str, object]:
 
 
 def _without_dry(row: RecentMovesRow) -> RecentMovesRow | None:
-    """The row without moves that were only said to happen and what came of them; None: nothing is left."""
+    """The row without dry moves and their effects; None: nothing is left."""
     moves = tuple(move for move in row.moves if not move.dry_run)
     if len(moves) == len(row.moves) and not row.frozen_dry:
         return row

@@ -1,38 +1,20 @@
 """Everything that is remembered of moves in one cluster, and its rows.
 
-Whoever holds it hands on what happens and asks before it moves a pod or places one; what has changed is
-written by `changed_rows`, and a memory put together by `restore` goes on exactly as the one that the
-rows were made from, whatever their order.
+The cluster hands on what happens, and asks before it moves a pod or places one. A memory whose
+`tables` are restored goes on exactly as the one that the rows were made from, whatever their order.
 """
 
-from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
-from schemas.base import Message
 from schemas.decisions import AsOf
-from schemas.moves import (
-    CoolingNodeRow,
-    FollowedEvictionRow,
-    MoveOutcome,
-    PoolVerdictsRow,
-    RecentMovesRow,
-    UnmovablePodsRow,
-)
+from schemas.moves import MoveOutcome
 from schemas.pods import Pod
 from schemas.policy import Policy
-from streams.moves.effects import Follower
+from streams.moves.effects import Effects
 from streams.moves.history import Moves
 from streams.moves.owner import owner_key
 from streams.moves.unmovable import Unmovable
-
-#: Tables and the classes of their rows, in the order in which rows are written.
-ROWS: dict[str, type[Message]] = {
-    "cooling_nodes": CoolingNodeRow,
-    "recent_moves": RecentMovesRow,
-    "unmovable_pods": UnmovablePodsRow,
-    "followed_evictions": FollowedEvictionRow,
-    "pool_verdicts": PoolVerdictsRow,
-}
+from streams.stage.tracked_table import TrackedTable
 
 
 class MoveMemory:
@@ -41,87 +23,56 @@ class MoveMemory:
     def __init__(self, cluster: str, policy: Policy) -> None:
         self.moves = Moves(cluster, policy)
         self.unmovable = Unmovable(cluster, policy)
-        self.follower = Follower(cluster, policy)
+        self.effects = Effects(cluster, policy)
+        self.tables: tuple[TrackedTable[str, Any], ...] = (
+            self.moves.cooldown,
+            self.moves,
+            self.unmovable,
+            self.effects.followed,
+            self.effects.pools,
+        )
+        """What is kept in rows, in the order in which they are written."""
 
     def set_policy(self, policy: Policy) -> None:
         """Judge by another policy from now on."""
         self.moves.set_policy(policy)
         self.unmovable.set_policy(policy)
-        self.follower.set_policy(policy)
-
-    @property
-    def empty(self) -> bool:
-        """Nothing is remembered."""
-        moves, follower = self.moves, self.follower
-        kept: tuple[Sized, ...] = (
-            moves.owners,
-            moves.cooling.nodes,
-            self.unmovable,
-            follower.followed,
-            follower.pools,
-        )
-        return not any(map(len, kept))
+        self.effects.set_policy(policy)
 
     def arrived(self, pod: Pod, node: str, now_ms: int) -> None:
-        """A pod that was not there before has got a node; costs nothing where nothing is remembered."""
-        if not self.moves.owners and not self.follower.followed:
+        """A pod that was not there before has got a node.
+
+        Costs nothing where nothing is remembered.
+        """
+        if not self.moves and not self.effects.followed:
             return
         owner = owner_key(pod)
         self.moves.arrived(owner, node, now_ms)
-        self.follower.arrived(owner, pod, node, now_ms)
+        self.effects.arrived(owner, pod, node, now_ms)
+
+    def pod_changed(self, pod: Pod, now_ms: int, *, arrived: bool, over: bool) -> None:
+        """A record of a pod came.
+
+        Args:
+            pod: as it is now.
+            now_ms: the log's time.
+            arrived: it has got its node only now.
+            over: it is deleted, or runs no longer.
+        """
+        if over:
+            self.pod_gone(pod.uid)
+        elif pod.node is not None:
+            if arrived:
+                self.arrived(pod, pod.node, now_ms)
+            self.effects.seen(pod, now_ms)
 
     def pod_gone(self, uid: str) -> None:
         """A pod has finished or was deleted."""
         self.unmovable.gone(uid)
-        self.follower.gone(uid)
+        self.effects.gone(uid)
 
     def tick(self, now_ms: int, as_of: AsOf) -> list[MoveOutcome]:
-        """Time has passed: what is over is forgotten, and verdicts that are in are told."""
+        """Time has passed: what is over is forgotten, and verdicts that are in are published."""
         self.moves.tick(now_ms)
         self.unmovable.tick(now_ms)
-        return self.follower.tick(now_ms, as_of)
-
-    def changed_rows(self) -> Iterator[tuple[str, str, Message | None]]:
-        """Table, key within the cluster, and row of what has changed since the last call."""
-        moves, follower = self.moves, self.follower
-        for node in sorted(moves.cooling.changed):
-            yield "cooling_nodes", node, moves.cooling.nodes.get(node)
-        for owner in sorted(moves.changed):
-            yield "recent_moves", owner, moves.owners.get(owner)
-        for node in sorted(self.unmovable.changed):
-            yield "unmovable_pods", node, self.unmovable.row(node)
-        for command in sorted(follower.changed_followed):
-            yield "followed_evictions", command, follower.followed.get(command)
-        for pool in sorted(follower.changed_pools):
-            yield "pool_verdicts", pool, follower.pools.get(pool)
-        self._unchanged()
-
-    def touch(self) -> None:
-        """Count everything as changed."""
-        moves, follower = self.moves, self.follower
-        moves.cooling.changed.update(dict.fromkeys(moves.cooling.nodes))
-        moves.changed.update(dict.fromkeys(moves.owners))
-        self.unmovable.touch()
-        follower.changed_followed.update(dict.fromkeys(follower.followed))
-        follower.changed_pools.update(dict.fromkeys(follower.pools))
-
-    def restore(self, read: Callable[[str], Iterator[Any]]) -> None:
-        """Take over the rows that `read` gives of each table; of a new memory only."""
-        for row in read("cooling_nodes"):
-            self.moves.cooling.nodes[row.node] = row
-        for row in read("recent_moves"):
-            self.moves.restore(row)
-        for row in read("unmovable_pods"):
-            self.unmovable.restore(row)
-        for row in read("followed_evictions"):
-            self.follower.restore_followed(row)
-        for row in read("pool_verdicts"):
-            self.follower.restore_pool(row)
-        self._unchanged()
-
-    def _unchanged(self) -> None:
-        self.moves.cooling.changed.clear()
-        self.moves.changed.clear()
-        self.unmovable.changed.clear()
-        self.follower.changed_followed.clear()
-        self.follower.changed_pools.clear()
+        return self.effects.tick(now_ms, as_of)

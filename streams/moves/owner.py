@@ -6,7 +6,7 @@ from schemas.pods import Pod
 def owner_key(pod: Pod) -> str:
     """uid of the pod's controller, else namespace/name of the pod.
 
-    A controller without a uid is told apart by namespace, kind and name.
+    A controller without a uid is identified by namespace, kind and name.
     """
     for owner in pod.owners:
         if owner.controller:

@@ -1,12 +1,12 @@
 """Pods that no target could take without becoming hot, so that not every round tries them again.
 
-In comes a pod that was tried in vain, with what it used and the most room that any one target had
-(`mark`); out goes why it is not worth another try yet (`unmovable`). The test looks at necessary
-conditions only, so a pod that could move is never kept back: while some resource that was short is
-still short on every target, nothing can have changed for the better. Where none was short by itself
-(no one target had enough of all, or a taint or selector stood in the way), its usage must have
-fallen or some room grown by a noticeable share. After a time that doubles with each attempt in vain
-it is tried in any case (docs/upstream.md P3).
+In comes a pod for which no target was found, with what it used and the most room that any one
+target had (`mark`); out goes why it is not worth another try yet (`unmovable`). The test looks at
+necessary conditions only, so a pod that could move is never kept back: while some resource that was
+short is still short on every target, nothing can have changed for the better. Where none was short
+by itself (no one target had enough of all, or a taint or selector stood in the way), its usage must
+have fallen or some room grown by a noticeable share. After a time that doubles with each failed
+attempt it is tried in any case (docs/upstream.md P3).
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from schemas.moves import UNMOVABLE_PER_NODE_MAX, UnmovablePod, UnmovablePodsRow
 from schemas.pods import PodRef
 from schemas.policy import Policy
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
+from streams.stage.tracked_table import TrackedTable
 
 #: Most pods that are kept; the one tried longest ago is forgotten first.
 UNMOVABLE_MAX = 10_000
@@ -24,16 +25,14 @@ NOTICEABLE_PERCENT = 5
 _TEXT_MAX = 500
 
 
-class Unmovable:
-    """Unmovable pods of one cluster."""
+class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
+    """Unmovable pods of one cluster, by node and uid."""
 
     def __init__(self, cluster: str, policy: Policy, pods_max: int = UNMOVABLE_MAX) -> None:
+        super().__init__("unmovable_pods", sorted_keys=True)
         self.cluster = cluster
         self.pods_max = pods_max
-        self.changed: dict[str, None] = {}
-        """Nodes whose row of table `unmovable_pods` is to be written."""
         self._where: dict[str, str] = {}
-        self._nodes: dict[str, dict[str, UnmovablePod]] = {}
         self._deadlines = Deadlines()
         self.set_policy(policy)
 
@@ -45,7 +44,7 @@ class Unmovable:
         self.args = policy.moves
         self.enabled = policy.remembers_moves
         self._deadlines.clear()
-        for pods in self._nodes.values():
+        for pods in self.rows.values():
             for uid, kept in pods.items():
                 self._deadlines.expect(self._over_ms(kept), uid)
 
@@ -88,7 +87,7 @@ class Unmovable:
         )
         if len(self._where) >= self.pods_max:
             self._forget_oldest(self._where)
-        on_node = self._nodes.get(node, {})
+        on_node = self.rows.get(node, {})
         if len(on_node) >= UNMOVABLE_PER_NODE_MAX:
             self._forget_oldest(on_node)
         self._keep(node, kept)
@@ -99,10 +98,10 @@ class Unmovable:
         node = self._where.pop(uid, None)
         if node is None:
             return None
-        pods = self._nodes[node]
+        pods = self.rows[node]
         kept = pods.pop(uid)
         if not pods:
-            del self._nodes[node]
+            del self.rows[node]
         self.changed[node] = None
         return kept
 
@@ -111,10 +110,10 @@ class Unmovable:
         self.movable(uid)
 
     def tick(self, now_ms: int) -> None:
-        """Time has passed: pods that nobody wants to move any more are forgotten."""
+        """Time has passed: pods that no round has tried to move lately are forgotten."""
         for uid in self._deadlines.due(now_ms):
             node = self._where.get(uid)
-            if node is not None and self._over_ms(self._nodes[node][uid]) <= now_ms:
+            if node is not None and self._over_ms(self.rows[node][uid]) <= now_ms:
                 self.movable(uid)
 
     # --- answers ----------------------------------------------------------------------------------
@@ -133,7 +132,7 @@ class Unmovable:
         node = self._where.get(uid)
         if node is None or not self.enabled:
             return None
-        kept = self._nodes[node][uid]
+        kept = self.rows[node][uid]
         if kept.retry_at_ms <= now_ms or _changed(kept, usage, room):
             return None
         left_s = seconds(kept.retry_at_ms - now_ms)
@@ -144,25 +143,21 @@ class Unmovable:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def touch(self) -> None:
-        """Count every node as changed."""
-        self.changed.update(dict.fromkeys(self._nodes))
-
-    def row(self, node: str) -> UnmovablePodsRow | None:
+    def row(self, key: str) -> UnmovablePodsRow | None:
         """The row of a node; None: no pod of it is kept."""
-        pods = self._nodes.get(node)
+        pods = self.rows.get(key)
         if pods is None:
             return None
         kept = tuple(pods[uid] for uid in sorted(pods))
-        return UnmovablePodsRow(cluster=self.cluster, node=node, pods=kept)
+        return UnmovablePodsRow(cluster=self.cluster, node=key, pods=kept)
 
-    def restore(self, row: UnmovablePodsRow) -> None:
+    def take(self, row: UnmovablePodsRow) -> None:
         """Take over a row as it was written."""
         for kept in row.pods:
             self._keep(row.node, kept)
 
     def _keep(self, node: str, kept: UnmovablePod) -> None:
-        self._nodes.setdefault(node, {})[kept.pod.uid] = kept
+        self.rows.setdefault(node, {})[kept.pod.uid] = kept
         self._where[kept.pod.uid] = node
         self._deadlines.expect(self._over_ms(kept), kept.pod.uid)
 
@@ -171,7 +166,7 @@ class Unmovable:
         return kept.retry_at_ms + self.args.max_unmovable_seconds * 1000
 
     def _forget_oldest(self, among: Mapping[str, object]) -> None:
-        oldest = min((self._nodes[self._where[uid]][uid].marked_at_ms, uid) for uid in among)
+        oldest = min((self.rows[self._where[uid]][uid].marked_at_ms, uid) for uid in among)
         self.movable(oldest[1])
 
 

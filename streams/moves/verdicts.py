@@ -1,4 +1,4 @@
-"""What became of one eviction, as a verdict and a sentence, and what that says of its pool.
+"""The result of one eviction, as a verdict and a sentence, and what that says of its pool.
 
 A pool whose newest verdicts hold too few that helped emits nothing for a while, which doubles each
 time a move after it does not help either, and ends for good with the first one that does
@@ -10,7 +10,7 @@ from schemas.policy.moves import MoveArgs
 from streams.moves.deadlines import doubling_ms, seconds
 
 #: Verdicts that say something about a pool's moves; the others are only counted.
-_TELLING = ("helped", "bounced", "source hot", "target hot", "not ready")
+_COUNTING = ("helped", "bounced", "source hot", "target hot", "not ready")
 
 
 def judge(row: FollowedEvictionRow, now_ms: int) -> tuple[Verdict, str]:
@@ -64,7 +64,7 @@ def counted(
     """The pool after one more verdict."""
     counts = {**row.counts, verdict: row.counts.get(verdict, 0) + 1}
     update: dict[str, object] = {"counts": {name: counts[name] for name in sorted(counts)}}
-    if verdict not in _TELLING:
+    if verdict not in _COUNTING:
         return row.model_copy(update=update)
     helped = verdict == "helped"
     if helped and row.backoffs:

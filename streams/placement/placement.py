@@ -58,7 +58,10 @@ class Placement:
         self.reservations = Reservations(inventory)
         self.kept: KeptRoom = NoKeptRoom()
         self.excluded_requests = ExcludedRequests(
-            moves or Moves("", policy), self.placer, self.pending, self.changed_requests
+            Moves("", policy) if moves is None else moves,
+            self.placer,
+            self.pending,
+            self.changed_requests,
         )
 
     # --- inputs ---------------------------------------------------------------------------------

@@ -1,15 +1,26 @@
-"""Rebalancing: from a cluster's inventory to "these pods should leave these nodes, in this order, for this reason".
+"""Rebalancing: from a cluster's inventory to "these pods should leave these nodes, in this order".
 
-    costs             six of the keys by which pods are ordered, once a pod
-    figures, columns  usage and capacity of nodes and pods as arrays, packed when something changes
-    pools             thresholds in force, limits in amounts, classes of nodes
-    counters          for how many rounds in a row a node has been hot
-    order             which hot node comes first, and which of its pods
-    targets, fit      who can take a pod, and how much room is left there
-    balance           a round as loadstream makes it
-    koordinator*      a round as Koordinator makes it (`compat: koordinator`), with `detectors`
-    balancer          what the cluster stage calls
-    outcome           what a round came to
+balancer            what the cluster stage calls
+inputs              what a round is given
+outcome             what a round found and planned
+balance             a round as loadstream makes it
+pool_round          one pool's part of it: nodes classed and counted
+planning            hot nodes in turn: which pods leave, and where to
+koordinator         a round as Koordinator makes it (`compat: koordinator`)
+columns             all nodes as arrays, packed when something changes
+node_arrays         one node's figures
+packed_pods         the pods of a node, in the order of eviction
+costs               keys by which pods are ordered, once a pod
+pools               pools by a policy: thresholds, limits, classes of nodes
+dynamic_thresholds  thresholds by the time of the week, or by the recent past
+history_table       the row of usage history
+counters            for how many rounds in a row a node has been hot
+counted             what counts survive a change of policy
+order               which hot node comes first, and which of its pods
+hot_pods            the pods of all hot nodes in flat lists
+looks               how many pods one round looks at
+targets             room on the nodes that can take pods
+fit                 which of them may run a pod
 
-Everything is a function of the records applied: no clock but the log's, nothing random, no order of a set.
+Everything is a function of the records applied: no clock but the log's, no order of a set.
 """

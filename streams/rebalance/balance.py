@@ -1,9 +1,10 @@
 """A round as loadstream makes it: judge the pools' nodes, count rounds, plan moves.
 
-A node belongs to the first pool that selects it. Those with a fresh metric are classed by the thresholds in
-force; what was over counts a hot round, what was not a calm one (`counters`). Nodes that have been over for long
-enough act: their pods are looked at one after the other (`planning`) until the node is below its thresholds by the
-plan. Targets are the nodes below all low thresholds that are not abnormal themselves.
+A node belongs to the first pool that selects it. Those with a fresh metric are classed by the
+thresholds in force; what was over counts a hot round, what was not a calm one (`counters`). Nodes
+that have been over for long enough act: their pods are looked at one after the other (`planning`)
+until the node is below its thresholds by the plan. Targets are the nodes below all low thresholds
+that are not abnormal themselves.
 
 Source: docs/upstream.md B and L, with X10 to X19 and X21; `streams.rebalance.koordinator.rules` is
 upstream's way.
@@ -22,7 +23,7 @@ from streams.rebalance.outcome import (
     Phase,
     RoundOutcome,
 )
-from streams.rebalance.planning import Turns
+from streams.rebalance.planning import Planning
 from streams.rebalance.pool_round import PoolRound, Standing
 from streams.rebalance.pools import (
     loadstream_pools,
@@ -32,15 +33,16 @@ from streams.rebalance.pools import (
 class LoadstreamRounds:
     """Makes rounds, and keeps the counters between them."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, cluster: str, policy: Policy) -> None:
         self.args = policy.rebalance
+        self.filled = None
         self.pools = loadstream_pools(policy)
         names = {name for pool in self.pools for name in pool.resources}
         names |= {"cpu", "memory", "pods", *watched_resources(policy)}
         self.universe = Universe(tuple(sorted(names)), "loadstream")
         self.pod_filter = PodFilter(self.args)
         interval_ms = policy.descheduling.descheduling_interval_ms
-        self.counters = Counters(self.args.detector_cache_timeout_ms, interval_ms)
+        self.counters = Counters(cluster, self.args.detector_cache_timeout_ms, interval_ms)
         self._standing = Standing(self.args, self.universe, self.pod_filter, self.counters)
         phases: tuple[Phase, ...] = ("node", "prod")
         self._timeouts_ms = {
@@ -70,7 +72,7 @@ class LoadstreamRounds:
 
 def _plan(made: PoolRound, outcome: RoundOutcome) -> None:
     """Plan what should leave the nodes that act."""
-    planning = Turns(made, made.targets, outcome)
+    planning = Planning(made, made.targets, outcome)
     planning.run("node")
     if made.limits.prod_high is not None:
         planning.run("prod")

@@ -1,9 +1,9 @@
 """Figures of all nodes as columns, brought up to date for the nodes that have changed.
 
-The inventory notes which nodes were touched; `refresh` packs those anew, all of them or so many at a
-time, so that the work may be spread over the ticks between two rounds. What a round then reads are arrays
-whose last axis is the node's row, rows in ascending order of node names. Nodes that Kubernetes has not
-named have no row.
+The inventory notes which nodes were touched; `refresh` packs those anew, all of them or a few at a
+time, so that the work may be spread over the ticks between two rounds. What a round then reads are
+arrays whose last axis is the node's row, rows in ascending order of node names. Nodes that
+Kubernetes has not named have no row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,10 @@ class Columns:
         self.updated_ms: IntArray
         """Shape (nodes,): time of the metric, -1 without one."""
         self.known: BoolArray
-        """Shape (resources, nodes): the metric says something of the resource, or the node has none of it."""
+        """Shape (resources, nodes).
+
+        The metric says something of the resource, or the node has none of it.
+        """
         self.schedulable: BoolArray
         self.members: BoolArray
         """Shape (pools, nodes): the pool's selector selects the node."""
@@ -87,7 +90,7 @@ class Columns:
         return self._rows.get(name)
 
     def refresh(self, inventory: Inventory, most: int | None = None) -> int:
-        """Pack nodes that have changed; at most so many, None: all. Answers how many are left."""
+        """Pack at most `most` nodes that have changed, None: all; answers how many are left."""
         index = inventory.lay_out()
         touched = inventory.touched
         if index.generation != self._generation:
@@ -137,7 +140,10 @@ class Columns:
         self.taints.refresh(row, node, 0)
 
     def _relayout(self, nodes: Sequence[Node], touched: dict[str, None]) -> None:
-        """Rows have moved: nodes that stay keep their figures, those that are new are packed next."""
+        """Rows have moved.
+
+        Nodes that stay keep their figures, those that are new are packed next.
+        """
         source = np.array([self._rows.get(node.name, -1) for node in nodes], dtype=np.int64)
         for row, node in enumerate(nodes):
             old = self._rows.get(node.name)

@@ -37,7 +37,8 @@ def eviction_keys(pod: Pod, demand: PodDemand) -> Keys:
         CLASS_RANKS[priority_class(pod, demand)],
         pod.priority or 0,
         quality,
-        # BestEffort, Burstable and Guaranteed pods are BE, LS and LSR where no label says otherwise.
+        # BestEffort, Burstable and Guaranteed pods are BE, LS and LSR where no label says
+        # otherwise.
         _KOORDINATOR_QOS_RANKS.get(pod.labels.get(QOS_CLASS_LABEL, ""), quality),
         cost(pod.annotations.get(DELETION_COST_ANNOTATION)),
         cost(pod.annotations.get(EVICTION_COST_ANNOTATION)),
@@ -55,9 +56,11 @@ def packed(keys: Keys) -> tuple[int, int, int]:
 
 
 def cost(text: str | None) -> int:
-    """The number that an annotation says: "0", or digits that do not begin with 0 after an optional minus.
+    """The number that an annotation says: "0", or digits that do not begin with 0 after an optional
+    minus.
 
-    Kubernetes looks at the first character only, so "-05" is -5 and "007" is nothing, which counts 0.
+    Kubernetes looks at the first character only, so "-05" is -5 and "007" is nothing, which counts
+    0.
     """
     if not text or not text.isascii():
         return 0

@@ -1,9 +1,9 @@
 """What the rounds count in each pool, so that counts outlive a policy that changes something else.
 
-A count is of rounds in which a node of a pool was above its high thresholds. It goes on as long as the same nodes
-belong to the pool, the same thresholds make them hot, and rounds are as far apart. How long a count is remembered,
-targets, weights, pods and limits are no part of it. Where more rounds are needed than before, a node that counted as
-abnormal has to reach them.
+A count is of rounds in which a node of a pool was above its high thresholds. It goes on as long as
+the same nodes belong to the pool, the same thresholds make them hot, and rounds are as far apart.
+How long a count is remembered, targets, weights, pods and limits are no part of it. Where more
+rounds are needed than before, a node that counted as abnormal has to reach them.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,8 @@ def counted_by(policy: Policy) -> dict[Watch, Counted]:
         needed = 0 if condition is None else condition.consecutive_abnormalities
         found += [((pool.name, "node"), node, needed), ((pool.name, "prod"), prod, needed)]
     if policy.compat == "koordinator":
-        # A node has one detector for all pools, and a low threshold that is missing changes the high one.
+        # A node has one detector for all pools, and a low threshold that is missing changes the
+        # high one.
         lows = [(each.low_thresholds, each.prod_low_thresholds) for each in pools]
         whole = ([what for _, what, _ in found], lows)
         return {watch: Counted(whole, needed) for watch, _, needed in found}
@@ -62,7 +63,10 @@ def counted_by(policy: Policy) -> dict[Watch, Counted]:
 def gone_on(
     counter: HotspotCounter, before: Mapping[Watch, Counted], after: Mapping[Watch, Counted]
 ) -> HotspotCounter | None:
-    """A counter under another policy; None: something else is counted, or it says nothing any more."""
+    """A counter under another policy.
+
+    None: something else is counted, or it says nothing any more.
+    """
     watch = (counter.pool, counter.phase)
     was, is_now = before.get(watch), after.get(watch)
     if was is None or is_now is None or was.what != is_now.what:

@@ -12,7 +12,9 @@ X13), counts are really consecutive, N means N, and calm rounds really end the a
 from dataclasses import dataclass
 
 from schemas.policy.lownodeload import AnomalyCondition
+from schemas.rounds import HotspotCounter, HotspotCounterRow
 from streams.rebalance.outcome import Phase
+from streams.stage.tracked_table import TrackedTable
 
 #: Pool and phase.
 Watch = tuple[str, Phase]
@@ -32,28 +34,34 @@ class Counter:
     """The last round that judged it."""
 
 
-class Counters:
-    """Counters of all nodes that are or were hot lately."""
+class Counters(TrackedTable[str, dict[Watch, Counter]]):
+    """Counters of all nodes that are or were hot lately, by node."""
 
-    def __init__(self, count_timeout_ms: int, interval_ms: int) -> None:
+    def __init__(self, cluster: str, count_timeout_ms: int, interval_ms: int) -> None:
         """Start without any.
 
         Args:
+            cluster: whose nodes they are.
             count_timeout_ms: a count is forgotten when no round has judged its node for so long.
             interval_ms: time between rounds.
         """
+        super().__init__("hotspot_counters", sorted_keys=True)
+        self.cluster = cluster
         self._count_timeout_ms = count_timeout_ms
         self._least_ms = 2 * interval_ms
-        self.all: dict[str, dict[Watch, Counter]] = {}
-        """By node."""
-        self.changed: dict[str, None] = {}
-        """Nodes whose row has changed."""
+
+    @property
+    def hot_nodes(self) -> int:
+        """Nodes that were hot in the last round that judged them."""
+        return sum(
+            any(counter.abnormal for counter in of_node.values()) for of_node in self.rows.values()
+        )
 
     def hot(self, node: str, watch: Watch, condition: AnomalyCondition, now_ms: int) -> Counter:
         """The node is over in this round."""
         counter = self._find(node, watch, condition.timeout_ms, now_ms)
         if counter is None:
-            counter = self.all.setdefault(node, {})[watch] = Counter()
+            counter = self.rows.setdefault(node, {})[watch] = Counter()
         counter.abnormal, counter.normal = counter.abnormal + 1, 0
         if counter.since_ms is None and counter.abnormal >= condition.consecutive_abnormalities:
             counter.since_ms = now_ms
@@ -73,10 +81,10 @@ class Counters:
         self.changed[node] = None
 
     def abnormal(self, pool: str) -> list[str]:
-        """Nodes that count as abnormal in a pool, be they calm at the moment."""
+        """Nodes that count as abnormal in a pool, even if they are calm at the moment."""
         return [
             node
-            for node, of_node in self.all.items()
+            for node, of_node in self.rows.items()
             if any(
                 watch[0] == pool and counter.since_ms is not None
                 for watch, counter in of_node.items()
@@ -85,17 +93,17 @@ class Counters:
 
     def watched(self, watch: Watch) -> list[str]:
         """Nodes that have a count in a pool and phase."""
-        return [node for node, of_node in self.all.items() if watch in of_node]
+        return [node for node, of_node in self.rows.items() if watch in of_node]
 
     def forget(self, timeouts_ms: dict[Watch, int], now_ms: int) -> None:
         """Drop what no round has judged for too long.
 
         Args:
-            timeouts_ms: timeout of the abnormal state per pool and phase; what is not among them is no
-                pool any more.
+            timeouts_ms: timeout of the abnormal state per pool and phase; what is not among them is
+                no longer a pool.
             now_ms: time of the round.
         """
-        for node, of_node in list(self.all.items()):
+        for node, of_node in list(self.rows.items()):
             for watch in list(of_node):
                 if watch in timeouts_ms:
                     self._find(node, watch, timeouts_ms[watch], now_ms)
@@ -103,7 +111,7 @@ class Counters:
                     self._drop(node, watch)
 
     def _find(self, node: str, watch: Watch, timeout_ms: int, now_ms: int) -> Counter | None:
-        counter = self.all.get(node, {}).get(watch)
+        counter = self.rows.get(node, {}).get(watch)
         if counter is None:
             return None
         limit_ms = self._count_timeout_ms if counter.since_ms is None else timeout_ms
@@ -113,8 +121,39 @@ class Counters:
         return None
 
     def _drop(self, node: str, watch: Watch) -> None:
-        of_node = self.all[node]
+        of_node = self.rows[node]
         del of_node[watch]
         if not of_node:
-            del self.all[node]
+            del self.rows[node]
         self.changed[node] = None
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def row(self, key: str) -> HotspotCounterRow | None:
+        """The row of a node."""
+        counters = tuple(
+            HotspotCounter(
+                pool=pool,
+                phase=phase,
+                consecutive_abnormal=counter.abnormal,
+                consecutive_normal=counter.normal,
+                abnormal_since_ms=counter.since_ms,
+                counted_at_ms=counter.counted_ms,
+            )
+            for (pool, phase), counter in sorted(self.rows.get(key, {}).items())
+        )
+        if not counters:
+            return None
+        return HotspotCounterRow(cluster=self.cluster, node=key, counters=counters)
+
+    def take(self, row: HotspotCounterRow) -> None:
+        """Take over a row as it was written."""
+        self.rows[row.node] = {
+            (each.pool, each.phase): Counter(
+                each.consecutive_abnormal,
+                each.consecutive_normal,
+                each.abnormal_since_ms,
+                each.counted_at_ms,
+            )
+            for each in row.counters
+        }

@@ -1,4 +1,7 @@
-"""Thresholds of a pool as they are in force now: configured, of a weekly window, or of the recent past."""
+"""Thresholds of a pool as they are in force now.
+
+Configured, of a weekly window, or of the recent past.
+"""
 
 from dataclasses import replace
 
@@ -37,7 +40,10 @@ def _windowed(thresholds: Thresholds, window: HotspotWindow) -> Thresholds:
 
 
 def _joined(before: str, source: str) -> str:
-    """Where several sources move different resources at once, all are told; the last goes first for what it names."""
+    """All sources that change different resources at once.
+
+    The last one, which counts first, comes first.
+    """
     return source if before == "policy" else f"{source}; else {before}"
 
 

@@ -1,8 +1,9 @@
 """nodeFit: where pods could run at all, once per group of pods that ask for the same.
 
-Required node affinity and node selector, taints, and requests against what is free, planned moves of the
-round included; the number of pods is a request like any other. Labels and taints are asked of all nodes at
-once by the filters that placement uses. Without nodeFit there is one group, which fits everywhere.
+Required node affinity and node selector, taints, and requests against what is free, planned moves
+of the round included; the number of pods is a request like any other. Labels and taints are asked
+of all nodes at once by the filters that placement uses. Without nodeFit there is one group, which
+fits everywhere.
 """
 
 from collections.abc import Mapping
@@ -100,7 +101,7 @@ class Group:
 
 
 class Fit:
-    """Groups of pods, told apart by what they ask for."""
+    """Groups of pods that ask for the same."""
 
     def __init__(
         self,

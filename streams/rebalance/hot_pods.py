@@ -9,7 +9,7 @@ from streams.inventory.node import Held
 from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe, amounts_of
 
 
-class Crowd:
+class HotPods:
     """The pods of all nodes that act, one node's after the other's."""
 
     def __init__(
@@ -19,7 +19,8 @@ class Crowd:
         universe: Universe,
         leaving: Collection[str],
     ) -> None:
-        """Flatten. What a turn asks of every pod is kept in lists, so that it need not look at the pods.
+        """Flatten. What a turn asks of every pod is kept in lists, so that it need not look at the
+        pods.
 
         Args:
             figures: the nodes in the order of their turns.

@@ -9,17 +9,7 @@ from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held
 from streams.rebalance.columns import Columns
 from streams.rebalance.looks import Looks
-from streams.rebalance.outcome import (
-    Avoided,
-    Filter,
-    Gate,
-    Remembered,
-    Thresholds,
-    always,
-    anyone,
-    nothing,
-    nowhere,
-)
+from streams.rebalance.outcome import Rules, Thresholds
 
 #: The thresholds in force of a pool by its name and the policy's own.
 InForce = Callable[[str, Thresholds], Thresholds]
@@ -32,30 +22,26 @@ def as_configured(pool: str, thresholds: Thresholds) -> Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class RoundInput:
-    """State, time, and whom to ask."""
+    """State, time, and the rules to ask."""
 
     columns: Columns
     now_ms: int
-    filter: Filter = anyone
-    gate: Gate = always
-    remembered: Remembered = nothing
-    """Knows pods that nothing could take lately."""
-    avoided: Avoided = nowhere
-    """Knows nodes that must not be a pod's target."""
+    rules: Rules
     in_force: InForce = as_configured
     """What a pool's thresholds are now."""
-    leaving: Collection[str] = ()
-    """uids of pods that are on their way already: what they use counts as gone."""
     looks: Looks = field(default_factory=Looks)
     """How many pods may still be looked at."""
     reluctant_last: bool = False
-    """Pods that prefer no eviction come after all others of their node (noEvictionPolicy: Preferred)."""
+    """Pods that prefer no eviction come after all others of their node (noEvictionPolicy.
+
+    Preferred).
+    """
     paused: bool = False
     """Nodes are only looked at, for thresholds that follow the recent past."""
 
 
 class PodFilter:
-    """Whom a policy allows to be moved at all: namespaces and pod selectors."""
+    """Which pods a policy allows to be moved at all: namespaces and pod selectors."""
 
     def __init__(self, args: LowNodeLoadArgs) -> None:
         self._namespaces = args.evictable_namespaces
@@ -84,7 +70,9 @@ def selectors_of(policy: Policy) -> list[LabelSelector | None]:
 def measured(
     columns: Columns, args: LowNodeLoadArgs, now_ms: int, resources: Collection[str] = ()
 ) -> BoolArray:
-    """Nodes whose metric says something, also of these resources, and is young enough, shape (nodes,)."""
+    """Nodes whose metric says something, also of these resources, and is young enough, shape
+    (nodes,).
+    """
     fresh: BoolArray = (columns.updated_ms >= 0) & (
         now_ms - columns.updated_ms < args.node_metric_expiration_seconds * 1_000
     )

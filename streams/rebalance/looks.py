@@ -1,9 +1,9 @@
 """How many pods one round looks at, and whose turn it is where these are not all.
 
-A pod that is looked at costs a target and every gate that may keep it, so a round over hundreds of hot nodes whose
-pods may not leave would look at thousands in vain, round after round. Half of what a round may look at are the pods of
-the nodes that are used most; the other half begins elsewhere at each round, so that every node has its turn
-(`streams.stage.fair_turns`).
+A pod that is looked at costs a target and every gate that may keep it, so a round over hundreds of
+hot nodes whose pods may not leave would look at thousands without effect, round after round. Half
+of what a round may look at are the pods of the nodes that are used most; the other half begins
+elsewhere at each round, so that every node has its turn (`streams.stage.fair_turns`).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from streams.stage.fair_turns import fair_order, fitting
 
 #: Most pods that one round looks at: some 80 ms.
 LOOKS_PER_ROUND_MAX = 1_500
-#: Most pods that one phase of a pool puts into order. Most nodes need only some of their pods to be looked at.
+#: Most pods that one phase of a pool puts into order. Most nodes need only some of their pods to be
+#: looked at.
 ORDERED_MAX = 7_500
 
 #: Why no pod of a node was looked at that has its turn in another round.

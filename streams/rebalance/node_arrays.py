@@ -1,8 +1,9 @@
 """What a round needs to know of one node: capacity, usage, and its pods in packed arrays.
 
-Made when something about the node has changed, never in a round; arrays over pods, which only rounds on a hot node
-look at, when they are asked for. Axes: resources are those of
-`Universe.resources`; pods are in ascending order of uids, or, to be Koordinator's equal, as they came.
+Made when something about the node has changed, never in a round; arrays over pods, which only
+rounds on a hot node look at, when they are asked for. Axes: resources are those of
+`Universe.resources`; pods are in ascending order of uids, or, to be Koordinator's equal, as they
+came.
 
 Two readings of the same metric exist. By loadstream's (docs/upstream.md X17, X21) usage is that of
 the system part, of the pods that are still there and of host applications, and the raw allocatable
@@ -100,7 +101,7 @@ class NodeFigures:
 
     @property
     def metered(self) -> list[bool]:
-        """Whether the metric says anything of each pod, be it of other resources only."""
+        """Whether the metric says anything of each pod, even of other resources only."""
         return self._of_pods()[1]
 
     def take(self, node: Node, universe: Universe) -> bool:
@@ -145,14 +146,17 @@ class NodeFigures:
         pending = _pending(node, universe)
         if universe.compat == "loadstream":
             self._complete(metric, usage, prod, measured)
-            # Room that is only reserved is nobody's usage yet.
+            # Room that is only reserved is not used yet.
             reserved = len(pods.names) - sum(pods.bound)
             usage[universe.pods] -= reserved
             pending[universe.pods] += reserved
         self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)
 
     def _of_pods(self) -> tuple[IntArray, list[bool]]:
-        """Usage of each pod, and whether anything of it was measured; kept until the node is packed again."""
+        """Usage of each pod, and whether anything of it was measured.
+
+        Kept until the node is packed again.
+        """
         if self._measured is None:
             metric = self.metric if self.updated_ms >= 0 else None
             parts = () if metric is None else metric.pods

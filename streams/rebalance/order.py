@@ -72,7 +72,7 @@ def pod_scores(
         excess: what the pod's node uses beyond each limit, shape (pods, resources) or (resources,);
             not above 0 where the resource is not over.
         weights: shape (resources,).
-        metered: whether anything of each pod was measured, be it of other resources.
+        metered: whether anything of each pod was measured, even of other resources only.
     """
     over = excess > 0
     measured = used != UNMEASURED
@@ -116,7 +116,7 @@ def pods_in_order(
     scores = pod_scores(used, excess.T[node], weights, metered)
     keys = np.concatenate([each.pods.keys for each in figures])
     columns = [keys[:, 3], -scores, keys[:, 2], keys[:, 1], keys[:, 0]]
-    # What all pods have in common orders nobody, and sorting by it takes as long.
+    # What all pods have in common orders none of them, and sorting by it takes as long.
     telling = [each for each in columns if each.size and each.min() != each.max()]
     order: IntArray = np.lexsort((*telling, node))
     return order

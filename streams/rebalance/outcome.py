@@ -1,7 +1,8 @@
-"""What a round came to: plain values, from which the round's record and the eviction commands are made.
+"""What a round came to: plain values, from which the round's record and the eviction commands are
+made.
 
-Everything says its numbers: which thresholds were in force, how many nodes were in each class, and for
-each hot node and each pod that was looked at the first gate that stopped it.
+Everything says its numbers: which thresholds were in force, how many nodes were in each class, and
+for each hot node and each pod that was looked at the first gate that stopped it.
 """
 
 from collections import Counter
@@ -31,16 +32,17 @@ Percents = Mapping[str, float]
 VERDICTS_MAX = 32
 
 
-class EndOfNode(str):
-    """A gate's answer: this pod is stopped, and so would be every further pod of the node."""
-
-    __slots__ = ()
+Scope = Literal["pod", "node", "round"]
 
 
-class EndOfRound(str):
-    """A gate's answer: this pod is stopped, and so would be every further pod of the round."""
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What stops a pod: the name of the gate, and a sentence with numbers."""
 
-    __slots__ = ()
+    name: str
+    text: str
+    scope: Scope = "pod"
+    """What it stops: this pod, every pod of its node, or every pod of the round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ class Verdict(NamedTuple):
 
     pod: Pod
     gate: str
-    """The first gate that stopped it: leaving, namespaces, selectors, filter, unmeasured, uninvolved,
-    unmovable, fit, room, gate; empty: it leaves."""
+    """The first gate that stopped it: leaving, namespaces, selectors, filter, unmeasured,
+    uninvolved, unmovable, fit, room, gate; empty: it leaves."""
     message: str = ""
     """What the gate said, with numbers."""
     target: str | None = None
@@ -199,11 +201,14 @@ class RoundOutcome:
     now_ms: int
     paused: bool = False
     ended: str = ""
-    """A gate's word that ended the whole round."""
+    """The text of the gate that ended the whole round."""
     pools: list[PoolOutcome] = field(default_factory=list)
     unmovable: list[Unmovable] = field(default_factory=list)
     means: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """Mean usage of the measured nodes of each pool in percent, also where rounds are paused; Koordinator's way: none."""
+    """Mean usage of the measured nodes of each pool in percent, also where rounds are paused.
+
+    Koordinator's way: none.
+    """
 
     @property
     def moves(self) -> list[Candidate]:
@@ -211,32 +216,30 @@ class RoundOutcome:
         return [move for pool in self.pools for move in pool.moves]
 
 
-#: Asked of a pod that was found unmovable before: uid, what it uses, the most room that any target has.
-#: Why it is not worth a try; none: it is.
-Remembered = Callable[[str, Mapping[str, int], Mapping[str, int]], str | None]
-#: Names of nodes that a pod's owner must stay away from.
-Avoided = Callable[[Held], Collection[str]]
-#: The evictor's static protections: why a pod may never be evicted; none: it may.
-Filter = Callable[[Held], str | None]
-#: Asked when a pod would leave: what stops it; none: it leaves.
-Gate = Callable[[Candidate], str | None]
+class Rules:
+    """What a round asks about pods; these rules stop none."""
 
+    leaving: Collection[str] = ()
+    """uids of pods that are on their way already: what they use counts as gone."""
 
-def anyone(held: Held) -> str | None:
-    """A filter that protects nobody."""
-    return None
+    def protected(self, held: Held) -> str | None:
+        """Why a pod may never be evicted; None: it may."""
+        return None
 
+    def unmovable(self, uid: str, usage: Mapping[str, int], room: Mapping[str, int]) -> str | None:
+        """Why a pod for which no target was found lately is not worth a try; None: it is.
 
-def nothing(uid: str, usage: Mapping[str, int], room: Mapping[str, int]) -> str | None:
-    """A memory of unmovable pods that holds none."""
-    return None
+        Args:
+            uid: of the pod.
+            usage: what it uses.
+            room: the most that any target has, by resource.
+        """
+        return None
 
+    def avoided(self, held: Held) -> Collection[str]:
+        """Names of nodes that a pod's owner must stay away from."""
+        return ()
 
-def nowhere(held: Held) -> Collection[str]:
-    """A memory of nodes to stay away from that holds none."""
-    return ()
-
-
-def always(candidate: Candidate) -> str | None:
-    """A gate that stops nobody."""
-    return None
+    def gate(self, candidate: Candidate) -> Gate | None:
+        """Asked in order about each pod that would leave: what stops it; None: it leaves."""
+        return None

@@ -1,7 +1,8 @@
-"""The pods of one node in lists, one for each of their properties, in an order that does not depend on when they came.
+"""The pods of one node in lists, one for each of their properties, in an order that does not depend
+on when they came.
 
-Made when a pod has come, gone or changed. What orders pods for eviction is worked out when a round asks for it: only
-those on hot nodes are ever ranked.
+Made when a pod has come, gone or changed. What orders pods for eviction is worked out when a round
+asks for it: only those on hot nodes are ever ranked.
 """
 
 from collections.abc import Sequence
@@ -79,7 +80,10 @@ class PackedPods:
 
     @property
     def keys(self) -> IntArray:
-        """Shape (pods, 4): the six keys of `costs` in three, then youngest first; lower is evicted first."""
+        """Shape (pods, 4).
+
+        The six keys of `costs` in three, then youngest first; lower is evicted first.
+        """
         if self._keys is None:
             rows = [self._known.get(id(each.pod)) or _rank(each) for each in self.held]
             self._keys = np.array(rows, dtype=np.int64).reshape(len(rows), 4)

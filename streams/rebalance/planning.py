@@ -1,11 +1,14 @@
-"""Hot nodes take turns: their pods are looked at in order, and each one that leaves is planned onto a target.
+"""Hot nodes take turns: their pods are looked at in order, and each one that leaves is planned onto
+a target.
 
-Before each pod it is asked whether the node is still over by the plan. A pod is stopped by the first gate
-that says no: it leaves already, its namespace or labels, the evictor's protections, no known usage, no use of what is
-over, a memory of attempts in vain, no target that could run it or has room, and last the gate of what
-emits commands. Pods that leave already count as gone from the start, so a node is not relieved twice.
+Before each pod it is asked whether the node is still over by the plan. A pod is stopped by the
+first gate that says no: it leaves already, its namespace or labels, the evictor's protections, no
+known usage, no use of what is over, a memory of failed attempts, no target that could run it or has
+room, and last the gate of what emits commands. Pods that leave already count as gone from the
+start, so a node is not relieved twice.
 
-While a window with `evictWithoutTarget` is open, batch and free pods that no target takes leave all the same.
+While a window with `evictWithoutTarget` is open, batch and free pods that no target takes leave all
+the same.
 """
 
 from itertools import compress
@@ -17,7 +20,7 @@ from streams.inventory.node import Held
 from streams.inventory.priority import priority_class
 from streams.rebalance.costs import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit, Group
-from streams.rebalance.hot_pods import Crowd
+from streams.rebalance.hot_pods import HotPods
 from streams.rebalance.inputs import named, over_text, reason_text
 from streams.rebalance.looks import LATER
 from streams.rebalance.node_arrays import TOTAL_MAX, UNMEASURED
@@ -27,14 +30,11 @@ from streams.rebalance.outcome import (
     LOW,
     PROD_LOW,
     Candidate,
-    EndOfNode,
-    EndOfRound,
     HotNode,
     Phase,
     RoundOutcome,
     Unmovable,
     Verdict,
-    nothing,
 )
 from streams.rebalance.pool_round import PoolRound
 from streams.rebalance.pools import UNLIMITED
@@ -46,7 +46,7 @@ _WITHOUT_TARGET = ("free", "batch")
 UNMOVABLE_MAX = 1_000
 
 
-class Turns:
+class Planning:
     """The turns of one pool's hot nodes."""
 
     def __init__(self, pool: PoolRound, targets: IntArray, outcome: RoundOutcome) -> None:
@@ -89,48 +89,49 @@ class Turns:
             return
         acting, columns, looks = self.pool.acting[phase], self.given.columns, self.given.looks
         rows = self.nodes.rows[acting].tolist()
-        turns = looks.order([len(columns.nodes[row].pods.held) for row in rows])
-        for place in set(range(len(hot))).difference(turns):
+        places = looks.order([len(columns.nodes[row].pods.held) for row in rows])
+        for place in set(range(len(hot))).difference(places):
             hot[place].ended = LATER
-        hot = [hot[place] for place in turns]
-        chosen = [acting[place] for place in turns]
-        figures = [columns.nodes[rows[place]] for place in turns]
-        crowd = Crowd(figures, self.nodes.which, self.universe, self.given.leaving)
+        hot = [hot[place] for place in places]
+        chosen = [acting[place] for place in places]
+        figures = [columns.nodes[rows[place]] for place in places]
+        hot_pods = HotPods(figures, self.nodes.which, self.universe, self.given.rules.leaving)
         used = self.pool.used(phase)[:, chosen].copy()
-        for index, place in crowd.leaving.items():
-            if phase == "node" or crowd.prod[index]:
-                less = used[:, place] - crowd.amounts[index]
+        for index, place in hot_pods.leaving.items():
+            if phase == "node" or hot_pods.prod[index]:
+                less = used[:, place] - hot_pods.amounts[index]
                 used[:, place] = np.maximum(less, -TOTAL_MAX)
         limits = self.pool.high(phase)[:, chosen]
         excess = (used - limits).astype(np.float64)
-        measured = (crowd.used != UNMEASURED).any(axis=1).tolist()
-        order = pods_in_order(figures, crowd.used, excess, self.weights, measured).tolist()
+        measured = (hot_pods.used != UNMEASURED).any(axis=1).tolist()
+        order = pods_in_order(figures, hot_pods.used, excess, self.weights, measured).tolist()
         end = 0
         for place, (each, node) in enumerate(zip(hot, figures, strict=True)):
             begin, end = end, end + len(node.pods.held)
             if self.outcome.ended or looks.over:
                 each.ended = self.outcome.ended or looks.over
                 continue
-            turn = Turn(self, each, crowd, chosen[place], limits[:, place].tolist())
-            turn.run(used[:, place].tolist(), self._in_turn(order[begin:end], crowd))
+            turn = Turn(self, each, hot_pods, chosen[place], limits[:, place].tolist())
+            turn.run(used[:, place].tolist(), self._in_turn(order[begin:end], hot_pods))
 
-    def _in_turn(self, order: list[int], crowd: Crowd) -> list[int]:
+    def _in_turn(self, order: list[int], hot_pods: HotPods) -> list[int]:
         """A node's pods, those that prefer no eviction last where the policy heeds it."""
         if self.given.reluctant_last:
             order.sort(
-                key=lambda index: NO_EVICTION_ANNOTATION in crowd.held[index].pod.annotations
+                key=lambda index: NO_EVICTION_ANNOTATION in hot_pods.held[index].pod.annotations
             )
         return order
 
     def target(self, held: Held, amounts: list[int], group: Group, *, prod: bool) -> int | None:
         """The best target for a pod among those that its owner may go to.
 
-        Where it may go to none that has room, the best of all: the gate says what keeps the pod from it.
+        Where it may go to none that has room, the best of all: the gate says what keeps the pod
+        from it.
         """
         best = self.targets.find(amounts, group, prod=prod)
         if best is None:
             return None
-        avoided = self.given.avoided(held)
+        avoided = self.given.rules.avoided(held)
         if self.names[best] not in avoided:
             return best
         places = [place for place, name in enumerate(self.names) if name in avoided]
@@ -138,7 +139,9 @@ class Turns:
         return best if other is None else other
 
     def room(self, group: Group) -> dict[str, int]:
-        """The most room that any one target of a group had before the first move, where it is limited."""
+        """The most room that any one target of a group had before the first move, where it is
+        limited.
+        """
         room = self._most_room.get(group.places)
         if room is None:
             names = self.nodes.resources
@@ -152,11 +155,11 @@ class Turn:
     """One hot node's turn."""
 
     def __init__(
-        self, turns: Turns, hot: HotNode, crowd: Crowd, position: int, limits: list[int]
+        self, planning: Planning, hot: HotNode, hot_pods: HotPods, position: int, limits: list[int]
     ) -> None:
-        self.turns, self.hot, self.crowd = turns, hot, crowd
+        self.planning, self.hot, self.hot_pods = planning, hot, hot_pods
         self._limits = limits
-        self._pool = pool = turns.pool
+        self._pool = pool = planning.pool
         self._capacity: list[int] = pool.nodes.capacity[:, position].tolist()
         self._percents = pool.percents(limits, self._capacity, hot.phase)
 
@@ -165,28 +168,33 @@ class Turn:
 
         Args:
             used: what is used without the pods that leave already, per resource; it shrinks.
-            order: positions of the node's pods in the crowd.
+            order: positions of the node's pods in the hot_pods.
         """
-        hot, crowd, limits, looks = self.hot, self.crowd, self._limits, self.turns.given.looks
-        fit, only_prod = self.turns.fit, hot.phase == "prod"
+        hot, hot_pods, limits, looks = (
+            self.hot,
+            self.hot_pods,
+            self._limits,
+            self.planning.given.looks,
+        )
+        fit, only_prod = self.planning.fit, hot.phase == "prod"
         for index in order:
             over = list(map(int.__gt__, used, limits))
             if True not in over:
                 hot.ended = "" if hot.moved else "pods that leave already bring it below"
                 return
-            if not crowd.bound[index] or (only_prod and not crowd.prod[index]):
+            if not hot_pods.bound[index] or (only_prod and not hot_pods.prod[index]):
                 continue
             if looks.over:
                 hot.ended = looks.over
                 return
             looks.take()
-            held = crowd.held[index]
+            held = hot_pods.held[index]
             group = fit.group(held, hot.phase)
             stopped = self._stopped(index, over, group)
             if stopped is not None:
                 hot.note(Verdict(held.pod, *stopped))
             elif self._moves(index, used, group):
-                used = list(map(int.__sub__, used, crowd.amounts[index]))
+                used = list(map(int.__sub__, used, hot_pods.amounts[index]))
             elif hot.ended:
                 return
         if any(map(int.__gt__, used, limits)):
@@ -194,28 +202,26 @@ class Turn:
 
     def _stopped(self, index: int, over: list[bool], group: Group) -> tuple[str, str] | None:
         """Gate and message of what keeps a pod, before a target is looked for."""
-        turns = self.turns
-        given, held = turns.given, self.crowd.held[index]
-        if index in self.crowd.leaving:
+        planning = self.planning
+        given, held = planning.given, self.hot_pods.held[index]
+        if index in self.hot_pods.leaving:
             return "leaving", "it is on its way already"
-        if not turns.pod_filter.open:
-            stopped = turns.pod_filter(held)
+        if not planning.pod_filter.open:
+            stopped = planning.pod_filter(held)
             if stopped is not None:
                 return stopped
-        protected = given.filter(held)
+        protected = given.rules.protected(held)
         if protected is not None:
             return "filter", protected
-        if not self.crowd.measured[index]:
+        if not self.hot_pods.measured[index]:
             return "unmeasured", "no usage of it is known"
-        amounts = self.crowd.amounts[index]
+        amounts = self.hot_pods.amounts[index]
         if not any(compress(amounts, over)):
             return "uninvolved", "it uses nothing of what is over"
-        if given.remembered is nothing:
-            return None
         if self._class_that_leaves(held) is not None:
             return None
-        usage = named(turns.nodes.resources, amounts)
-        why = given.remembered(held.pod.uid, usage, turns.room(group))
+        usage = named(planning.nodes.resources, amounts)
+        why = given.rules.unmovable(held.pod.uid, usage, planning.room(group))
         return None if why is None else ("unmovable", why)
 
     def _class_that_leaves(self, held: Held) -> str | None:
@@ -226,17 +232,20 @@ class Turn:
         return of_class if of_class in _WITHOUT_TARGET else None
 
     def _moves(self, index: int, used: list[int], group: Group) -> bool:
-        """Plan a pod onto a target, or without one where it may, and ask the gate; False if it stays."""
-        turns, hot = self.turns, self.hot
-        held, prod = self.crowd.held[index], self.crowd.prod[index]
-        amounts = self.crowd.amounts[index]
-        target = turns.target(held, amounts, group, prod=prod)
+        """Plan a pod onto a target, or without one where it may, and ask the gate.
+
+        False if it stays.
+        """
+        planning, hot = self.planning, self.hot
+        held, prod = self.hot_pods.held[index], self.hot_pods.prod[index]
+        amounts = self.hot_pods.amounts[index]
+        target = planning.target(held, amounts, group, prod=prod)
         of_class = self._class_that_leaves(held) if target is None else None
         if target is None and of_class is None:
             self._stays(held, amounts, group, prod=prod)
             return False
         over = over_text(
-            hot.phase, turns.nodes.resources, used, self._limits, self._capacity, self._percents
+            hot.phase, planning.nodes.resources, used, self._limits, self._capacity, self._percents
         )
         candidate = Candidate(
             held=held,
@@ -244,38 +253,38 @@ class Turn:
             pool=self._pool.pool.name,
             phase=hot.phase,
             reason=reason_text(over) + ("" if of_class is None else _without_target(of_class)),
-            target=None if target is None else turns.names[target],
-            usage=self.crowd.usage(index),
+            target=None if target is None else planning.names[target],
+            usage=self.hot_pods.usage(index),
             # Room that is in no target cannot be reserved.
             mode=None if of_class is None else "EvictDirectly",
         )
-        refused = turns.given.gate(candidate)
+        refused = planning.given.rules.gate(candidate)
         if refused is not None:
-            hot.note(Verdict(held.pod, "gate", refused, candidate.target, candidate.usage))
-            if isinstance(refused, EndOfNode | EndOfRound):
-                hot.ended = str(refused)
-            if isinstance(refused, EndOfRound):
-                turns.outcome.ended = str(refused)
+            hot.note(Verdict(held.pod, "gate", refused.text, candidate.target, candidate.usage))
+            if refused.scope != "pod":
+                hot.ended = refused.text
+            if refused.scope == "round":
+                planning.outcome.ended = refused.text
             return False
         if target is not None:
-            turns.targets.take(target, amounts, group, prod=prod)
+            planning.targets.take(target, amounts, group, prod=prod)
         hot.note(Verdict(held.pod, "", "", candidate.target, candidate.usage))
         self._pool.outcome.moves.append(candidate)
         return True
 
     def _stays(self, held: Held, amounts: list[int], group: Group, *, prod: bool) -> None:
         """No target takes the pod: none ever could, or earlier moves have taken the room."""
-        turns, hot = self.turns, self.hot
-        names = turns.nodes.resources
+        planning, hot = self.planning, self.hot
+        names = planning.nodes.resources
         usage = named(names, amounts)
         allowed = int(group.mask.sum())
-        if not len(turns.targets):
+        if not len(planning.targets):
             message = "no node may take it, and only batch and free pods leave without a target"
             hot.note(Verdict(held.pod, "fit", message, usage=usage))
             return
         if not allowed:
-            gate, message = "fit", f"none of {len(turns.targets)} targets may run it"
-        elif turns.targets.ever(amounts, group, prod=prod):
+            gate, message = "fit", f"none of {len(planning.targets)} targets may run it"
+        elif planning.targets.ever(amounts, group, prod=prod):
             gate, message = "room", "earlier moves of the round have taken the room on every target"
         else:
             gate, message = (
@@ -285,10 +294,10 @@ class Turn:
                     f"its requests' room: it uses {_text(usage)}"
                 ),
             )
-        if gate != "room" and len(turns.outcome.unmovable) < UNMOVABLE_MAX:
-            turns.outcome.unmovable.append(
+        if gate != "room" and len(planning.outcome.unmovable) < UNMOVABLE_MAX:
+            planning.outcome.unmovable.append(
                 Unmovable(
-                    held.pod, hot.name, self._pool.pool.name, message, usage, turns.room(group)
+                    held.pod, hot.name, self._pool.pool.name, message, usage, planning.room(group)
                 )
             )
         hot.note(Verdict(held.pod, gate, message, usage=usage))

@@ -1,7 +1,9 @@
-"""One pool's part of a round as loadstream makes it: its nodes judged and counted, before any pod is looked at.
+"""One pool's part of a round as loadstream makes it: its nodes judged and counted, before any pod
+is looked at.
 
-In come the pool, its thresholds in force and the columns of all nodes; out come the classes of nodes, the hot ones with
-their counts, those that act, and the targets. `planning` goes on from here.
+In come the pool, its thresholds in force and the columns of all nodes; out come the classes of
+nodes, the hot ones with their counts, those that act, and the targets. `planning` goes on from
+here.
 """
 
 from collections.abc import Sequence
@@ -136,7 +138,7 @@ class PoolRound:
     # --- nodes ----------------------------------------------------------------------------------
 
     def _count(self, phase: Phase, code: int) -> None:
-        """Count the round for nodes that are over, and for those that were and are not any more."""
+        """Count the round for nodes that are over, and for those that no longer are."""
         counters, now_ms = self.standing.counters, self.given.now_ms
         watch = (self.pool.name, phase)
         over = np.flatnonzero(self.codes == code)
@@ -185,7 +187,10 @@ class PoolRound:
         )
 
     def _targets(self) -> IntArray:
-        """Positions of the nodes that may take pods: not those that are abnormal, if calm just now."""
+        """Positions of the nodes that may take pods.
+
+        Not those that are abnormal, if calm just now.
+        """
         low = np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW))
         for name in self.standing.counters.abnormal(self.pool.name):
             position = self._position(name)

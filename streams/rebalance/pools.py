@@ -1,7 +1,7 @@
 """Pools of nodes by a policy: thresholds, weights, and limits in amounts.
 
-loadstream gives a node to the first pool that selects it; Koordinator lets every pool see all the nodes
-that it selects (`streams.rebalance.koordinator.rules` says which of them it leaves out).
+loadstream gives a node to the first pool that selects it; Koordinator lets every pool see all the
+nodes that it selects (`streams.rebalance.koordinator.rules` says which of them it leaves out).
 
 A limit is a percentage of a node's capacity, truncated in Koordinator's order of operations:
 int(float(percent) * 0.01 * float(capacity)) (docs/upstream.md B2.2). By deviation the percentage is
@@ -143,7 +143,10 @@ def limits_of(thresholds: Thresholds, nodes: PoolNodes) -> Limits:
 
 
 def in_force(thresholds: Thresholds, nodes: PoolNodes) -> Thresholds:
-    """The thresholds as percentages of capacity: by deviation what the distances from the mean come to."""
+    """The thresholds as percentages of capacity.
+
+    By deviation what the distances from the mean come to.
+    """
     if not thresholds.deviation:
         return thresholds
     if not nodes.rows.size:
@@ -160,7 +163,7 @@ def clamped(mean: float, distance: float) -> float:
 
 def from_means(thresholds: Thresholds, means: Percents, prod_means: Percents) -> Thresholds:
     """Thresholds by deviation as percentages, and the means in their source."""
-    told = "; ".join(
+    texts = "; ".join(
         f"{name} {means[name]:.1f}% -{thresholds.low.get(name, 0):g} +{distance:g}"
         for name, distance in sorted(thresholds.high.items())
     )
@@ -177,18 +180,21 @@ def from_means(thresholds: Thresholds, means: Percents, prod_means: Percents) ->
         high=high(thresholds.high, means),
         prod_low=low(thresholds.prod_low, prod_means),
         prod_high=high(thresholds.prod_high, prod_means),
-        source=f"{before}mean of the pool's nodes: {told}",
+        source=f"{before}mean of the pool's nodes: {texts}",
     )
 
 
 def without_means(thresholds: Thresholds) -> Thresholds:
-    """Thresholds by deviation of a pool of which nothing is measured: distances from no mean limit nothing."""
-    told = "; ".join(
+    """Thresholds by deviation of a pool of which nothing is measured.
+
+    Distances from no mean limit nothing.
+    """
+    texts = "; ".join(
         f"{name} -{thresholds.low.get(name, 0):g} +{distance:g}"
         for name, distance in sorted(thresholds.high.items())
     )
     before = "" if thresholds.source == "policy" else f"{thresholds.source}; "
-    source = f"{before}from the mean of the pool's nodes, of which none is measured: {told}"
+    source = f"{before}from the mean of the pool's nodes, of which none is measured: {texts}"
     return Thresholds(low={}, high={}, prod_low={}, prod_high={}, source=source)
 
 

@@ -1,13 +1,13 @@
 """Who can take a pod, and how much room is left there as the round's moves are planned.
 
-A target's room is its high limit less what it uses and less what pods that were placed there lately are
-expected to add, reservations of migrations under way included; each planned move takes its pod's usage
-away. By the plan's own numbers no target ever passes its high threshold: neither the whole node's, nor,
-where prod pods are judged by themselves, that of its prod pods.
+A target's room is its high limit less what it uses and less what pods that were placed there lately
+are expected to add, reservations of migrations under way included; each planned move takes its
+pod's usage away. By the plan's own numbers no target ever passes its high threshold: neither the
+whole node's, nor, where prod pods are judged by themselves, that of its prod pods.
 
 The target with the most room is taken: the one whose scarcest resource has the largest share of its
-capacity left; equal ones by name. Room only shrinks, so a heap of old shares is enough: what comes up is
-looked at again and sinks if it has shrunk. Pods that ask for the same share a group (`fit`).
+capacity left; equal ones by name. Room only shrinks, so a heap of old shares is enough: what comes
+up is looked at again and sinks if it has shrunk. Pods that ask for the same share a group (`fit`).
 """
 
 import heapq
@@ -49,8 +49,8 @@ class Targets:
         self._prod_room = None if prod_room is None else prod_room.copy()
         self._changed: list[int] = []
         """Targets whose column of the arrays is behind."""
-        self._rooms: list[list[int]] = room.T.tolist()
-        self._prod_rooms: list[list[int]] | None = (
+        self._room_by_target: list[list[int]] = room.T.tolist()
+        self._prod_room_by_target: list[list[int]] | None = (
             None if prod_room is None else prod_room.T.tolist()
         )
         share = np.full(room.shape, np.inf)
@@ -86,7 +86,7 @@ class Targets:
             if all(map(int.__ge__, amounts, failed)):
                 return None
         heap = self._heap(group) if group.heap is None else group.heap
-        keys, rooms = self._keys, self._rooms
+        keys, room_by_target = self._keys, self._room_by_target
         aside: list[tuple[float, int]] = []
         found = None
         while heap and len(aside) < _TRIES:
@@ -95,7 +95,7 @@ class Targets:
             if now != negative:
                 heapq.heapreplace(heap, (now, position))
             elif (
-                all(map(int.__ge__, rooms[position], amounts))
+                all(map(int.__ge__, room_by_target[position], amounts))
                 and position not in avoided
                 and group.fits(position)
                 and (not prod or self._takes_prod(position, amounts))
@@ -116,11 +116,11 @@ class Targets:
     def take(self, position: int, amounts: list[int], group: Group, *, prod: bool) -> None:
         """A pod moves to a target."""
         self._changed.append(position)
-        room = self._rooms[position]
+        room = self._room_by_target[position]
         for index, amount in enumerate(amounts):
             room[index] -= amount
-        if prod and self._prod_rooms is not None:
-            prod_room = self._prod_rooms[position]
+        if prod and self._prod_room_by_target is not None:
+            prod_room = self._prod_room_by_target[position]
             for index, amount in enumerate(amounts):
                 prod_room[index] -= amount
         capacity = self._capacities[position]
@@ -141,16 +141,16 @@ class Targets:
         return np.maximum(room.max(axis=1, initial=0), 0).tolist() if room.size else []
 
     def _takes_prod(self, position: int, amounts: list[int]) -> bool:
-        rooms = self._prod_rooms
-        return rooms is None or all(map(int.__ge__, rooms[position], amounts))
+        room_by_target = self._prod_room_by_target
+        return room_by_target is None or all(map(int.__ge__, room_by_target[position], amounts))
 
     def _scan(
         self, amounts: list[int], group: Group, *, prod: bool, avoided: Collection[int]
     ) -> int | None:
         for position in self._changed:
-            self._room[:, position] = self._rooms[position]
-            if self._prod_rooms is not None and self._prod_room is not None:
-                self._prod_room[:, position] = self._prod_rooms[position]
+            self._room[:, position] = self._room_by_target[position]
+            if self._prod_room_by_target is not None and self._prod_room is not None:
+                self._prod_room[:, position] = self._prod_room_by_target[position]
         self._changed.clear()
         able = group.fitting() & _covers(self._room, amounts)
         if prod and self._prod_room is not None:

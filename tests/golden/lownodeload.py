@@ -14,7 +14,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
 from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Candidate, RoundOutcome
+from streams.rebalance.outcome import Candidate, Gate, RoundOutcome, Rules
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
 from tests.golden.times import in_milliseconds
@@ -56,7 +56,7 @@ class World:
     def __init__(self, policy: Policy, scenario: Json) -> None:
         self.scenario = scenario
         self.inventory = Inventory(policy)
-        self.balancer = Balancer("golden", policy)
+        self.balancer = Balancer("golden", policy, self.inventory)
         self._dry_run = policy.rebalance.dry_run
         self._items = {item["uid"]: item for item in scenario["pods"]}
         self.outcome = RoundOutcome(0)
@@ -78,7 +78,7 @@ class World:
         self.inventory.advance(now_ms)
         self._measure(step["nodeMetrics"])
         self.outcome = outcome = self.balancer.round(
-            self.inventory, now_ms, gate=self._gate, protect=self._protect
+            now_ms, _Rules(self._items, dry_run=self._dry_run)
         )
         evicted = [] if self._dry_run else outcome.moves
         if self.scenario.get("dropEvicted"):
@@ -100,12 +100,19 @@ class World:
             left = tuple(pod for pod in metric.pods if (pod.namespace, pod.name) not in self._gone)
             self.inventory.apply_metric(metric.model_copy(update={"pods": left}))
 
-    def _protect(self, held: Held) -> str | None:
+
+class _Rules(Rules):
+    """Pods that cannot be evicted, or whose eviction fails, as the scenario says."""
+
+    def __init__(self, items: Json, *, dry_run: bool) -> None:
+        self._items, self._dry_run = items, dry_run
+
+    def protected(self, held: Held) -> str | None:
         return "not evictable" if self._items[held.pod.uid].get("notEvictable") else None
 
-    def _gate(self, candidate: Candidate) -> str | None:
+    def gate(self, candidate: Candidate) -> Gate | None:
         fails = self._items[candidate.held.pod.uid].get("evictFails") and not self._dry_run
-        return "the eviction failed" if fails else None
+        return Gate("Evictor", "the eviction failed") if fails else None
 
 
 def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:

@@ -127,14 +127,17 @@ class Restarting(lownodeload.World):
         self._rows: dict[tuple[str, str], bytes] = {}
 
     def round(self, step: Json) -> Json:
-        self.balancer = Balancer("golden", self.policy)
+        self.balancer = Balancer("golden", self.policy, self.inventory)
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
-        self.balancer.restore(self._read, self.inventory)
+        for table in self.balancer.tables:
+            table.restore(self._read(table.name))
+        self.inventory.move_thresholds()
         answer = super().round(step)
-        for table, key, row in self.balancer.changed_rows(self.inventory):
-            self._rows.pop((table, key), None)
-            if row is not None:
-                self._rows[table, key] = encode(row)
+        for table in self.balancer.tables:
+            for key, row in table.changed_rows():
+                self._rows.pop((table.name, key), None)
+                if row is not None:
+                    self._rows[table.name, key] = encode(row)
         return answer
 
     def _read(self, table: str) -> Iterator[Message]:

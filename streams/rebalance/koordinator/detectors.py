@@ -1,15 +1,18 @@
 """Koordinator's anomaly detectors (`compat: koordinator`), with what surprises in them.
 
 A detector belongs to a node's name and a phase and is shared by all pools; it keeps the counts and
-the timeout of the pool that made it. More than so many marks are needed; a round in which the node
-is not over marks nothing, so that marks need not be consecutive; the anomalous state ends a fixed
-time after it began. Source: docs/upstream.md B3, B5.4, B5.10, X10 to X13.
+the timeout of the pool that made it. More marks than `consecutiveAbnormalities` are needed; a round
+in which the node is not over marks nothing, so that marks need not be consecutive; the anomalous
+state ends a fixed time after it began. Source: docs/upstream.md B3, B5.4, B5.10, X10 to X13.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.policy.lownodeload import AnomalyCondition
+from schemas.rounds import HotspotCounter, HotspotCounterRow
 from streams.rebalance.outcome import Phase
+from streams.stage.tracked_table import TrackedTable
 
 
 @dataclass(slots=True)
@@ -42,7 +45,7 @@ class Detector:
         return self.since_ms is not None
 
     def reset(self) -> bool:
-        """The node is not over any more; True if that ended an anomalous state."""
+        """The node is no longer over; True if that ended an anomalous state."""
         if self.since_ms is None:
             return False
         self._begin(None)
@@ -53,15 +56,22 @@ class Detector:
         self.abnormal = self.normal = 0
 
 
-class Detectors:
-    """All detectors of a cluster."""
+class Detectors(TrackedTable[str, dict[Phase, Detector]]):
+    """All detectors of a cluster, by node."""
 
-    def __init__(self, cache_timeout_ms: int) -> None:
+    def __init__(
+        self, cluster: str, cache_timeout_ms: int, conditions: Mapping[str, AnomalyCondition]
+    ) -> None:
+        """Start without any; `conditions` are those of the pools, by name."""
+        super().__init__("hotspot_counters", sorted_keys=True)
+        self.cluster = cluster
+        self._conditions = conditions
         self._timeout_ms = cache_timeout_ms
-        self.all: dict[str, dict[Phase, Detector]] = {}
-        """By node."""
-        self.changed: dict[str, None] = {}
-        """Nodes whose row has changed."""
+
+    @property
+    def hot_nodes(self) -> int:
+        """Nodes that have a detector."""
+        return len(self.rows)
 
     def mark_abnormal(
         self, node: str, phase: Phase, pool: str, condition: AnomalyCondition, now_ms: int
@@ -70,7 +80,7 @@ class Detectors:
         detector = self._find(node, phase, now_ms)
         if detector is None:
             detector = Detector(pool, condition)
-            self.all.setdefault(node, {})[phase] = detector
+            self.rows.setdefault(node, {})[phase] = detector
         self.changed[node] = None
         detector.marked_ms = now_ms
         return detector.mark(now_ms, normal=False)
@@ -90,17 +100,17 @@ class Detectors:
 
     def rounds(self, node: str, phase: Phase) -> int:
         """Abnormal marks of a node that have not been followed by another."""
-        detector = self.all.get(node, {}).get(phase)
+        detector = self.rows.get(node, {}).get(phase)
         return 0 if detector is None else detector.abnormal
 
     def forget(self, now_ms: int) -> None:
         """Drop what is too old to be found again."""
-        for node in list(self.all):
-            for phase in list(self.all[node]):
+        for node in list(self.rows):
+            for phase in list(self.rows[node]):
                 self._find(node, phase, now_ms)
 
     def _find(self, node: str, phase: Phase, now_ms: int) -> Detector | None:
-        of_node = self.all.get(node)
+        of_node = self.rows.get(node)
         detector = None if of_node is None else of_node.get(phase)
         if of_node is None or detector is None:
             return None
@@ -108,6 +118,39 @@ class Detectors:
             return detector
         del of_node[phase]
         if not of_node:
-            del self.all[node]
+            del self.rows[node]
         self.changed[node] = None
         return None
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def row(self, key: str) -> HotspotCounterRow | None:
+        """The row of a node."""
+        counters = tuple(
+            HotspotCounter(
+                pool=detector.pool,
+                phase=phase,
+                consecutive_abnormal=detector.abnormal,
+                consecutive_normal=detector.normal,
+                abnormal_since_ms=detector.since_ms,
+                counted_at_ms=detector.marked_ms,
+            )
+            for phase, detector in sorted(self.rows.get(key, {}).items())
+        )
+        if not counters:
+            return None
+        return HotspotCounterRow(cluster=self.cluster, node=key, counters=counters)
+
+    def take(self, row: HotspotCounterRow) -> None:
+        """Take over a row as it was written."""
+        self.rows[row.node] = {
+            each.phase: Detector(
+                each.pool,
+                self._conditions.get(each.pool, AnomalyCondition()),
+                each.consecutive_abnormal,
+                each.consecutive_normal,
+                each.abnormal_since_ms,
+                each.counted_at_ms,
+            )
+            for each in row.counters
+        }

@@ -1,4 +1,5 @@
-"""Koordinator's pools (`compat: koordinator`): what it fills into their maps, and the limits that come of it.
+"""Koordinator's pools (`compat: koordinator`): what it fills into their maps, and the limits that
+follow.
 
 A resource without a low threshold gets low and high ones that never hold anybody, whatever the high
 one said. A pool's maps are filled at its turn, in every round. What is filled stays, also in maps
@@ -153,7 +154,10 @@ def koordinator_in_force(thresholds: Thresholds, nodes: PoolNodes) -> Thresholds
 
 
 def _means(nodes: PoolNodes, usage: IntArray) -> list[float]:
-    """Mean percentage per resource, divided first as they do (B2.4); a node without capacity is 0 %."""
+    """Mean percentage per resource, divided first as they do (B2.4).
+
+    A node without capacity is 0 %.
+    """
     used, capacity = usage.astype(np.float64), nodes.capacity.astype(np.float64)
     share = np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0)
     # Summed one after the other, as they do: numpy adds in another order.

@@ -1,6 +1,7 @@
-"""One pool in a round as Koordinator makes it: classes, marks, order, evictions (`compat: koordinator`).
+"""One pool in a round as Koordinator makes it: classes, marks, order, evictions (`compat:
+koordinator`).
 
-Steps are L1 to L11 of docs/upstream.md; what surprises is told in
+Steps are L1 to L11 of docs/upstream.md; what surprises stands in
 `streams.rebalance.koordinator.rules`.
 """
 
@@ -204,8 +205,9 @@ class PoolRound:
     ) -> None:
         """Node phase, then prod phase, each with its own room (L6, B4.3).
 
-        What all bothLow nodes together add to the room of the prod phase is one minimum of sums per resource. Without
-        such a node the remaining room of the node phase still counts if it is below 0 (B5.5).
+        What all bothLow nodes together add to the room of the prod phase is one minimum of sums per
+        resource. Without such a node the remaining room of the node phase still counts if it is
+        below 0 (B5.5).
         """
         of_both = self._room(both, "node")
         room = [a + b for a, b in zip(self._room(low, "node"), of_both, strict=True)]
@@ -218,10 +220,12 @@ class PoolRound:
         self._phase("prod", prod_acting, [*prod_low, *both], prod_room)
 
     def _room(self, targets: Sequence[int], phase: Phase) -> list[int]:
-        """High limit less usage per resource, summed over the targets as they were before the round."""
+        """High limit less usage per resource, summed over the targets as they were before the
+        round.
+        """
         used = self.nodes.usage if phase == "node" else self.nodes.prod_usage
-        rooms = self._phase_limits(phase)[:, targets] - used[:, targets]
-        return [sum(each) for each in rooms.tolist()]
+        room = self._phase_limits(phase)[:, targets] - used[:, targets]
+        return [sum(each) for each in room.tolist()]
 
     def _phase(self, phase: Phase, acting: list[int], targets: list[int], room: list[int]) -> None:
         if not acting:
@@ -240,10 +244,10 @@ class PoolRound:
         nodes, rows, looks = self.given.columns.nodes, self.nodes.rows.tolist(), self.given.looks
         positions = order.tolist()
         sizes = [len(nodes[rows[position]].pods.held) for position in positions]
-        turns = looks.order(sizes)
-        for place in set(range(len(sizes))).difference(turns):
+        places = looks.order(sizes)
+        for place in set(range(len(sizes))).difference(places):
             hot[phase, self.names[positions[place]]].ended = LATER
-        for place in turns:
+        for place in places:
             position = positions[place]
             each = hot[phase, self.names[position]]
             if looks.over:
@@ -268,7 +272,7 @@ class PoolRound:
     def _node(
         self, position: int, phase: Phase, fit: Fit | None, room: list[int], hot: HotNode
     ) -> None:
-        """Evict from one node until it is not over any more or there is no room (L7 to L10)."""
+        """Evict from one node until it is no longer over, or there is no room (L7 to L10)."""
         figures = self.given.columns.nodes[self.nodes.rows.tolist()[position]]
         removable = self._removable(figures, phase, fit, hot)
         if not removable.any():
@@ -297,7 +301,10 @@ class PoolRound:
     def _removable(
         self, figures: NodeFigures, phase: Phase, fit: Fit | None, hot: HotNode
     ) -> BoolArray:
-        """Pods that may leave; nodeFit is tested for all of them and takes room for each that fits."""
+        """Pods that may leave.
+
+        NodeFit is tested for all of them and takes room for each that fits.
+        """
         removable = np.zeros(len(figures.pods.held), dtype=np.bool_)
         for index, held in enumerate(figures.pods.held):
             if phase == "prod" and not figures.pods.prod[index]:
@@ -314,7 +321,7 @@ class PoolRound:
 
     def _protected(self, figures: NodeFigures, index: int) -> tuple[str, str] | None:
         held = figures.pods.held[index]
-        protected = self.given.filter(held)
+        protected = self.given.rules.protected(held)
         return self.standing.pod_filter(held) if protected is None else ("filter", protected)
 
     def _leaves(
@@ -335,9 +342,9 @@ class PoolRound:
             target=None,
             usage={**usage, "pods": 1},
         )
-        refused = self.given.gate(candidate)
+        refused = self.given.rules.gate(candidate)
         if refused is not None:
-            hot.note(Verdict(held.pod, "gate", refused, usage=candidate.usage))
+            hot.note(Verdict(held.pod, "gate", refused.text, usage=candidate.usage))
             return False
         self.outcome.moves.append(candidate)
         hot.note(Verdict(held.pod, "", usage=candidate.usage))

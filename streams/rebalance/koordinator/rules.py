@@ -1,11 +1,13 @@
-"""A round as Koordinator makes it (`compat: koordinator`), with all that surprises in it, to the byte.
+"""A round as Koordinator makes it (`compat: koordinator`), with all that surprises in it, to the
+byte.
 
-What differs from `streams.rebalance.balance`, and where: thresholds that are filled in and written into
-maps that pools share (`pools`); pools that overlap (`_members`); detectors that count marks
-instead of consecutive rounds (`streams.rebalance.koordinator.detectors`); usage that counts pods which are gone and leaves
-out host applications, and a raw allocatable that replaces all of it (`streams.rebalance.node_arrays`); room as one sum
-over all targets (`_room`); nodeFit that is tested before the order is known and takes room for every pod
-that fits, evicted or not (`fit`). Order is that of the golden cases: nodes by name, pods as they came.
+What differs from `streams.rebalance.balance`, and where: thresholds that are filled in and written
+into maps that pools share (`pools`); pools that overlap (`_members`); detectors that count marks
+instead of consecutive rounds (`streams.rebalance.koordinator.detectors`); usage that counts pods
+which are gone and leaves out host applications, and a raw allocatable that replaces all of it
+(`streams.rebalance.node_arrays`); room as one sum over all targets (`_room`); nodeFit that is
+tested before the order is known and takes room for every pod that fits, evicted or not (`fit`).
+Order is that of the golden cases: nodes by name, pods as they came.
 
 Source: docs/upstream.md B; steps are its L1 to L11.
 """
@@ -34,7 +36,7 @@ from streams.rebalance.pools import Pool
 class KoordinatorRounds:
     """Makes rounds, and keeps the detectors between them."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, cluster: str, policy: Policy) -> None:
         self.args = policy.rebalance
         self.filled = FilledPools(policy)
         self.pools = self.filled.pools
@@ -42,8 +44,12 @@ class KoordinatorRounds:
         names |= {"memory", "pods", *watched_resources(policy)}
         self.universe = Universe(tuple(sorted(names)), "koordinator")
         self.pod_filter = PodFilter(self.args)
-        self.detectors = Detectors(self.args.detector_cache_timeout_ms)
-        self._standing = Standing(self.args, self.universe, self.pod_filter, self.detectors)
+        self.counters = Detectors(
+            cluster,
+            self.args.detector_cache_timeout_ms,
+            {pool.name: pool.condition for pool in self.pools},
+        )
+        self._standing = Standing(self.args, self.universe, self.pod_filter, self.counters)
         self._selects_all = [
             each.node_selector is None for each in policy.rebalance.pools("koordinator")
         ]
@@ -53,7 +59,7 @@ class KoordinatorRounds:
         outcome = RoundOutcome(given.now_ms, paused=given.paused)
         if given.paused:
             return outcome
-        self.detectors.forget(given.now_ms)
+        self.counters.forget(given.now_ms)
         processed = np.zeros(len(given.columns.nodes), dtype=np.bool_)
         fresh = measured(given.columns, self.args, given.now_ms)
         for pool in self.pools:
@@ -66,6 +72,9 @@ class KoordinatorRounds:
         return outcome
 
     def _members(self, pool: Pool, given: RoundInput, processed: BoolArray) -> BoolArray:
-        """A pool's nodes; only a selector leaves out nodes that an earlier pool worked on (B2.5, B5.7)."""
+        """A pool's nodes.
+
+        Only a selector leaves out nodes that an earlier pool worked on (B2.5, B5.7).
+        """
         members: BoolArray = given.columns.members[pool.index] & given.columns.looked_at
         return members if self._selects_all[pool.index] else members & ~processed

@@ -112,7 +112,7 @@ EFFECTS: dict[str, str] = {
     "tests/streams/placement/test_placement.py::"
     "test_reservations_that_end_at_once_end_over_several_ticks": ("Policy.reservationSeconds"),
     "tests/streams/cluster/test_rebalancer.py::"
-    "test_at_the_peak_a_batch_pod_is_told_to_leave_within_all_limits_though_no_room_is_reserved": (
+    "test_at_the_peak_a_batch_pod_is_commanded_to_leave_within_all_limits_though_no_room_is_reserved": (
         "MovingThresholds.hotspots Policy.movingThresholds"
     ),
     "tests/streams/cluster/test_rebalancer.py::"
@@ -293,7 +293,7 @@ EFFECTS: dict[str, str] = {
         "MovingHotspots.recentPast RecentPast.atLeast RecentPast.atMost RecentPast.deviations "
         "RecentPast.rounds"
     ),
-    "tests/streams/rebalance/test_dynamic_thresholds.py::test_the_window_that_is_open_holds_and_is_told": (
+    "tests/streams/rebalance/test_dynamic_thresholds.py::test_the_window_that_is_open_holds_and_is_reported": (
         "HotspotWindow.highThresholds HotspotWindow.lowThresholds MovingHotspots.windows"
     ),
     "tests/streams/rebalance/test_dynamic_thresholds.py::test_what_does_not_go_together_is_refused": (

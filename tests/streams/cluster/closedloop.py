@@ -83,7 +83,7 @@ class ClosedLoop:
         self._run(made, name)
 
     def minutes(self, count: int) -> None:
-        """Let so many minutes pass."""
+        """Let some minutes pass."""
         for _ in range(count):
             self.minute += 1
             seconds = self.minute * 60

@@ -1,6 +1,6 @@
 """What a ranking must say, worked out the plain way.
 
-Plugins are made anew, told every node once, and asked about one node at a time; totals, bounds and counts
+Plugins are made anew, given every node once, and asked about one node at a time; totals, bounds and counts
 are then put together in loops. Nothing is kept from one answer to the next.
 """
 
@@ -37,7 +37,7 @@ class Verdict:
         return None if highest == REFUSED else self.totals.index(highest)
 
 
-def told(plugin: Plugin, nodes: Sequence[Node], now_ms: int) -> None:
+def refresh_all(plugin: Plugin, nodes: Sequence[Node], now_ms: int) -> None:
     """Let a new plugin know these nodes."""
     plugin.relayout(np.full(len(nodes), -1, dtype=np.int64))
     for row, node in enumerate(nodes):
@@ -56,7 +56,7 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
     reasons: Counter[str] = Counter()
     passing = set(range(len(nodes)))
     for index, plugin in enumerate(filters):
-        told(plugin, nodes, inventory.now_ms)
+        refresh_all(plugin, nodes, inventory.now_ms)
         prepared = plugin.prepare(kind)
         for row in sorted(passing):
             reason = plugin.reason(prepared, row)
@@ -66,7 +66,7 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
                 reasons[reason] += 1
     totals = [0 if row in passing else REFUSED for row in range(len(nodes))]
     for score, weight in build_scores(policy, estimator):
-        told(score, nodes, inventory.now_ms)
+        refresh_all(score, nodes, inventory.now_ms)
         prepared = score.prepare(kind)
         raw = {row: score.score(prepared, row) for row in sorted(passing)}
         low, high = min(raw.values(), default=0.0), max(raw.values(), default=0.0)

@@ -129,7 +129,7 @@ def only(decisions: Sequence[PlacementDecision]) -> PlacementDecision:
 
 
 def cluster(*messages: Any) -> Run:
-    """A run of one cluster that was told these messages at second 0."""
+    """A run of one cluster that got these messages at second 0."""
     run = Run()
     run.say(tick(), *messages)
     return run

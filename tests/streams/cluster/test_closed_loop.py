@@ -1,4 +1,4 @@
-"""Rounds whose commands are carried out: loops end, moves that help nobody end, and what helped is told."""
+"""Rounds whose commands are carried out: loops end, moves that do not help end, and those that helped are reported."""
 
 from itertools import pairwise
 
@@ -56,7 +56,7 @@ def test_nobody_is_moved_towards_a_node_that_has_not_cooled() -> None:
     assert [name for _, name in loop.where.values()] == ["node-2"]
 
 
-def test_a_move_that_relieves_its_node_is_told_to_have_helped() -> None:
+def test_a_move_that_relieves_its_node_is_reported_to_have_helped() -> None:
     def used(name: str, pods: list[str]) -> int:
         return (4800 if name == "node-1" else 500) + 1000 * len(pods)
 
@@ -65,14 +65,14 @@ def test_a_move_that_relieves_its_node_is_told_to_have_helped() -> None:
         loop.add(owner, "node-1")
     loop.minutes(20)
     assert len(loop.commands) == 1
-    (told,) = loop.outcomes
-    assert (told.verdict, told.source_node, told.dry_run) == ("helped", "node-1", False)
-    assert told.target_node in ("node-2", "node-3")
-    assert told.migration_id == loop.commands[0].migration_id
-    assert loop.run.state.memory.follower.pools[told.pool].counts == {"helped": 1}
+    (reported,) = loop.outcomes
+    assert (reported.verdict, reported.source_node, reported.dry_run) == ("helped", "node-1", False)
+    assert reported.target_node in ("node-2", "node-3")
+    assert reported.migration_id == loop.commands[0].migration_id
+    assert loop.run.state.memory.effects.pools.rows[reported.pool].counts == {"helped": 1}
     # Once nothing of it matters any more, nothing is remembered.
     loop.minutes(70)
-    assert not loop.run.state.memory.moves.owners
+    assert not loop.run.state.memory.moves.rows
 
 
 def test_a_pool_whose_moves_do_not_help_holds_back() -> None:

@@ -36,7 +36,7 @@ def policies_of(outputs: Iterable[OutputRecord]) -> list[OutputRecord]:
     return [each for each in outputs if each.topic == "node-usage"]
 
 
-def told(run: Run) -> list[CollectPolicyRecord]:
+def relayed(run: Run) -> list[CollectPolicyRecord]:
     """What the cluster stage has handed on so far."""
     found = [decode("node-usage", value) for value in run.outputs if b'"collect-policy"' in value]
     policies = [each for each in found if isinstance(each, CollectPolicyRecord)]
@@ -106,13 +106,13 @@ def test_a_policy_that_is_refused_is_not_handed_on() -> None:
     run = Run(partitions=PARTITIONS, partition=_home())
     run.say(policy_record("collect: {metricReportIntervalSeconds: 1}"))
     run.say(tick())
-    assert told(run) == []
+    assert relayed(run) == []
 
 
 def test_a_cluster_without_a_policy_of_its_own_hands_nothing_on() -> None:
     run = Run(partitions=PARTITIONS, partition=_home())
     run.say(tick(), tick(REPEAT_MS // 1_000))
-    assert told(run) == []
+    assert relayed(run) == []
 
 
 def test_it_is_handed_on_again_every_hour_of_the_log_and_not_more_often() -> None:
@@ -121,12 +121,12 @@ def test_it_is_handed_on_again_every_hour_of_the_log_and_not_more_often() -> Non
     for _ in range(3):
         run.restart()
         run.say(tick(REPEAT_MS // 1_000 - 1))
-        assert len(told(run)) == 1
+        assert len(relayed(run)) == 1
     run.say(tick(REPEAT_MS // 1_000))
     run.restart()
     run.say(tick(REPEAT_MS // 1_000 + 1))
-    assert len(told(run)) == 2
-    first, again = told(run)
+    assert len(relayed(run)) == 2
+    first, again = relayed(run)
     assert again == first.model_copy(update={"as_of": again.as_of})
     assert again.as_of.offsets["clock"] > first.as_of.offsets["clock"]
 
@@ -142,7 +142,7 @@ def test_one_that_an_earlier_version_has_applied_is_handed_on_at_the_next_tick()
     run.restart()
     run.say(tick(1))
     run.say(tick(2))
-    assert [each.default.report_ms for each in told(run)] == [30_000]
+    assert [each.default.report_ms for each in relayed(run)] == [30_000]
 
 
 def _home() -> int:

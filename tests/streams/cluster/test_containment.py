@@ -108,8 +108,8 @@ def failed_row(side: Side) -> FailedClusterRow | None:
     return None if value is None else FailedClusterRow.model_validate_json(value)
 
 
-class Told:
-    """A stage that is told messages, each as one batch."""
+class Recorded:
+    """A stage that gets messages, each as one batch; what it answers is kept."""
 
     def __init__(self) -> None:
         self.log, self.side = Log(), Side()
@@ -130,15 +130,15 @@ def test_a_record_that_makes_a_cluster_fail_is_refused_and_changes_nothing(
     defect(monkeypatch)
     sides = []
     for passed_over in (False, True):
-        told = Told()
-        told.say(tick(), node("a"), metric("a"))
+        recorded = Recorded()
+        recorded.say(tick(), node("a"), metric("a"))
         messages = [request("p"), *poisoned(), request("q"), lifecycle("running", pod("r"), "a")]
-        records = [told.log.message(each) for each in messages]
+        records = [recorded.log.message(each) for each in messages]
         if passed_over:
             del records[1]
         for batch in [[each] for each in records] if alone else [records]:
-            told.side.apply(batch)
-        sides.append(told.side)
+            recorded.side.apply(batch)
+        sides.append(recorded.side)
     hurt, unhurt = sides
     assert letters(hurt) == [("scheduling-requests", "internal")]
     assert letters(unhurt) == []
@@ -159,77 +159,79 @@ def test_a_record_that_makes_reading_fail_is_refused(monkeypatch: Patch) -> None
         return decode(topic, value)
 
     monkeypatch.setattr(stage_module, "decode", failing)
-    told = Told()
-    told.say(tick(), node("a"), request("p"))
-    assert letters(told.side) == [("node-state", "internal")]
-    assert len(told.side.stage.clusters[CLUSTER].placement.pending) == 1
+    recorded = Recorded()
+    recorded.say(tick(), node("a"), request("p"))
+    assert letters(recorded.side) == [("node-state", "internal")]
+    assert len(recorded.side.stage.clusters[CLUSTER].placement.pending) == 1
 
 
 def test_other_clusters_do_not_notice(monkeypatch: Patch) -> None:
     unwritable(monkeypatch)
-    told = Told()
+    recorded = Recorded()
     other = [each.model_copy(update={"cluster": "other"}) for each in (node("a"), request("p"))]
-    told.say(tick(), node("a"), *other, *poisoned())
-    assert told.side.stage.clusters["other"].inventory.where == {"p": "a"}
-    assert ("reserved_pods", "0/other/a") in told.side.rows
+    recorded.say(tick(), node("a"), *other, *poisoned())
+    assert recorded.side.stage.clusters["other"].inventory.where == {"p": "a"}
+    assert ("reserved_pods", "0/other/a") in recorded.side.rows
 
 
 def test_a_failure_that_is_long_ago_is_forgotten(monkeypatch: Patch) -> None:
     half_applied(monkeypatch)
-    told = Told()
-    told.say(tick(), node("a"), *poisoned())
-    told.say(tick(FAILURES_MS / 1000 - 1))
-    assert failed_row(told.side) is not None
-    told.say(tick(FAILURES_MS / 1000))
-    assert failed_row(told.side) is None
+    recorded = Recorded()
+    recorded.say(tick(), node("a"), *poisoned())
+    recorded.say(tick(FAILURES_MS / 1000 - 1))
+    assert failed_row(recorded.side) is not None
+    recorded.say(tick(FAILURES_MS / 1000))
+    assert failed_row(recorded.side) is None
 
 
 @pytest.fixture
-def apart(monkeypatch: Patch) -> Told:
+def set_apart(monkeypatch: Patch) -> Recorded:
     """A cluster that has failed once too often."""
     unwritable(monkeypatch)
-    told = Told()
-    told.say(tick(), node("a"), request("p"))
+    recorded = Recorded()
+    recorded.say(tick(), node("a"), request("p"))
     for _ in range(FAILURES_MAX):
-        told.say(*poisoned())
-    return told
+        recorded.say(*poisoned())
+    return recorded
 
 
-def test_a_cluster_that_fails_again_and_again_is_set_apart(apart: Told) -> None:
-    side = apart.side
+def test_a_cluster_that_fails_again_and_again_is_set_apart(set_apart: Recorded) -> None:
+    side = set_apart.side
     assert CLUSTER not in side.stage.clusters
     assert side.stage.figures().set_apart == 1
     row = failed_row(side)
     assert row is not None
     assert row.set_apart
     assert "too large for a row" in row.reason
-    (round_,) = [each for each in apart.said if isinstance(each, RebalanceRound)]
+    (round_,) = [each for each in set_apart.said if isinstance(each, RebalanceRound)]
     assert f"`loadstream policy resume {CLUSTER}`" in round_.gate
     assert ("reserved_pods", "0/test/a") in side.rows
 
 
-def test_records_of_a_cluster_set_apart_are_kept_whole_and_counted(apart: Told) -> None:
-    apart.say(request("q"), metric("a"))
-    apart.side.restore()
-    apart.say(request("q"), tick(1))
-    assert letters(apart.side)[FAILURES_MAX:] == [
+def test_records_of_a_cluster_set_apart_are_kept_whole_and_counted(set_apart: Recorded) -> None:
+    set_apart.say(request("q"), metric("a"))
+    set_apart.side.restore()
+    set_apart.say(request("q"), tick(1))
+    assert letters(set_apart.side)[FAILURES_MAX:] == [
         ("scheduling-requests", "apart"),
         ("node-metrics", "apart"),
         ("scheduling-requests", "apart"),
     ]
-    row = failed_row(apart.side)
+    row = failed_row(set_apart.side)
     assert row is not None
     assert row.missed == {"node-metrics": 1, "scheduling-requests": 2}
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_it_comes_back_with_a_policy_record_from_its_rows(apart: Told, restart: bool) -> None:
-    apart.say(tick(1), request("q"))
+def test_it_comes_back_with_a_policy_record_from_its_rows(
+    set_apart: Recorded, restart: bool
+) -> None:
+    set_apart.say(tick(1), request("q"))
     if restart:
-        apart.side.restore()
-    said = apart.say(policy_record("reservationSeconds: 9"), request("r"))
-    assert apart.side.stage.clusters[CLUSTER].inventory.where == {"p": "a", "r": "a"}
-    assert failed_row(apart.side) is None
+        set_apart.side.restore()
+    said = set_apart.say(policy_record("reservationSeconds: 9"), request("r"))
+    assert set_apart.side.stage.clusters[CLUSTER].inventory.where == {"p": "a", "r": "a"}
+    assert failed_row(set_apart.side) is None
     (round_,) = [each for each in said if isinstance(each, RebalanceRound)]
     assert "missed, which are in dead-letters: 1 of scheduling-requests" in round_.gate
 
@@ -242,67 +244,67 @@ def test_a_clock_that_is_set_back_sets_the_rows_of_a_cluster_set_apart_back(
     unwritable(monkeypatch)
     year_s = 365 * 86_400
     reset = ClockTick(partition=0, now_ms=at(10), reset=True)
-    told, unhurt = Told(), Told()
-    for each in (told, unhurt):
+    recorded, unhurt = Recorded(), Recorded()
+    for each in (recorded, unhurt):
         each.say(tick(year_s), node("a"), request("p"), tick(year_s + 100))
     unhurt.say(reset)
     if together:
-        told.say(*poisoned() * FAILURES_MAX, reset)
+        recorded.say(*poisoned() * FAILURES_MAX, reset)
     else:
         for _ in range(FAILURES_MAX):
-            told.say(*poisoned())
-        told.say(reset)
-    row = failed_row(told.side)
+            recorded.say(*poisoned())
+        recorded.say(reset)
+    row = failed_row(recorded.side)
     assert row is not None
     assert (row.set_apart, row.set_apart_at_ms) == (True, at(10))
     key = "reserved_pods", "0/test/a"
-    assert told.side.rows[key] == unhurt.side.rows[key]
-    told.side.restore()
-    said = told.say(policy_record("reservationSeconds: 9"), tick(10 + 199))
+    assert recorded.side.rows[key] == unhurt.side.rows[key]
+    recorded.side.restore()
+    said = recorded.say(policy_record("reservationSeconds: 9"), tick(10 + 199))
     assert not [each for each in said if getattr(each, "outcome", "") == "expired"]
-    said = told.say(tick(10 + 201))
+    said = recorded.say(tick(10 + 201))
     assert [each.pod.uid for each in said if getattr(each, "outcome", "") == "expired"] == ["p"]
 
 
-def test_another_version_tries_it_again(apart: Told) -> None:
-    rows = [(table, key, value) for (table, key), value in apart.side.rows.items()]
+def test_another_version_tries_it_again(set_apart: Recorded) -> None:
+    rows = [(table, key, value) for (table, key), value in set_apart.side.rows.items()]
     stage = ClusterStage.restored(0, 1, rows, version="9.9.9")
     assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}
-    changed = stage.apply([apart.log.message(tick(1))]).rows
+    changed = stage.apply([set_apart.log.message(tick(1))]).rows
     assert ("failed_clusters", "0/test", None) in [(r.table, r.key, r.value) for r in changed]
 
 
 def test_ticks_that_fail_set_a_cluster_apart_and_time_goes_on(monkeypatch: Patch) -> None:
     slow_time(monkeypatch)
-    told = Told()
+    recorded = Recorded()
     other = node("a").model_copy(update={"cluster": "other"})
-    told.say(tick(), node("a"), other)
+    recorded.say(tick(), node("a"), other)
     for second in range(1, FAILURES_MAX + 2):
-        told.say(tick(second))
-    assert list(told.side.stage.clusters) == ["other"]
-    assert letters(told.side) == [("clock", "internal")] * FAILURES_MAX
+        recorded.say(tick(second))
+    assert list(recorded.side.stage.clusters) == ["other"]
+    assert letters(recorded.side) == [("clock", "internal")] * FAILURES_MAX
 
 
 def test_a_cluster_that_cannot_be_restored_is_set_apart_at_the_start(monkeypatch: Patch) -> None:
-    told = Told()
+    recorded = Recorded()
     other = node("a").model_copy(update={"cluster": "other"})
-    told.say(tick(), node("a"), other)
+    recorded.say(tick(), node("a"), other)
 
     def failing(state: ClusterState, row: Any) -> None:
         if state.cluster == CLUSTER:
             raise KeyError("a defect")
 
     monkeypatch.setattr(tables, "_restore_node", failing)
-    told.side.restore()
-    assert list(told.side.stage.clusters) == ["other"]
-    told.say(tick(1), node("b"))
-    assert letters(told.side) == [("node-state", "apart")]
-    assert failed_row(told.side) is not None
+    recorded.side.restore()
+    assert list(recorded.side.stage.clusters) == ["other"]
+    recorded.say(tick(1), node("b"))
+    assert letters(recorded.side) == [("node-state", "apart")]
+    assert failed_row(recorded.side) is not None
 
 
-def test_figures_that_cannot_be_told_are_left_out(monkeypatch: Patch) -> None:
-    told = Told()
-    told.say(tick(), node("a"), node("a").model_copy(update={"cluster": "other"}))
+def test_figures_that_fail_are_left_out(monkeypatch: Patch) -> None:
+    recorded = Recorded()
+    recorded.say(tick(), node("a"), node("a").model_copy(update={"cluster": "other"}))
 
     def failing(state: ClusterState) -> Any:
         if state.cluster == CLUSTER:
@@ -310,7 +312,7 @@ def test_figures_that_cannot_be_told_are_left_out(monkeypatch: Patch) -> None:
         return figures_of(state)
 
     monkeypatch.setattr(stage_module, "figures_of", failing)
-    assert [each.cluster for each in told.side.stage.figures().clusters] == ["other"]
+    assert [each.cluster for each in recorded.side.stage.figures().clusters] == ["other"]
 
 
 @pytest.mark.parametrize("defect", [half_applied, unspeakable])
@@ -342,30 +344,30 @@ def test_a_round_that_fails_takes_what_its_tick_had_decided_back_and_its_room(
     monkeypatch: Patch, fails: str
 ) -> None:
     """Decided and reserved by the tick before its round: then all of it, or nothing."""
-    told, reserved = Told(), list[str]()
+    recorded, reserved = Recorded(), list[str]()
 
     def failing(*_: Any, **__: Any) -> Any:
-        reserved.extend(told.side.stage.clusters[CLUSTER].inventory.where)
+        reserved.extend(recorded.side.stage.clusters[CLUSTER].inventory.where)
         raise ArithmeticError("no round")
 
     rounds = "descheduling: {deschedulingInterval: 30s}"
-    told.say(tick(), policy_record(rounds), request("p"), request("q"))
+    recorded.say(tick(), policy_record(rounds), request("p"), request("q"))
     with monkeypatch.context() as patch:
         if fails == "round":
             patch.setattr(Balancer, "round", failing)
         else:
             patch.setattr(rebalancer, "round_record", failing)
-        told.say(node("a"), metric("a"))
-        before = told.side.stage.clusters[CLUSTER]
-        assert told.say(tick(60)) == []
+        recorded.say(node("a"), metric("a"))
+        before = recorded.side.stage.clusters[CLUSTER]
+        assert recorded.say(tick(60)) == []
         assert sorted(reserved) == ["p", "q"]
-        state = told.side.stage.clusters[CLUSTER]
+        state = recorded.side.stage.clusters[CLUSTER]
         assert state is not before, "put together again from its rows"
-        assert letters(told.side) == [("clock", "internal")]
+        assert letters(recorded.side) == [("clock", "internal")]
         assert list(state.inventory.where) == []
         assert {each.request.pod.uid for each in state.placement.pending} == {"p", "q"}
-    said = told.say(tick(61))
+    said = recorded.say(tick(61))
     placed = [each for each in said if isinstance(each, PlacementDecision)]
     assert {(each.pod.uid, each.outcome) for each in placed} == {("p", "placed"), ("q", "placed")}
     assert [type(each) for each in said].count(RebalanceRound) == 1
-    assert set(told.side.stage.clusters[CLUSTER].inventory.where) == {"p", "q"}
+    assert set(recorded.side.stage.clusters[CLUSTER].inventory.where) == {"p", "q"}

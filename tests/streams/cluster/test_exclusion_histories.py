@@ -52,7 +52,7 @@ def of(uid: str, *, large: bool = False) -> Pod:
     return pod(uid, cpu="2" if large else "1", owners=owners)
 
 
-class Told(Run):
+class TrackedRun(Run):
     """A run that knows the newest placement of each pod."""
 
     def __init__(self) -> None:
@@ -66,7 +66,9 @@ class Told(Run):
         return made
 
 
-def happen(run: Told, now: int, event: tuple[Any, ...]) -> tuple[int, list[PlacementDecision]]:
+def happen(
+    run: TrackedRun, now: int, event: tuple[Any, ...]
+) -> tuple[int, list[PlacementDecision]]:
     """Let one thing happen; answers with the time after it and the decisions."""
     match event:
         case ("request", uid, large):
@@ -112,9 +114,9 @@ def check(run: Run, made: list[PlacementDecision], now: int) -> None:
         assert decision.refused_by.get("RecentMoves", 0) == 0 or moves.enabled
 
 
-def begun() -> Told:
+def begun() -> TrackedRun:
     """A cluster of one node with room for a few pods, which one of the owners has left."""
-    run = Told()
+    run = TrackedRun()
     run.say(tick(), node("node-1", cpu="3500m"))
     run.state.memory.moves.left("web", "node-1", at(0), "hot")
     return run

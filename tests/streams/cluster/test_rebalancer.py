@@ -287,7 +287,7 @@ def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> No
     for second in range(1, 25):
         run.say(tick(second))
     assert len(said(run, "eviction-commands")) == 1
-    assert len(run.state.migrations.desk.book) == 2
+    assert len(run.state.migrations.lifecycle.registry) == 2
     for name, known in run.state.inventory.nodes.items():
         share = tuple(
             PodMetric(namespace="default", name=held.pod.name, usage={"cpu": 100, "memory": 0})
@@ -352,7 +352,7 @@ def test_the_tick_after_a_policy_makes_no_round_over_many_nodes(
     assert rounds(run)
 
 
-def test_at_the_peak_a_batch_pod_is_told_to_leave_within_all_limits_though_no_room_is_reserved() -> (
+def test_at_the_peak_a_batch_pod_is_commanded_to_leave_within_all_limits_though_no_room_is_reserved() -> (
     None
 ):
     peak = POLICY.replace("defaultJobMode: EvictDirectly", "maxMigratingGlobally: 1") + (

@@ -218,14 +218,14 @@ def records() -> SearchStrategy[list[tuple[str, bytes | None, bytes | None]]]:
 
 @given(records())
 def test_every_record_is_applied_or_becomes_a_dead_letter(
-    told: list[tuple[str, bytes | None, bytes | None]],
+    given_records: list[tuple[str, bytes | None, bytes | None]],
 ) -> None:
     run = Run()
     run.say(tick())
-    for record in told:
+    for record in given_records:
         run.apply([run.log.raw(*record)])
     counts = run.stage.counts
-    assert counts.results["applied"] - 1 + sum(counts.refused.values()) == len(told)
+    assert counts.results["applied"] - 1 + sum(counts.refused.values()) == len(given_records)
     assert len(run.dead_letters) == sum(counts.refused.values())
 
 
@@ -241,11 +241,11 @@ def messages() -> SearchStrategy[tuple[str, Any]]:
 
 @given(st.lists(messages(), min_size=1, max_size=6))
 @settings(max_examples=60)
-def test_whatever_the_schemas_allow_stops_nothing(told: list[tuple[str, Any]]) -> None:
+def test_whatever_the_schemas_allow_stops_nothing(given_records: list[tuple[str, Any]]) -> None:
     run = Run()
     run.say(tick(), node(), request())
     written: list[InputRecord] = []
-    for topic, payload in told:
+    for topic, payload in given_records:
         key = str(payload.get("cluster", CLUSTER)).encode()
         written.append(run.log.raw(topic, json.dumps(payload).encode(), key))
         run.apply(written[-1:])
@@ -258,9 +258,9 @@ def test_whatever_the_schemas_allow_stops_nothing(told: list[tuple[str, Any]]) -
 
 
 @given(st.lists(st.sampled_from([node("a"), node("b"), request("p"), request("q"), tick(), metric("a")]), max_size=12), st.lists(st.integers(1, 5), min_size=1, max_size=5))  # fmt: skip
-def test_batches_change_nothing_in_what_is_said(told: list[Any], sizes: list[int]) -> None:
+def test_batches_change_nothing_in_what_is_said(given_records: list[Any], sizes: list[int]) -> None:
     whole, cut = Run(), Run()
-    whole.say(*told)
+    whole.say(*given_records)
     records = list(whole.log.records)
     number = 0
     while records:
@@ -269,7 +269,7 @@ def test_batches_change_nothing_in_what_is_said(told: list[Any], sizes: list[int
         records = records[size:]
         number += 1
     assert cut.outputs == whole.outputs
-    assert cut.rows == (whole.rows if told else {})
+    assert cut.rows == (whole.rows if given_records else {})
 
 
 def test_a_policy_that_was_accepted_under_wider_limits_stays_in_force_and_may_be_paused() -> None:

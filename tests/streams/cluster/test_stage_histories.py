@@ -168,8 +168,8 @@ class ClusterMachine(RuleBasedStateMachine):
         """A pod wants no node any more."""
         booking = self.booked.get(uid)
         reserved = booking is not None and booking.decision is not None
-        told = uid in self.waiting and self.begun
-        assert [each.outcome for each in made] == ["withdrawn"] * (told or reserved)
+        answered = uid in self.waiting and self.begun
+        assert [each.outcome for each in made] == ["withdrawn"] * (answered or reserved)
         self.waiting.pop(uid, None)
         self.kept.discard(uid)
         if reserved:
@@ -182,8 +182,8 @@ class ClusterMachine(RuleBasedStateMachine):
     )
     def pod_bound(self, pod: Pod, name: str, event: str) -> None:
         made = self.say(lifecycle(event, pod, name))
-        told = pod.uid in self.waiting and self.begun
-        assert [each.outcome for each in made] == ["withdrawn"] * told
+        answered = pod.uid in self.waiting and self.begun
+        assert [each.outcome for each in made] == ["withdrawn"] * answered
         self.waiting.pop(pod.uid, None)
         self.kept.discard(pod.uid)
         self.booked[pod.uid] = Booking(pod, name, None)
@@ -229,8 +229,8 @@ class ClusterMachine(RuleBasedStateMachine):
         )
         gone = {uid for uid in self.waiting if uid not in listed or listed[uid] is not None}
         gone |= {u for u, b in self.booked.items() if u not in listed and b.decision is not None}
-        told = gone if self.begun else set()
-        assert {each.pod.uid for each in made} == told
+        answered = gone if self.begun else set()
+        assert {each.pod.uid for each in made} == answered
         assert all(each.outcome == "withdrawn" for each in made)
         for uid in gone:
             self.waiting.pop(uid, None)
@@ -281,7 +281,7 @@ class ClusterMachine(RuleBasedStateMachine):
         return made
 
     def take_over(self, made: list[PlacementDecision], asked: Pod | None = None) -> None:
-        """Book what was decided, and see that there was room for it."""
+        """Bind what was decided, and see that there was room for it."""
         for decision in made:
             uid = decision.pod.uid
             if decision.outcome == "placed":

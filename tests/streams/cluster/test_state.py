@@ -21,7 +21,7 @@ from tests.streams.cluster.builders import (
 
 
 class World:
-    """A cluster that is told messages."""
+    """A cluster that gets messages."""
 
     def __init__(self) -> None:
         self.state = ClusterState(CLUSTER)

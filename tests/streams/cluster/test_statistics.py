@@ -42,7 +42,7 @@ def test_a_decision_is_classed_by_the_filter_that_refused_most_nodes(
     assert reason_class(decision) == reason
 
 
-def test_decisions_and_waits_are_counted_and_told_once() -> None:
+def test_decisions_and_waits_are_counted_and_reported_once() -> None:
     run = Run()
     run.say(tick(0), node(cpu="4"), metric(), request("first"), request("second"))
     run.say(tick(5))

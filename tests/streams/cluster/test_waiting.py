@@ -40,7 +40,7 @@ def test_a_request_joins_those_of_its_kind_and_their_back_off() -> None:
     assert second.message == "1 node: Insufficient cpu"
 
 
-def test_a_request_for_which_there_is_room_waits_with_those_before_it_and_is_told_so() -> None:
+def test_a_request_for_which_there_is_room_waits_with_those_before_it_and_is_answered_so() -> None:
     run = cluster()
     run.say(request("a"))
     run.say(node(cpu="1500m"))
@@ -99,13 +99,13 @@ def test_a_request_that_comes_again_as_another_kind_is_judged_anew() -> None:
 def test_the_back_off_doubles_up_to_its_limit_and_nothing_is_asked_in_between() -> None:
     run = cluster(node(cpu="500m"), policy_record("maxBackoffSeconds: 8"))
     run.say(request())
-    told = []
+    answered = []
     for second in range(1, 40):
         # Something changes every second, so only the back-off holds attempts up.
         made = run.say(metric(seconds=second), tick(second))
         if made:
-            told.append((second, only(made).attempt, only(made).retry_after_ms))
-    assert told == [
+            answered.append((second, only(made).attempt, only(made).retry_after_ms))
+    assert answered == [
         (1, 2, 2000), (3, 3, 4000), (7, 4, 8000), (15, 5, 8000), (23, 6, 8000), (31, 7, 8000), (39, 8, 8000),
     ]  # fmt: skip
 
@@ -193,7 +193,7 @@ def test_pods_of_high_priority_that_never_fit_keep_nobody_from_being_placed(
     assert placed_at <= 2 + 41 / 2
 
 
-def test_all_are_told_about_their_first_failure_and_some_about_each_later_one() -> None:
+def test_all_are_answered_about_their_first_failure_and_some_about_each_later_one() -> None:
     run = cluster()
     count = REPORTS_PER_ATTEMPT_MAX + 50
     assert len(run.say(*(request(f"p{number:03}") for number in range(count)))) == count
@@ -215,11 +215,11 @@ def test_a_hundred_thousand_pods_of_one_kind_cost_one_look_at_each_changed_node(
     calls = Counter[str]()
     for name in ("mask", "reason"):
         _count(monkeypatch, NodeResourcesFit, name, calls)
-    told = 0
+    answered = 0
     for second in range(1, 20):
-        told += len(run.say(metric("a", seconds=second), tick(second)))
+        answered += len(run.say(metric("a", seconds=second), tick(second)))
     attempts = 4  # after 1, 2, 4 and 8 seconds
-    assert told == attempts * REPORTS_PER_ATTEMPT_MAX
+    assert answered == attempts * REPORTS_PER_ATTEMPT_MAX
     assert calls["mask"] == 0
     assert calls["reason"] <= attempts
     made = run.say(node("c", cpu="2500m"), tick(31))

@@ -1,7 +1,7 @@
 """Two stages over one log: one is never restored, the other one again and again, from its rows.
 
 Rule 2 of the design says that rows are the state: both must write the same rows and say the same, byte for
-byte, wherever the other one was restored and however the log was cut into batches. Whoever drives twins
+byte, wherever the other one was restored and however the log was cut into batches. A test
 hands records over in any pieces; at each `meet` everything up to there is compared. What a stage keeps
 beside its rows and should not shows as a difference here, at once or in what comes next.
 """

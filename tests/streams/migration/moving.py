@@ -16,7 +16,7 @@ from schemas.rounds import RebalanceRound
 from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 from streams.cluster.state import ClusterState, Position
 from streams.inventory.cause import Cause
-from streams.inventory.node import Held
+from streams.rebalance.outcome import Candidate, Gate
 from tests.streams.cluster.builders import (
     CLUSTER,
     at,
@@ -64,22 +64,9 @@ def replica(uid: str, owner: str = "web", *, kind: str = "ReplicaSet", **fields:
     )
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A pod that a round wants to leave."""
-
-    held: Held
-    node: str
-    pool: str = "default"
-    phase: Any = "node"
-    reason: str = "node is overutilized"
-    target: str | None = None
-    mode: Any = None
-
-
 @dataclass
 class Moving:
-    """A cluster's state, told message by message; what it said is kept."""
+    """A cluster's state, given message by message; its outputs are kept."""
 
     state: ClusterState = field(default_factory=lambda: ClusterState(CLUSTER))
     offset: int = 0
@@ -134,11 +121,27 @@ class Moving:
         )  # fmt: skip
 
     def propose(self, uid: str, node: str | None = None, **fields: Any) -> str | None:
-        """Let a round want a pod to leave."""
+        """Let a round want a pod to leave; answers with what the first gate says."""
+        gate = self.gate(uid, node, **fields)
+        return None if gate is None else gate.text
+
+    def gate(self, uid: str, node: str | None = None, **fields: Any) -> Gate | None:
+        """The same; answers with the gate."""
         found = self.state.inventory.held(uid)
         assert found is not None
-        wanted = Wanted(found[1], node or found[0].name, **fields)
-        answer = self.state.migrations.propose(wanted, self.cause())
+        candidate = Candidate(
+            found[1],
+            node or found[0].name,
+            **{
+                "pool": "default",
+                "phase": "node",
+                "reason": "node is overutilized",
+                "target": None,
+                "usage": {},
+                **fields,
+            },
+        )
+        answer = self.state.migrations.propose(candidate, self.cause())
         self.keep(self.state.migrations.take())
         return answer
 

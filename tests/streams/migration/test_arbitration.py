@@ -75,12 +75,12 @@ def test_a_command_carries_how_and_under_what_conditions() -> None:
     moving.later()
     (command,) = moving.commands
     assert (command.policy, command.grace_period_s, command.reason) == ("Delete", 7, "too hot")
-    told = command.delete_options
-    assert told is not None
-    assert (told.propagation_policy, told.resource_version, told.server_dry_run) == (
+    deletion = command.delete_options
+    assert deletion is not None
+    assert (deletion.propagation_policy, deletion.resource_version, deletion.server_dry_run) == (
         "Background", "42", True,
     )  # fmt: skip
-    assert (told.orphan_dependents, told.ignore_store_read_error) == (False, True)
+    assert (deletion.orphan_dependents, deletion.ignore_store_read_error) == (False, True)
     assert command.retry_until_ms == command.expires_at_ms
     assert command.migration_id == moving.row("a").migration_id
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.migrations import MigrationRow
-from streams.migration.registry import Book, moving
+from streams.migration.registry import Registry, moving
 from tests.streams.cluster.builders import lifecycle
 from tests.streams.migration.moving import (
     FREE,
@@ -32,7 +32,7 @@ _STEPS = st.lists(
 
 
 def row(number: int, node: str, **fields: Any) -> MigrationRow:
-    """A migration as a book holds it."""
+    """A migration as the registry holds it."""
     return MigrationRow.model_construct(
         migration_id=f"m-{number}", pod=replica(f"p-{number}"), source_node=node, owner_uid=f"o-{node}",
         phase="Pending", attempts=0, replacement=None, sequence=number, **fields,
@@ -41,24 +41,24 @@ def row(number: int, node: str, **fields: Any) -> MigrationRow:
 
 @given(_STEPS)
 def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> None:
-    book = Book()
+    registry = Registry()
     for number, what, node in steps:
-        known = book.get(f"m-{number}")
+        known = registry.get(f"m-{number}")
         if what == "create" and known is None:
-            book.put(row(number, node))
+            registry.put(row(number, node))
         elif known is not None and what == "drop":
-            book.drop(known)
+            registry.forget(known)
         elif known is not None and what != "create":
             change: dict[str, dict[str, Any]] = {
                 "run": {"phase": "Running"},
                 "command": {"attempts": 1},
                 "end": {"phase": "Failed"},
             }
-            book.put(known.model_copy(update=change[what]))
+            registry.put(known.model_copy(update=change[what]))
         for name in ("a", "b"):
             for group, rows in (
-                (book.node_group(name), book.at_node(name)),
-                (book.owner_group(f"o-{name}"), book.of_owner(f"o-{name}")),
+                (registry.node_group(name), registry.at_node(name)),
+                (registry.owner_group(f"o-{name}"), registry.of_owner(f"o-{name}")),
             ):
                 assert list(group.uids.values()) == [each.pod.uid for each in rows]
                 assert set(group.moving) == {each.migration_id for each in rows if moving(each)}
@@ -69,14 +69,14 @@ def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> No
 
 def unavailable_by_walk(of: Moving, uid: str, *, waiting_too: bool) -> int:
     """Pods of owner web that are not ready, on the move or missing, counted one by one; see `Limits`."""
-    owners, book = of.state.inventory.owners, of.state.migrations.desk.book
+    owners, registry = of.state.inventory.owners, of.state.migrations.lifecycle.registry
     pods, unready = set(owners.pods("web")), set(owners.unready("web"))
     gone = {
         each.pod.uid
-        for each in book.of_owner("web")
+        for each in registry.of_owner("web")
         if each.pod.uid != uid and (waiting_too or moving(each))
     }
-    replicas = of.state.migrations.desk.workloads.rows["web"].workload.replicas
+    replicas = of.state.migrations.lifecycle.workloads.rows["web"].workload.replicas
     return max(len(unready | gone), replicas - len(pods - unready - gone))
 
 
@@ -85,7 +85,7 @@ def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> No
     names = [f"p-{number}" for number in range(6)]
     of = cluster(FREE, *((replica(name), "node-1") for name in names))
     of.say(workload(replicas=8))
-    limits, desk = of.state.migrations.desk.gates.limits, of.state.migrations.desk
+    limits, migrations = of.state.migrations.lifecycle.gates.limits, of.state.migrations.lifecycle
     for _ in range(data.draw(st.integers(1, 8))):
         name = data.draw(st.sampled_from(names))
         match data.draw(st.sampled_from(("propose", "unready", "ready", "gone", "tick"))):
@@ -97,11 +97,11 @@ def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> No
                 of.say(lifecycle("deleted", replica(name), "node-1"))
             case "tick":
                 of.later()
-        replicas = desk.workloads.of(replica(name))
+        replicas = migrations.workloads.of(replica(name))
         assert replicas is not None
-        group = desk.book.owner_group("web")
+        group = migrations.registry.owner_group("web")
         for waiting_too in (False, True):
-            own = desk.book.of_pod(name)
+            own = migrations.registry.of_pod(name)
             found = limits._unavailable(
                 replicas, group, "" if own is None else own.migration_id, waiting_too
             )
@@ -115,7 +115,7 @@ def test_a_question_that_changes_nothing_counts_no_pod_again() -> None:
         *pods,
     )
     of.say(workload(replicas=COUNT))
-    limits = of.state.migrations.desk.gates.limits
+    limits = of.state.migrations.lifecycle.gates.limits
     for number in range(COUNT):
         assert of.propose(f"p-{number:02}") is not None
     assert limits.recounts == 1
@@ -125,7 +125,7 @@ def test_what_waits_for_budgets_is_asked_once_a_round(monkeypatch: pytest.Monkey
     pods = [(replica(f"p-{number:02}"), "node-1") for number in range(COUNT)]
     of = cluster(FREE, *pods)
     of.say(budget(allowed=COUNT // 2))
-    gates = of.state.migrations.desk.gates
+    gates = of.state.migrations.lifecycle.gates
     answers = [of.propose(f"p-{number:02}") for number in range(COUNT)]
     assert answers[: COUNT // 2] == [None] * (COUNT // 2)
     assert all("for which 6 migrations wait" in (each or "") for each in answers[COUNT // 2 :])

@@ -1,4 +1,4 @@
-"""What holds a migration back, in the words in which it is told."""
+"""What holds a migration back, in the words of its report."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from schemas.pods import OwnerReference, Pod, VolumeClaim
 from streams.migration.concurrency_limits import share_of
 from streams.migration.protections import Protections, insists
-from streams.rebalance.outcome import EndOfNode, EndOfRound
+from streams.rebalance.outcome import Gate
 from tests.streams.cluster.builders import at, lifecycle, node, policy, policy_record, request
 from tests.streams.migration.moving import (
     Moving,
@@ -157,9 +157,8 @@ def test_a_pod_moves_once() -> None:
 def test_the_limit_per_node_ends_the_node() -> None:
     moving = three(policy_text(maxMigratingPerNode=2))
     assert [moving.propose(uid) for uid in "ab"] == [None, None]
-    gate = moving.propose("c")
-    assert gate == "2 migrations are under way from node node-1; maxMigratingPerNode is 2"
-    assert isinstance(gate, EndOfNode)
+    text = "2 migrations are under way from node node-1; maxMigratingPerNode is 2"
+    assert moving.gate("c") == Gate("MaxMigratingPerNode", text, "node")
     assert moving.propose("d") is None
     moving = three(policy_text(maxMigratingPerNode=1, skipEvictionGates=["MaxMigratingPerNode",
                    "MaxMigratingPerWorkload", "MaxUnavailablePerWorkload"]))  # fmt: skip
@@ -169,9 +168,8 @@ def test_the_limit_per_node_ends_the_node() -> None:
 def test_the_limit_over_all_ends_the_round() -> None:
     moving = three(policy_text(maxMigratingGlobally=1))
     moving.propose("a")
-    gate = moving.propose("d")
-    assert gate == "1 migrations are under way in the cluster; maxMigratingGlobally is 1"
-    assert isinstance(gate, EndOfRound)
+    text = "1 migrations are under way in the cluster; maxMigratingGlobally is 1"
+    assert moving.gate("d") == Gate("MaxMigratingGlobally", text, "round")
 
 
 def test_the_limit_per_namespace_counts_the_namespace_alone() -> None:
@@ -237,7 +235,7 @@ def test_the_workload_of_a_pod_may_be_gone() -> None:
     moving.say(workload(replicas=9), workload(removed=True))
     found = moving.state.inventory.held("a")
     assert found is not None
-    replicas = moving.state.migrations.desk.workloads.of(found[1].pod)
+    replicas = moving.state.migrations.lifecycle.workloads.of(found[1].pod)
     assert replicas is not None
     assert (replicas.count, replicas.inferred) == (4, True)
 
@@ -257,7 +255,7 @@ def test_the_workload_of_a_pod_may_be_gone() -> None:
 def test_a_round_has_limits_that_begin_anew(limits: str, texts: list[str | None]) -> None:
     moving = three(policy_text(f"descheduling: {{{limits}}}"))
     assert [moving.propose(uid) for uid in ("a", "b", "d")] == texts
-    moving.state.migrations.begin_cycle()
+    moving.state.migrations.begin_round()
     assert moving.propose("c") is None
 
 
@@ -382,8 +380,8 @@ def test_a_pod_that_turns_out_to_need_what_nobody_evaluates_is_left_where_it_is(
     pod = replica("a")
     moving = cluster(policy_text(), (pod, "node-1"))
     assert moving.propose("a") is None
-    told = pod.model_copy(update={"unsupported": ("topology spread",)})
-    moving.say(lifecycle("changed", told, "node-1"))
+    changed = pod.model_copy(update={"unsupported": ("topology spread",)})
+    moving.say(lifecycle("changed", changed, "node-1"))
     moving.later()
     assert moving.last == ("Failed", "FailedCreateReservation")
     assert [each.reason for each in moving.reports[-1].conditions] == ["FailedCreateReservation"]

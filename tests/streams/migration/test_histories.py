@@ -378,8 +378,8 @@ class MigrationMachine(RuleBasedStateMachine):
         if state is None:
             return
         held = {uid for uid in state.inventory.where if uid.startswith("reserved-")}
-        book = state.migrations.desk.book
-        assert held == {row.reserved.uid for row in book if row.reserved is not None}
+        registry = state.migrations.lifecycle.registry
+        assert held == {row.reserved.uid for row in registry if row.reserved is not None}
 
     def teardown(self) -> None:
         records = self.run.log.records

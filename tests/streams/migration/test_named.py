@@ -10,7 +10,7 @@ from streams.cluster.state import ClusterState
 from streams.migration import named
 from tests.streams.cluster.builders import CLUSTER, policy_record
 from tests.streams.migration.moving import Moving, cluster, policy_text, replica
-from tests.streams.migration.test_told import full_list
+from tests.streams.migration.test_workloads import full_list
 
 BY_LABEL = "evictor: {namespaceLabelSelector: {matchLabels: {team: shop}}}"
 BY_CLASS = "evictor: {priorityThreshold: {name: high}}"
@@ -65,15 +65,15 @@ def test_a_class_of_kubernetes_own_keeps_its_value_whatever_is_sent() -> None:
 
 def test_a_full_list_that_names_some_removes_the_others_and_one_without_any_says_nothing() -> None:
     moving = world("")
-    desk = moving.state.migrations.desk
+    lifecycle = moving.state.migrations.lifecycle
     moving.say(namespace("one"), namespace("two"), priority_class(5), priority_class(6, "low"))
     full_list(moving, "first")
-    assert sorted(desk.namespaces.rows) == ["one", "two"]
+    assert sorted(lifecycle.namespaces.rows) == ["one", "two"]
     full_list(moving, "second", namespace("two"))
-    assert sorted(desk.namespaces.rows) == ["two"]
-    assert sorted(desk.classes.rows) == ["high", "low"]
+    assert sorted(lifecycle.namespaces.rows) == ["two"]
+    assert sorted(lifecycle.classes.rows) == ["high", "low"]
     full_list(moving, "third", priority_class(7, "low"))
-    assert {name: row.state.value for name, row in desk.classes.rows.items()} == {"low": 7}
+    assert {name: row.state.value for name, row in lifecycle.classes.rows.items()} == {"low": 7}
 
 
 def test_beyond_the_limit_a_namespace_is_refused_and_those_known_may_change(

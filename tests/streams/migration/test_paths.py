@@ -1,4 +1,4 @@
-"""A migration's way from a wish to its end."""
+"""A migration's way from a proposal to its end."""
 
 from itertools import pairwise
 
@@ -60,7 +60,7 @@ def test_room_is_held_before_the_eviction_and_given_to_the_replacement() -> None
         "ReservationCreated", "ReservationScheduled", "Eviction", "PodBoundReservation",
         "PodScheduled", "ReservationBound", "BoundPodReady",
     ]  # fmt: skip
-    assert not moving.state.migrations.desk.book
+    assert not moving.state.migrations.lifecycle.registry
 
 
 def test_a_replacement_that_is_ready_before_the_pod_is_gone_ends_it_when_it_is() -> None:

@@ -146,8 +146,8 @@ def test_room_that_expires_after_the_command_leaves_the_replacement_free_to_go_a
     moving.later(300)
     assert not moving.state.inventory.where
     assert moving.last == ("Running", "WaitForPodBindReservation")
-    told = {each.type: each.reason for each in moving.reports[-1].conditions}
-    assert told["ReservationScheduled"] == "ReservationExpired"
+    reasons = {each.type: each.reason for each in moving.reports[-1].conditions}
+    assert reasons["ReservationScheduled"] == "ReservationExpired"
     new = replica("new")
     moving.say(lifecycle("seen", new, "node-2"))
     assert moving.last == ("Succeeded", "")

@@ -1,18 +1,17 @@
 """How many pods one round lets leave."""
 
 from schemas.policy import Policy
-from streams.migration.round_limits import PODS_PER_ROUND_MAX, Cycle
-from streams.rebalance.outcome import EndOfRound
+from streams.migration.round_limits import PODS_PER_ROUND_MAX, RoundLimits
 
 
 def test_a_round_lets_so_many_pods_leave_where_the_policy_names_no_limit() -> None:
-    cycle = Cycle(Policy())
+    limits = RoundLimits(Policy())
     for number in range(PODS_PER_ROUND_MAX):
-        assert cycle.gate(f"n-{number}", "default") is None
-        cycle.let_through(f"n-{number}", "default")
-    gate = cycle.gate("another", "default")
+        assert limits.gate(f"n-{number}", "default") is None
+        limits.let_through(f"n-{number}", "default")
+    gate = limits.gate("another", "default")
     assert gate is not None
-    assert isinstance(gate.text, EndOfRound)
+    assert gate.scope == "round"
     assert gate.text == "250 pods leave in this round; no round lets more leave"
-    cycle.begin()
-    assert cycle.gate("another", "default") is None
+    limits.begin()
+    assert limits.gate("another", "default") is None

@@ -18,7 +18,7 @@ PODS = [replica(f"p{number:02}", owner=f"owner-{number}") for number in range(25
 A, B = replica("a", owner="one"), replica("b", owner="two")
 
 
-def told(moving: Moving, uid: str) -> list[tuple[str, str]]:
+def reports(moving: Moving, uid: str) -> list[tuple[str, str]]:
     """Phase and message of each report on a pod's migration."""
     return [(each.phase, each.message) for each in moving.reports if each.pod.uid == uid]
 
@@ -63,28 +63,28 @@ def test_a_migration_says_why_it_waits_when_it_begins_to_and_when_that_changes()
     moving.later()
     moving.later()
     limit = "1 migrations are under way from node node-1; maxMigratingPerNode is 1"
-    assert told(moving, "b") == [("Pending", "waiting for arbitration"), ("Pending", limit)]
+    assert reports(moving, "b") == [("Pending", "waiting for arbitration"), ("Pending", limit)]
     moving.say(budget(0, app="two"))
     moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
     moving.later()
     moving.later()
-    (*_, (phase, message)) = told(moving, "b")
+    (*_, (phase, message)) = reports(moving, "b")
     assert (phase, message) == (
         "Pending",
         "disruption budget default/web allows 0 (3 of 3 pods healthy, 2 wanted), of which commands have "
         "taken 0",
     )
-    assert len(told(moving, "b")) == 3
+    assert len(reports(moving, "b")) == 3
 
 
-def test_a_rate_that_holds_a_command_back_is_told_with_the_time_that_is_left() -> None:
+def test_a_rate_that_holds_a_command_back_is_reported_with_the_time_that_is_left() -> None:
     slow = policy_text(evictQPS=0.5, evictBurst=1, defaultJobMode="EvictDirectly")
     moving = cluster(slow, (A, "node-1"), (B, "node-1"))
     moving.propose("a")
     moving.propose("b")
     moving.later()
     (waiting,) = {"a", "b"} - {each.pod.uid for each in moving.commands}
-    assert told(moving, waiting)[-1] == ("Running", "evictQPS 0.5 allows the next command in 2s")
+    assert reports(moving, waiting)[-1] == ("Running", "evictQPS 0.5 allows the next command in 2s")
 
 
 # --- nodes that have cooled ---------------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves
     assert moving.last == ("Aborted", "NodeCooled")
     assert moving.reports[-1].message == "node-1 is hot no more"
     assert moving.reports[-1].pod.uid != commanded
-    assert [each.pod.uid for each in migrations.desk.book] == [commanded]
+    assert [each.pod.uid for each in migrations.lifecycle.registry] == [commanded]
 
 
 def test_what_a_user_asked_for_goes_on_when_the_node_is_cool() -> None:
@@ -174,7 +174,7 @@ def test_a_drain_under_observe_says_once_what_it_would_do_and_is_over() -> None:
         ("Drained", 2, True),
     ]
     assert not moving.state.inventory.nodes["node-1"].cordoned
-    assert not list(moving.state.migrations.drains)
+    assert not list(moving.state.migrations.drains.rows.values())
 
 
 def test_a_drain_that_began_dry_stays_dry() -> None:

@@ -8,7 +8,8 @@ from schemas.base import Message
 from schemas.decisions import AsOf
 from schemas.pods import OwnerReference, Pod, PodRef
 from schemas.policy import Policy, read_policy
-from streams.moves.memory import ROWS, MoveMemory
+from schemas.topics import TABLES
+from streams.moves.memory import MoveMemory
 
 CLUSTER = "test"
 START_MS = 1_760_000_000_000
@@ -49,13 +50,14 @@ class Kept:
     def write(self) -> list[tuple[str, str, bytes | None]]:
         """Write the rows that have changed; answers with them."""
         changes: list[tuple[str, str, bytes | None]] = []
-        for table, key, row in self.memory.changed_rows():
-            value = None if row is None else row.model_dump_json().encode()
-            changes.append((table, key, value))
-            if value is None:
-                self.rows.pop((table, key), None)
-            else:
-                self.rows[table, key] = value
+        for table in self.memory.tables:
+            for key, row in table.changed_rows():
+                value = None if row is None else row.model_dump_json().encode()
+                changes.append((table.name, key, value))
+                if value is None:
+                    self.rows.pop((table.name, key), None)
+                else:
+                    self.rows[table.name, key] = value
         return changes
 
     def restart(self, order: random.Random) -> None:
@@ -63,12 +65,15 @@ class Kept:
         stored = list(self.rows.items())
         order.shuffle(stored)
 
+        rows_of: dict[str, Any] = {table.name: table.row for table in TABLES}
+
         def read(table: str) -> Iterator[Message]:
             return (
-                ROWS[table].model_validate_json(value)
+                rows_of[table].model_validate_json(value)
                 for (name, _), value in stored
                 if name == table
             )
 
         self.memory = MoveMemory(CLUSTER, self.policy)
-        self.memory.restore(read)
+        for table in self.memory.tables:
+            table.restore(read(table.name))

@@ -1,4 +1,4 @@
-"""What becomes of an eviction, and when a pool is held back."""
+"""The verdict on an eviction, and when a pool is held back."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from schemas.moves import MoveOutcome
 from schemas.policy.lownodeload import DEFAULT_POOL
-from streams.moves.effects import Follower
+from streams.moves.effects import Effects
 from tests.streams.moves.remembered import AS_OF, CLUSTER, at, pod, policy, ref
 
 CAPACITY = {"cpu": 10_000, "memory": 1_000}
@@ -14,10 +14,10 @@ HIGH = {"cpu": 7_000, "memory": 800}
 
 
 class Story:
-    """A follower, and what happens in few words; times are seconds."""
+    """Effects that are followed, and what happens in few words; times are seconds."""
 
     def __init__(self, **settings: Any) -> None:
-        self.follower = Follower(CLUSTER, policy(**{"followSeconds": 600} | settings))
+        self.effects = Effects(CLUSTER, policy(**{"followSeconds": 600} | settings))
 
     def evict(self, seconds: float, uid: str = "old", **fields: Any) -> None:
         """A pod leaves node a."""
@@ -32,26 +32,26 @@ class Story:
             "dry_run": False,
             "now_ms": at(seconds),
         }
-        self.follower.evicted(**eviction | fields)
+        self.effects.evicted(**eviction | fields)
 
     def see(self, node: str, cpu: int, seconds: float, memory: int = 0) -> None:
         """A round looks at a node."""
         used = {"cpu": cpu, "memory": memory}
-        self.follower.observe(node, "node", used, HIGH, CAPACITY, at(seconds))
+        self.effects.observe(node, "node", used, HIGH, CAPACITY, at(seconds))
 
     def arrive(
         self, seconds: float, uid: str = "new", node: str = "b", *, ready: bool = False
     ) -> None:
         """A new pod of the owner runs."""
-        self.follower.arrived("owner", pod(uid, ready=ready), node, at(seconds))
+        self.effects.arrived("owner", pod(uid, ready=ready), node, at(seconds))
 
     def ready(self, seconds: float, uid: str = "new") -> None:
         """A pod is ready."""
-        self.follower.lifecycle(pod(uid, node="b"), at(seconds))
+        self.effects.seen(pod(uid, node="b"), at(seconds))
 
     def tick(self, seconds: float) -> list[MoveOutcome]:
         """Time passes."""
-        return self.follower.tick(at(seconds), AS_OF)
+        return self.effects.tick(at(seconds), AS_OF)
 
     def verdict(self, seconds: float) -> MoveOutcome:
         """The one verdict at a time."""
@@ -59,7 +59,7 @@ class Story:
         return made
 
 
-def test_a_move_that_helped_is_told_with_its_figures() -> None:
+def test_a_move_that_helped_is_reported_with_its_figures() -> None:
     story = Story()
     story.evict(0)
     story.see("a", 8_200, 0)
@@ -81,7 +81,7 @@ def test_a_move_that_helped_is_told_with_its_figures() -> None:
         "replacement was ready after 21 s"
     )
     assert story.tick(601) == []
-    assert not story.follower.followed
+    assert not story.effects.followed
 
 
 def test_a_source_that_turns_hot_again_was_not_helped() -> None:
@@ -129,7 +129,7 @@ def test_a_replacement_that_never_comes_or_is_never_ready_tells_against_the_move
     assert (made.verdict, made.message) == ("not ready", "new was not ready within 600 s")
 
 
-def test_a_replacement_that_comes_back_is_told_at_once() -> None:
+def test_a_replacement_that_comes_back_is_reported_at_once() -> None:
     story = Story()
     story.evict(0)
     story.arrive(5, node="a")
@@ -138,14 +138,14 @@ def test_a_replacement_that_comes_back_is_told_at_once() -> None:
     assert made.message == "the replacement new came back to a"
 
 
-def test_a_replacement_that_is_evicted_again_is_told_at_once() -> None:
+def test_a_replacement_that_is_evicted_again_is_reported_at_once() -> None:
     story = Story()
     story.evict(0)
     story.arrive(5, ready=True)
     story.evict(100, "new", source_node="b")
     first = story.verdict(101)
     assert (first.pod, first.verdict, first.bounced) == (ref("old"), "bounced", "evicted again")
-    assert list(story.follower.followed) == ["e-new-0000000"]
+    assert list(story.effects.followed.rows) == ["e-new-0000000"]
 
 
 def test_an_eviction_that_is_only_said_tells_what_happens_without_it() -> None:
@@ -164,7 +164,7 @@ def test_a_source_that_no_round_looks_at_gives_no_verdict() -> None:
     story.arrive(5, ready=True)
     made = story.verdict(600)
     assert (made.verdict, made.message) == ("unknown", "no round has looked at a within 600 s")
-    assert story.follower.backing_off(DEFAULT_POOL, at(600)) is None
+    assert story.effects.backing_off(DEFAULT_POOL, at(600)) is None
 
 
 def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
@@ -175,16 +175,16 @@ def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
     story.arrive(5, "x", "b")
     story.arrive(6, "y", "d")
     story.arrive(7, "z", "e")
-    targets = {row.pod.uid: row.target_node for row in story.follower.followed.values()}
+    targets = {row.pod.uid: row.target_node for row in story.effects.followed.rows.values()}
     assert targets == {"one": "b", "two": "d"}
-    assert story.follower.watched() == [(name, "node") for name in "abcd"]
+    assert story.effects.watched() == [(name, "node") for name in "abcd"]
 
 
 def test_a_replacement_that_is_gone_before_it_was_ready_is_replaced_in_turn() -> None:
     story = Story()
     story.evict(0)
     story.arrive(5, "x")
-    story.follower.gone("x")
+    story.effects.gone("x")
     story.arrive(9, "y", "c", ready=True)
     story.see("a", 6_000, 60)
     made = story.verdict(600)
@@ -192,13 +192,13 @@ def test_a_replacement_that_is_gone_before_it_was_ready_is_replaced_in_turn() ->
 
 
 def test_a_command_is_followed_once_and_no_more_than_the_limit() -> None:
-    follower = Follower(CLUSTER, policy(), followed_max=2)
+    effects = Effects(CLUSTER, policy(), followed_max=2)
     story = Story()
-    story.follower = follower
+    story.effects = effects
     for uid in ("one", "one", "two", "three"):
         story.evict(0, uid)
-    assert list(follower.followed) == ["e-one-0000000", "e-two-0000000"]
-    assert follower.pools[DEFAULT_POOL].counts == {"unfollowed": 1}
+    assert list(effects.followed.rows) == ["e-one-0000000", "e-two-0000000"]
+    assert effects.pools.rows[DEFAULT_POOL].counts == {"unfollowed": 1}
 
 
 #: Held back after four verdicts, at first for 1000 s.
@@ -220,7 +220,7 @@ class TestBackOff:
         assert story.verdict(seconds + 60).verdict == ("helped" if helps else "source hot")
 
     def held(self, story: Story, seconds: float) -> str | None:
-        return story.follower.backing_off(DEFAULT_POOL, at(seconds))
+        return story.effects.backing_off(DEFAULT_POOL, at(seconds))
 
     def test_begins_when_too_few_of_the_last_moves_helped(self) -> None:
         story = Story(**_HELD_BACK)
@@ -233,8 +233,8 @@ class TestBackOff:
             "time 1 in a row"
         )
         assert self.held(story, 1460) is None
-        assert story.follower.backing_off("another", at(460)) is None
-        assert story.follower.pools[DEFAULT_POOL].counts == {"helped": 2, "source hot": 3}
+        assert story.effects.backing_off("another", at(460)) is None
+        assert story.effects.pools.rows[DEFAULT_POOL].counts == {"helped": 2, "source hot": 3}
 
     def test_doubles_with_each_further_move_in_vain_and_ends_with_one_that_helps(self) -> None:
         story = Story(**_HELD_BACK)
@@ -260,10 +260,10 @@ class TestBackOff:
         story.evict(30, "late")
         story.see("a", 9_000, 20)
         assert len(story.tick(63)) == 4
-        before = story.follower.pools[DEFAULT_POOL]
+        before = story.effects.pools.rows[DEFAULT_POOL]
         assert before.backoffs == 1
         assert story.verdict(90).verdict == "source hot"
-        assert story.follower.pools[DEFAULT_POOL].until_ms == before.until_ms
+        assert story.effects.pools.rows[DEFAULT_POOL].until_ms == before.until_ms
 
     @pytest.mark.parametrize("settings", [{"minHelpedPercent": 0}, {"enabled": False}])
     def test_never_begins_where_the_policy_says_so(self, settings: dict[str, Any]) -> None:
@@ -277,6 +277,6 @@ class TestBackOff:
         story.evict(0, pool="was-there")
         story.see("a", 9_000, 1)
         story.verdict(60)
-        assert "was-there" in story.follower.pools
-        story.follower.set_policy(policy())
-        assert story.follower.pools == {}
+        assert "was-there" in story.effects.pools.rows
+        story.effects.set_policy(policy())
+        assert story.effects.pools.rows == {}

@@ -60,7 +60,7 @@ def test_a_round_that_finds_the_node_hot_begins_the_cooling_anew() -> None:
     moves = remembered(coolingSeconds=100, coolingMetrics=0)
     moves.left("web", "a", at(0), "")
     moves.observe({"a", "b"}, at(90))
-    assert list(moves.cooling.nodes) == ["a"]
+    assert list(moves.cooldown.rows) == ["a"]
     assert moves.forbidden_nodes("web", at(189)) == {"a"}
     assert moves.forbidden_nodes("web", at(190)) == frozenset()
 
@@ -80,8 +80,8 @@ def test_a_node_that_stays_hot_is_remembered_beyond_the_window() -> None:
         moves.tick(at(seconds))
         assert moves.forbidden_nodes("web", at(seconds)) == {"a"}
     moves.tick(at(380 + 51))
-    assert not moves.owners
-    assert not moves.cooling.nodes
+    assert not moves.rows
+    assert not moves.cooldown.rows
 
 
 def test_a_pod_that_comes_straight_back_freezes_its_owner() -> None:
@@ -143,10 +143,10 @@ def test_what_is_over_is_forgotten() -> None:
     moves = remembered(loopWindowSeconds=100, initialFreezeSeconds=50, coolingMetrics=0)
     go(moves, "web", "a", "a", 0)
     moves.tick(at(10 + 50 + 99))
-    assert moves.owners
+    assert moves.rows
     moves.tick(at(301))
-    assert not moves.owners
-    assert not moves.cooling.nodes
+    assert not moves.rows
+    assert not moves.cooldown.rows
     go(moves, "web", "a", "a", 400)
     assert "time 1 in a row" in str(moves.frozen("web", at(411)))
 
@@ -158,10 +158,10 @@ def test_moves_that_are_only_said_freeze_and_keep_nobody_away() -> None:
     assert moves.frozen("web", at(61)) is not None
     assert moves.forbidden_nodes("web", at(61)) == frozenset()
     moves.arrived("web", "a", at(62))
-    assert moves.owners["web"].moves[0].target is None
+    assert moves.rows["web"].moves[0].target is None
     moves.set_policy(policy("enforce", maxMovesPerOwner=1))
     assert moves.frozen("web", at(63)) is None
-    assert not moves.owners
+    assert not moves.rows
 
 
 @pytest.mark.parametrize("document", ["moves: {enabled: false}", "compat: koordinator"])
@@ -170,7 +170,7 @@ def test_upstream_remembers_nothing_and_so_does_a_policy_that_says_so(document: 
     go(moves, "web", "a", "a", 0)
     assert moves.forbidden_nodes("web", at(10)) == frozenset()
     assert moves.frozen("web", at(10)) is None
-    assert not moves.owners
+    assert not moves.rows
 
 
 def test_the_owner_of_which_nothing_was_heard_longest_is_forgotten_first() -> None:
@@ -179,8 +179,8 @@ def test_the_owner_of_which_nothing_was_heard_longest_is_forgotten_first() -> No
         moves.left(owner, f"node-{owner}", at(step), "")
     moves.arrived("a", "x", at(10))
     moves.left("d", "node-d", at(11), "")
-    assert sorted(moves.owners) == ["a", "c", "d"]
-    assert "node-b" not in moves.cooling.nodes
+    assert sorted(moves.rows) == ["a", "c", "d"]
+    assert "node-b" not in moves.cooldown.rows
 
 
 @given(rounds=st.integers(1, 300), length=st.integers(1, 5), pause_s=st.integers(20, 300))
@@ -246,10 +246,10 @@ def test_nothing_grows_beyond_its_bound(events: list[tuple[int, int, int, bool]]
             moves.arrived(str(owner), f"node-{node}", at(now))
         else:
             moves.left(str(owner), f"node-{node}", at(now), "hot", replicas=1000)
-        assert len(moves.owners) <= 8
-        assert all(len(row.moves) <= HISTORY_MAX for row in moves.owners.values())
-        sources = {m.source for row in moves.owners.values() for m in row.moves}
-        assert set(moves.cooling.nodes) <= sources
+        assert len(moves.rows) <= 8
+        assert all(len(row.moves) <= HISTORY_MAX for row in moves.rows.values())
+        sources = {m.source for row in moves.rows.values() for m in row.moves}
+        assert set(moves.cooldown.rows) <= sources
 
 
 def test_a_move_towards_a_node_that_the_owner_left_hot_is_stopped() -> None:

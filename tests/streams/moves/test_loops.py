@@ -1,4 +1,4 @@
-"""What is a circle, and what is not."""
+"""What is a loop, and what is not."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.moves import RecentMove
-from streams.moves.loops import circle
+from streams.moves.loops import loop_of
 
 
 def chain(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
@@ -33,31 +33,31 @@ def chain(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
         (chain(("b", "c", 1, 2), ("a", "b", 3, 4), ("c", "a", 5, 6)), None),
     ],
 )  # fmt: skip
-def test_a_circle_is_a_chain_of_moves_that_ends_where_it_began(
+def test_a_loop_is_a_chain_of_moves_that_ends_where_it_began(
     moves: list[RecentMove], path: list[str] | None
 ) -> None:
-    assert circle(moves, moves[-1]) == path
+    assert loop_of(moves, moves[-1]) == path
 
 
 def test_a_move_that_has_not_arrived_closes_nothing() -> None:
     moves = [*chain(("a", "b", 1, 2)), RecentMove(source="b", left_at_ms=3)]
-    assert circle(moves, moves[-1]) is None
+    assert loop_of(moves, moves[-1]) is None
 
 
 @given(nodes=st.permutations([f"node-{i}" for i in range(12)]))
-def test_moves_that_never_come_back_are_no_circle(nodes: list[str]) -> None:
+def test_moves_that_never_come_back_are_no_loop(nodes: list[str]) -> None:
     steps = [(a, b, 2 * i, 2 * i + 1) for i, (a, b) in enumerate(pairwise(nodes))]
     moves = chain(*steps)
-    assert all(circle(moves[: i + 1], moves[i]) is None for i in range(len(moves)))
+    assert all(loop_of(moves[: i + 1], moves[i]) is None for i in range(len(moves)))
 
 
 @given(st.data())
-def test_a_chain_that_returns_to_any_of_its_nodes_is_a_circle(data: st.DataObject) -> None:
+def test_a_chain_that_returns_to_any_of_its_nodes_is_a_loop(data: st.DataObject) -> None:
     length = data.draw(st.integers(1, 10))
     back = data.draw(st.integers(0, length - 1))
     nodes = [*(f"node-{i}" for i in range(length)), f"node-{back}"]
     steps = [(a, b, 2 * i, 2 * i + 1) for i, (a, b) in enumerate(pairwise(nodes))]
     moves = chain(*steps)
-    path = circle(moves, moves[-1])
+    path = loop_of(moves, moves[-1])
     assert path is not None
     assert path == [*nodes[back:-1], nodes[back]]

@@ -1,4 +1,4 @@
-"""A restart between any two events changes nothing: not what is written, told, or answered."""
+"""A restart between any two events changes nothing: not what is written, published, or answered."""
 
 import random
 from typing import Any
@@ -43,9 +43,9 @@ _EVENTS = st.one_of(
 
 
 def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[Any]]:
-    """Let one thing happen; answers with the time after it and what was told."""
+    """Let one thing happen; answers with the time after it and what was published."""
     memory = kept.memory
-    moves, follower = memory.moves, memory.follower
+    moves, effects = memory.moves, memory.effects
     match event:
         case ("tick", seconds):
             now_ms += seconds * 1000
@@ -66,16 +66,16 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
         case ("mark", uid, node, used, room):
             memory.unmovable.mark(ref(uid), node, "why", {"cpu": used}, {"cpu": room}, now_ms)
         case ("evicted", owner, node, uid, dry_run, number):
-            follower.evicted(
+            effects.evicted(
                 command_id=f"command-{number}", migration_id=f"migration-{number}", pod=ref(uid),
                 owner=owner, pool="web", phase="node", source_node=node, dry_run=dry_run,
                 now_ms=now_ms,
             )  # fmt: skip
         case ("observe", node, used):
             limits = {"cpu": 7_000}, {"cpu": 10_000}
-            follower.observe(node, "node", {"cpu": used}, *limits, now_ms)
+            effects.observe(node, "node", {"cpu": used}, *limits, now_ms)
         case ("ready", uid):
-            follower.lifecycle(pod(uid), now_ms)
+            effects.seen(pod(uid), now_ms)
         case ("gone", uid):
             memory.pod_gone(uid)
         case ("policy", policy):
@@ -87,7 +87,7 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
 def answers(kept: Kept, now_ms: int) -> list[Any]:
     """Everything that can be asked."""
     memory = kept.memory
-    said: list[Any] = [memory.follower.backing_off("web", now_ms), memory.follower.watched()]
+    said: list[Any] = [memory.effects.backing_off("web", now_ms), memory.effects.watched()]
     for owner in ("web", "job", "shop/bare"):
         said.append(memory.moves.frozen(owner, now_ms))
         said.append(memory.moves.forbidden_nodes(owner, now_ms))
@@ -108,8 +108,8 @@ def test_a_restart_between_any_two_events_changes_nothing(
     for event, restart in events:
         if restart is not None:
             restarted.restart(random.Random(restart))
-        then_ms, told = happen(steady, now_ms, event)
-        assert happen(restarted, now_ms, event) == (then_ms, told)
+        then_ms, published = happen(steady, now_ms, event)
+        assert happen(restarted, now_ms, event) == (then_ms, published)
         now_ms = then_ms
         assert steady.write() == restarted.write()
         assert steady.rows == restarted.rows
@@ -129,7 +129,7 @@ def test_after_a_long_silence_only_the_standing_of_pools_is_left(
         kept.memory.tick(now_ms, AS_OF)
     kept.write()
     assert {table for table, _ in kept.rows} <= {"pool_verdicts"}
-    assert not kept.memory.moves.owners
+    assert not kept.memory.moves.rows
 
 
 def test_a_row_is_written_only_when_it_has_changed() -> None:

@@ -169,7 +169,7 @@ def test_a_node_that_goes_and_comes_again_is_another_one() -> None:
     run = cluster(node("node-1"), node("node-2"))
     left(run, "node-1")
     run.full_list("node-state", "list-1", node("node-2"))
-    assert not run.state.memory.moves.cooling.nodes
+    assert not run.state.memory.moves.cooldown.rows
 
 
 @pytest.mark.parametrize("confirmed", ["by its binder", "by its lifecycle"])
@@ -182,7 +182,7 @@ def test_a_replacement_that_arrives_ends_the_move_once(confirmed: str) -> None:
         run.say(outcome(made, "done"))
     for event in ("bound", "running", "changed"):
         run.say(lifecycle(event, owned("a"), "node-2"))
-    first, second = run.state.memory.moves.owners["web"].moves
+    first, second = run.state.memory.moves.rows["web"].moves
     assert (first.source, first.target, second.target) == ("node-1", "node-2", None)
 
 
@@ -197,15 +197,15 @@ def test_a_pod_that_somebody_else_puts_back_freezes_its_owner() -> None:
 
 def test_the_verdict_on_a_move_is_told_at_a_tick_with_what_it_was_computed_from() -> None:
     run = three_nodes()
-    follower = run.state.memory.follower
-    follower.evicted(
+    effects = run.state.memory.effects
+    effects.evicted(
         command_id="command-1", migration_id="migration-1", owner="web", pool="web", phase="node",
         pod=PodRef(namespace="default", name="old", uid="old"), source_node="node-1", dry_run=False,
         now_ms=at(0),
     )  # fmt: skip
     run.say(lifecycle("bound", owned("a"), "node-2"))
     run.say(lifecycle("changed", owned("a").model_copy(update={"ready": True}), "node-2"))
-    follower.observe("node-1", "node", {"cpu": 10}, {"cpu": 70}, {"cpu": 100}, at(60))
+    effects.observe("node-1", "node", {"cpu": 10}, {"cpu": 70}, {"cpu": 100}, at(60))
     record = run.log.message(tick(600))
     outputs = run.stage.apply([record]).outputs
     (written,) = [each for each in outputs if each.topic == "move-outcomes"]

@@ -6,7 +6,7 @@ import pytest
 
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
-from streams.rebalance.outcome import EndOfNode, EndOfRound
+from streams.rebalance.outcome import Gate
 from tests.streams.cluster.builders import pod
 from tests.streams.rebalance.world import PERCENT, THRESHOLDS, World, hot_world, targets
 
@@ -51,7 +51,7 @@ def test_pods_leave_in_the_order_of_their_keys(
 ) -> None:
     world = World()
     world.node("hot", system=45)
-    # The other one is told of first and measured first, and uses as much.
+    # The other one comes first and is measured first, and uses as much.
     world.pod("b", "hot", 15, **second)
     world.pod("a", "hot", 15, **first)
     targets(world, ["calm"])
@@ -133,9 +133,9 @@ def test_pods_that_the_policy_leaves_alone_stay(more: str, gate: str) -> None:
     assert world.hot("hot").ended == "no further pod may leave"
 
 
-def test_the_first_gate_that_stops_a_pod_is_told_in_its_own_words() -> None:
+def test_the_first_gate_that_stops_a_pod_is_reported_in_its_own_words() -> None:
     world = hot_world()
-    assert world.round(protect=lambda held: f"{held.pod.name} is a bare pod") == []
+    assert world.round(protected=lambda held: f"{held.pod.name} is a bare pod") == []
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message) == ("filter", "a is a bare pod")
     assert world.round(gate=lambda candidate: f"not to {candidate.target}") == []
@@ -163,9 +163,9 @@ def test_a_gate_may_end_the_node_or_the_round() -> None:
         for number in range(3):
             world.pod(f"{name}{number}", name, 15)
     targets(world, ["calm"], system=0)
-    assert world.round(gate=lambda candidate: EndOfNode("enough of it")) == []
+    assert world.round(gate=lambda candidate: Gate("Any", "enough of it", "node")) == []
     assert [(hot.looked_at, hot.ended) for hot in world.pool.hot] == [(1, "enough of it")] * 2
-    assert world.round(gate=lambda candidate: EndOfRound("enough")) == []
+    assert world.round(gate=lambda candidate: Gate("Any", "enough", "round")) == []
     assert [(hot.looked_at, hot.ended) for hot in world.pool.hot] == [(1, "enough"), (0, "enough")]
 
 
@@ -189,7 +189,7 @@ def test_a_pod_without_a_target_is_remembered_and_not_tried_again() -> None:
         asked.append(about)
         return "tried in vain"
 
-    assert world.round(remembered=remembered) == []
+    assert world.round(unmovable=remembered) == []
     assert asked == [("whale", {"cpu": 6_500}, {"cpu": 6_000})]
     assert world.gates("hot") == {"whale": "unmovable"}
     assert world.outcome.unmovable == []

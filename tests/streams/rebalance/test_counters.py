@@ -257,7 +257,7 @@ def test_counters_are_what_counting_backwards_says(
     hot: list[bool], abnormalities: int, normalities: int
 ) -> None:
     """Abnormal: the newest run of N hot rounds is newer than the newest run of M calm ones."""
-    counters = Counters(300_000, _INTERVAL_MS)
+    counters = Counters("c", 300_000, _INTERVAL_MS)
     of_node = condition(abnormalities, normalities)
     for number, over in enumerate(hot):
         now_ms = number * _INTERVAL_MS

@@ -34,7 +34,7 @@ movingThresholds:
         (27, True, 70, "policy"),
     ],
 )
-def test_the_window_that_is_open_holds_and_is_told(
+def test_the_window_that_is_open_holds_and_is_reported(
     hour: int, leaves: bool, high: int, source: str
 ) -> None:
     world = World(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
@@ -156,7 +156,7 @@ def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
     assert len(world.inventory.history.means["__default_node_pool__"]["cpu"]) == 3
 
 
-def test_all_sources_of_thresholds_that_move_at_once_are_told() -> None:
+def test_all_sources_of_thresholds_that_move_at_once_are_reported() -> None:
     windows = "      windows: [{lowThresholds: {cpu: 10}}]\n"
     policy = read_policy(_RECENT + windows)
     world = _recent([10, 30, 10, 30])
@@ -295,7 +295,7 @@ def test_at_the_peak_a_target_goes_before_leaving_without_one_and_gates_hold() -
     world = _peak(21)
     assert world.round(gate=lambda candidate: "a window is closed") == []
     assert world.gates("hot")["free"] == "gate"
-    assert world.round(remembered=lambda *about: "tried in vain")[0] == "free hot->None"
+    assert world.round(unmovable=lambda *about: "tried in vain")[0] == "free hot->None"
 
 
 def test_number_of_nodes_holds_for_targets_at_the_peak_too() -> None:

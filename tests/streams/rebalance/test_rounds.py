@@ -101,7 +101,7 @@ def every_third(candidate: Any) -> str | None:
     return "no" if int(candidate.held.pod.uid[1:]) % 3 == 2 else None
 
 
-def told(outcome: RoundOutcome) -> list[Any]:
+def content(outcome: RoundOutcome) -> list[Any]:
     """Everything that a round says."""
     pools: list[Any] = []
     for pool in outcome.pools:
@@ -124,7 +124,7 @@ def test_the_order_of_nodes_and_pods_does_not_matter(cluster: Cluster) -> None:
         load(forwards, cluster, number)
         load(backwards, cluster, number, backwards=True)
         assert forwards.round(gate=every_third) == backwards.round(gate=every_third)
-        assert told(forwards.outcome) == told(backwards.outcome)
+        assert content(forwards.outcome) == content(backwards.outcome)
         assert forwards.rows == backwards.rows
 
 
@@ -183,7 +183,7 @@ def test_a_restart_between_two_rounds_changes_nothing(cluster: Cluster, restarts
         load(steady, cluster, number)
         load(restarted, cluster, number)
         assert steady.round(gate=every_third) == restarted.round(gate=every_third)
-        assert told(steady.outcome) == told(restarted.outcome)
+        assert content(steady.outcome) == content(restarted.outcome)
         assert steady.rows == restarted.rows
 
 
@@ -194,10 +194,10 @@ def test_packing_a_few_nodes_at_a_time_comes_to_the_same(cluster: Cluster, most:
         load(at_once, cluster, number)
         load(bit_by_bit, cluster, number)
         bit_by_bit.measure()
-        while bit_by_bit.balancer.refresh(bit_by_bit.inventory, most):
+        while bit_by_bit.balancer.refresh(most):
             pass
         assert at_once.round() == bit_by_bit.round()
-        assert told(at_once.outcome) == told(bit_by_bit.outcome)
+        assert content(at_once.outcome) == content(bit_by_bit.outcome)
 
 
 @given(clusters(max_rounds=3), st.data())
@@ -252,8 +252,8 @@ def test_a_metric_that_lacks_parts_of_a_node_does_not_make_it_a_target(
     world.node("n")
     world.pod("a", "n", None)
     world.stale.add("n")
-    told = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=world.now_ms, **metric)
-    world.inventory.apply_metric(told)
+    sent = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=world.now_ms, **metric)
+    world.inventory.apply_metric(sent)
     world.round()
     assert world.pool.classes()["n"] == expected
 
@@ -272,9 +272,9 @@ rebalance:
     world.pod("a", "n", None, priority=9_500)
     world.stale.add("n")
     usage = {"usage": {"cpu": 5_000}, "system_usage": {"cpu": 500}}
-    told = NodeMetric.model_validate(
+    metric = NodeMetric.model_validate(
         {"cluster": CLUSTER, "node": "n", "updated_at_ms": world.now_ms, **usage}
     )
-    world.inventory.apply_metric(told)
+    world.inventory.apply_metric(metric)
     world.round()
     assert world.pool.classes() == {"n": "prodHigh"}

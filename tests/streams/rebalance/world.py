@@ -1,4 +1,4 @@
-"""A small cluster that can be told to make rounds; cpu in percent of a node of ten cores."""
+"""A small cluster that makes rounds; cpu in percent of a node of ten cores."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from schemas.topics import TABLES
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
+from streams.rebalance.outcome import Gate, HotNode, PoolOutcome, RoundOutcome, Rules
 from tests.streams.cluster.builders import CLUSTER, START_MS, container, lifecycle, node
 
 #: Millicores of one percent of a node.
@@ -29,14 +29,30 @@ rebalance:
 """
 
 
+class Asked(Rules):
+    """Rules of which a test gives some as functions; a gate may answer with a text alone."""
+
+    def __init__(self, gate: Any = None, leaving: Iterable[str] = (), **functions: Any) -> None:
+        self._gate = gate
+        self.leaving = frozenset(leaving)
+        for name, function in functions.items():
+            assert name in ("protected", "unmovable", "avoided")
+            setattr(self, name, function)
+
+    def gate(self, candidate: Any) -> Gate | None:
+        """What the test says."""
+        stopped = None if self._gate is None else self._gate(candidate)
+        return Gate("Asked", stopped) if isinstance(stopped, str) else stopped
+
+
 class World:
-    """Nodes, pods and what they use, as told; a round sees exactly that."""
+    """Nodes, pods and what they use, as given; a round sees exactly that."""
 
     def __init__(self, document: str = THRESHOLDS, *, now_ms: int = START_MS) -> None:
         self.policy: Policy = read_policy(document)
         self.now_ms = now_ms
         self.inventory = Inventory(self.policy)
-        self.balancer = Balancer(CLUSTER, self.policy)
+        self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
         self.rows: dict[tuple[str, str], bytes] = {}
         self.used: dict[str, dict[str, dict[str, int]]] = {}
         """Usage by node and pod."""
@@ -48,14 +64,14 @@ class World:
     # --- what there is --------------------------------------------------------------------------
 
     def node(self, name: str, system: int = 0, **fields: Any) -> None:
-        """A node of ten cores whose system part uses so many percent."""
+        """A node of ten cores whose system part uses a share in percent."""
         state: NodeState = node(name, **{"cpu": "10", **fields})
         self.inventory.apply_node(state)
         self.used.setdefault(name, {})
         self.system[name] = {"cpu": system * PERCENT, "memory": 0}
 
     def pod(self, uid: str, name: str, cpu: int | None = 10, **fields: Any) -> None:
-        """A pod of a ReplicaSet on a node that uses so many percent; None: it is not measured."""
+        """A pod of a ReplicaSet on a node that uses a share in percent; None: it is not measured."""
         usage = fields.pop("usage", None)
         if usage is None and cpu is not None:
             usage = {"cpu": cpu * PERCENT, "memory": 0}
@@ -123,27 +139,30 @@ class World:
         self.now_ms += INTERVAL_MS
         self.inventory.advance(self.now_ms)
         self.measure()
-        self.outcome = self.balancer.round(self.inventory, self.now_ms, **asked)
+        self.outcome = self.balancer.round(self.now_ms, Asked(**asked))
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
 
     def rounds(self, count: int) -> list[bool]:
-        """So many rounds; whether anything left in each."""
+        """A number of rounds; whether anything left in each."""
         return [bool(self.round()) for _ in range(count)]
 
     def write(self) -> None:
         """Write the rows that have changed."""
-        for table, key, row in self.balancer.changed_rows(self.inventory):
-            if row is None:
-                self.rows.pop((table, key), None)
-            else:
-                self.rows[table, key] = encode(row)
+        for table in self.balancer.tables:
+            for key, row in table.changed_rows():
+                if row is None:
+                    self.rows.pop((table.name, key), None)
+                else:
+                    self.rows[table.name, key] = encode(row)
 
     def restart(self) -> None:
         """The balancer is made anew from its rows; nodes and pods are as they were."""
-        self.balancer = Balancer(CLUSTER, self.policy)
+        self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
         self.inventory.history.means = {}
-        self.balancer.restore(self.read, self.inventory)
+        for table in self.balancer.tables:
+            table.restore(self.read(table.name))
+        self.inventory.move_thresholds()
 
     def read(self, table: str) -> Iterator[Message]:
         """Rows of a table, in the order of their keys."""

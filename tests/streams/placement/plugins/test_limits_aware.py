@@ -20,7 +20,7 @@ from streams.placement.placer import Placer
 from streams.placement.plugins.limits_aware import LimitsAwareScore
 from tests.streams.cluster.builders import at, container, load_args, node, pod
 from tests.streams.cluster.loads import limits_aware_arguments, loading_pods
-from tests.streams.cluster.oracle import told
+from tests.streams.cluster.oracle import refresh_all
 from tests.streams.cluster.strategies import node_states
 
 _ESTIMATOR = Estimator(load_args())
@@ -51,7 +51,7 @@ def here(state: NodeState, *held: Pod) -> Node:
 def raw(args: NodeResourceLimitsAwareArgs, of: Pod, *nodes: Node) -> list[float]:
     """Raw scores; both ways say the same."""
     plugin = LimitsAwareScore(args)
-    told(plugin, nodes, at(0))
+    refresh_all(plugin, nodes, at(0))
     prepared = plugin.prepare(kind_of(of))
     scores: list[float] = plugin.scores(prepared).tolist()
     assert scores == [plugin.score(prepared, row) for row in range(len(nodes))]

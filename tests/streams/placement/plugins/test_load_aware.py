@@ -23,7 +23,7 @@ from tests.streams.cluster.builders import (
     node,
     pod,
 )
-from tests.streams.cluster.oracle import told
+from tests.streams.cluster.oracle import refresh_all
 
 CPU = "node(s) cpu usage exceed threshold"
 MEMORY = "node(s) memory usage exceed threshold"
@@ -58,7 +58,7 @@ def refused(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float 
     """Why the node refuses a pod; the mask says the same."""
     estimator, here = in_world
     plugin = LoadAwareFilter(estimator)
-    told(plugin, [here], at(seconds))
+    refresh_all(plugin, [here], at(seconds))
     prepared = plugin.prepare(kind_of(of))
     reason = plugin.reason(prepared, 0)
     mask = plugin.mask(prepared)
@@ -70,7 +70,7 @@ def scored(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float =
     """What the node scores; both ways say the same."""
     estimator, here = in_world
     plugin = LoadAwareScore(estimator)
-    told(plugin, [here], at(seconds))
+    refresh_all(plugin, [here], at(seconds))
     prepared = plugin.prepare(kind_of(of))
     score = plugin.score(prepared, 0)
     assert plugin.scores(prepared).tolist() == [score]

@@ -29,7 +29,7 @@ from tests.streams.cluster.loads import (
     loading_pods,
     metrics,
 )
-from tests.streams.cluster.oracle import told
+from tests.streams.cluster.oracle import refresh_all
 
 EXPIRED = "node(s) nodeMetric expired"
 
@@ -139,8 +139,8 @@ def test_masks_reasons_and_scores_are_those_of_the_plain_rules(
         nodes.append(here)
     now_ms = at(seconds)
     load_filter, load_score = LoadAwareFilter(estimator), LoadAwareScore(estimator)
-    told(load_filter, nodes, now_ms)
-    told(load_score, nodes, now_ms)
+    refresh_all(load_filter, nodes, now_ms)
+    refresh_all(load_score, nodes, now_ms)
     for kind in kinds:
         wanted = load_filter.prepare(kind)
         mask = load_filter.mask(wanted)
@@ -174,7 +174,7 @@ def test_the_product_with_a_factor_cuts_off_where_the_division_does(
         here.load.set_metric(metric(memory=used))
         nodes.append(here)
     plugin = LoadAwareScore(estimator)
-    told(plugin, nodes, at(0))
+    refresh_all(plugin, nodes, at(0))
     prepared = plugin.prepare(kind_of(pod(memory="1", cpu="1")))
     expected = [_left_percent(capacity, used + 1) for capacity, used in drawn]
     assert plugin.scores(prepared).tolist() == expected

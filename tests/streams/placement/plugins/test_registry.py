@@ -22,7 +22,7 @@ from streams.placement.plugins.base import Filter, Score
 from streams.placement.plugins.registry import FILTERS, SCORES, build_filters, build_scores
 from tests.streams.cluster.builders import at
 from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
-from tests.streams.cluster.oracle import told
+from tests.streams.cluster.oracle import refresh_all
 
 
 def test_a_policy_may_name_what_is_registered_in_the_default_order() -> None:
@@ -111,7 +111,7 @@ def test_asked_for_all_nodes_or_for_one_every_plugin_says_the_same(
 ) -> None:
     nodes = _nodes(Estimator(policy.load_aware), drawn)
     for plugin in _plugins(policy):
-        told(plugin, nodes, at(seconds))
+        refresh_all(plugin, nodes, at(seconds))
         for kind in kinds:
             _check(plugin, kind, len(nodes))
 
@@ -124,11 +124,11 @@ def test_rows_may_move_without_being_told_again(
     kept = data.draw(st.permutations(range(len(nodes))))
     kept = kept[: data.draw(st.integers(0, len(nodes)))]
     for plugin, fresh in zip(_plugins(policy), _plugins(policy), strict=True):
-        told(plugin, nodes, at(0))
+        refresh_all(plugin, nodes, at(0))
         for kind in kinds:
             _check(plugin, kind, len(nodes))
         plugin.relayout(np.array(kept, dtype=np.int64))
-        told(fresh, [nodes[row] for row in kept], at(0))
+        refresh_all(fresh, [nodes[row] for row in kept], at(0))
         for kind in kinds:
             _check(plugin, kind, len(kept))
             _same(plugin, fresh, kind, len(kept))
@@ -153,7 +153,7 @@ def test_what_strategies_draw_is_refused_by_every_filter_now_and_then() -> None:
         nodes = _nodes(Estimator(policy.load_aware), drawn)
         for plugin in _plugins(policy):
             if isinstance(plugin, Filter):
-                told(plugin, nodes, at(0))
+                refresh_all(plugin, nodes, at(0))
                 prepared = plugin.prepare(kinds[0])
                 if any(plugin.reason(prepared, row) for row in range(len(nodes))):
                     refused.add(plugin.name)

@@ -1,4 +1,4 @@
-"""Workloads and disruption budgets as they are told, in lists and alone, and what is charged to them."""
+"""Workloads and disruption budgets as they are reported, in lists and alone, and what is charged to them."""
 
 from typing import Any
 
@@ -22,19 +22,19 @@ def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
     moving = cluster()
     moving.say(workload("web"), workload("db"), budget(1), budget(1, "db"))
     full_list(moving, "one")
-    desk = moving.state.migrations.desk
-    assert sorted(desk.workloads.rows) == ["db", "web"]
+    lifecycle = moving.state.migrations.lifecycle
+    assert sorted(lifecycle.workloads.rows) == ["db", "web"]
     full_list(moving, "two", workload("db"))
-    assert sorted(desk.workloads.rows) == ["db"]
-    assert desk.budgets.get(("default", "web")) is not None
+    assert sorted(lifecycle.workloads.rows) == ["db"]
+    assert lifecycle.budgets.row(("default", "web")) is not None
     full_list(moving, "three", budget(3, "db"))
-    assert desk.budgets.get(("default", "web")) is None
-    row = desk.budgets.get(("default", "db"))
+    assert lifecycle.budgets.row(("default", "web")) is None
+    row = lifecycle.budgets.row(("default", "db"))
     assert row is not None
     assert row.budget.disruptions_allowed == 3
 
 
-def test_replicas_are_those_told_or_else_those_seen() -> None:
+def test_replicas_are_those_reported_or_else_those_seen() -> None:
     owners = Owners()
     workloads = Workloads(CLUSTER, owners)
     pod = replica("a")

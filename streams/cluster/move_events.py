@@ -1,0 +1,50 @@
+"""Hands what migrations report to the memory of moves: a pod must leave, has left, or stays."""
+
+from schemas.migrations import MigrationRow
+from streams.inventory.inventory import Inventory
+from streams.moves.memory import MoveMemory
+
+
+class MoveEvents:
+    """Listens to the migrations of one cluster; those of users and drains are no moves."""
+
+    def __init__(self, inventory: Inventory, memory: MoveMemory) -> None:
+        self._inventory, self._memory = inventory, memory
+
+    def commanded(self, row: MigrationRow, replicas: int) -> None:
+        """The first command of a migration is the move; further ones repeat it."""
+        if row.trigger == "rebalance" and row.attempts == 1:
+            self._memory.moves.left(
+                row.owner,
+                row.source_node,
+                self._inventory.now_ms,
+                row.cause,
+                dry_run=row.dry_run,
+                replicas=replicas,
+            )
+
+    def evicted(self, row: MigrationRow) -> None:
+        """The pod has left, or would have."""
+        if row.trigger != "rebalance" or row.command_id is None:
+            return
+        effects, now_ms = self._memory.effects, self._inventory.now_ms
+        effects.evicted(
+            command_id=row.command_id,
+            migration_id=row.migration_id,
+            pod=row.pod,
+            owner=row.owner,
+            pool=row.pool,
+            phase=row.watched,
+            source_node=row.source_node,
+            dry_run=row.dry_run,
+            now_ms=now_ms,
+        )
+        # An owner replaces a pod while that one still terminates: the replacement may be there.
+        found = None if row.replacement is None else self._inventory.held(row.replacement.uid)
+        if found is not None and found[1].expires_at_ms is None:
+            effects.arrived(row.owner, found[1].pod, found[0].name, now_ms)
+
+    def abandoned(self, row: MigrationRow) -> None:
+        """The pod stays after all."""
+        if row.trigger == "rebalance":
+            self._memory.moves.stayed(row.owner, row.source_node, self._inventory.now_ms)

@@ -1,0 +1,44 @@
+"""What a round of one cluster asks about pods: migrations, the memory of moves, held-back pools."""
+
+from collections.abc import Collection, Mapping
+
+from streams.inventory.cause import Cause
+from streams.inventory.node import Held
+from streams.migration.migrations import Migrations
+from streams.migration.registry import live
+from streams.moves.memory import MoveMemory
+from streams.moves.owner import owner_key
+from streams.rebalance.outcome import Candidate, Gate, Rules
+
+
+class RoundRules(Rules):
+    """The rules of one round; a pod that passes its gate has a migration then."""
+
+    def __init__(self, migrations: Migrations, memory: MoveMemory, cause: Cause) -> None:
+        self._migrations, self._memory, self._cause = migrations, memory, cause
+        rows = migrations.lifecycle.registry
+        self.leaving = frozenset(row.pod.uid for row in rows if live(row))
+
+    def protected(self, held: Held) -> str | None:
+        """Why a pod may never be evicted; None: it may."""
+        return self._migrations.forbidden(held)
+
+    def unmovable(self, uid: str, usage: Mapping[str, int], room: Mapping[str, int]) -> str | None:
+        """Why a pod for which no target was found lately is not worth a try; None: it is."""
+        return self._memory.unmovable.unmovable(uid, usage, room, self._cause.now_ms)
+
+    def avoided(self, held: Held) -> Collection[str]:
+        """Nodes that the pod's owner left and that have not cooled."""
+        return self._memory.moves.avoided(held.pod, self._cause.now_ms)
+
+    def gate(self, candidate: Candidate) -> Gate | None:
+        """Is its pool held back, its owner frozen, or its migration stopped?"""
+        now_ms = self._cause.now_ms
+        why = self._memory.effects.backing_off(candidate.pool, now_ms)
+        if why is not None:
+            return Gate("PoolHeldBack", why, "node")
+        owner = owner_key(candidate.held.pod)
+        why = self._memory.moves.gate(owner, candidate.target, now_ms)
+        if why is not None:
+            return Gate("RecentMoves", why)
+        return self._migrations.propose(candidate, self._cause)

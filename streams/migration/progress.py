@@ -1,0 +1,47 @@
+"""What belongs to all migrations of a cluster.
+
+How many there were, and where the next tick goes on.
+"""
+
+from schemas.migrations import MigrationStateRow
+from streams.stage.tracked_table import TrackedTable
+
+
+class Progress(TrackedTable[str, MigrationStateRow]):
+    """One row; it is the cluster's own, so its key is empty."""
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__("migration_state")
+        self.cluster = cluster
+        self.arbitrated_at_ms = 0
+        """The log's time at which arbitration ran last."""
+        self.created = 0
+        """How many migrations have been created."""
+        self.passed = 0
+        """How many have passed arbitration."""
+        self.drain_next = ""
+        """The node, by name, at which the next tick goes on with drains; empty: at the first."""
+
+    def note(self) -> None:
+        """Something of it has changed."""
+        self.changed[""] = None
+
+    def touch(self) -> None:
+        """Count it as changed."""
+        self.note()
+
+    def row(self, key: str) -> MigrationStateRow:
+        """The row as it is now."""
+        return MigrationStateRow(
+            cluster=self.cluster,
+            arbitrated_at_ms=self.arbitrated_at_ms,
+            created=self.created,
+            passed=self.passed,
+            drain_next=self.drain_next or None,
+        )
+
+    def take(self, row: MigrationStateRow) -> None:
+        """Take over the row as it was written."""
+        self.arbitrated_at_ms = row.arbitrated_at_ms
+        self.created, self.passed = row.created, row.passed
+        self.drain_next = row.drain_next or ""
