@@ -32,7 +32,7 @@ migration: {evictQPS: 1000, maxMigratingPerNode: 0, maxMigratingPerNamespace: 0,
 
 
 def _let_wait(world: DenseCluster, kinds: int) -> None:
-    """So many kinds of pods wait for a node."""
+    """Pods of that many kinds wait for a node."""
     records = [world.request(pod(f"w-{number}", millicores=100_000 + number)) for number in range(kinds)]  # fmt: skip
     for begin in range(0, kinds, 500):
         world.apply(*records[begin : begin + 500])

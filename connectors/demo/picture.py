@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _INK, _SOFT, _GRID = "#22272e", "#6b7280", "#e5e7eb"
 _LOADSTREAM, _REQUESTS, _WAITING = "#0f766e", "#c2410c", "#d97706"
 _LEFT = "#1d4ed8"
-#: So many names fit beside the heat map.
+#: Most names that fit beside the heat map.
 _NAMES_MAX = 50
 
 

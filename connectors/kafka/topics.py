@@ -15,7 +15,7 @@ from schemas.limits import BATCH_BYTES_MAX
 from schemas.topics import TABLES, TOPICS
 
 #: A changelog is compacted segment by segment and never in its newest one. Kafka's default of 1 GiB
-#: would leave so many superseded rows that a worker reads for minutes before it is ready.
+#: would leave superseded rows that a worker reads for minutes before it is ready.
 CHANGELOG_SEGMENT_BYTES = 64 * 1024 * 1024
 
 #: Partitions that librdkafka's mock cluster gives every topic; not configurable from Python.

@@ -98,7 +98,7 @@ class Rebalancer:
 
     @property
     def large(self) -> bool:
-        """There are so many nodes that rounds need preparation."""
+        """Rounds over the nodes are too long for one tick: they are prepared over ticks before."""
         return self._ticks_needed > 0
 
     @property

@@ -4,7 +4,8 @@ In come node states, pod lifecycles and node metrics; placement and rebalancing 
 is noted once, for arrays over nodes and for table rows. Pure: the time is that of the last tick.
 
     inventory      nodes and pods of one cluster, and what changed of them
-    pod_events     what a pod's lifecycle record changes
+    pod_change     a pod before and after a record, worked out before anything takes it in
+    pod_events     takes a pod's lifecycle record in: room is taken, moved or given back
     full_lists     full lists of nodes and pods: what a list lacks is gone
     freshness      which nodes have a fresh metric with the statistics that they are judged by
     node           one node: what Kubernetes says of it, and what is held there

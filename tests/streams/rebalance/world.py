@@ -134,12 +134,12 @@ class World:
         self.write()
         return left
 
-    def unwritten_round(self, **asked: Any) -> list[str]:
+    def unwritten_round(self, *, paused: bool = False, **asked: Any) -> list[str]:
         """A round whose batch is not over: its rows are not written yet."""
         self.now_ms += INTERVAL_MS
         self.inventory.advance(self.now_ms)
         self.measure()
-        self.outcome = self.balancer.round(self.now_ms, Asked(**asked))
+        self.outcome = self.balancer.round(self.now_ms, Asked(**asked), paused=paused)
         return [f"{move.held.pod.uid} {move.node}->{move.target}" for move in self.outcome.moves]
 
     def rounds(self, count: int) -> list[bool]:
