@@ -13,6 +13,10 @@ RECORDS ?= 2000
 # More than cores: most tests wait for a broker. Each process has a Kafka of its own.
 WORKERS ?= 6
 
+# Dozens of processes start in a run of the tests or the demo: without bytecode that is kept, each would
+# compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick check fix golden bench figures chaos fuzz-records lock schemas clean
 
