@@ -202,7 +202,9 @@ def _unused_topics(connection: Connection) -> set[str]:
     findings = compare_all(expected, found)
     extents = read_extents(connection, found.values())
     unused = {
-        name for name in found if not findings.get(name) and not any(e.next_offset for e in extents[name])
+        name
+        for name in found
+        if not findings.get(name) and not any(e.next_offset for e in extents[name])
     }
     listed = connection.admin.list_consumer_groups().result().valid
     for group in [each.group_id for each in listed]:

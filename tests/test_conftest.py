@@ -32,6 +32,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["alone", "among others"])
 def test_children_of_tests_handle_signals_as_usual_whatever_the_starter_ignores(
     tmp_path: Path, processes: tuple[str, ...]

@@ -175,6 +175,7 @@ class _Session:
                     await self._change(cast("Change", fault.ending), tasks)
                 else:
                     await self._end(fault, tasks)
+            await self._evicts(tasks)
             self._load.stop()
             self.load_ended_s = time.monotonic()
             await tasks[0]
@@ -312,6 +313,13 @@ class _Session:
                 raise TimeoutError(f"no decisions of some partitions for {_PATIENCE_S:.0f} s")
             await asyncio.sleep(0.02)
         return time.monotonic()
+
+    async def _evicts(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Let the load go on until a pod was evicted: on a slow machine the endings may come before."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while not self._load.evictor.executed and time.monotonic() < deadline_s:
+            self._check(tasks)
+            await asyncio.sleep(0.1)
 
     async def _settled(self, tasks: list[asyncio.Task[None]]) -> list[str]:
         deadline_s = time.monotonic() + _PATIENCE_S

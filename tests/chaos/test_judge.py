@@ -283,6 +283,7 @@ def test_a_run_whose_journal_was_made_again_is_judged_by_rows_and_decisions(
     assert problems == [] if told is None else any(told in each for each in problems), problems
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_load_and_the_same_kills() -> None:
     for scenario in SCENARIOS:
         plans = [Plan(seed, scenario, _PARTITIONS) for seed in (7, 7, 8)]

@@ -30,6 +30,8 @@ from tests.golden.times import in_milliseconds
 from tests.streams.cluster.builders import policy_record
 from tests.streams.cluster.oracle import check, verdict
 
+pytestmark = pytest.mark.slow
+
 _GOLDEN = Path(__file__).parent
 #: So many crosses are tried of each family, in so many tests.
 _CROSSES, _TESTS = 15, 4

@@ -23,6 +23,8 @@ import pytest
 from tests.golden.cases import scenarios
 from tests.golden.comparison import agree
 
+pytestmark = pytest.mark.slow
+
 _RELOADED = (
     "streams.cluster",
     "streams.inventory",
