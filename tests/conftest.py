@@ -238,6 +238,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+def create_named(settings: KafkaSettings, *names: str) -> None:
+    """Make these topics and no others: for a broker of its own, of which a test uses little."""
+    wanted = tuple(topic for topic in expected_topics(settings) if topic.name in names)
+    create_topics(connect(settings), wanted)
+
+
 def delete_topic(connection: Connection, name: str) -> None:
     """Delete a topic and wait until it is gone: brokers tell of it before all of them know of it."""
     for answer in connection.admin.delete_topics([name]).values():

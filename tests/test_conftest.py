@@ -54,12 +54,27 @@ def test_tests_with_a_broker_are_marked_and_come_first(request: pytest.FixtureRe
     items = request.session.items
     marked = [item.get_closest_marker("broker") is not None for item in items]
     assert marked == sorted(marked, reverse=True)
+    for broker in (True, False):
+        slow = [
+            item.get_closest_marker("slow") is not None
+            for item, each in zip(items, marked, strict=True)
+            if each is broker and item.get_closest_marker("xdist_group") is None
+        ]
+        assert slow == sorted(slow, reverse=True)
     for item, broker in zip(items, marked, strict=True):
         fixtures = set(getattr(item, "fixturenames", ()))
         assert broker or not fixtures & _STARTERS, item.nodeid
         assert broker or item.get_closest_marker("kafka") is None, item.nodeid
         if fixtures & _REAL:
             assert item.get_closest_marker("kafka") is not None, item.nodeid
+
+
+def test_one_process_starts_the_secured_broker_for_all(request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("loadgroup", False):
+        return  # tests are not spread by groups
+    for item in request.session.items:
+        # This is what xdist goes by.
+        assert item.nodeid.endswith("@secured") == ("secured" in getattr(item, "fixturenames", ()))
 
 
 def test_a_test_without_the_mark_cannot_start_a_broker() -> None:
