@@ -4,7 +4,7 @@
 in them. `kafka` is the real server itself, one for each process of the run. Where Java or Maven is
 missing the real half is skipped and says so; with LOADSTREAM_REQUIRE_ALL=1, as in CI, it fails instead.
 
-Whatever needs a broker is marked so and runs first: it mostly waits, while other processes of the run
+A test that needs a broker is marked so and runs first: it often waits, while other processes of the run
 go on. A test without the mark cannot start one.
 """
 
@@ -122,7 +122,7 @@ class RunningBroker:
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings of whoever runs the tests must not reach them."""
+    """Settings of the user who runs the tests must not reach them."""
     for name in list(os.environ):
         if name.upper().startswith(ENV_PREFIX):
             monkeypatch.delenv(name)
@@ -245,7 +245,7 @@ def create_named(settings: KafkaSettings, *names: str) -> None:
 
 
 def delete_topic(connection: Connection, name: str) -> None:
-    """Delete a topic and wait until it is gone: brokers tell of it before all of them know of it."""
+    """Delete a topic and wait until it is gone: one broker answers before all of them know of it."""
     for answer in connection.admin.delete_topics([name]).values():
         answer.result()
     assert eventually(lambda: not find_topics(connection, [name]))

@@ -1,4 +1,4 @@
-"""What holds for every test of the suite, whoever writes it."""
+"""What holds for every test of the suite."""
 
 import os
 import subprocess

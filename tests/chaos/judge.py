@@ -3,7 +3,7 @@
 For each partition the recorded inputs are folded, in the journal's order, through a stage that starts
 empty and never stops. What a worker that was killed again and again has written must be the same, byte
 for byte: the journal's outputs and rows, the decisions and dead letters that were published, the tables.
-`room` judges whether there was room for each decision, `windows` the usage samples, `evictions` the
+`capacity` judges whether there was room for each decision, `windows` the usage samples, `evictions` the
 evictions.
 """
 
@@ -28,15 +28,15 @@ from streams.stage.journal import PLACES
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, RowChange
 from tests.chaos import evictions, made_again, windows
+from tests.chaos.capacity import Capacity
 from tests.chaos.history import OUTPUTS, SAID, History, changelog, rows_of
-from tests.chaos.room import Room
 
 #: Topic, key and value.
 Published = tuple[str, bytes, bytes]
 
 _DECISIONS = "placement-decisions"
-#: Problems that are told of one kind; the others are counted.
-_TOLD_MAX = 5
+#: At most this many problems of one kind are reported; the others are counted.
+_REPORTED_MAX = 5
 
 
 @dataclass
@@ -51,9 +51,9 @@ class Verdict:
     def say(self, problems: Iterable[str]) -> None:
         """Add problems of one kind."""
         found = list(problems)
-        self.problems += found[:_TOLD_MAX]
-        if len(found) > _TOLD_MAX:
-            self.problems.append(f"... and {len(found) - _TOLD_MAX} more like these")
+        self.problems += found[:_REPORTED_MAX]
+        if len(found) > _REPORTED_MAX:
+            self.problems.append(f"... and {len(found) - _REPORTED_MAX} more like these")
 
 
 class _Inputs:
@@ -127,12 +127,12 @@ def _judge_partition(
         verdict.say(f"partition {partition}, {problem}" for problem in inputs.left())
     verdict.say(_tables(history, partition, tail))
     verdict.say(_order(history, partition, tail.outputs))
-    room = Room(partition, history.partitions)
-    verdict.say(room.follow(_applied(history, partition, entries)))
-    verdict.say(room.missing())
-    verdict.figures.update(room.figures)
-    verdict.fullest_percent = max(verdict.fullest_percent, room.fullest_percent)
-    return tail.outputs, room.now_ms
+    capacity = Capacity(partition, history.partitions)
+    verdict.say(capacity.follow(_applied(history, partition, entries)))
+    verdict.say(capacity.missing())
+    verdict.figures.update(capacity.figures)
+    verdict.fullest_percent = max(verdict.fullest_percent, capacity.fullest_percent)
+    return tail.outputs, capacity.now_ms
 
 
 def _applied(

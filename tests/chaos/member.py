@@ -32,7 +32,7 @@ class Member:
         self.worker.start()
 
     def check(self) -> bool:
-        """Fail if it has died; one that gave up is started again, as whoever runs it does.
+        """Fail if it has died; one that gave up is started again, as its supervisor does.
 
         Answers whether it gave up.
         """

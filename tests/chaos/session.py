@@ -94,7 +94,7 @@ class Session:
         )
 
     async def _end(self, fault: Fault, tasks: list[asyncio.Task[None]]) -> None:
-        """End somebody, wait until decisions come from every partition, and let it come back."""
+        """End a worker or a broker, wait until decisions come from every partition, and let it come back."""
         of_broker = fault.ending in ("broker", "disk full")
         if self._plan.scenario.workers > 1 and not of_broker:
             fault = replace(fault, target=await self._busy(fault.target))

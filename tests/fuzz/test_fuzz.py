@@ -22,7 +22,7 @@ from tests.fuzz.history import STAGES, Cut, History, StageName, Step, load, save
 from tests.fuzz.shorten import minimal, shortened
 
 RECORDS = 500
-#: So many histories show each fault.
+#: Histories by which each fault is found.
 SEEDS = range(1, 9)
 
 

@@ -33,7 +33,7 @@ from tests.streams.cluster.oracle import check, verdict
 pytestmark = pytest.mark.slow
 
 _GOLDEN = Path(__file__).parent
-#: So many crosses are tried of each family, in so many tests.
+#: Crosses of each family in a test, and tests.
 _CROSSES, _TESTS = 15, 4
 
 

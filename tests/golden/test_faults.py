@@ -49,7 +49,7 @@ _FIRST = {
 
 @cache
 def cases(family: str) -> list[Any]:
-    """All scenarios of a family, those that tell most first."""
+    """All scenarios of a family, the most revealing ones first."""
     found = scenarios(_GOLDEN / f"{family}.jsonl.gz")
     return sorted(found, key=lambda case: case["scenario"]["name"] not in _FIRST)
 

@@ -1,4 +1,4 @@
-"""A plain account of room, over the inputs of one partition in the order applied.
+"""A plain account of capacity, over the inputs of one partition in the order applied.
 
 It says whether a decision took what was not free, or was about a pod that had a node already.
 """
@@ -26,7 +26,7 @@ class _Taken:
     memory_bytes: int
 
 
-class Room:
+class Capacity:
     """Who holds what in the clusters of one partition."""
 
     def __init__(self, partition: int, partitions: int) -> None:
@@ -40,12 +40,12 @@ class Room:
         self.fullest_percent = 0
 
     def follow(self, records: Iterable[InputRecord]) -> Iterator[str]:
-        """Book one record after the other, and the decisions that it causes."""
+        """Account for one record after the other, and for the decisions that it causes."""
         for record in records:
             # One record at a time: what a decision saw is what was applied before it.
             result = self._stage.apply([record])
             if not result.dead_letters:
-                self._book(decode(record.topic, record.value))
+                self._account(decode(record.topic, record.value))
             self.figures["dead letters"] += len(result.dead_letters)
             for output in result.outputs:
                 decision = decode(output.topic, output.value)
@@ -63,7 +63,7 @@ class Room:
         self.figures["pods"] = len(self._size)
         return (f"pod {uid} was never placed" for uid in self._size if uid not in self._placed)
 
-    def _book(self, message: object) -> None:
+    def _account(self, message: object) -> None:
         match message:
             case NodeState():
                 allocatable = message.allocatable
