@@ -16,11 +16,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadgroup import LoadGroupScheduling  # type: ignore[import-untyped]
 
 from connectors.brokers.distribution import KafkaUnavailable
 from connectors.brokers.embedded import EmbeddedBroker
@@ -46,6 +47,8 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 #: Fixtures that start a broker.
 _REAL_BROKERS = {"kafka", "secured"}
 _BROKERS = {"embedded", "broker", *_REAL_BROKERS}
+#: The broker of this file takes the longest to start, so one process runs all of its tests.
+SECURED_FILE = "tests/connectors/kafka/test_security.py"
 
 
 def pytest_configure() -> None:
@@ -79,9 +82,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker("kafka")
         if fixtures & _BROKERS or item.get_closest_marker("kafka"):
             item.add_marker("broker")
-        if "secured" in fixtures:
-            # It takes the longest to start, so one process starts it, for all that use it.
-            item.add_marker(pytest.mark.xdist_group("secured"))
         if settings.get_current_profile_name() == "quick":
             _draw_fewer(item)
     yield
@@ -91,8 +91,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 def _place_in_order(item: pytest.Item) -> int:
     """What takes long comes first: many processes wait for brokers while others compute."""
     broker = item.get_closest_marker("broker") is not None
-    long = item.get_closest_marker("slow") or item.get_closest_marker("xdist_group")
+    long = item.get_closest_marker("slow") or "secured" in getattr(item, "fixturenames", ())
     return (0 if long else 1) if broker else (2 if long else 3)
+
+
+class _Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no types
+    """Each test by itself, but those of the secured broker together.
+
+    xdist goes by a suffix of ids, which pytest 9.2 does not let it set.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SECURED_FILE if nodeid.startswith(SECURED_FILE) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """How `make test` spreads tests over processes."""
+    return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def _draw_fewer(item: pytest.Item) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.brokers.embedded import EmbeddedBroker
+from tests.conftest import SECURED_FILE
 
 _ROOT = Path(__file__).parents[1]
 _STARTERS = {"embedded", "clean_kafka", "broker", "kafka", "secured"}
@@ -58,7 +59,7 @@ def test_tests_with_a_broker_are_marked_and_come_first(request: pytest.FixtureRe
         slow = [
             item.get_closest_marker("slow") is not None
             for item, each in zip(items, marked, strict=True)
-            if each is broker and item.get_closest_marker("xdist_group") is None
+            if each is broker and not item.nodeid.startswith(SECURED_FILE)
         ]
         assert slow == sorted(slow, reverse=True)
     for item, broker in zip(items, marked, strict=True):
@@ -69,12 +70,10 @@ def test_tests_with_a_broker_are_marked_and_come_first(request: pytest.FixtureRe
             assert item.get_closest_marker("kafka") is not None, item.nodeid
 
 
-def test_one_process_starts_the_secured_broker_for_all(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("loadgroup", False):
-        return  # tests are not spread by groups
+def test_one_process_runs_all_tests_of_the_secured_broker(request: pytest.FixtureRequest) -> None:
     for item in request.session.items:
-        # This is what xdist goes by.
-        assert item.nodeid.endswith("@secured") == ("secured" in getattr(item, "fixturenames", ()))
+        if "secured" in getattr(item, "fixturenames", ()):
+            assert item.nodeid.startswith(SECURED_FILE)
 
 
 def test_a_test_without_the_mark_cannot_start_a_broker() -> None:
