@@ -7,6 +7,7 @@ by a test. The same classes give the same bytes.
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ KEYWORDS = ("unit", "x-kafka")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def documents() -> dict[str, str]:
+@cache
+def documents() -> Mapping[str, str]:
     """File name to text of every document, in the order of the data's path."""
     files = {f"{topic.name}.json": _json(_topic_schema(topic)) for topic in TOPICS}
     files |= {f"{table.name}.json": _json(_table_schema(table)) for table in TABLES}

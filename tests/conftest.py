@@ -4,7 +4,7 @@
 in them. `kafka` is the real server itself, one for each process of the run. Where Java or Maven is
 missing the real half is skipped and says so; with LOADSTREAM_REQUIRE_ALL=1, as in CI, it fails instead.
 
-Whatever needs a broker is marked so and runs first: it mostly waits, while other processes of the run
+A test that needs a broker is marked so and runs first: it often waits, while other processes of the run
 go on. A test without the mark cannot start one.
 """
 
@@ -12,22 +12,24 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadgroup import LoadGroupScheduling  # type: ignore[import-untyped]
 
 from connectors.brokers.distribution import KafkaUnavailable
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.process import Broker
 from connectors.brokers.server import KafkaServer
-from connectors.kafka.admin import create_topics, find_topics
+from connectors.kafka.admin import create_topics, find_topics, read_extents
 from connectors.kafka.client import Connection, connect
-from connectors.kafka.topics import expected_topics
+from connectors.kafka.topics import compare_all, expected_topics
 from schemas.connection import ENV_PREFIX, KafkaSettings
 
 # No deadlines: machines are slow and shared, and nothing here is about time. `ci` draws the same examples
@@ -45,6 +47,8 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 #: Fixtures that start a broker.
 _REAL_BROKERS = {"kafka", "secured"}
 _BROKERS = {"embedded", "broker", *_REAL_BROKERS}
+#: The broker of this file takes the longest to start, so one process runs all of its tests.
+SECURED_FILE = "tests/connectors/kafka/test_security.py"
 
 
 def pytest_configure() -> None:
@@ -69,21 +73,42 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)  # groups and marks are read by others in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a broker, and let it run first: the longest waits must not come last."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # others read groups and marks in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what needs a broker, and let the longest run first: they must not be waited for at the end."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & _REAL_BROKERS:
             item.add_marker("kafka")
         if fixtures & _BROKERS or item.get_closest_marker("kafka"):
             item.add_marker("broker")
-        if "secured" in fixtures:
-            # It takes the longest to start, so one process starts it, for all that use it.
-            item.add_marker(pytest.mark.xdist_group("secured"))
         if settings.get_current_profile_name() == "quick":
             _draw_fewer(item)
-    items.sort(key=lambda item: item.get_closest_marker("broker") is None)
+    yield
+    items.sort(key=_place_in_order)
+
+
+def _place_in_order(item: pytest.Item) -> int:
+    """What takes long comes first: many processes wait for brokers while others compute."""
+    broker = item.get_closest_marker("broker") is not None
+    long = item.get_closest_marker("slow") or "secured" in getattr(item, "fixturenames", ())
+    return (0 if long else 1) if broker else (2 if long else 3)
+
+
+class _Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no types
+    """Each test by itself, but those of the secured broker together.
+
+    xdist goes by a suffix of ids, which pytest 9.2 does not let it set.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SECURED_FILE if nodeid.startswith(SECURED_FILE) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """How `make test` spreads tests over processes."""
+    return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def _draw_fewer(item: pytest.Item) -> None:
@@ -113,7 +138,7 @@ class RunningBroker:
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings of whoever runs the tests must not reach them."""
+    """Settings of the user who runs the tests must not reach them."""
     for name in list(os.environ):
         if name.upper().startswith(ENV_PREFIX):
             monkeypatch.delenv(name)
@@ -173,7 +198,8 @@ def embedded() -> Iterator[RunningBroker]:
 def clean_kafka(kafka: KafkaServer) -> RunningBroker:
     """The real Kafka with all topics, empty."""
     connection = connect(kafka.settings)
-    clear(connection)
+    # To make all topics costs a broker 2 s of CPU; a test uses a few of them.
+    clear(connection, keep=_unused_topics(connection))
     create_topics(connection, expected_topics(kafka.settings))
     return RunningBroker("kafka", kafka.settings)
 
@@ -185,11 +211,34 @@ def broker(request: pytest.FixtureRequest) -> RunningBroker:
     return request.getfixturevalue(name)  # type: ignore[no-any-return]  # pytest cannot know
 
 
-def clear(connection: Connection, timeout_s: float = 30.0) -> None:
-    """Delete all topics but Kafka's own, and with them the positions of consumer groups."""
+def _unused_topics(connection: Connection) -> set[str]:
+    """Topics that are as expected and have never had a record or a consumer group's position."""
+    expected = expected_topics(connection.settings)
+    found = find_topics(connection, [topic.name for topic in expected])
+    findings = compare_all(expected, found)
+    extents = read_extents(connection, found.values())
+    unused = {
+        name
+        for name in found
+        if not findings.get(name) and not any(e.next_offset for e in extents[name])
+    }
+    listed = connection.admin.list_consumer_groups().result().valid
+    for group in [each.group_id for each in listed]:
+        request = [ConsumerGroupTopicPartitions(group)]
+        (answer,) = connection.admin.list_consumer_group_offsets(request).values()
+        unused -= {place.topic for place in answer.result().topic_partitions}
+    return unused
+
+
+def clear(
+    connection: Connection, timeout_s: float = 30.0, keep: Collection[str] = frozenset()
+) -> None:
+    """Delete all other topics but Kafka's own, and with them the positions of consumer groups."""
     deadline = time.monotonic() + timeout_s
     while names := [
-        name for name in connection.admin.list_topics(timeout=timeout_s).topics if name[:2] != "__"
+        name
+        for name in connection.admin.list_topics(timeout=timeout_s).topics
+        if name[:2] != "__" and name not in keep
     ]:
         if time.monotonic() > deadline:
             raise TimeoutError(f"topics are still there after {timeout_s} s: {names}")
@@ -205,8 +254,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+def create_named(settings: KafkaSettings, *names: str) -> None:
+    """Make these topics and no others: for a broker of its own, of which a test uses little."""
+    wanted = tuple(topic for topic in expected_topics(settings) if topic.name in names)
+    create_topics(connect(settings), wanted)
+
+
 def delete_topic(connection: Connection, name: str) -> None:
-    """Delete a topic and wait until it is gone: brokers tell of it before all of them know of it."""
+    """Delete a topic and wait until it is gone: one broker answers before all of them know of it."""
     for answer in connection.admin.delete_topics([name]).values():
         answer.result()
     assert eventually(lambda: not find_topics(connection, [name]))

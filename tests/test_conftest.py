@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.brokers.embedded import EmbeddedBroker
+from tests.conftest import SECURED_FILE
 
 _ROOT = Path(__file__).parents[1]
 _STARTERS = {"embedded", "clean_kafka", "broker", "kafka", "secured"}
@@ -32,6 +33,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["alone", "among others"])
 def test_children_of_tests_handle_signals_as_usual_whatever_the_starter_ignores(
     tmp_path: Path, processes: tuple[str, ...]
@@ -53,12 +55,25 @@ def test_tests_with_a_broker_are_marked_and_come_first(request: pytest.FixtureRe
     items = request.session.items
     marked = [item.get_closest_marker("broker") is not None for item in items]
     assert marked == sorted(marked, reverse=True)
+    for broker in (True, False):
+        slow = [
+            item.get_closest_marker("slow") is not None
+            for item, each in zip(items, marked, strict=True)
+            if each is broker and not item.nodeid.startswith(SECURED_FILE)
+        ]
+        assert slow == sorted(slow, reverse=True)
     for item, broker in zip(items, marked, strict=True):
         fixtures = set(getattr(item, "fixturenames", ()))
         assert broker or not fixtures & _STARTERS, item.nodeid
         assert broker or item.get_closest_marker("kafka") is None, item.nodeid
         if fixtures & _REAL:
             assert item.get_closest_marker("kafka") is not None, item.nodeid
+
+
+def test_one_process_runs_all_tests_of_the_secured_broker(request: pytest.FixtureRequest) -> None:
+    for item in request.session.items:
+        if "secured" in getattr(item, "fixturenames", ()):
+            assert item.nodeid.startswith(SECURED_FILE)
 
 
 def test_a_test_without_the_mark_cannot_start_a_broker() -> None:

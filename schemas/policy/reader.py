@@ -1,6 +1,7 @@
 """Text to policy: the documents of the text are put together, and the whole is validated once."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from schemas.policy.assembly import Assembly
 from schemas.policy.document import Policy
@@ -19,7 +20,11 @@ from schemas.policy.yamltext import YamlDocument, read_documents
 #: collected in each pool is written to each partition of samples.
 NODE_POOLS_MAX = 64
 
+#: Policies kept as they were read last: the clusters of a fleet mostly have the same document.
+_KEPT = 16
 
+
+@lru_cache(_KEPT)
 def read_policy(
     text: str | bytes, known_plugins: KnownPlugins = BUILT_IN, *, accepted: bool = False
 ) -> Policy:

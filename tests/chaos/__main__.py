@@ -1,6 +1,6 @@
 """`python -m tests.chaos --seed N --runs K`: chaos runs on a real Kafka, and their verdict.
 
-Run number i has seed N + i, and the scenarios take turns. A run that fails says how to make it again, and
+Run number i has seed N + i, and the scenarios follow each other in a circle. A run that fails says how to make it again, and
 leaves its logs.
 """
 
@@ -25,9 +25,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of the first run")
     parser.add_argument("--runs", type=int, default=len(SCENARIOS), help="how many runs")
     names = [scenario.name for scenario in SCENARIOS]
-    parser.add_argument("--scenario", choices=names, help="this one only; default: they take turns")
+    parser.add_argument(
+        "--scenario", choices=names, help="this one only; default: one after the other"
+    )
     arguments = parser.parse_args()
-    # Whoever ends this run must not leave its workers behind.
+    # Whatever ends this run, no worker is left behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     outcomes: list[Outcome] = []
     failed = []
@@ -61,10 +63,10 @@ def main() -> int:
 
 
 def _one(seed: int, name: str) -> Outcome | None:
-    """One run, told; none where it came to no verdict."""
+    """One run, reported; none if it has no verdict."""
     scenario = next(each for each in SCENARIOS if each.name == name)
     directory = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-{seed}-"))
-    # Clients tell at length of brokers that are away, which is what is wanted here.
+    # Clients report brokers that are away at length, which is what is wanted here.
     logging.basicConfig(filename=directory / "client.log", force=True)
     print(f"run with seed {seed}, {name}:", flush=True)
     try:

@@ -42,7 +42,7 @@ class _Facts:
     outcomes: list[tuple[int, CommandOutcome]] = field(default_factory=list)
     """Offset and what came of an eviction command."""
     deleted: Counter[str] = field(default_factory=Counter)
-    """How often the end of a pod was told, by uid."""
+    """How often the end of a pod was reported, by uid."""
     replacements: dict[str, str] = field(default_factory=dict)
     """uids of pods that asked for a node in place of an evicted one, by its uid."""
     placed: set[str] = field(default_factory=set)
@@ -139,7 +139,7 @@ def _attempts(facts: _Facts) -> Iterator[str]:
     for migration in sorted(last.keys() | commands.keys()):
         own, status = commands[migration], last.get(migration)
         if status is None:
-            yield f"migration {migration} has {len(own)} commands and was never told"
+            yield f"migration {migration} has {len(own)} commands and was never reported"
             continue
         attempts = [command.attempt for command in own]
         if attempts != list(range(1, status.attempts + 1)):
@@ -159,9 +159,9 @@ def _attempts(facts: _Facts) -> Iterator[str]:
 
 def _alive_at_once(facts: _Facts) -> Iterator[str]:
     """A pod is not commanded again before its last command came to something or ran out."""
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     for offset, outcome in facts.outcomes:
-        told.setdefault(outcome.command_id, offset)
+        reported.setdefault(outcome.command_id, offset)
     by_pod: dict[str, list[EvictionCommand]] = defaultdict(list)
     for command in facts.commands:
         by_pod[command.pod.uid].append(command)
@@ -171,7 +171,7 @@ def _alive_at_once(facts: _Facts) -> Iterator[str]:
             if one.dry_run:
                 over_ms = min(over_ms, one.decided_at_ms + DRY_LASTS_MS)
             known = other.as_of.offsets.get(_OUTCOMES, -1)
-            if other.decided_at_ms < over_ms and told.get(one.command_id, known + 1) > known:
+            if other.decided_at_ms < over_ms and reported.get(one.command_id, known + 1) > known:
                 yield (
                     f"pod {uid}: {other.command_id} was decided at {other.decided_at_ms}, when "
                     f"{one.command_id} was alive until {over_ms} and nothing was known of it"
@@ -182,7 +182,7 @@ def _alive_at_once(facts: _Facts) -> Iterator[str]:
 
 
 def _executed(facts: _Facts) -> Iterator[str]:
-    """What was executed was commanded, once a pod; who was evicted is gone, and nobody else."""
+    """What was executed was commanded, once a pod; pods that were evicted are gone, and no others."""
     commands = {command.command_id: command for command in facts.commands}
     for outcome in facts.done:
         command = commands.get(outcome.command_id)

@@ -21,7 +21,7 @@ from schemas.pods import Pod, PodLifecycle, PodRef
 from schemas.refusals import Refusal
 from tests.chaos import services
 from tests.chaos.plan import NODES_PER_CLUSTER, Fate, Plan
-from tests.chaos.services import Wish
+from tests.chaos.services import UserRequest
 
 Send = Callable[[str, BaseModel], Awaitable[None]]
 #: An eviction is not begun so shortly before its command expires.
@@ -177,24 +177,26 @@ class Evictor:
 
     # --- what users ask for -----------------------------------------------------------------------
 
-    async def wish(self, wish: Wish) -> None:
+    async def carry_out(self, request: UserRequest) -> None:
         """Ask for it, if there is anything that it can be about."""
         about: dict[str, Any] | None = None
-        if wish.action == "migrate":
-            pods = self._running[wish.cluster]
-            about = {"pod": _reference(pods[_pick(list(pods), wish.drawn)])} if pods else None
-        elif wish.action == "abort":
+        if request.action == "migrate":
+            pods = self._running[request.cluster]
+            about = {"pod": _reference(pods[_pick(list(pods), request.drawn)])} if pods else None
+        elif request.action == "abort":
             own = [
-                each.migration_id for each in self._live.values() if each.cluster == wish.cluster
+                each.migration_id for each in self._live.values() if each.cluster == request.cluster
             ]
-            about = {"migration_id": _pick(own, wish.drawn)} if own else None
+            about = {"migration_id": _pick(own, request.drawn)} if own else None
         else:
-            node = self._plan.node(wish.cluster, int(wish.drawn * NODES_PER_CLUSTER)).node
-            drains = wish.action == "drain"
-            (self._drained.add if drains else self._drained.discard)((wish.cluster, node))
+            node = self._plan.node(request.cluster, int(request.drawn * NODES_PER_CLUSTER)).node
+            drains = request.action == "drain"
+            (self._drained.add if drains else self._drained.discard)((request.cluster, node))
             about = {"node": node}
         if about is not None:
-            await self._request(wish.cluster, wish.action, wish.request_id, mode=wish.mode, **about)
+            await self._request(
+                request.cluster, request.action, request.request_id, mode=request.mode, **about
+            )
 
     async def _request(self, cluster: str, action: Any, request_id: str, **about: Any) -> None:
         request = MigrationRequest(

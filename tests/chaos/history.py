@@ -111,7 +111,7 @@ async def _behind(consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -
 
 
 def rows_of(records: Iterable[InputRecord]) -> dict[str, bytes]:
-    """The rows that a changelog comes to."""
+    """The rows that a changelog holds in the end."""
     rows: dict[str, bytes] = {}
     for record in records:
         key = (record.key or b"").decode()

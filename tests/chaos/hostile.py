@@ -32,7 +32,7 @@ _VALUES: tuple[bytes | None, ...] = (
 )
 #: More than is read, less than topics take.
 _OVERSIZED = b'"' + b"x" * VALUE_BYTES_MAX + b'"'
-#: Of so many hostile records one is oversized.
+#: One hostile record in this many is oversized.
 _OVERSIZED_EVERY = 40
 
 

@@ -3,9 +3,8 @@
 For each partition the recorded inputs are folded, in the journal's order, through a stage that starts
 empty and never stops. What a worker that was killed again and again has written must be the same, byte
 for byte: the journal's outputs and rows, the decisions and dead letters that were published, the tables.
-Over the same fold a plain account of room says whether a decision took what was not free, or a pod that
-had a node already. What becomes of usage samples is judged in `windows`, and what of evictions in
-`evictions`.
+`capacity` judges whether there was room for each decision, `windows` the usage samples, `evictions` the
+evictions.
 """
 
 from collections import Counter, defaultdict, deque
@@ -16,16 +15,11 @@ from schemas.codec import decode, decode_as
 from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import DeadLetter, source_record
 from schemas.decisions import PlacementDecision
-from schemas.nodes import NodeState
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle
-from schemas.quantities import amount
 from schemas.refusals import Refusal
-from schemas.requests import SchedulingRequest
 from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.stage import INPUT as USAGE
-from streams.cluster.stage import TABLES, ClusterStage
+from streams.cluster.stage import TABLES
 from streams.replay.recorded import NotReplayable, Recording
 from streams.replay.report import ReplayResult, as_lines
 from streams.replay.verify import Verification
@@ -34,14 +28,15 @@ from streams.stage.journal import PLACES
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, RowChange
 from tests.chaos import evictions, made_again, windows
+from tests.chaos.capacity import Capacity
 from tests.chaos.history import OUTPUTS, SAID, History, changelog, rows_of
 
 #: Topic, key and value.
 Published = tuple[str, bytes, bytes]
 
 _DECISIONS = "placement-decisions"
-#: Problems that are told of one kind; the others are counted.
-_TOLD_MAX = 5
+#: At most this many problems of one kind are reported; the others are counted.
+_REPORTED_MAX = 5
 
 
 @dataclass
@@ -56,9 +51,9 @@ class Verdict:
     def say(self, problems: Iterable[str]) -> None:
         """Add problems of one kind."""
         found = list(problems)
-        self.problems += found[:_TOLD_MAX]
-        if len(found) > _TOLD_MAX:
-            self.problems.append(f"... and {len(found) - _TOLD_MAX} more like these")
+        self.problems += found[:_REPORTED_MAX]
+        if len(found) > _REPORTED_MAX:
+            self.problems.append(f"... and {len(found) - _REPORTED_MAX} more like these")
 
 
 class _Inputs:
@@ -133,12 +128,12 @@ def _judge_partition(
         verdict.say(f"partition {partition}, {problem}" for problem in inputs.left())
     verdict.say(_tables(history, partition, tail))
     verdict.say(_order(history, partition, tail.outputs))
-    room = Room(partition, history.partitions)
-    verdict.say(room.follow(_applied(history, partition, entries)))
-    verdict.say(room.missing())
-    verdict.figures.update(room.figures)
-    verdict.fullest_percent = max(verdict.fullest_percent, room.fullest_percent)
-    return tail.outputs, room.now_ms
+    capacity = Capacity(partition, history.partitions)
+    verdict.say(capacity.follow(_applied(history, partition, entries)))
+    verdict.say(capacity.missing())
+    verdict.figures.update(capacity.figures)
+    verdict.fullest_percent = max(verdict.fullest_percent, capacity.fullest_percent)
+    return tail.outputs, capacity.now_ms
 
 
 def _applied(
@@ -262,96 +257,3 @@ def _foreign(history: History) -> Iterator[str]:
     ticks = sum((each.topic, each.category) == ("clock", "future") for each in letters.values())
     if ticks != history.changed.ticks:
         yield f"{history.changed.ticks} ticks of next year were written, {ticks} were refused"
-
-
-# --- room ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Taken:
-    node: str
-    decision_id: str | None
-    cpu_millicores: int
-    memory_bytes: int
-
-
-class Room:
-    """A plain account of who holds what in the clusters of one partition."""
-
-    def __init__(self, partition: int, partitions: int) -> None:
-        self._stage = ClusterStage(partition, partitions)
-        self._allocatable: dict[str, tuple[int, int]] = {}
-        self._taken: dict[str, _Taken] = {}
-        self._size: dict[str, tuple[int, int]] = {}
-        """Millicores and bytes that each pod asked for."""
-        self._placed: set[str] = set()
-        self.figures: Counter[str] = Counter()
-        self.fullest_percent = 0
-
-    def follow(self, records: Iterable[InputRecord]) -> Iterator[str]:
-        """Book one record after the other, and the decisions that it causes."""
-        for record in records:
-            # One record at a time: what a decision saw is what was applied before it.
-            result = self._stage.apply([record])
-            if not result.dead_letters:
-                self._book(decode(record.topic, record.value))
-            self.figures["dead letters"] += len(result.dead_letters)
-            for output in result.outputs:
-                decision = decode(output.topic, output.value)
-                if isinstance(decision, PlacementDecision):
-                    self.figures[decision.outcome] += 1
-                    yield from self._decide(decision)
-
-    @property
-    def now_ms(self) -> int:
-        """The last time that was applied."""
-        return self._stage.now_ms or 0
-
-    def missing(self) -> Iterator[str]:
-        """Pods that never got a node."""
-        self.figures["pods"] = len(self._size)
-        return (f"pod {uid} was never placed" for uid in self._size if uid not in self._placed)
-
-    def _book(self, message: object) -> None:
-        match message:
-            case NodeState():
-                allocatable = message.allocatable
-                self._allocatable[message.node] = (
-                    amount("cpu", allocatable["cpu"]),
-                    amount("memory", allocatable["memory"]),
-                )
-            case SchedulingRequest():
-                requests = message.pod.containers[0].requests
-                cpu, memory = amount("cpu", requests["cpu"]), amount("memory", requests["memory"])
-                self._size[message.pod.uid] = cpu, memory
-            case CommandOutcome() if message.result != "done":
-                taken = self._taken.get(message.pod.uid)
-                if taken is not None and taken.decision_id == message.command_id:
-                    del self._taken[message.pod.uid]
-            case PodLifecycle(event="finished" | "deleted"):
-                self._taken.pop(message.pod.uid, None)
-            case PodLifecycle(event="bound"):
-                self._bind(message)
-
-    def _bind(self, lifecycle: PodLifecycle) -> None:
-        uid = lifecycle.pod.uid
-        if lifecycle.pod.node is not None:
-            self._taken[uid] = _Taken(lifecycle.pod.node, None, *self._size[uid])
-
-    def _decide(self, decision: PlacementDecision) -> Iterator[str]:
-        uid = decision.pod.uid
-        if decision.outcome == "expired":
-            self._taken.pop(uid, None)
-        if decision.outcome != "placed":
-            return
-        self._placed.add(uid)
-        if uid in self._taken:
-            yield f"pod {uid} was placed while it held room on {self._taken[uid].node}"
-        node = decision.node or ""
-        self._taken[uid] = _Taken(node, decision.decision_id, *self._size[uid])
-        on_it = [each for each in self._taken.values() if each.node == node]
-        sums = sum(each.cpu_millicores for each in on_it), sum(each.memory_bytes for each in on_it)
-        cpu, memory = self._allocatable[node]
-        self.fullest_percent = max(self.fullest_percent, 100 * sums[0] // cpu)
-        if sums[0] > cpu or sums[1] > memory:
-            yield f"{decision.decision_id} puts {sums} on {node}, which has {cpu, memory}"

@@ -38,14 +38,14 @@ _DECISIONS = "placement-decisions"
 _COMMANDS = "eviction-commands"
 _STATUS = "migration-status"
 _WINDOWS = changelog(WINDOWS)
-#: With so many pods without a node no further ones ask, so that an outage is soon made up for.
+#: While this many pods have no node no further ones ask, so that the backlog of an outage is short.
 WAITING_MAX = 200
 #: A binding is not begun so shortly before its decision expires.
 _MARGIN_MS = 1_000
 
 
 class Load:
-    """Sends, listens and answers until it is told to end."""
+    """Sends, listens and answers until it is stopped."""
 
     def __init__(self, plan: Plan, producer: Any, consumer: Any) -> None:
         self._plan = plan
@@ -57,7 +57,7 @@ class Load:
         """When a pod will have finished, its uid and its cluster."""
         self._ending = False
         self._held: dict[str, list[tuple[str, bytes | None, int | None]]] = {}
-        """What waits to be sent to topics that nobody writes to now."""
+        """What waits to be sent to topics that are not written to now."""
         self._step_number = 0
         self.evictor = Evictor(plan, self._send, self._ask)
         self._began_ms = _now_ms()
@@ -79,7 +79,7 @@ class Load:
         await self.evictor.begin()
 
     async def run(self) -> None:
-        """Send the plan's steps until told to stop; the step at hand is sent whole."""
+        """Send the plan's steps until stopped; the step at hand is sent whole."""
         for number, step in enumerate(self._plan.steps()):
             if self._ending:
                 return
@@ -101,7 +101,7 @@ class Load:
             for place, records in (await self._consumer.getmany(timeout_ms=50)).items():
                 for record in records:
                     if place.topic == POSITIONS:
-                        if record.value is None:  # somebody has claimed the partition
+                        if record.value is None:  # a worker has claimed the partition
                             continue
                         row = PartitionRow.model_validate_json(record.value)
                         self.applied.setdefault(row.partition, {}).update(row.offsets)
@@ -116,7 +116,7 @@ class Load:
                         await self._answer(record.value)
 
     def _windows(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """A row of the aggregate stage: some tell how far it has come."""
+        """A row of the aggregate stage: some say how far it has come."""
         if value is not None and b"/progress/" in key:
             progress = NodePercentilesRow.model_validate_json(value).progress
             assert progress is not None
@@ -139,7 +139,7 @@ class Load:
         self._ending = True
 
     async def clear(self) -> None:
-        """Once `run` has ended, whose last step may pause or cordon: nothing stands in the way of who waits."""
+        """Once `run` has ended, whose last step may pause or cordon: nothing keeps waiting pods from a node."""
         for cluster in self._plan.clusters:
             await self._policy(cluster, paused=False)
             for number in range(NODES_PER_CLUSTER):
@@ -151,7 +151,7 @@ class Load:
         await self._work()
         if self.waiting_count:
             return False
-        # From here on nothing is evicted, so that nobody asks for a node at the very end.
+        # From here on nothing is evicted, so that no pod asks for a node at the very end.
         self.evictor.open = False
         if not self.evictor.idle:
             return False
@@ -193,8 +193,8 @@ class Load:
             await self._send_bytes(topic, cluster, value, partition)
         for sampled in step.samples:
             await self._sample(sampled)
-        if step.wish is not None:
-            await self.evictor.wish(step.wish)
+        if step.request is not None:
+            await self.evictor.carry_out(step.request)
         if step.policy_of is not None:
             await self._policy(step.policy_of, paused=step.paused)
         if step.cordon is not None:

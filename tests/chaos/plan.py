@@ -1,7 +1,7 @@
 """What one chaos run does, drawn from a seed: who runs, when who is ended, and what the load is.
 
 A plan is endless and pure: step n of a seed is always the same, however long the run takes, and so is
-what becomes of a pod's binding. Only times are the run's own.
+the outcome of a pod's binding. Only times are the run's own.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from schemas.pods import Container, Pod
 from schemas.usage import NodeUsage
 from tests.chaos import services
 from tests.chaos.hostile import Hostile, foreign_ticks, hostile
-from tests.chaos.services import Action, Way, Wish
+from tests.chaos.services import Action, UserRequest, Way
 
 NODES_PER_CLUSTER = 6
 ALLOCATABLE = {"cpu": "16", "memory": "64Gi", "pods": "110"}
@@ -28,16 +28,17 @@ STEP_S = 0.05
 #: Requests of a step over all clusters: with lives of about 2.5 s half of the room is taken,
 #: and all of it after an outage.
 REQUESTS_PER_STEP = 5
-#: Usage samples of a step. Nodes take turns; each of them is so much later by its own clock with each
-#: sample, so that some minutes of samples' time, and some reports, go by in a second.
+#: Usage samples of a step. Nodes follow each other in a circle; with each sample the clock of its node goes on by this
+#: interval, so that some minutes of samples' time, and some reports, go by in a second.
 SAMPLES_PER_STEP = 4
 SAMPLE_INTERVAL_MS = 15_000
 #: By the samples' time the first one is so old; none may come from the future.
 SAMPLES_BEGIN_MS = 12 * 3_600_000
 #: A node stays hot for so long, in seconds, before the next one does.
 HOT_S = 6.0
-#: A user asks for something every so many steps; what is drained stays so for two of these.
-_WISH_STEPS = 20
+#: A user asks for something each time this many steps have passed; what is drained stays so for two
+#: of these.
+_REQUEST_STEPS = 20
 #: Pods are left unbound, and commands unanswered, only in the first steps, so that a run ends soon after its load.
 SILENT_STEPS = 120
 RESERVATION_S = 12
@@ -121,7 +122,7 @@ class Fault:
 
 
 class Fate(Enum):
-    """What becomes of the binding of a pod, or of its eviction."""
+    """The outcome of the binding of a pod, or of its eviction."""
 
     DONE = "done"
     FAILED = "failed"
@@ -151,7 +152,7 @@ class Step:
     """Records to be refused."""
     samples: tuple[Sampled, ...] = ()
     """What nodes of sampled clusters used."""
-    wish: Wish | None = None
+    request: UserRequest | None = None
     """What a user asks for."""
     policy_of: str | None = None
     """Cluster whose policy is sent again."""
@@ -224,7 +225,7 @@ class Plan:
                 requests,
                 spoilt,
                 samples,
-                wish=self._wish(count),
+                request=self._request(count),
                 policy_of=policy_of,
                 paused=pause,
                 cordon=cordon,
@@ -235,26 +236,26 @@ class Plan:
         """Which node of a cluster is hot, so long after the begin of the load."""
         return int(after_s / HOT_S) % NODES_PER_CLUSTER
 
-    def _wish(self, count: int) -> Wish | None:
-        """Every sixth wish drains a node, and the second one after it takes that back."""
-        turn, rest = divmod(count, _WISH_STEPS)
-        if rest != _WISH_STEPS - 1:
+    def _request(self, count: int) -> UserRequest | None:
+        """Every sixth request drains a node, and the second one after it takes that back."""
+        number, rest = divmod(count, _REQUEST_STEPS)
+        if rest != _REQUEST_STEPS - 1:
             return None
-        if turn % 6 in (3, 5):
+        if number % 6 in (3, 5):
             action: Action
-            action, drawn = "drain" if turn % 6 == 3 else "undrain", f"drain/{turn // 6}"
+            action, drawn = "drain" if number % 6 == 3 else "undrain", f"drain/{number // 6}"
         else:
-            action, drawn = "abort" if turn % 6 == 1 else "migrate", f"wish/{turn}"
+            action, drawn = "abort" if number % 6 == 1 else "migrate", f"wish/{number}"
         cluster = list(self.moving)[int(len(self.moving) * self.drawn(f"{drawn}/cluster"))]
         direct = action == "migrate" and self.drawn(f"{drawn}/mode") < 0.5
         mode: Mode | None = "EvictDirectly" if direct else None
-        return Wish(cluster, action, f"request-{count}", self.drawn(drawn), mode)
+        return UserRequest(cluster, action, f"request-{count}", self.drawn(drawn), mode)
 
     def _samples(self, random: np.random.Generator, count: int) -> Iterator[Sampled]:
         clusters = sorted(self.sampled)
         nodes = len(clusters) * NODES_PER_CLUSTER
-        for turn in range(count * SAMPLES_PER_STEP, (count + 1) * SAMPLES_PER_STEP):
-            number, place = divmod(turn, nodes)
+        for sample in range(count * SAMPLES_PER_STEP, (count + 1) * SAMPLES_PER_STEP):
+            number, place = divmod(sample, nodes)
             cluster, node = clusters[place // NODES_PER_CLUSTER], place % NODES_PER_CLUSTER
             drawn = random.random()
             yield Sampled(cluster, node, number, 0 if drawn < 0.02 else 2 if drawn < 0.05 else 1)
@@ -273,14 +274,14 @@ class Plan:
         )
 
     def fate(self, uid: str, attempt: int, step: int) -> Fate:
-        """What becomes of the binding of a pod that was asked for in this step."""
+        """The outcome of the binding of a pod that was asked for in this step."""
         drawn = self.drawn(f"{uid}/{attempt}")
         if drawn < 0.06 and step < SILENT_STEPS:
             return Fate.SILENT
         return Fate.FAILED if drawn > 0.92 else Fate.DONE
 
     def eviction(self, command_id: str, step: int) -> Fate:
-        """What becomes of an eviction command that comes in this step."""
+        """The outcome of an eviction command that comes in this step."""
         drawn = self.drawn(command_id)
         if drawn < 0.15 and step < SILENT_STEPS:
             return Fate.SILENT

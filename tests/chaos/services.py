@@ -1,7 +1,7 @@
 """What moves in a chaos run: pods that their owners replace, and clusters that evict them from hot nodes.
 
 Services' pods run until they are evicted. One node of their cluster after the other becomes hot, because
-its own part and the services' pods on it use much; rounds are a second apart and limits are high, so that
+its own part and the services' pods on it use much; rounds come every second and limits are high, so that
 pods leave all the time. In one such cluster room is reserved before a pod is evicted, in one it is not,
 and one only observes. Everything here is a function of its arguments.
 """
@@ -18,14 +18,14 @@ from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 SERVICES = 4
 #: Pods of each service.
 REPLICAS = 8
-#: Service 0 has a disruption budget by which so many of its pods must run.
+#: By the disruption budget of service 0 this many of its pods must run.
 HEALTHY_MIN = 6
 NAMESPACE = "services"
 #: So little that a node which others have filled mostly has room for it, and so for what is to move there.
 REQUESTS = {"cpu": "50m", "memory": "64Mi"}
 #: Annotation of a pod that an owner made: uid of the evicted pod in whose place it comes.
 REPLACES = "chaos/replaces"
-#: A migration ends after that long, whatever became of its command.
+#: A migration ends after that long, whatever the outcome of its command.
 TTL_S = 15
 
 _HOT_SYSTEM_MILLICORES, _HOT_POD_MILLICORES = 9_000, 1_500
@@ -66,8 +66,8 @@ Way = Literal["observe"] | Mode
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a user asks for; whom it meets is drawn among those that there are then."""
+class UserRequest:
+    """What a user asks for; the pod or node is drawn among those that there are then."""
 
     cluster: str
     action: Action
@@ -98,7 +98,7 @@ def workload(cluster: str, service: int) -> WorkloadState:
 
 
 def budget(cluster: str, healthy: int) -> DisruptionBudget:
-    """The budget of service 0, of whose pods so many run."""
+    """The budget of service 0 while this many of its pods run."""
     return DisruptionBudget(
         cluster=cluster,
         namespace=NAMESPACE,

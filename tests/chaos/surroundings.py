@@ -2,7 +2,7 @@
 
 The notice (health, metric and log) must come within `SEEN_WITHIN_S`. Before an input is deleted, producers hold
 back what they have for it, and all that was written is applied: what a deleted topic still had would be
-gone, which nobody could be blamed for. They go on as soon as the topic is there again, while the worker still
+gone, for which no worker could be blamed. They go on as soon as the topic is there again, while the worker still
 goes by the deleted one.
 """
 

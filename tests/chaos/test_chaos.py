@@ -10,6 +10,7 @@ from tests.chaos.run import PARTITIONS, run
 from tests.conftest import skipped_where_unavailable
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(

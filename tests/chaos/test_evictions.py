@@ -198,7 +198,7 @@ def _delete_another_pod(history: History) -> None:
     _add(history, "pod-lifecycle", encode(gone))
 
 
-def _told_nothing(history: History) -> None:
+def _never_reported(history: History) -> None:
     history.topics[_STATUS, _AT].clear()
 
 
@@ -218,7 +218,7 @@ FAULTS: list[tuple[Callable[[History], None], str]] = [
     (_added(_COMMANDS, 1, b'"dry_run":false', b'"dry_run":true'), "has 2 contents"),
     (_added(_COMMANDS, 1, b'"command_id":"e-', b'"command_id":"x-'), "was commanded 2 times"),
     (_altered(_COMMANDS, 0, _POD, b'"uid":"u-other"'), "is about pod u-other"),
-    (_told_nothing, "was never told"),
+    (_never_reported, "was never reported"),
     (_lose(_OUTCOMES, 0), "was alive until"),
     (_altered(_OUTCOMES, 1, b'"command_id":"e-', b'"command_id":"x-'), "never commanded"),
     (_altered(_OUTCOMES, 1, _POD, b'"uid":"u-other"'), "evicted was u-other"),
@@ -237,11 +237,11 @@ FAULTS: list[tuple[Callable[[History], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "told"), FAULTS, ids=[told for _, told in FAULTS])
-def test_every_fault_is_told(fault: Callable[[History], None], told: str) -> None:
+@pytest.mark.parametrize(("fault", "problem"), FAULTS, ids=[problem for _, problem in FAULTS])
+def test_every_fault_is_reported(fault: Callable[[History], None], problem: str) -> None:
     history, now_ms = _whole()
     fault(history)
-    assert any(told in problem for problem in _problems(history, now_ms))
+    assert any(problem in each for each in _problems(history, now_ms))
 
 
 def test_a_migration_that_lives_beyond_its_deadline_is_told() -> None:

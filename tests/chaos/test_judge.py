@@ -87,7 +87,7 @@ def _inputs(*more: tuple[str, bytes]) -> list[InputRecord]:
         )
         request = SchedulingRequest(cluster="c", requested_at_ms=_NOW_MS, pod=pod)
         messages.append(("scheduling-requests", encode(request)))
-    # A round of rebalancing is due, and told.
+    # A round of rebalancing is due, and reported.
     messages.append(("clock", tick(_AT, _NOW_MS + 1_000).value))
     messages.append(("policies", b"not json"))
     messages += more
@@ -134,10 +134,10 @@ def test_a_decision_that_is_published_twice_is_no_fault() -> None:
 def test_collect_policies_among_the_samples_are_looked_for_as_decisions_are() -> None:
     policy = PolicyRecord(cluster="c", document="", applied_at_ms=_NOW_MS)
     history = _whole(_inputs(("policies", encode(policy))))
-    told = "node-usage: in the journal and not published"
+    problem = "node-usage: in the journal and not published"
     assert not [each for each in judge(history).problems if each.startswith("node-usage")]
     del history.topics["node-usage", 0][-1]
-    assert any(told in problem for problem in judge(history).problems)
+    assert any(problem in each for each in judge(history).problems)
 
 
 def _change_an_input(history: History) -> None:
@@ -188,7 +188,7 @@ def _never_apply_a_record(history: History) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "problem"),
     [
         (_change_an_input, "differ"),
         (_change_a_published_decision, "not in the journal"),
@@ -203,10 +203,10 @@ def _never_apply_a_record(history: History) -> None:
         (_never_apply_a_record, "not applied"),
     ],
 )
-def test_every_fault_is_told(fault: Callable[[History], None], told: str) -> None:
+def test_every_fault_is_reported(fault: Callable[[History], None], problem: str) -> None:
     history = _whole()
     fault(history)
-    assert any(told in problem for problem in judge(history).problems)
+    assert any(problem in each for each in judge(history).problems)
 
 
 def _made_again() -> list[InputRecord]:
@@ -262,7 +262,7 @@ def _lose_a_row(history: History) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "problem"),
     [
         (_copy_of_a_decision, None),
         (_foreign_record, "no dead letter of b'not ours'"),
@@ -273,16 +273,19 @@ def _lose_a_row(history: History) -> None:
     ],
 )
 def test_a_run_whose_journal_was_made_again_is_judged_by_rows_and_decisions(
-    fault: Callable[[History], None], told: str | None
+    fault: Callable[[History], None], problem: str | None
 ) -> None:
     history = _whole()
     history.changed.again_at_ms[journal.TOPIC] = _NOW_MS
     assert judge(history).problems == []
     fault(history)
     problems = judge(history).problems
-    assert problems == [] if told is None else any(told in each for each in problems), problems
+    assert problems == [] if problem is None else any(problem in each for each in problems), (
+        problems
+    )
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_load_and_the_same_kills() -> None:
     for scenario in SCENARIOS:
         plans = [Plan(seed, scenario, _PARTITIONS) for seed in (7, 7, 8)]
@@ -305,9 +308,9 @@ def test_policies_of_the_load_can_be_read_and_two_of_them_enforce() -> None:
 
 def test_users_ask_for_everything_and_what_is_drained_is_given_back() -> None:
     steps = Plan(1, SCENARIOS[0], _PARTITIONS).steps()
-    wishes = [wish for step in itertools.islice(steps, 500) if (wish := step.wish)]
-    assert {wish.action for wish in wishes} == {"migrate", "abort", "drain", "undrain"}
-    drains = [wish for wish in wishes if wish.action in ("drain", "undrain")]
+    requests = [each for step in itertools.islice(steps, 500) if (each := step.request)]
+    assert {each.action for each in requests} == {"migrate", "abort", "drain", "undrain"}
+    drains = [each for each in requests if each.action in ("drain", "undrain")]
     for drain, undrain in zip(drains[::2], drains[1::2], strict=True):
         assert (drain.action, undrain.action) == ("drain", "undrain")
         assert (drain.cluster, drain.drawn) == (undrain.cluster, undrain.drawn)
@@ -362,7 +365,7 @@ def test_a_metric_that_is_missing_or_other_than_its_samples_is_found() -> None:
     other = (metrics[0].value or b"").replace(b'"samples":4', b'"samples":5')
     assert other != metrics[0].value
     history.topics[place] = [replace(metrics[0], value=other), *metrics]
-    assert "not what the samples come to" in windows.look(history).outputs[0]
+    assert "not what the samples give" in windows.look(history).outputs[0]
     history.topics[place] = metrics[::-1]
     assert "not in the order of its samples" in windows.look(history).outputs[0]
     history.topics[place] = [*metrics, *metrics]

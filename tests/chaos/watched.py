@@ -24,7 +24,7 @@ class Phase(IntEnum):
 
 
 class Mark:
-    """The byte in the file; written by a worker, read by whoever ends it."""
+    """The byte in the file; written by a worker, read by the run that ends it."""
 
     def __init__(self, file: Path) -> None:
         if not file.exists():

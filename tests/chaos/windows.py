@@ -1,4 +1,4 @@
-"""The verdict on the aggregate stage: what folding the recorded samples once, without a stop, comes to.
+"""The verdict on the aggregate stage: what folding the recorded samples once, without a stop, gives.
 
 What workers have published must be that fold's outputs, nothing more and nothing less; copies are allowed,
 and first copies are in the order of their nodes' samples. The table's rows depend on batches and restarts, so they are
@@ -34,9 +34,9 @@ class Windows:
     """What was found."""
 
     outputs: list[str] = field(default_factory=list)
-    """Differences between what was published and what the samples come to."""
+    """Differences between what was published and what the samples give."""
     rows: list[str] = field(default_factory=list)
-    """Differences between the table and what the samples come to."""
+    """Differences between the table and what the samples give."""
     figures: Counter[str] = field(default_factory=Counter)
 
 
@@ -61,7 +61,7 @@ def look(history: History) -> Windows:
     windows.figures["metrics published again"] = len(published) - len(set(published))
     windows.outputs += _differences(OUTPUT, metrics, published)
     said = list(_letters(history))
-    if _LETTERS in history.changed.again_at_ms:  # which of them are gone cannot be told
+    if _LETTERS in history.changed.again_at_ms:  # which of them are gone is not known
         letters = [each for each in letters if (each.key, each.value) in said]
     windows.outputs += _differences(_LETTERS, letters, said)
     windows.outputs += _order(metrics, published)
@@ -74,7 +74,7 @@ def _stage(history: History, partition: int, rows: dict[str, bytes]) -> Aggregat
 
 
 def _metrics(history: History, nodes: set[str]) -> Iterator[Published]:
-    """Metrics of nodes that have samples; the load itself tells of others."""
+    """Metrics of nodes that have samples; the load itself sends those of others."""
     for partition in range(history.partitions):
         for record in history.of(OUTPUT, partition):
             metric = decode_as(NodeMetric, record.value)
@@ -95,9 +95,9 @@ def _differences(
 ) -> Iterator[str]:
     wanted = {(each.key, each.value) for each in expected}
     for key, value in sorted(set(published) - wanted):
-        yield f"{topic}: published, and not what the samples come to: {key!r} {value!r}"
+        yield f"{topic}: published, and not what the samples give: {key!r} {value!r}"
     for key, value in sorted(wanted - set(published)):
-        yield f"{topic}: the samples come to it, and it was not published: {key!r} {value!r}"
+        yield f"{topic}: the samples give it, and it was not published: {key!r} {value!r}"
 
 
 def _order(metrics: list[OutputRecord], published: list[Published]) -> Iterator[str]:

@@ -26,7 +26,7 @@ _LIMITS = AggregateLimits(
     pods_per_node=100,
     metric_bytes=20_000,
 )
-#: What a record comes to; one that is taken may reach a limit as well.
+#: What happens to a record; one that is taken may reach a limit as well.
 _DONE = ("taken", "taken_late", "duplicate", "redelivered")
 
 

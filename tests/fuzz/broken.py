@@ -1,7 +1,7 @@
 """What producers must not send and what strangers do: bytes that were a valid record once.
 
 A record is broken in its bytes, in one value of its JSON, or in its place (key, topic). Not every
-result is invalid: what still can be read is a borderline case, and whoever reads it must cope.
+result is invalid: what still can be read is a borderline case, and readers must cope.
 """
 
 import json

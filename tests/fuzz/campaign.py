@@ -18,7 +18,7 @@ class Inputs(Protocol):
     """Makes the records of a history, one at a time."""
 
     def steps(self, records: int) -> Iterator[Step]:
-        """So many records."""
+        """A history of this many records."""
         ...
 
     def hear(self, messages: Sequence[Any]) -> None:

@@ -90,7 +90,7 @@ class ClusterInputs:
             yield from happens(world)
 
     def _begin(self, world: World) -> Iterator[Step]:
-        """Most clusters tell first what there is; some begin in the middle."""
+        """Most clusters say first what there is; some begin in the middle."""
         if self.random.random() < 0.95:
             yield self._policy_record(world, document(self.random))
         if self.random.random() < 0.8:
@@ -310,7 +310,7 @@ class ClusterInputs:
             yield self._raw(old.topic, old.key, old.value)
 
     def _stranger(self, world: World) -> Iterator[Step]:
-        """Somebody makes up a cluster."""
+        """A producer makes up a cluster."""
         other = World(self.random, cluster_name(self.random))
         other.now_ms = world.now_ms
         name = self.random.choice(list(other.nodes))

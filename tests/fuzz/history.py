@@ -88,7 +88,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterable[Step]:
 
 
 def _text(value: bytes | None) -> Any:
-    """Text where it is some, for whoever reads the file; else base64."""
+    """Text where it is some, so that the file can be read; else base64."""
     if value is None:
         return None
     try:

@@ -18,13 +18,13 @@ _LATE = 40
 
 
 class Outside:
-    """Answers what a cluster is told."""
+    """Answers what is said to a cluster."""
 
     def __init__(self, random: Random, world: World) -> None:
         self._random = random
         self._world = world
         self._due: list[tuple[int, int, str, Payload]] = []
-        """Turn, number, topic and payload of what will be written."""
+        """Round, number, topic and payload of what will be written."""
         self._turn = 0
         self._number = 0
 
@@ -47,7 +47,7 @@ class Outside:
         pod = world.pods.get(decision.pod.uid)
         how = random.random()
         if how < 0.08:
-            return  # nobody binds it: the reservation expires
+            return  # it is not bound: the reservation expires
         if how < 0.25:
             result = random.choice(("failed", "refused", "expired", "dry"))
             self._outcome(decision.decision_id, "bind", decision, decision.node, result)

@@ -22,7 +22,7 @@ from tests.fuzz.history import STAGES, Cut, History, StageName, Step, load, save
 from tests.fuzz.shorten import minimal, shortened
 
 RECORDS = 500
-#: So many histories show each fault.
+#: Histories by which each fault is found.
 SEEDS = range(1, 9)
 
 
@@ -41,6 +41,7 @@ def kind(outcome: Outcome) -> str:
     return outcome.failure.kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_short_histories_of_all_inputs_find_nothing(stage: StageName) -> None:
     for seed in (1, 2):
@@ -134,6 +135,7 @@ def test_a_dead_letter_that_lacks_bytes_is_found(monkeypatch: pytest.MonkeyPatch
     assert [kind(found(stage)) for stage in STAGES] == ["a dead letter holds another record"] * 2
 
 
+@pytest.mark.slow
 def test_a_command_that_observing_does_not_allow_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def wet(**fields: Any) -> EvictionCommand:
         return EvictionCommand(**{**fields, "dry_run": False})
@@ -188,6 +190,7 @@ def test_nothing_can_be_left_out_of_what_is_minimal() -> None:
     assert [step.record.offset for step in left] == [3, 17, 18]
 
 
+@pytest.mark.slow
 def test_a_failing_history_is_shortened_kept_and_fails_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

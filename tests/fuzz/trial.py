@@ -37,7 +37,7 @@ class Trial(ABC):
         self._worker = worker
         self._batch: list[InputRecord] = []
         self._expected = StageResult()
-        """What the batch must come to; rows left out."""
+        """What the batch must give; rows left out."""
 
     def take(self, step: Step) -> list[Any]:
         """Apply a record; answers with the messages that it causes."""
@@ -147,7 +147,7 @@ class Trial(ABC):
 
     @abstractmethod
     def check_counts(self, record: InputRecord, counts: Counts, result: StageResult) -> None:
-        """A record comes to exactly one thing."""
+        """Exactly one thing happens to a record."""
 
     @abstractmethod
     def check_record(self, record: InputRecord, result: StageResult, said: list[Any]) -> None:

@@ -59,7 +59,7 @@ class UsageInputs:
         return islice(self._endless(), records)
 
     def hear(self, messages: Sequence[Any]) -> None:
-        """Nobody answers metrics."""
+        """Metrics are not answered."""
 
     def _endless(self) -> Iterator[Step]:
         while True:

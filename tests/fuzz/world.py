@@ -1,4 +1,4 @@
-"""A small Kubernetes cluster that is told of: nodes, owners, pods, and what nodes use.
+"""A small Kubernetes cluster that reports itself: nodes, owners, pods, and what nodes use.
 
 It is coherent, so that histories go deep: pods have owners that replace them, what is bound is on
 its node, a node is hot for a while and then is not. Payloads are plain values as producers write
@@ -108,7 +108,7 @@ class World:
         return owner
 
     def new_pod(self) -> Payload:
-        """A pod that nobody has placed yet."""
+        """A pod that has no node yet."""
         random = self.random
         self._made += 1
         uid = f"pod-{self._made}" if random.random() < 0.95 else f'pod/{self._made}/"'

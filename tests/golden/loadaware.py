@@ -1,4 +1,4 @@
-"""Scenarios of LoadAwareScheduling: the records that would tell of them, and the answers to their questions.
+"""Scenarios of LoadAwareScheduling: the records that would report them, and the answers to their questions.
 
 A scenario names API objects and informer events; they become the messages that connectors would send and
 are applied to a `ClusterState`, the agent's own. Every node is then asked about every pending pod in both
@@ -24,7 +24,7 @@ _PLUGINS = PluginChoice(filter=(Plugin(name=LOAD_AWARE),), score=(ScorePlugin(na
 
 
 def answer(scenario: Json) -> Json:
-    """What the scenario comes to, in the form of its `expected`."""
+    """The answer to the scenario, in the form of its `expected`."""
     try:
         policy = policy_of(scenario["args"])
     except PolicyError as error:
@@ -115,7 +115,7 @@ class World:
     def _held_elsewhere(self, event: Json) -> bool:
         """Reserved on a third node: Koordinator counts it there too until that is unreserved.
 
-        The agent, which is told of every reservation, gives the third node's room back at once.
+        The agent, which sees every reservation, gives the third node's room back at once.
         """
         node = event["pod"].get("node")
         held = self.state.inventory.where.get(event["pod"]["uid"])

@@ -1,4 +1,4 @@
-"""Scenarios of LowNodeLoad: the records that would tell of them, and the rounds that are made of them.
+"""Scenarios of LowNodeLoad: the records that would report them, and the rounds that are made of them.
 
 A scenario's nodes, pods and metrics become messages that are applied to a cluster's inventory, the agent's
 own; each Balance call is one round of the same `Balancer`. Pods that the scenario's evictor protects are refused
@@ -21,7 +21,7 @@ from tests.golden.times import in_milliseconds
 
 
 def answer(scenario: Json) -> Json:
-    """What the scenario comes to, in the form of its `expected`."""
+    """The answer to the scenario, in the form of its `expected`."""
     try:
         policy = policy_of(scenario["args"])
     except PolicyError as error:

@@ -30,8 +30,10 @@ from tests.golden.times import in_milliseconds
 from tests.streams.cluster.builders import policy_record
 from tests.streams.cluster.oracle import check, verdict
 
+pytestmark = pytest.mark.slow
+
 _GOLDEN = Path(__file__).parent
-#: So many crosses are tried of each family, in so many tests.
+#: Crosses of each family in a test, and tests.
 _CROSSES, _TESTS = 15, 4
 
 

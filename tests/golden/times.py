@@ -32,7 +32,7 @@ def in_milliseconds(scenario: Mapping[str, Any]) -> Any:
             continue
         if len(parts) > _RANKS_MAX:
             raise ValueError(
-                f"{len(parts)} parts of a second in {', '.join(keys)}; at most {_RANKS_MAX} can be told apart"
+                f"{len(parts)} parts of a second in {', '.join(keys)}; at most {_RANKS_MAX} can be distinguished"
             )
         ranks = {part: f".{rank:03}Z" for rank, part in enumerate(parts)}
         result = _replaced(result, keys, ranks)

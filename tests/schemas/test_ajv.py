@@ -9,6 +9,8 @@ import pytest
 
 from schemas.export import KEYWORDS, PUBLISHED
 
+pytestmark = pytest.mark.slow
+
 AJV = Path(__file__).parents[1] / "ajv"
 
 

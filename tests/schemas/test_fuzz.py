@@ -59,7 +59,7 @@ def test_any_json(topic: str, value: Any) -> None:
     examined(topic, json.dumps(value).encode())
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_value_in_place_of_any_other(data: st.DataObject) -> None:
     topic = data.draw(topics)

@@ -1,6 +1,6 @@
 """The clusters as they really are: nodes, pods, who runs where and what it uses.
 
-Nothing here knows of loadstream. What changes is told to a listener, which may be a watcher that loses it.
+Nothing here knows of loadstream. What changes is reported to a listener, which may be a watcher that loses it.
 """
 
 import random
@@ -112,7 +112,7 @@ class Cluster:
             eagerness=self.random.uniform(0.2, 1.0),
         )
         self.pods[pod.uid] = pod
-        self.tell("seen", pod)
+        self.report("seen", pod)
         return pod
 
     def bind(self, uid: str, node: str) -> str | None:
@@ -125,18 +125,18 @@ class Cluster:
         if node not in self.machines:
             return "node not found"
         pod.node, pod.phase = node, "Running"
-        self.tell("bound", pod)
+        self.report("bound", pod)
         return None
 
     def finish(self, pod: Workload) -> None:
         pod.phase = "Succeeded"
-        self.tell("finished", pod)
+        self.report("finished", pod)
 
     def delete(self, pod: Workload) -> None:
         del self.pods[pod.uid]
-        self.tell("deleted", pod)
+        self.report("deleted", pod)
 
-    def tell(self, event: Any, pod: Workload) -> None:
+    def report(self, event: Any, pod: Workload) -> None:
         self.listener("pod-lifecycle", PodLifecycle(cluster=self.name, event=event, pod=pod.pod()))
 
     # --- how it is ------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ SAMPLE_EVERY_MS = 5_000
 
 
 class Watcher:
-    """Turns what happens in one cluster into records."""
+    """Makes records of what happens in one cluster."""
 
     def __init__(self, random: random.Random, log: Log, name: str) -> None:
         self.random, self.log = random, log

@@ -139,7 +139,7 @@ class Simulation:
                         assert node.state is None or amount <= node.allocatable[resource], node.name
 
     def _check_ends(self) -> None:
-        """Everything has been told, every pod that some node would take has a node."""
+        """Everything has been reported, every pod that some node would take has a node."""
         for worker in self.deciders:
             for state in worker.stage.clusters.values():
                 cluster = self.clusters[state.cluster]

@@ -6,6 +6,8 @@ from streams.placement.plugins.fit import NodeResourcesFit
 from tests.simulation.simulation import Simulation, Violation
 from tests.streams.cluster.run import decision
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_the_whole_path_holds_what_it_promises(seed: int) -> None:

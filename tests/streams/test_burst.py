@@ -95,6 +95,7 @@ def _metric(port: int, name: str) -> float:
     return max(values)
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(1_800)
 async def test_a_burst_stays_in_kafka_and_not_in_the_worker(tmp_path: Path) -> None:

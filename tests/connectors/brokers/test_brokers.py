@@ -13,11 +13,17 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
-from connectors.kafka.admin import create_topics, find_topics, read_extents
+from connectors.kafka.admin import find_topics, read_extents
 from connectors.kafka.client import connect
-from connectors.kafka.topics import expected_names, expected_topics
+from connectors.kafka.topics import expected_names
 from schemas.connection import KafkaSettings
-from tests.conftest import RunningBroker, eventually, running, skipped_where_unavailable
+from tests.conftest import (
+    RunningBroker,
+    create_named,
+    eventually,
+    running,
+    skipped_where_unavailable,
+)
 
 
 def _write(settings: KafkaSettings, topic: str, partition: int, values: list[bytes]) -> None:
@@ -168,9 +174,8 @@ def test_a_killed_broker_of_three_is_missed_and_comes_back_with_its_records(
 ) -> None:
     with running(KafkaServer(tmp_path, brokers=3)) as server:
         settings = server.settings
-        connection = connect(settings)
-        create_topics(connection, expected_topics(settings))
-        found = find_topics(connection, ["journal"])
+        create_named(settings, "journal")
+        found = find_topics(connect(settings), ["journal"])
         assert found["journal"].replication == 3
         server.kill_broker(2)
         assert server.pid(2) is None
@@ -189,7 +194,7 @@ def test_records_outlive_a_crash_and_a_restart_in_the_same_directory(
     tmp_path: Path,
 ) -> None:
     with running(KafkaServer(tmp_path)) as server:
-        create_topics(connect(server.settings), expected_topics(server.settings))
+        create_named(server.settings, "journal")
         _write(server.settings, "journal", 1, [b"one"])
         server.kill_broker()
         server.start_broker()

@@ -11,6 +11,8 @@ from connectors.demo.session import Session
 from connectors.demo.summary import usage_by_requests
 from tests.connectors.demo.inmemory import InMemoryWorker
 
+pytestmark = pytest.mark.slow
+
 
 def _files(directory: Path) -> list[Path]:
     return [directory / "usage.png", directory / "usage.svg"]

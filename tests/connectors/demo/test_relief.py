@@ -168,6 +168,7 @@ def relieved() -> Session:
     return session
 
 
+@pytest.mark.slow
 def test_evicted_pods_come_again_and_take_their_load_to_other_nodes(relieved: Session) -> None:
     assert len(relieved.evictions) >= 2
     for eviction in relieved.evictions:

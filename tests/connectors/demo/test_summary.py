@@ -72,6 +72,7 @@ def test_figures_count_each_pod_once(finished: Session) -> None:
     assert set(figures.full_nodes) == set(finished.observed.full_nodes)
 
 
+@pytest.mark.slow
 def test_by_real_load_the_nodes_are_used_more_evenly_than_by_requests_alone() -> None:
     worker = InMemoryWorker(simulated_scenario(16, 1, 12, "not here"))
     figures = _figures(worker.run())

@@ -20,6 +20,7 @@ def test_pods_arrive_in_order_within_the_run_and_each_has_a_name_of_its_own() ->
     assert min(plan.life_ms for plan in plans) >= LIFE_MIN_MS
 
 
+@pytest.mark.slow
 def test_in_the_long_run_the_pods_use_as_many_cores_as_wanted() -> None:
     days = 60
     plans = make_pods(1, BEGIN_MS, BEGIN_MS + days * 24 * HOUR_MS, 100.0)
@@ -33,6 +34,7 @@ def test_the_same_seed_gives_the_same_pods_and_another_one_others() -> None:
     assert one != other
 
 
+@pytest.mark.slow
 def test_every_kind_comes_and_asks_for_what_it_is_said_to() -> None:
     plans = make_pods(1, BEGIN_MS, BEGIN_MS + 20 * 24 * HOUR_MS, 300.0)
     by_kind = {plan.pod.labels["app"]: plan for plan in plans}

@@ -109,6 +109,7 @@ def many(log: Log, count: int, nodes: int = 3) -> dict[str, bytes]:
     return table
 
 
+@pytest.mark.slow
 def test_what_is_written_grows_with_new_samples_and_not_with_the_window() -> None:
     log, subject, table = Log(), stage(), dict[str, bytes]()
     written = []

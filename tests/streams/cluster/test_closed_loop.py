@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import pytest
+
 from tests.streams.cluster.builders import START_MS, at
 from tests.streams.cluster.closedloop import ClosedLoop
 
@@ -29,6 +31,7 @@ def hot_wherever_web_is(_: str, pods: list[str]) -> int:
     return 9000 if any(name.startswith("web") for name in pods) else 500
 
 
+@pytest.mark.slow
 def test_a_loop_is_broken_after_its_first_cycle_and_tried_again_at_doubling_times() -> None:
     loop = ClosedLoop(2, hot_wherever_web_is, moves="minHelpedPercent: 0")
     loop.add("web", "node-1")
@@ -125,6 +128,7 @@ def test_a_pod_that_fits_nowhere_is_not_tried_in_every_round() -> None:
     assert "unmovable after 3 attempts: " in gates(loop)
 
 
+@pytest.mark.slow
 def test_a_restart_in_every_minute_changes_nothing() -> None:
     moves = "verdicts: 3, followSeconds: 120, initialBackoffSeconds: 600"
     steady, restarted = (

@@ -91,6 +91,7 @@ def test_a_cluster_may_be_forgotten_and_come_again_within_one_batch() -> None:
     assert list(run.state.inventory.nodes) == ["b"]
 
 
+@pytest.mark.slow
 def test_made_up_names_do_not_fill_a_partition_for_good() -> None:
     run = Run()
     run.say(tick())

@@ -218,6 +218,7 @@ class World:
         )
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(steps=_STEPS, order=st.permutations([f"node-{n}" for n in range(4)]), seed=st.integers())
 def test_neither_a_restart_nor_the_order_of_nodes_changes_what_rounds_say(

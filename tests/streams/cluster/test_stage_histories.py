@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -42,6 +43,8 @@ from tests.streams.cluster.loads import (
 )
 from tests.streams.cluster.run import Run
 from tests.streams.cluster.strategies import UIDS, node_names
+
+pytestmark = pytest.mark.slow
 
 #: So few that they meet often.
 _UIDS = UIDS[:8]
@@ -352,4 +355,4 @@ class ClusterMachine(RuleBasedStateMachine):
 
 
 TestClusterHistories = ClusterMachine.TestCase
-TestClusterHistories.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+TestClusterHistories.settings = settings(max_examples=25, stateful_step_count=50, deadline=None)

@@ -201,6 +201,7 @@ def test_all_are_answered_about_their_first_failure_and_some_about_each_later_on
     assert [each.pod.uid for each in made] == [f"p{i:03}" for i in range(REPORTS_PER_ATTEMPT_MAX)]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_pods_of_one_kind_cost_one_look_at_each_changed_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

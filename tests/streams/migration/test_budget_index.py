@@ -1,5 +1,6 @@
 """Which budgets cover a pod: the same as asking each of them, at a fraction of the questions."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def test_it_finds_what_asking_each_selector_finds(
             assert list(index.covering(each)) == expected
 
 
+@pytest.mark.slow
 def test_ten_thousand_budgets_are_not_asked_about_a_pod_that_they_do_not_name() -> None:
     budgets = Budgets("test")
     for number in range(10_000):

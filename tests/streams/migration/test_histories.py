@@ -9,6 +9,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -42,6 +43,8 @@ from tests.streams.migration.moving import (
     replica,
     workload,
 )
+
+pytestmark = pytest.mark.slow
 
 NODES = ("node-1", "node-2", "node-3")
 UIDS = tuple(f"pod-{n}" for n in range(9))
@@ -401,7 +404,7 @@ _TOPICS: dict[type, str] = {
 }
 
 TestMigrationHistories = MigrationMachine.TestCase
-TestMigrationHistories.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestMigrationHistories.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
 
 
 def test_a_workload_whose_share_is_larger_than_by_default_is_evicted_from_as_fast_as_it_says() -> (

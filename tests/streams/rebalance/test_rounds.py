@@ -187,6 +187,7 @@ def test_a_restart_between_two_rounds_changes_nothing(cluster: Cluster, restarts
         assert steady.rows == restarted.rows
 
 
+@pytest.mark.slow
 @given(clusters(max_rounds=3), st.integers(1, 3))
 def test_packing_a_few_nodes_at_a_time_comes_to_the_same(cluster: Cluster, most: int) -> None:
     at_once, bit_by_bit = made(cluster), made(cluster)
@@ -200,6 +201,7 @@ def test_packing_a_few_nodes_at_a_time_comes_to_the_same(cluster: Cluster, most:
         assert content(at_once.outcome) == content(bit_by_bit.outcome)
 
 
+@pytest.mark.slow
 @given(clusters(max_rounds=3), st.data())
 def test_nodes_that_come_and_go_leave_the_columns_as_if_made_anew(
     cluster: Cluster, data: st.DataObject

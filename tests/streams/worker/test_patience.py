@@ -17,7 +17,7 @@ from connectors.kafka.topics import expected_topics
 from streams.worker import patience
 from streams.worker.publisher import Publisher
 from streams.worker.reader import read_range
-from tests.conftest import RunningBroker, delete_topic, skipped_where_unavailable
+from tests.conftest import RunningBroker, create_named, delete_topic, skipped_where_unavailable
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -61,7 +61,7 @@ async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_
         server = KafkaServer(tmp_path / "kafka").start()
     try:
         kafka = server.settings
-        create_topics(connect(kafka), expected_topics(kafka))
+        create_named(kafka, "journal")
         publisher, late = (Publisher(kafka, request_timeout_ms=_TIMEOUT_MS) for _ in range(2))
         await publisher.start()
         await publisher.append("journal", 0, [b"0"])

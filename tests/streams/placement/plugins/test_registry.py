@@ -143,6 +143,7 @@ def _same(left: Filter | Score, right: Filter | Score, kind: Kind, size: int) ->
             assert left.score(a, row) == right.score(b, row)
 
 
+@pytest.mark.slow
 def test_what_strategies_draw_is_refused_by_every_filter_now_and_then() -> None:
     """A property that draws only what passes would hold of anything."""
     refused: set[str] = set()

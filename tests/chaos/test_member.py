@@ -9,8 +9,8 @@ import pytest
 
 from schemas.connection import KafkaSettings
 from streams.worker.publisher import LostOwnership
+from tests.chaos.member import Member
 from tests.chaos.plan import SCENARIOS
-from tests.chaos.run import Member
 from tests.streams.worker_process import Worker
 
 _LAST_LINE = '{{"event": "the worker was stopped by {}: found out"}}'

@@ -1,0 +1,108 @@
+"""A plain account of capacity, over the inputs of one partition in the order applied.
+
+It says whether a decision took what was not free, or was about a pod that had a node already.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from schemas.codec import decode
+from schemas.decisions import PlacementDecision
+from schemas.nodes import NodeState
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodLifecycle
+from schemas.quantities import amount
+from schemas.requests import SchedulingRequest
+from streams.cluster.stage import ClusterStage
+from streams.stage.records import InputRecord
+
+
+@dataclass(frozen=True)
+class _Taken:
+    node: str
+    decision_id: str | None
+    cpu_millicores: int
+    memory_bytes: int
+
+
+class Capacity:
+    """Who holds what in the clusters of one partition."""
+
+    def __init__(self, partition: int, partitions: int) -> None:
+        self._stage = ClusterStage(partition, partitions)
+        self._allocatable: dict[str, tuple[int, int]] = {}
+        self._taken: dict[str, _Taken] = {}
+        self._size: dict[str, tuple[int, int]] = {}
+        """Millicores and bytes that each pod asked for."""
+        self._placed: set[str] = set()
+        self.figures: Counter[str] = Counter()
+        self.fullest_percent = 0
+
+    def follow(self, records: Iterable[InputRecord]) -> Iterator[str]:
+        """Account for one record after the other, and for the decisions that it causes."""
+        for record in records:
+            # One record at a time: what a decision saw is what was applied before it.
+            result = self._stage.apply([record])
+            if not result.dead_letters:
+                self._account(decode(record.topic, record.value))
+            self.figures["dead letters"] += len(result.dead_letters)
+            for output in result.outputs:
+                decision = decode(output.topic, output.value)
+                if isinstance(decision, PlacementDecision):
+                    self.figures[decision.outcome] += 1
+                    yield from self._decide(decision)
+
+    @property
+    def now_ms(self) -> int:
+        """The last time that was applied."""
+        return self._stage.now_ms or 0
+
+    def missing(self) -> Iterator[str]:
+        """Pods that never got a node."""
+        self.figures["pods"] = len(self._size)
+        return (f"pod {uid} was never placed" for uid in self._size if uid not in self._placed)
+
+    def _account(self, message: object) -> None:
+        match message:
+            case NodeState():
+                allocatable = message.allocatable
+                self._allocatable[message.node] = (
+                    amount("cpu", allocatable["cpu"]),
+                    amount("memory", allocatable["memory"]),
+                )
+            case SchedulingRequest():
+                requests = message.pod.containers[0].requests
+                cpu, memory = amount("cpu", requests["cpu"]), amount("memory", requests["memory"])
+                self._size[message.pod.uid] = cpu, memory
+            case CommandOutcome() if message.result != "done":
+                taken = self._taken.get(message.pod.uid)
+                if taken is not None and taken.decision_id == message.command_id:
+                    del self._taken[message.pod.uid]
+            case PodLifecycle(event="finished" | "deleted"):
+                self._taken.pop(message.pod.uid, None)
+            case PodLifecycle(event="bound"):
+                self._bind(message)
+
+    def _bind(self, lifecycle: PodLifecycle) -> None:
+        uid = lifecycle.pod.uid
+        if lifecycle.pod.node is not None:
+            self._taken[uid] = _Taken(lifecycle.pod.node, None, *self._size[uid])
+
+    def _decide(self, decision: PlacementDecision) -> Iterator[str]:
+        uid = decision.pod.uid
+        if decision.outcome == "expired":
+            self._taken.pop(uid, None)
+        if decision.outcome != "placed":
+            return
+        self._placed.add(uid)
+        if uid in self._taken:
+            yield f"pod {uid} was placed while it held room on {self._taken[uid].node}"
+        node = decision.node or ""
+        self._taken[uid] = _Taken(node, decision.decision_id, *self._size[uid])
+        on_it = [each for each in self._taken.values() if each.node == node]
+        sums = sum(each.cpu_millicores for each in on_it), sum(each.memory_bytes for each in on_it)
+        cpu, memory = self._allocatable[node]
+        self.fullest_percent = max(self.fullest_percent, 100 * sums[0] // cpu)
+        if sums[0] > cpu or sums[1] > memory:
+            yield f"{decision.decision_id} puts {sums} on {node}, which has {cpu, memory}"

@@ -1,0 +1,43 @@
+"""A worker of a chaos run, and what its batch is about."""
+
+from pathlib import Path
+
+from connectors.brokers.server import free_port
+from schemas.connection import KafkaSettings
+from tests.chaos.plan import Scenario
+from tests.chaos.watched import Mark, Phase
+from tests.streams.worker_process import Worker
+
+
+class Member:
+    """A worker and the mark of its batch."""
+
+    def __init__(self, kafka: KafkaSettings, directory: Path, scenario: Scenario) -> None:
+        directory.mkdir(parents=True)
+        file = directory / "mark"
+        self.mark = Mark(file)
+        program = ("-m", "tests.chaos.watched", str(file))
+        replicas = str(scenario.standby_replicas)
+        self.port = free_port(set())
+        self.worker = Worker(
+            kafka, directory, program, standby_replicas=replicas, metrics_port=str(self.port)
+        )
+        self.may_give_up = scenario.workers > 1
+        """It may find that it has lost what it held, and end with an error: it stood still, its machine was
+        crowded, or another one stood still while it took partitions over and shuts this one out."""
+
+    def start(self) -> None:
+        """Start the worker; what the mark of an earlier one says is over."""
+        self.mark.phase = Phase.IDLE
+        self.worker.start()
+
+    def check(self) -> bool:
+        """Fail if it has died; one that gave up is started again, as its supervisor does.
+
+        Answers whether it gave up.
+        """
+        gave_up = self.may_give_up and self.worker.gave_up
+        if gave_up:
+            self.start()
+        self.worker.check()
+        return gave_up
