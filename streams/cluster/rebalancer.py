@@ -45,17 +45,13 @@ class Rebalancer:
     def __init__(
         self,
         cluster: str,
-        policy: Policy,
         inventory: Inventory,
         memory: MoveMemory,
         migrations: Migrations,
     ) -> None:
         self._inventory, self._memory, self._migrations = inventory, memory, migrations
         self._phase = crc32(cluster.encode())
-        self.balancer = Balancer(cluster, policy, inventory)
-        self.policy = policy
-        self.paused = False
-        """The cluster is paused: rounds are due and are not made."""
+        self.balancer = Balancer(cluster, inventory.policy, inventory)
         self.last_round_ms: int | None = None
         self.ticks_ahead = 0
         """Ticks that have packed nodes for the next round; kept of clusters with many nodes."""
@@ -65,7 +61,6 @@ class Rebalancer:
     def set_policy(self, policy: Policy) -> None:
         """Make rounds by another policy; it may look at other figures of all nodes."""
         self.ticks_ahead = 0
-        self.policy = policy
         self.balancer.set_policy(policy)
 
     # --- rounds -----------------------------------------------------------------------------------
@@ -80,8 +75,8 @@ class Rebalancer:
         self.ticks_ahead = 0
         self.last_round_ms = cause.now_ms
         self._unprepared = False
-        dry_run = self.policy.dry_run
-        if self.paused:
+        dry_run = self._inventory.policy.dry_run
+        if self._inventory.context.paused:
             self.balancer.round(cause.now_ms, paused=True)
             return [no_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self._round(cause)
@@ -112,7 +107,7 @@ class Rebalancer:
 
     def _due(self, now_ms: int) -> bool:
         """Whether a time for a round has passed since the last one."""
-        interval_ms = self.policy.descheduling.descheduling_interval_ms
+        interval_ms = self._inventory.policy.descheduling.descheduling_interval_ms
         shift_ms = self._phase % interval_ms
         last_ms = self.last_round_ms
         return (

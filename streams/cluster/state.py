@@ -80,28 +80,23 @@ class ClusterState:
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
-        self.policy = Policy()
         self.policy_record: PolicyRecord | None = None
         self.policy_changed = False
         """The row of table `cluster_policies` is to be written."""
         self.policy_since_ms: int | None = None
         """The log's time when the policy came, if the cluster was large."""
-        self.now_ms: int | None = None
-        self.inventory = Inventory(self.policy)
+        self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
-        self.placement = Placement(self.policy, self.inventory, self.memory.moves)
+        self.placement = Placement(self.inventory, self.memory.moves)
         self.migrations = Migrations(
             cluster,
-            self.policy,
             self.inventory,
             self.placement,
             MoveEvents(self.inventory, self.memory),
         )
         self.placement.kept = self.migrations
         self._unlisted = Unlisted(self.inventory, self.placement, self.migrations, self.memory)
-        self.rebalancer = Rebalancer(
-            cluster, self.policy, self.inventory, self.memory, self.migrations
-        )
+        self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)
         self.pod_rows = PodRows()
         self.collect = CollectRelay()
         self.row_counts = RowCounts()
@@ -294,12 +289,22 @@ class ClusterState:
 
     # --- state ----------------------------------------------------------------------------------
 
+    @property
+    def policy(self) -> Policy:
+        """By which the cluster decides."""
+        return self.inventory.policy
+
+    @property
+    def now_ms(self) -> int | None:
+        """The log's time; None before its first tick."""
+        context = self.inventory.context
+        return context.now_ms if context.begun else None
+
     def set_policy(self, policy: Policy) -> None:
         """Judge by another policy from now on; the same policy costs nothing."""
         if policy.digest != self.policy.digest:
-            self.policy = policy
             self.inventory.set_policy(policy)
-            self.placement.set_policy(policy)
+            self.placement.policy_changed()
             self.memory.set_policy(policy)
             self.migrations.set_policy(policy)
             self.rebalancer.set_policy(policy)
@@ -307,7 +312,6 @@ class ClusterState:
 
     def advance(self, now_ms: int) -> None:
         """It is later now."""
-        self.now_ms = now_ms
         self.inventory.advance(now_ms)
         self._judge_paused()
 
@@ -321,8 +325,8 @@ class ClusterState:
 
     def _judge_paused(self) -> None:
         paused = self.policy_record is not None and self.policy_record.paused
-        self.placement.paused = self.rebalancer.paused = self.migrations.paused = paused
-        self.placement.begun = self.now_ms is not None
+        if paused != self.inventory.context.paused:
+            self.inventory.pause(paused)
 
     def _cause(self, position: Position) -> Cause:
         return Cause(

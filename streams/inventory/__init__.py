@@ -8,6 +8,7 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     pod_events     takes a pod's lifecycle record in: room is taken, moved or given back
     full_lists     full lists of nodes and pods: what a list lacks is gone
     freshness      which nodes have a fresh metric with the statistics that they are judged by
+    context        under which policy and at what time a cluster decides, and whether at all
     node           one node: what Kubernetes says of it, and what is held there
     node_index     places of nodes in arrays, and what about them has changed
     change         what about a node has changed

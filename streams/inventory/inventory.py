@@ -15,6 +15,7 @@ from schemas.nodes import NodeState
 from schemas.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy
 from streams.inventory.change import Change
+from streams.inventory.context import Context
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
 from streams.inventory.freshness import Freshness
@@ -55,8 +56,7 @@ class Inventory:
         """Nodes that have changed since rebalancing looked at them last."""
         self.freshness = Freshness()
         self.lists = FullLists()
-        self.now_ms = 0
-        """The log's time; 0 before its first tick."""
+        self.context = Context(policy)
         self.history = UsageHistory()
         """Mean usage in the newest rounds, for thresholds that follow it."""
         self._judged_by: tuple[object, ...] = ()
@@ -65,6 +65,20 @@ class Inventory:
         self.set_policy(policy)
 
     # --- numbers --------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        """By which nodes are judged."""
+        return self.context.policy
+
+    @property
+    def now_ms(self) -> int:
+        """The log's time; 0 before its first tick."""
+        return self.context.now_ms
+
+    def pause(self, paused: bool) -> None:
+        """From now on the cluster is paused, or not."""
+        self.context = replace(self.context, paused=paused)
 
     @property
     def sequence(self) -> int:
@@ -102,7 +116,7 @@ class Inventory:
             policy.resource_limits,
             policy.moving_thresholds.filter,
         )
-        self.policy = policy
+        self.context = replace(self.context, policy=policy)
         if judged_by != self._judged_by:
             self._judged_by = judged_by
             self._judge_anew(policy)
@@ -141,7 +155,7 @@ class Inventory:
 
     def advance(self, now_ms: int) -> None:
         """Metrics that have become too old turn unknown."""
-        self.now_ms = now_ms
+        self.context = replace(self.context, now_ms=now_ms, begun=True)
         for node in map(self.nodes.get, self.freshness.due(now_ms)):
             if node is None:
                 continue

@@ -41,7 +41,6 @@ class Gates:
 
     def __init__(
         self,
-        policy: Policy,
         inventory: Inventory,
         registry: Registry,
         workloads: Workloads,
@@ -57,18 +56,17 @@ class Gates:
         self.limiters = limiters
         self.held_room = held_room
         self.protections = protections
-        self.limits = Limits(policy, registry, inventory.owners)
+        self.limits = Limits(inventory.policy, registry, inventory.owners)
         self._waiting: dict[str, Counter[str]] = {}
         """How many migrations wait for each budget, by namespace and the budget's name."""
         self._waited_at = (-1, -1, -1)
         """The state at which that was so."""
         self.asked = 0
         """How many migrations have been asked for the budgets that they wait for."""
-        self.set_policy(policy)
+        self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
         """Judge by another policy."""
-        self.policy = policy
         self.protections.set_policy(policy)
         self.limits.set_policy(policy)
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
@@ -107,7 +105,7 @@ class Gates:
         )
 
     def _age(self, pod: Pod, now_ms: int) -> Gate | None:
-        least_ms = self.policy.evictor.min_pod_age_ms
+        least_ms = self.inventory.policy.evictor.min_pod_age_ms
         if least_ms is None:
             return None
         least = format_duration_ms(least_ms)
@@ -131,7 +129,7 @@ class Gates:
         return None
 
     def _replicas(self, pod: Pod, replicas: Replicas | None) -> Gate | None:
-        evictor = self.policy.evictor
+        evictor = self.inventory.policy.evictor
         least = evictor.min_replicas
         if replicas is not None and least > 1 and replicas.count < least:
             return Gate("MinReplicas", f"{replicas}; minReplicas is {least}")
@@ -182,8 +180,8 @@ class Gates:
         a migration that waits does not slip through because its pool has got another name.
         """
         if pool not in self._pools:
-            pool = pool_of(self.policy, self.inventory.nodes.get(node))
-        return self.policy.maintenance.closed(pool, namespace, now_ms)
+            pool = pool_of(self.inventory.policy, self.inventory.nodes.get(node))
+        return self.inventory.policy.maintenance.closed(pool, namespace, now_ms)
 
     def exhausted(
         self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
@@ -261,13 +259,13 @@ class Gates:
         `schedulerNames`, or placed by a decision of ours before. Nothing replaces a bare pod, and
         for a pod that asks for what no filter evaluates no node is known to be right.
         """
-        mode = wanted or self.policy.migration.default_job_mode
+        mode = wanted or self.inventory.policy.migration.default_job_mode
         if mode == "EvictDirectly" or controller(held.pod) is None:
             return "EvictDirectly"
-        names = self.policy.migration.scheduler_names
+        names = self.inventory.policy.migration.scheduler_names
         if held.pod.scheduler in names or held.decision_id is not None:
             return self.unreservable(held.pod) or mode
-        if self.policy.other_schedulers == "evictDirectly":
+        if self.inventory.policy.other_schedulers == "evictDirectly":
             return "EvictDirectly"
         scheduler = held.pod.scheduler or "default-scheduler"
         named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

@@ -88,13 +88,12 @@ class MigrationLifecycle:
     def __init__(
         self,
         cluster: str,
-        policy: Policy,
         inventory: Inventory,
         held_room: HeldRoom,
         listener: MigrationListener,
     ) -> None:
+        policy = inventory.policy
         self.cluster = cluster
-        self.policy = policy
         self.inventory = inventory
         self.held_room = held_room
         self.registry = Registry()
@@ -104,7 +103,6 @@ class MigrationLifecycle:
         self.classes = PriorityClasses(cluster)
         self.limiters = Limiters(cluster, policy)
         self.gates = Gates(
-            policy,
             inventory,
             self.registry,
             self.workloads,
@@ -120,9 +118,13 @@ class MigrationLifecycle:
         """What the listener is to be called with, in order."""
         self.progress = Progress(cluster)
 
+    @property
+    def policy(self) -> Policy:
+        """By which pods leave."""
+        return self.inventory.policy
+
     def set_policy(self, policy: Policy) -> None:
         """Decide by another policy."""
-        self.policy = policy
         self.limiters.set_policy(policy)
         self.gates.set_policy(policy)
 

@@ -48,18 +48,14 @@ class Migrations:
     def __init__(
         self,
         cluster: str,
-        policy: Policy,
         inventory: Inventory,
         placement: Placement,
         listener: MigrationListener,
     ) -> None:
         self.lifecycle = MigrationLifecycle(
-            cluster, policy, inventory, HeldRoom(inventory, placement), listener
+            cluster, inventory, HeldRoom(inventory, placement), listener
         )
-        self.policy = policy
-        self.paused = False
-        """The cluster is paused: no command leaves."""
-        self.round_limits = RoundLimits(policy)
+        self.round_limits = RoundLimits(inventory.policy)
         self.drains = Drains(self.lifecycle)
         self._arbitration = Arbitration(self.lifecycle)
         self._execution = Execution(self.lifecycle)
@@ -108,7 +104,7 @@ class Migrations:
 
     def _first_gate(self, proposal: Proposal, now_ms: int) -> Gate | None:
         lifecycle = self.lifecycle
-        if self.paused:
+        if self.lifecycle.inventory.context.paused:
             return Gate("Paused", "the cluster is paused", "round")
         found = lifecycle.inventory.held(proposal.pod.uid)
         if found is None or found[0].name != proposal.node:
@@ -224,11 +220,11 @@ class Migrations:
         self.lifecycle.limiters.passed(passed_ms)
         self._tracking.tick(cause)
         self.lifecycle.limiters.tidy(cause.now_ms)
-        if self.paused:
+        if self.lifecycle.inventory.context.paused:
             return
         if not busy:
             self.drains.tick(cause)
-        interval_ms = self.policy.migration.arbitration_args.interval_ms
+        interval_ms = self.lifecycle.policy.migration.arbitration_args.interval_ms
         progress = self.lifecycle.progress
         if self.lifecycle.registry and cause.now_ms - progress.arbitrated_at_ms >= interval_ms:
             progress.arbitrated_at_ms = cause.now_ms
@@ -242,6 +238,5 @@ class Migrations:
 
     def set_policy(self, policy: Policy) -> None:
         """Decide by another policy: commands that are out stay out, all else is judged anew."""
-        self.policy = policy
         self.lifecycle.set_policy(policy)
         self.round_limits.limits = policy.descheduling

@@ -12,7 +12,6 @@ from schemas.base import EPOCH_MS_MAX
 from schemas.decisions import PlacementDecision
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Pod
-from schemas.policy import Policy
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from streams.inventory.cause import Cause
@@ -45,20 +44,16 @@ _EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
 class Placement:
     """Decides for the pods of one cluster."""
 
-    def __init__(self, policy: Policy, inventory: Inventory, moves: Moves | None = None) -> None:
-        self.policy = policy
+    def __init__(self, inventory: Inventory, moves: Moves | None = None) -> None:
         self.inventory = inventory
         self.placer = Placer(inventory)
         self.pending = PendingRequests()
-        self.begun = False
-        """The clock has ticked."""
-        self.paused = False
         self.changed_requests: dict[str, None] = {}
         """Rows of table `pending_requests` to write, by pod uid."""
         self.reservations = Reservations(inventory)
         self.kept: KeptRoom = NoKeptRoom()
         self.excluded_requests = ExcludedRequests(
-            Moves("", policy) if moves is None else moves,
+            Moves("", inventory.policy) if moves is None else moves,
             self.placer,
             self.pending,
             self.changed_requests,
@@ -66,9 +61,8 @@ class Placement:
 
     # --- inputs ---------------------------------------------------------------------------------
 
-    def set_policy(self, policy: Policy) -> None:
-        """Decide by another policy: what it says about those that wait is open."""
-        self.policy = policy
+    def policy_changed(self) -> None:
+        """What the inventory's policy says about those that wait is open."""
         self.pending.open_groups()
 
     def request(
@@ -81,16 +75,18 @@ class Placement:
         if self.inventory.held(uid) is not None:
             # A decision for this pod is under way or has become a fact already.
             return []
-        if self.begun and not self.pending.unseen:
+        if self.inventory.context.begun and not self.pending.unseen:
             return self._judge(request, cause)
-        full = self.pending.full(uid, self.policy.max_pending_requests)
+        full = self.pending.full(uid, self.inventory.policy.max_pending_requests)
         if full is not None:
             return Refusal("limit", full)
         kind = kind_of(request.pod)
         self.pending.keep(self.pending.arrive(request, kind, self.inventory.sequence))
         self.changed_requests[uid] = None
         # Two for one, so that a backlog shrinks whatever arrives.
-        judged = [self._judge_kept(Effort(), cause) for _ in range(2 * self.begun)]
+        judged = [
+            self._judge_kept(Effort(), cause) for _ in range(2 * self.inventory.context.begun)
+        ]
         return [decision for decisions in judged for decision in decisions]
 
     def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[PlacementDecision]:
@@ -143,9 +139,9 @@ class Placement:
         while effort.more_than(_UNSEEN_LEAVE) and self.pending.unseen:
             decisions += self._judge_kept(effort, cause)
         self.pending.release_delayed(cause.now_ms)
-        if self.paused:
+        if self.inventory.context.paused:
             return decisions
-        decisions += self.excluded_requests.look(self.policy, effort, cause)
+        decisions += self.excluded_requests.look(self.inventory.policy, effort, cause)
         return decisions + self._retry(effort, cause)
 
     # --- attempts -------------------------------------------------------------------------------
@@ -166,7 +162,7 @@ class Placement:
         if hopeless is not None:
             self._forget(pod.uid)
             return [explain.ended(cause, pod, "refused", hopeless)]
-        full = self.pending.full(pod.uid, self.policy.max_pending_requests)
+        full = self.pending.full(pod.uid, self.inventory.policy.max_pending_requests)
         if full is not None:
             return [explain.ended(cause, pod, "refused", full)]
         if self.pending.get(pod.uid) is not None:
@@ -175,7 +171,7 @@ class Placement:
         kind = kind_of(pod)
         waiting = self.pending.arrive(request, kind, self.inventory.sequence)
         behind = self.pending.group(kind) is not None and not self.kept.awaits(pod)
-        waits = behind or self.paused
+        waits = behind or self.inventory.context.paused
         return self._wait(waiting, cause) if waits else self._attempt(waiting, cause)
 
     def _attempt(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
@@ -204,7 +200,7 @@ class Placement:
         index = self.inventory.lay_out()
         if effort.left <= 0:
             return []
-        backoff_max_ms = self.policy.max_backoff_seconds * 1000
+        backoff_max_ms = self.inventory.policy.max_backoff_seconds * 1000
         queue = DueGroups(self.pending, cause.now_ms, index.version, backoff_max_ms)
         half = effort.left // 2
         decisions: list[PlacementDecision] = []
@@ -235,10 +231,14 @@ class Placement:
         if excluded is not None and row in excluded.rows:
             allowed = excluded.best(ranking)
             if allowed is None:
-                return self.excluded_requests.wait(waiting, ranking, excluded, self.policy, cause)
+                return self.excluded_requests.wait(
+                    waiting, ranking, excluded, self.inventory.policy, cause
+                )
             row = allowed
         request = waiting.request
-        expires_at_ms = min(cause.now_ms + self.policy.reservation_seconds * 1000, EPOCH_MS_MAX)
+        expires_at_ms = min(
+            cause.now_ms + self.inventory.policy.reservation_seconds * 1000, EPOCH_MS_MAX
+        )
         decision = explain.placed(
             cause,
             request.pod,
@@ -271,7 +271,7 @@ class Placement:
         self._let_wait(waiting, cause)
         group = self.pending.group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
-        if self.paused:
+        if self.inventory.context.paused:
             waiting.attempt += 1
             note = "the cluster is paused; the request is kept"
             pod, attempt = waiting.request.pod, waiting.attempt
@@ -294,7 +294,7 @@ class Placement:
 
     def _failed(self, group: Group, cause: Cause) -> None:
         group.failures += 1
-        group.retry_at_ms = cause.now_ms + backoff_ms(self.policy, group.failures)
+        group.retry_at_ms = cause.now_ms + backoff_ms(self.inventory.policy, group.failures)
         group.version = self.inventory.index.version
         self.pending.group_changed(group)
 
@@ -325,7 +325,7 @@ class Placement:
         request = SchedulingRequest(cluster=cause.cluster, pod=pod, requested_at_ms=since_ms)
         waiting = self.pending.arrive(request, kind_of(pod), self.inventory.sequence)
         attempt = waiting.attempt = held.attempt + 1
-        alone_ms = backoff_ms(self.policy, attempt)
+        alone_ms = backoff_ms(self.inventory.policy, attempt)
         waiting.not_before_ms = cause.now_ms + alone_ms
         self._let_wait(waiting, cause)
         kept = explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=alone_ms, note=why)
@@ -348,6 +348,6 @@ class Placement:
         self, cause: Cause, pod: Pod, why: str, node: str | None = None
     ) -> list[PlacementDecision]:
         """A pod wants no node any more; of a request that was only kept nothing was reported."""
-        if not self.begun:
+        if not self.inventory.context.begun:
             return []
         return [explain.ended(cause, pod, "withdrawn", why, node=node)]

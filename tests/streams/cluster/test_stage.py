@@ -290,7 +290,7 @@ def test_a_policy_that_was_accepted_under_wider_limits_stays_in_force_and_may_be
     run.restart()
     assert len(run.state.policy.rebalance.node_pools) == 100
     run.say(policy_record(document, paused=True))
-    assert run.state.placement.paused
+    assert run.state.inventory.context.paused
     assert len(run.dead_letters) == 1
 
 
