@@ -101,10 +101,6 @@ class Registry(TrackedRows[str, MigrationRow]):
         """Migrations of pods that leave a node."""
         return self._all(self.node_group(name))
 
-    def in_namespace(self, namespace: str) -> list[MigrationRow]:
-        """Migrations of pods of a namespace."""
-        return self._all(self.namespace_group(namespace))
-
     def of_owner(self, owner_uid: str) -> list[MigrationRow]:
         """Migrations of pods of one controller, in the order of creation."""
         return self._all(self.owner_group(owner_uid))
