@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 from benchmarks.figures import Unproven
 from connectors.kafka.admin import extents_of
 from connectors.kafka.client import connect
-from connectors.kafka.reader import Gap, Reader, Record
+from connectors.kafka.reader import Gap, Reader
 from connectors.kafka.records import Place, place
 from connectors.kafka.sender import Sender as KafkaSender
 from schemas.codec import encode
@@ -91,7 +91,8 @@ class Receiver:
     def arrivals(self, wait_s: float) -> Iterator[Arrival]:
         """What has come, waiting so long for the first record; deletions, as claims of partitions are, left out."""
         deadline_s = time.monotonic() + wait_s
-        records: list[Record | Gap] = []
+        records = self._reader.poll(wait_s)
+        # The end of a partition answers a poll, too, without a record.
         while not records and (left_s := deadline_s - time.monotonic()) > 0:
             records = self._reader.poll(left_s)
         at_s = time.monotonic()

@@ -71,6 +71,19 @@ def test_what_is_sent_is_read_once_and_to_the_end(broker: RunningBroker) -> None
         assert [each.value for each in late.whole()] == came == [each.value for each in records]
 
 
+def test_a_look_that_does_not_wait_finds_what_has_come(broker: RunningBroker) -> None:
+    requests = encoded("scheduling-requests", map(messages.request, range(3)))
+    found: list[Any] = []
+    with Receiver(broker.settings, ["scheduling-requests"]) as receiver:
+        Sender(broker.settings).send(requests)
+        for _ in range(500):
+            time.sleep(0.02)
+            found += receiver.arrivals(0.0)
+            if len(found) == 3:
+                break
+    assert len(found) == 3
+
+
 def test_a_process_is_seen_to_work() -> None:
     before = usage(os.getpid())
     until = time.process_time() + 0.1
