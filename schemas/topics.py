@@ -137,7 +137,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
     Topic("command-outcomes", CommandOutcome, "cluster", "What came of a binding or an eviction.", "cluster"),
     Topic("rebalance-rounds", RebalanceRound, "cluster", "What each round of rebalancing saw and wanted, and what stopped it.", "none", "cluster"),
-    Topic("move-outcomes", MoveOutcome, "cluster", "What became of evictions: did they help?", "none", "cluster"),
+    Topic("move-outcomes", MoveOutcome, "cluster", "Outcomes of evictions: did they help?", "none", "cluster"),
     Topic("migration-requests", MigrationRequest, "cluster", "What users want of migrations: migrate, pause, abort, drain.", "cluster"),
     Topic("migration-status", MigrationStatusRecord, "cluster", "How far each migration and each drain has come.", "none", "cluster"),
     Topic("dead-letters", DeadLetter, "source topic", "Records that could not be read or were refused.", "none", "every stage"),

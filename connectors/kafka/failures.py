@@ -28,10 +28,11 @@ def as_messages() -> Iterator[None]:
     """
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.wire import WireError
     from schemas.announcement import AlreadyAnnounced
     from schemas.connection import SettingsError
 
-    expected = (AlreadyAnnounced, BrokerUnavailable, SettingsError, TopicsRefused)
+    expected = (AlreadyAnnounced, BrokerUnavailable, SettingsError, TopicsRefused, WireError)
     try:
         yield
     except expected as error:

@@ -1,4 +1,4 @@
-"""The demo's connection to its broker: messages out, messages in.
+"""The connection of a simulation to its broker: messages out, messages in.
 
 All partitions are read, from their beginning or from now on. A record that the broker does not take
 or has dropped, or a message that cannot be read, is an error, as each would falsify what is shown.

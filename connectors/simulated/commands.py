@@ -4,13 +4,18 @@ Exit codes: 1 the broker is out of reach or did not take a record; 130 it was en
 it prints on standard error what was done.
 """
 
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors import wall_clock
 from connectors.arguments import number
 from connectors.terminal import echo
+
+if TYPE_CHECKING:
+    from connectors.kafka.wire import Wire
+    from connectors.simulated.continuous import ContinuousSimulation
 
 #: Time between two steps, in seconds.
 _STEP_S = 0.2
@@ -55,11 +60,9 @@ def simulate(
     from connectors.kafka.failures import as_messages
 
     with as_messages():
-        import time
-
         from connectors.brokers.foreground import terminable
         from connectors.kafka.client import connect
-        from connectors.kafka.wire import Wire, WireError
+        from connectors.kafka.wire import Wire
         from connectors.policy.entries import newest_entry
         from connectors.simulated.continuous import ContinuousSimulation
         from schemas.connection import KafkaSettings
@@ -69,28 +72,26 @@ def simulate(
         connection = connect(kafka)
         topics = ("placement-decisions", "eviction-commands", "clock")
         home = partition_for(cluster.encode(), kafka.partitions)
-        try:
-            with terminable(), Wire(kafka, topics, since="now") as wire:
-                simulated = ContinuousSimulation(
-                    cluster, nodes, seed, churn, period, wire.send, home
-                )
-                is_new = newest_entry(connection, cluster) is None
-                simulated.begin(wall_clock.now_ms(), with_policy=is_new)
-                reported_s = time.monotonic()
-                while True:
-                    for answer, _ in wire.receive(_STEP_S):
-                        simulated.receive(answer, wall_clock.now_ms())
-                    simulated.advance(wall_clock.now_ms())
-                    if time.monotonic() - reported_s >= _REPORT_EVERY_S:
-                        reported_s = time.monotonic()
-                        done = simulated.totals
-                        echo(
-                            f"{cluster}: {done.samples} samples, {done.requests} requests, "
-                            f"{done.bound} bound, {simulated.waiting} waiting, "
-                            f"{done.withdrawn} given up, {done.failed} failed, "
-                            f"{done.evicted} evicted, {done.dry} dry evictions",
-                            err=True,
-                        )
-        except WireError as error:
-            echo(f"error: {error}", err=True)
-            raise typer.Exit(1) from None
+        with terminable(), Wire(kafka, topics, since="now") as wire:
+            simulated = ContinuousSimulation(cluster, nodes, seed, churn, period, wire.send, home)
+            is_new = newest_entry(connection, cluster) is None
+            simulated.begin(wall_clock.now_ms(), with_policy=is_new)
+            _run(simulated, wire)
+
+
+def _run(simulated: "ContinuousSimulation", wire: "Wire") -> None:
+    """Go on for ever."""
+    reported_s = time.monotonic()
+    while True:
+        for answer, _ in wire.receive(_STEP_S):
+            simulated.receive(answer, wall_clock.now_ms())
+        simulated.advance(wall_clock.now_ms())
+        if time.monotonic() - reported_s >= _REPORT_EVERY_S:
+            reported_s = time.monotonic()
+            done = simulated.totals
+            echo(
+                f"{simulated.name}: {done.samples} samples, {done.requests} requests, "
+                f"{done.bound} bound, {simulated.waiting} waiting, {done.withdrawn} given up, "
+                f"{done.failed} failed, {done.evicted} evicted, {done.dry} dry evictions",
+                err=True,
+            )

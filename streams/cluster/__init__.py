@@ -7,6 +7,7 @@
 stage        one partition: a pure fold over records
 clusters     the clusters of a partition; contains the failure of one
 applied      one record of a batch, and what each cluster answered
+spoken       what a cluster says, ready to be published
 failures     clusters that failed, and those that are set apart
 state        one cluster: applies records, decides
 unlisted     removes what full lists lack

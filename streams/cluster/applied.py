@@ -10,17 +10,8 @@ from typing import Any
 
 from schemas.clock import ClockTick
 from schemas.refusals import Refusal
-from streams.stage.records import InputRecord, OutputRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """One message of a cluster, ready to be published."""
-
-    message: Any
-    output: OutputRecord
-    waited_s: int | None = None
-    """For a pod that was given a node: how long it has waited for one; none: it is not known."""
+from streams.cluster.spoken import Spoken
+from streams.stage.records import InputRecord
 
 
 @dataclass(slots=True)

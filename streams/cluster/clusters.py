@@ -11,26 +11,23 @@ batch, unless a later record of the same batch has replaced it.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from schemas.clock import ClockTick
 from schemas.codec import encode
-from schemas.collect import CollectPolicyRecord
-from schemas.decisions import AsOf, PlacementDecision
-from schemas.partitions import for_each_partition
+from schemas.decisions import AsOf
 from schemas.refusals import Refusal
 from schemas.rows import HeldPod
-from schemas.topics import TOPIC_OF, key_of
 from streams.cluster import failures
-from streams.cluster.applied import Applied, Spoken
+from streams.cluster.applied import Applied
 from streams.cluster.clock_reset import moved_rows, set_back
 from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
-from streams.cluster.state import ClusterState, Output, Position
+from streams.cluster.spoken import answered, spoken
+from streams.cluster.state import ClusterState, Position
 from streams.cluster.stored import Parts, Row, by_cluster, restored
 from streams.cluster.tables import ROWS, all_rows, changed_rows, last_rows
 from streams.inventory.cause import Cause
 from streams.stage.packing import put
-from streams.stage.records import DamagedTable, OutputRecord, RowChange
+from streams.stage.records import DamagedTable, RowChange
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +108,11 @@ class Clusters:
         else:
             each.say(
                 cluster,
-                [self._spoken(message, state) for said in answer for message in self._each(said)],
+                [
+                    ready
+                    for said in answer
+                    for ready in answered(said, self._partitions, state, self.now_ms)
+                ],
             )
         if not state.empty:
             self.states[cluster] = state
@@ -143,32 +144,6 @@ class Clusters:
         """Nothing is known of a cluster now, so it takes no place and no time."""
         del self.states[state.cluster]
         self._write(state.cluster, last_rows(state, f"{self.partition}/{state.cluster}"))
-
-    def _each(self, said: Output) -> Iterable[Output]:
-        """A message; what is for all partitions of samples, as each of them gets it."""
-        if isinstance(said, CollectPolicyRecord):
-            return for_each_partition(said, self._partitions)
-        return (said,)
-
-    def _spoken(self, message: Any, state: ClusterState | None = None) -> Spoken:
-        topic = TOPIC_OF[type(message)]
-        output = OutputRecord(
-            topic=topic,
-            key=key_of(topic, message),
-            value=encode(message),
-            timestamp_ms=self.now_ms or 0,
-        )
-        waited_s = None
-        if (
-            state is not None
-            and isinstance(message, PlacementDecision)
-            and message.outcome == "placed"
-        ):
-            held = state.inventory.held(message.pod.uid)
-            if held is not None and held[1].requested_at_ms is not None:
-                # Producers' clocks may be ahead of the log's.
-                waited_s = max(0, message.decided_at_ms - held[1].requested_at_ms) // 1000
-        return Spoken(message, output, waited_s)
 
     # --- defects ----------------------------------------------------------------------------------
 
@@ -278,9 +253,7 @@ class Clusters:
             if parts is not None and parts["clusters"]:
                 self.states[cluster] = restored(cluster, self.now_ms, parts)
         except Exception as error:
-            logger.exception("cluster %s cannot be put together from its rows", cluster)
-            text = f"it cannot be put together from its rows: {type(error).__name__}: {error}"
-            raise _NotRestorable(text) from error
+            raise _NotRestorable(_not_restored(cluster, error)) from error
 
     def _set_apart(
         self, cluster: str, each: Applied, reason: str, missed: Sequence[Applied]
@@ -301,7 +274,8 @@ class Clusters:
         row = self.failures.rows[cluster]
         logger.error("%s", apart_text(row))
         if self.now_ms is not None:
-            each.notes.append(self._spoken(set_apart_record(row, self._cause(cluster, each))))
+            note = set_apart_record(row, self._cause(cluster, each))
+            each.notes.append(spoken(note, self.now_ms))
 
     def come_back(self, cluster: str, each: Applied) -> None:
         """A policy record comes for a cluster that is set apart: try it again."""
@@ -316,7 +290,7 @@ class Clusters:
         row = self.failures.come_back(cluster)
         if self.now_ms is not None:
             said = back_record(row, self._cause(cluster, each), each.message)
-            each.notes.append(self._spoken(said))
+            each.notes.append(spoken(said, self.now_ms))
         self.apply(cluster, each)
 
     def _cause(self, cluster: str, each: Applied) -> Cause:
@@ -372,6 +346,10 @@ class Clusters:
         except DamagedTable:
             raise
         except Exception as error:
-            logger.exception("cluster %s cannot be put together from its rows", cluster)
-            text = f"it cannot be put together from its rows: {type(error).__name__}: {error}"
-            self.failures.set_apart(cluster, text, self.now_ms or 0)
+            self.failures.set_apart(cluster, _not_restored(cluster, error), self.now_ms or 0)
+
+
+def _not_restored(cluster: str, error: Exception) -> str:
+    """Log the error that is being handled, and say in a sentence what it means."""
+    logger.exception("cluster %s cannot be put together from its rows", cluster)
+    return f"it cannot be put together from its rows: {type(error).__name__}: {error}"

@@ -21,11 +21,16 @@ class PodChange:
     """It is deleted, or runs no more."""
 
 
+def is_over(record: PodLifecycle) -> bool:
+    """Whether the pod is deleted, or runs no more."""
+    return record.event in ("deleted", "finished") or terminated(record.pod)
+
+
 def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
     """What a record changes; the inventory has not observed it yet."""
     pod = record.pod
     found = inventory.held(pod.uid)
-    over = record.event in ("deleted", "finished") or terminated(pod)
+    over = is_over(record)
     here = found is not None and found[0].name == pod.node and found[1].expires_at_ms is None
     return PodChange(
         before=None if found is None else found[1],

@@ -5,17 +5,15 @@ from dataclasses import replace
 from schemas.pods import PodLifecycle
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of, shared
-from streams.inventory.load import terminated
 from streams.inventory.node import Held
+from streams.inventory.pod_change import is_over
 
 
 def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
     """Take over what happened to a pod."""
     pod = lifecycle.pod
     found = inventory.held(pod.uid)
-    if lifecycle.event == "deleted":
-        inventory.release(pod.uid)
-    elif terminated(pod) or lifecycle.event == "finished":
+    if is_over(lifecycle):
         if lifecycle.event != "seen":
             inventory.release(pod.uid)
     elif pod.node is not None:
