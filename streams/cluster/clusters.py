@@ -215,6 +215,17 @@ class Clusters:
             self.now_ms = now_ms
         return None
 
+    def _redone(self, cluster: str, until: Applied | None, newest: Applied) -> bool:
+        """Redo the batch, and contain what fails now; answers whether nothing does."""
+        try:
+            failed = self._redo(cluster, until)
+        except _NotRestorable as lost:
+            self._set_apart(cluster, newest, str(lost), self.done)
+            return False
+        if failed is not None:
+            self._contain(cluster, *failed)
+        return failed is None
+
     def _drop(self, cluster: str) -> None:
         """Nothing of what the cluster did in this batch counts."""
         self.states.pop(cluster, None)
@@ -279,13 +290,7 @@ class Clusters:
 
     def come_back(self, cluster: str, each: Applied) -> None:
         """A policy record comes for a cluster that is set apart: try it again."""
-        try:
-            failed = self._redo(cluster, each)
-        except _NotRestorable as lost:
-            self._set_apart(cluster, each, str(lost), self.done)
-            return
-        if failed is not None:
-            self._contain(cluster, *failed)
+        if not self._redone(cluster, each, each):
             return
         row = self.failures.come_back(cluster)
         if self.now_ms is not None:
@@ -319,14 +324,8 @@ class Clusters:
 
     def _find_unwritable(self, cluster: str) -> None:
         """Rows of a cluster cannot be written: find the record that is to blame."""
-        try:
-            failed = self._redo(cluster, None)
-        except _NotRestorable as lost:
-            last = next(each for each in reversed(self.done) if each.concerns(cluster))
-            self._set_apart(cluster, last, str(lost), self.done)
-            return
-        if failed is not None:
-            self._contain(cluster, *failed)
+        last = next(each for each in reversed(self.done) if each.concerns(cluster))
+        self._redone(cluster, None, last)
 
     def _changes(self, cluster: str) -> list[RowChange]:
         state = self.states.get(cluster)

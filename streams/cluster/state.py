@@ -124,10 +124,10 @@ class ClusterState:
     def apply(self, message: Any, position: Position) -> Answer:
         """Apply one record; answers with the messages that it causes."""
         if isinstance(message, ClockTick):
-            with self.inventory.number_if_asked():
+            with self.inventory.numbers.if_asked():
                 answer = self._tick(message, position)
         else:
-            self.inventory.next_number()
+            self.inventory.numbers.begin()
             answer = self._apply(message, position)
         said = self.migrations.take()
         return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
@@ -143,7 +143,7 @@ class ClusterState:
             case NodeState():
                 return self._node(message)
             case ListBegin():
-                self.inventory.lists.begin(position.topic, message, self.inventory.sequence)
+                self.inventory.lists.begin(position.topic, message, self.inventory.numbers.sequence)
                 return []
             case ListEnd():
                 return self._list_end(message, position)
@@ -154,13 +154,15 @@ class ClusterState:
             case MigrationRequest():
                 return self.migrations.request(message, self._cause(position)) or []
             case WorkloadState():
-                return self.migrations.workload(message, self.inventory.sequence) or []
+                return self.migrations.workload(message, self.inventory.numbers.sequence) or []
             case DisruptionBudget():
-                return self.migrations.budget(message, self.inventory.sequence) or []
+                return self.migrations.budget(message, self.inventory.numbers.sequence) or []
             case NamespaceState():
-                return self.migrations.namespace(message, self.inventory.sequence) or []
+                return self.migrations.namespace(message, self.inventory.numbers.sequence) or []
             case PriorityClassState():
-                return self.migrations.priority_class(message, self.inventory.sequence) or []
+                return (
+                    self.migrations.priority_class(message, self.inventory.numbers.sequence) or []
+                )
         raise TypeError(f"{type(message).__name__} is no input of the cluster stage")
 
     # --- inputs ---------------------------------------------------------------------------------

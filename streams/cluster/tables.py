@@ -166,7 +166,7 @@ def restore(
     for pods_row in read("reserved_pods"):
         _restore_pods(state, pods_row)
     inventory = state.inventory
-    inventory.sequence = row.applied
+    inventory.numbers.sequence = row.applied
     inventory.lists.begun = dict(row.lists)
     inventory.lists.ending = dict(row.endings)
     if now_ms is not None:
@@ -246,7 +246,7 @@ def _group_row(cluster: str, group: Group | None, unchanged: bool) -> bytes | No
 def _cluster_row(state: ClusterState) -> ClusterRow:
     return ClusterRow(
         cluster=state.cluster,
-        applied=state.inventory.sequence,
+        applied=state.inventory.numbers.sequence,
         requests_seen=state.placement.pending.sequence,
         lists=dict(state.inventory.lists.begun),
         endings=dict(state.inventory.lists.ending),

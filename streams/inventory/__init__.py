@@ -3,30 +3,31 @@
 In come node states, pod lifecycles and node metrics; placement and rebalancing read. What changed
 is noted once, for arrays over nodes and for table rows. Pure: the time is that of the last tick.
 
-    inventory      nodes and pods of one cluster, and what changed of them
-    pod_change     a pod before and after a record, worked out before anything takes it in
-    pod_events     takes a pod's lifecycle record in: room is taken, moved or given back
-    full_lists     full lists of nodes and pods: what a list lacks is gone
-    freshness      which nodes have a fresh metric with the statistics that they are judged by
-    context        under which policy and at what time a cluster decides, and whether at all
-    node           one node: what Kubernetes says of it, and what is held there
-    node_index     places of nodes in arrays, and what about them has changed
-    change         what about a node has changed
-    cause          the record that led to a decision
-    arrays         types of arrays over nodes, pods and resources
-    assigned       a pod as a node counts it
-    load           what a node uses, and is expected to use
-    metric         a node metric as vectors over the policy's resources
-    estimate       what a pod is expected to use before it has been measured
-    recount        estimates counted anew, node by node, after a change of policy
-    demand         what a pod asks of a node
-    kind           kinds of pods: pods that every filter and score takes for the same
-    limits         what one pod may ask for
-    priority       Koordinator's classes of pods
-    owners         which pods belong to one controller
-    profile        what a node's state means under one policy
-    thresholds     usage thresholds of a node: the policy's, or the node's annotation
-    usage_history  thresholds that follow the time of the week or the recent past
-    go_json        JSON as Go decodes it into typed values
-    rounding       Go's arithmetic, where it decides
+    inventory       nodes and pods of one cluster, and what changed of them
+    pod_change      a pod before and after a record, worked out before anything takes it in
+    pod_events      takes a pod's lifecycle record in: room is taken, moved or given back
+    full_lists      full lists of nodes and pods: what a list lacks is gone
+    freshness       which nodes have a fresh metric with the statistics that they are judged by
+    record_numbers  numbers of applied records, places of the pods that they take in
+    context         under which policy and at what time a cluster decides, and whether at all
+    node            one node: what Kubernetes says of it, and what is held there
+    node_index      places of nodes in arrays, and what about them has changed
+    change          what about a node has changed
+    cause           the record that led to a decision
+    arrays          types of arrays over nodes, pods and resources
+    assigned        a pod as a node counts it
+    load            what a node uses, and is expected to use
+    metric          a node metric as vectors over the policy's resources
+    estimate        what a pod is expected to use before it has been measured
+    recount         estimates counted anew, node by node, after a change of policy
+    demand          what a pod asks of a node
+    kind            kinds of pods: pods that every filter and score takes for the same
+    limits          what one pod may ask for
+    priority        Koordinator's classes of pods
+    owners          which pods belong to one controller
+    profile         what a node's state means under one policy
+    thresholds      usage thresholds of a node: the policy's, or the node's annotation
+    usage_history   thresholds that follow the time of the week or the recent past
+    go_json         JSON as Go decodes it into typed values
+    rounding        Go's arithmetic, where it decides
 """

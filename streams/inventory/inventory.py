@@ -5,8 +5,6 @@ of nodes, and the names of changed table rows are collected until they are writt
 `hold` and given back in `release`, wherever the pod came from.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 
@@ -24,11 +22,9 @@ from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held, Node
 from streams.inventory.node_index import NodeIndex, NodeWatcher
 from streams.inventory.owners import Owners
+from streams.inventory.record_numbers import RecordNumbers
 from streams.inventory.recount import Recounting
 from streams.inventory.usage_history import UsageHistory, filter_in_force
-
-#: Pods taken in by one record have places of its own, as many as these bits count.
-_PLACES_PER_RECORD_BITS = 20
 
 
 class Inventory:
@@ -43,15 +39,13 @@ class Inventory:
         self.owners = Owners()
         self.cordoned: dict[str, None] = {}
         """Nodes that take no new pods because they are being drained."""
-        self._sequence = 0
-        self._number_due = False
+        self.numbers = RecordNumbers()
         self.changed_nodes: dict[str, None] = {}
         """Rows of table `nodes` to write."""
         self.changed_pods: dict[tuple[str, str], None] = {}
         """Items of table `reserved_pods` to write: node and uid of pods."""
         self.held_pods = 0
         """How many pods take room, one that does on two nodes counted twice."""
-        self._last_place = 0
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing looked at them last."""
         self.freshness = Freshness()
@@ -64,7 +58,7 @@ class Inventory:
         self.recounting = Recounting(Estimator(policy.load_aware))
         self.set_policy(policy)
 
-    # --- numbers --------------------------------------------------------------------------------
+    # --- context --------------------------------------------------------------------------------
 
     @property
     def policy(self) -> Policy:
@@ -79,32 +73,6 @@ class Inventory:
     def pause(self, paused: bool) -> None:
         """From now on the cluster is paused, or not."""
         self.context = replace(self.context, paused=paused)
-
-    @property
-    def sequence(self) -> int:
-        """Number of the record that is being applied.
-
-        A tick has one from the moment at which something asks for it, so that one which changes
-        nothing leaves no trace.
-        """
-        if self._number_due:
-            self.next_number()
-        return self._sequence
-
-    @sequence.setter
-    def sequence(self, number: int) -> None:
-        self._sequence, self._number_due = number, False
-
-    def next_number(self) -> None:
-        """A record begins."""
-        self.sequence = self._sequence + 1
-
-    @contextmanager
-    def number_if_asked(self) -> Iterator[None]:
-        """A tick is applied within."""
-        self._number_due = True
-        yield
-        self._number_due = False
 
     # --- policy and time ------------------------------------------------------------------------
 
@@ -300,7 +268,7 @@ class Inventory:
         """
         uid = held.pod.uid
         if not held.place:
-            held = replace(held, place=self.next_place())
+            held = replace(held, place=self.numbers.next_place())
         node = self.node(name)
         self._take_room(node, held)
         self.where[uid] = name
@@ -315,11 +283,6 @@ class Inventory:
     def _take_room(self, node: Node, held: Held) -> None:
         self.held_pods += held.pod.uid not in node.held
         node.hold(held)
-
-    def next_place(self) -> int:
-        """A place greater than all before; the same after a restart."""
-        self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
-        return self._last_place
 
     def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
         """Take room for a pod as a table row has it, counted by the state that the row names."""

@@ -41,9 +41,9 @@ def _hold_bound(
         assigned_at_ms=inventory.now_ms if before is None else before.assigned_at_ms,
         decision_id=None if before is None else before.decision_id,
         requested_at_ms=None if before is None else before.requested_at_ms,
-        sequence=inventory.sequence if before is None else before.sequence,
+        sequence=inventory.numbers.sequence if before is None else before.sequence,
         list_id=inventory.lists.named("pod-lifecycle", lifecycle.list_id)
         or (None if before is None else before.list_id),
-        place=inventory.next_place(),
+        place=inventory.numbers.next_place(),
     )
     inventory.hold(name, held, first_seen=lifecycle.event == "seen")

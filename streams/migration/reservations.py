@@ -68,7 +68,7 @@ class HeldRoom:
             demand=kind_of(template).demand,
             assigned_at_ms=now_ms,
             expires_at_ms=row.deadline_ms,
-            sequence=self.inventory.sequence,
+            sequence=self.inventory.numbers.sequence,
         )
         self.inventory.hold(node, held, first_seen=True)
         return template

@@ -81,7 +81,7 @@ class Placement:
         if full is not None:
             return Refusal("limit", full)
         kind = kind_of(request.pod)
-        self.pending.keep(self.pending.arrive(request, kind, self.inventory.sequence))
+        self.pending.keep(self.pending.arrive(request, kind, self.inventory.numbers.sequence))
         self.changed_requests[uid] = None
         # Two for one, so that a backlog shrinks whatever arrives.
         judged = [
@@ -169,7 +169,7 @@ class Placement:
             # The row of the request that it replaces must go even if this one is placed at once.
             self.changed_requests[pod.uid] = None
         kind = kind_of(pod)
-        waiting = self.pending.arrive(request, kind, self.inventory.sequence)
+        waiting = self.pending.arrive(request, kind, self.inventory.numbers.sequence)
         behind = self.pending.group(kind) is not None and not self.kept.awaits(pod)
         waits = behind or self.inventory.context.paused
         return self._wait(waiting, cause) if waits else self._attempt(waiting, cause)
@@ -257,8 +257,8 @@ class Placement:
             expires_at_ms=expires_at_ms,
             requested_at_ms=request.requested_at_ms,
             attempt=waiting.attempt,
-            sequence=self.inventory.sequence,
-            place=self.inventory.next_place(),
+            sequence=self.inventory.numbers.sequence,
+            place=self.inventory.numbers.next_place(),
         )
         self.inventory.hold(self.inventory.index.nodes[row].name, held, first_seen=True)
         self.reservations.expect_end(held)
@@ -323,7 +323,7 @@ class Placement:
         pod = held.pod.model_copy(update={"node": None})
         since_ms = held.requested_at_ms or held.assigned_at_ms
         request = SchedulingRequest(cluster=cause.cluster, pod=pod, requested_at_ms=since_ms)
-        waiting = self.pending.arrive(request, kind_of(pod), self.inventory.sequence)
+        waiting = self.pending.arrive(request, kind_of(pod), self.inventory.numbers.sequence)
         attempt = waiting.attempt = held.attempt + 1
         alone_ms = backoff_ms(self.inventory.policy, attempt)
         waiting.not_before_ms = cause.now_ms + alone_ms

@@ -34,10 +34,10 @@ def test_a_tick_that_decides_is_counted_and_written() -> None:
     run = Run()
     run.say(tick(), request("p"))
     run.say(node("a"))
-    before = run.state.inventory.sequence
+    before = run.state.inventory.numbers.sequence
     run.say(tick(2))
     assert run.state.inventory.held("p") is not None
-    assert run.state.inventory.sequence == before + 1
+    assert run.state.inventory.numbers.sequence == before + 1
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def _difference(counted: Pod, newest: Pod) -> dict[str, Any]:
 def change(inventory: Inventory, what: str, node: str, uid: str, moment: int) -> None:
     """One of the things that happen to a held pod."""
     inventory.advance(START_MS + moment)
-    inventory.sequence += 1
+    inventory.numbers.sequence += 1
     if what == "reserve":
         inventory.release(uid)
         held = Held(pod(uid), pod_demand(pod(uid)), START_MS + moment, "decision-1", START_MS)
@@ -117,7 +117,7 @@ def test_places_order_the_pods_of_a_node_also_when_it_is_put_together_from_its_r
         places = [held.place for held in node.held.values()]
         assert places == sorted(set(places))
     again = Inventory(Policy())
-    again.sequence = inventory.sequence
+    again.numbers.sequence = inventory.numbers.sequence
     for each in (inventory, again):
-        each.sequence += 1
-    assert again.next_place() == inventory.next_place()
+        each.numbers.sequence += 1
+    assert again.numbers.next_place() == inventory.numbers.next_place()

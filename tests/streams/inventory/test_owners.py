@@ -76,11 +76,11 @@ def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
         made = pod(uid)
         held = Held(made, kind_of(made).demand, 0, expires_at_ms=ends)
         inventory.hold("node-1", held, first_seen=True)
-    inventory.sequence = 5
+    inventory.numbers.sequence = 5
     inventory.lists.begin(
-        "pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="l"), inventory.sequence
+        "pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="l"), inventory.numbers.sequence
     )
-    inventory.sequence = 6
+    inventory.numbers.sequence = 6
     ended = inventory.lists.end("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="l"))
     assert ended is not None
     assert list(unlisted_pods(inventory.nodes, *ended)) == ["bound"]
