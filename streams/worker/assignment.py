@@ -27,15 +27,17 @@ class Assignment:
         """Partitions that this worker owns now."""
         return self.partitions(self._app.assignor.assigned_actives())
 
-    async def seek(self, position: Position) -> None:
+    async def seek(self, position: Position, lasts: Callable[[], bool]) -> None:
         """Let Faust's consumer go on from what was applied.
 
         Faust seeks to committed offsets after this, and to nothing where there are none: what it
         had fetched and thrown away on the rebalance would then never come again. A commit that is
         behind repeats records, one that is ahead leaves a gap, and both are seen when records come
-        in.
+        in. Ends early where the assignment no longer `lasts`: the next one comes here again.
         """
         for tp in self._inputs():
+            if not lasts():
+                return
             await self._app.consumer.seek(tp, position(tp.topic, tp.partition) + 1)
 
     async def check(self, position: Position, kept: Iterable[str]) -> None:

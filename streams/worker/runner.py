@@ -253,13 +253,18 @@ class StageRunner:
                 story.counted(counts)
             telemetry.answered(name, batch.records)
 
-    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
+    async def apply_up_to(
+        self, topic: str, partition: int, end: int, until_s: float, generation: int
+    ) -> bool:
         """Put a topic's records below `end` through in front of all others; Faust's come too late
         then.
 
-        Answers whether that was done: not past `until_s`, and not once partitions are taken away.
+        `generation` is the one in which the caller saw the partition here. Answers whether that was
+        done: not past `until_s`, and not once partitions were taken away since that generation,
+        whether during the call or before it.
         """
-        generation = self.generation
+        if self.generation != generation:
+            return False  # the partition may be another worker's by now
         first = self.position(topic, partition) + 1
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
@@ -335,6 +340,8 @@ class StageRunner:
                 self.stages[partition] = self._build(partition, redone)
                 self._identity.tell(self.stages[partition], partition)
                 await asyncio.sleep(0)  # heartbeats go on between large partitions
+        if self.generation != generation:
+            return
         await self._assignment.check(self.position, self.kept)
         if self.clock is not None:
             await self.clock.make_up(self)
@@ -343,7 +350,7 @@ class StageRunner:
         # Before the seek: what comes between the two would be dropped and never come again.
         self.recovered = True
         self._batches.release()
-        await self._assignment.seek(self.position)
+        await self._assignment.seek(self.position, lambda: self.generation == generation)
         count = sum(len(rows[name][partition]) for name in rows for partition in owned)
         seconds = time.monotonic() - self._assigned_at_s
         self._telemetry.recovered(self.name, len(owned), count, seconds)

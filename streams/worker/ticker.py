@@ -88,8 +88,11 @@ class Clocked(Protocol):
         """What is wrong is said here."""
         ...
 
-    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
-        """Apply a topic's records below `end` in front of all else; whether that was done in time."""
+    async def apply_up_to(
+        self, topic: str, partition: int, end: int, until_s: float, generation: int
+    ) -> bool:
+        """Apply a topic's records below `end` in front of all else, while `generation` lasts;
+        whether that was done in time."""
         ...
 
 
@@ -152,7 +155,7 @@ class Ticker:
                 return
             if time.monotonic() >= soon_s:
                 for partition, mark in waiting.items():
-                    await self._read_up(runner, partition, mark)
+                    await self._read_up(runner, generation, partition, mark)
                     if runner.generation == generation:
                         await self._tell({partition: mark})
                 return
@@ -196,19 +199,19 @@ class Ticker:
         )
 
     async def _make_up(self, runner: Clocked, generation: int, partition: int, mark: Mark) -> None:
-        await self._read_up(runner, partition, mark)
+        await self._read_up(runner, generation, partition, mark)
         if runner.generation != generation:
             return
         ends = await self._tell({partition: mark})
         until_s = time.monotonic() + self._hold_max_s
-        await runner.apply_up_to(CLOCK_TOPIC, partition, ends[partition], until_s)
+        await runner.apply_up_to(CLOCK_TOPIC, partition, ends[partition], until_s, generation)
 
-    async def _read_up(self, runner: Clocked, partition: int, mark: Mark) -> None:
+    async def _read_up(self, runner: Clocked, generation: int, partition: int, mark: Mark) -> None:
         """Let a partition know what has happened until the mark, or as much as the time allows."""
         until_s = mark.taken_at_s + self._hold_max_s
         for topic in self._left(runner, partition, mark):
             end = mark.ends[topic]
-            if await runner.apply_up_to(topic, partition, end, until_s):
+            if await runner.apply_up_to(topic, partition, end, until_s, generation):
                 self._read_to[partition, topic] = end
             elif time.monotonic() >= until_s:
                 logger.warning(

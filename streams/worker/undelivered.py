@@ -60,6 +60,11 @@ class Watched(Protocol):
         ...
 
     @property
+    def generation(self) -> int:
+        """Another number once partitions were taken away."""
+        ...
+
+    @property
     def notices(self) -> Notices:
         """What ends too early is reported here."""
         ...
@@ -73,8 +78,11 @@ class Watched(Protocol):
         """Offset applied last of a topic as it is now; -1: none."""
         ...
 
-    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
-        """Apply a topic's records below `end` in front of all else; whether that was done in time."""
+    async def apply_up_to(
+        self, topic: str, partition: int, end: int, until_s: float, generation: int
+    ) -> bool:
+        """Apply a topic's records below `end` in front of all else, while `generation` lasts;
+        whether that was done in time."""
         ...
 
 
@@ -100,6 +108,7 @@ class UndeliveredWatch:
 
     async def look(self, runner: Watched) -> None:
         """Compare once, and read what has not come for too long."""
+        generation = runner.generation
         places = {(topic, partition) for topic in runner.topics for partition in runner.stages}
         before = {place: runner.position(*place) for place in places}
         spans = await self.brokers.spans(places)
@@ -119,7 +128,7 @@ class UndeliveredWatch:
         }
         for place, end in behind.items():
             if self._stood[place][1] >= LOOKS:
-                await self._read(runner, place, end)
+                await self._read(runner, generation, place, end)
 
     def _following(self, runner: Watched, place: Place) -> int:
         """The offset that a partition goes on from."""
@@ -132,10 +141,11 @@ class UndeliveredWatch:
         before, looks = self._stood.get(place, (-1, 0))
         return following, looks + 1 if before == following else 1
 
-    async def _read(self, runner: Watched, place: Place, end: int) -> None:
+    async def _read(self, runner: Watched, generation: int, place: Place, end: int) -> None:
         topic, partition = place
         first = self._following(runner, place)
-        if await runner.apply_up_to(topic, partition, end, time.monotonic() + READ_MAX_S):
+        until_s = time.monotonic() + READ_MAX_S
+        if await runner.apply_up_to(topic, partition, end, until_s, generation):
             self._empty[place] = end
             logger.warning(
                 "%s, partition %d: read from offset %d to %d, which nobody had delivered",

@@ -16,7 +16,7 @@ from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.rounds import RebalanceRound
 from schemas.rows import FailedClusterRow
-from streams.cluster import clusters, rebalancer, tables
+from streams.cluster import rebalancer, spoken, tables
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
 from streams.cluster.podrows import PodRows
@@ -77,7 +77,7 @@ def unspeakable(patch: Patch) -> None:
             raise TypeError("not to be encoded")
         return encode(message)
 
-    patch.setattr(clusters, "encode", failing)
+    patch.setattr(spoken, "encode", failing)
 
 
 def slow_time(patch: Patch) -> None:

@@ -35,8 +35,12 @@ class _Runner:
     in_time: bool = True
     held: bool = False
     notices: Notices = field(default_factory=lambda: Notices("cluster"))
+    taken_after: str = ""
+    """The topic whose records the partition is taken away after."""
     asked: list[tuple[str, int]] = field(default_factory=list)
     """Topic and end of what was to be read in front of all else."""
+    asked_in: list[int] = field(default_factory=list)
+    """The generation that each was asked for."""
 
     @property
     def positions(self) -> dict[str, int]:
@@ -45,10 +49,15 @@ class _Runner:
         assert isinstance(stage, ClusterStage)
         return stage.positions
 
-    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
+    async def apply_up_to(
+        self, topic: str, partition: int, end: int, until_s: float, generation: int
+    ) -> bool:
         """Apply it."""
         assert partition == _PARTITION
         self.asked.append((topic, end))
+        self.asked_in.append(generation)
+        if topic == self.taken_after:
+            self.generation += 1
         if self.in_time:
             self.positions[topic] = end - 1
         return self.in_time
@@ -178,6 +187,23 @@ async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
         assert runner.asked == [(_CONFIRMING, 2), (CLOCK_TOPIC, 1)]
         assert await _written_ms(embedded.settings, ticker) == [ahead_ms], "time does not go back"
         assert not ticker.late(runner.stages)
+
+
+@pytest.mark.parametrize("by_tick", [True, False], ids=["by a tick", "when time was lost"])
+async def test_what_has_happened_is_asked_for_in_the_generation_that_began_with(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch, *, by_tick: bool
+) -> None:
+    """Otherwise what another worker owns by now is applied here as well."""
+    monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
+    runner = _Runner(taken_after=KNOWN_FIRST[0])
+    async with AIOKafkaProducer(**embedded.settings.aiokafka_options()) as producer:
+        for topic in KNOWN_FIRST:
+            await producer.send_and_wait(topic, b"{}", partition=_PARTITION)
+    async with _ticking(embedded.settings) as ticker:
+        await (ticker.tick(runner) if by_tick else ticker.make_up(runner))
+        assert runner.asked == [(topic, 1) for topic in KNOWN_FIRST]
+        assert runner.asked_in == [0] * len(KNOWN_FIRST)
+        assert await _written_ms(embedded.settings, ticker) == []
 
 
 async def test_a_clock_that_stood_for_long_is_late(

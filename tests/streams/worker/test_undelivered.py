@@ -25,6 +25,7 @@ class _Runner:
     topics: Collection[str] = (_TOPIC,)
     stages: Mapping[int, Stage] = field(default_factory=lambda: {_PARTITION: ClusterStage(0, 4)})
     recovered: bool = True
+    generation: int = 0
     holds_records: bool = True
     notices: Notices = field(default_factory=lambda: Notices("aggregate"))
     kept: Collection[str] = ("changelog",)
@@ -44,7 +45,10 @@ class _Runner:
         assert partition == _PARTITION
         return self.positions.get(topic, -1)
 
-    async def apply_up_to(self, topic: str, partition: int, end: int, until_s: float) -> bool:
+    async def apply_up_to(
+        self, topic: str, partition: int, end: int, until_s: float, generation: int
+    ) -> bool:
+        assert generation == self.generation
         self.asked.append((topic, partition, end))
         if self.holds_records:
             self.positions[topic] = end - 1

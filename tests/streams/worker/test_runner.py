@@ -1,0 +1,39 @@
+"""What a runner does with partitions that were taken away while somebody still asks for them."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from schemas.connection import KafkaSettings
+from streams.agents.cluster import register
+from streams.cluster.stage import ClusterStage
+from streams.worker.batches import BatchLimits
+from streams.worker.runner import StageRunner
+from streams.worker.transport import WorkerApp
+
+_TOPIC = "pod-lifecycle"
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> StageRunner:
+    """The runner of an app that does not run; no broker answers."""
+    kafka = KafkaSettings.local("127.0.0.1:1")
+    app = WorkerApp("test", broker="kafka://127.0.0.1:1", datadir=str(tmp_path), store="memory://")
+    limits = BatchLimits(records=10, bytes=1_000_000, wait_s=0.01)
+    return register(app, partitions=kafka.partitions, kafka=kafka, limits=limits)
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["and closed", "and not closed yet"])
+async def test_nothing_is_applied_ahead_for_a_generation_that_is_over(
+    runner: StageRunner, *, closed: bool
+) -> None:
+    """What was applied then would be written after the partition was given back."""
+    asked_in = runner.generation
+    if not closed:
+        runner.stages[0] = ClusterStage(0, 4)
+    await runner._on_revoked(None, set())
+    until_s = time.monotonic() + 60
+    ahead = runner.apply_up_to(_TOPIC, 0, 5, until_s, asked_in)
+    assert await asyncio.wait_for(ahead, 10) is False
