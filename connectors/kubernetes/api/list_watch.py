@@ -1,0 +1,199 @@
+"""Follows one collection of an API server for ever: a list, then its changes, and anew if need be.
+
+    Begun, Present, Present, ..., Ended     a list, complete
+    Changed, Deleted, ...                   what happened after it, in the server's order
+    Begun, ...                              changes may have been missed: all that there is, anew
+
+A watch that ends, breaks off or falls silent goes on from the resource version that was read last,
+so nothing is missed and nothing comes twice. A list follows where that is impossible: the version is
+too old (410), or unknown to a server whose store was put back. A list that cannot be completed comes
+without its `Ended` and is followed by another `Begun`.
+
+Nothing is kept here but the resource version. What a list no longer has, the reader must find by
+comparing. Requests that fail are repeated with growing pauses, for ever; `failing_since_s` tells
+since when.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
+from connectors.kubernetes.api.server import ApiServer
+
+logger = logging.getLogger(__name__)
+
+#: Objects on one page of a list: 500 large pods are about 5 MB.
+PAGE_OBJECTS = 500
+#: A watch ends after this time, in seconds, and goes on where it was: a connection that is dead
+#: without saying so is found out soon.
+WATCH_S = 55
+#: How much later than its end a silent watch is given up, in seconds.
+SILENCE_S = 15.0
+#: After a watch that ended sooner than this, in seconds, there is a pause of the same length.
+BRIEF_S = 0.5
+#: Pauses between attempts, in seconds.
+PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 20.0
+#: The server does not know the version that it is asked for: its store was put back.
+_TOO_LARGE = "ResourceVersionTooLarge"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A list begins; what was known before may be outdated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """An object of the list."""
+
+    object: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The list is complete: there is nothing else in the collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An object is new, or another than before."""
+
+    object: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object is gone, or no longer matches the selectors; it is given as it was last."""
+
+    object: dict[str, Any]
+
+
+Event = Begun | Present | Ended | Changed | Deleted
+
+
+class _Outdated(Exception):
+    """Only a list helps."""
+
+
+class ListWatch:
+    """Follows one collection; `events` is read by one reader."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        path: str,
+        *,
+        selectors: Mapping[str, str] | None = None,
+        page_objects: int = PAGE_OBJECTS,
+    ) -> None:
+        """`path` is that of the collection, as `/api/v1/pods`; `selectors` are `fieldSelector` and
+        `labelSelector`."""
+        self.path = path
+        self.failing_since_s: float | None = None
+        """Since when no request has succeeded, by the monotonic clock; none: the last one has."""
+        self.why = ""
+        """The sentence of the last failure."""
+        self.lists = 0
+        """Lists that were completed."""
+        self._server = server
+        self._selectors = dict(selectors or {})
+        self._page_objects = page_objects
+        self._version: str | None = None
+        self._pause_s = PAUSE_FIRST_S
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The events, for ever; close it (`contextlib.aclosing`) when it is left."""
+        while True:
+            try:
+                if self._version is None:
+                    async with aclosing(self._list()) as listed:
+                        async for event in listed:
+                            yield event
+                async with aclosing(self._watch()) as changes:
+                    async for event in changes:
+                        yield event
+            except _Outdated as outdated:
+                logger.info("%s: %s; it is listed anew", self.path, outdated)
+                self._version = None
+            except (ApiError, ApiUnreachable, AccessError) as error:
+                await self._pause(str(error))
+
+    async def _list(self) -> AsyncGenerator[Event, None]:
+        yield Begun()
+        version = None
+        try:
+            async for page in self._server.pages(self.path, self._page_objects, self._selectors):
+                self._succeeded()
+                version = page["metadata"]["resourceVersion"]
+                for found in page.get("items") or ():
+                    yield Present(found)
+        except ApiError as error:
+            if error.status == 410:
+                raise _Outdated("its pages were read too slowly") from error
+            raise
+        yield Ended()
+        self.lists += 1
+        self._version = version
+
+    async def _watch(self) -> AsyncGenerator[Event, None]:
+        """What happens until the watch ends; afterwards it can go on from `_version`."""
+        query = {
+            **self._selectors,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version or "",
+            # Many watches that began together do not end together.
+            "timeoutSeconds": str(WATCH_S - random.randrange(10)),  # noqa: S311
+        }
+        began_s = time.monotonic()
+        try:
+            async with aclosing(self._server.lines(self.path, query, WATCH_S + SILENCE_S)) as lines:
+                async for line in lines:
+                    self._succeeded()
+                    event = self._read(line)
+                    if event is not None:
+                        yield event
+        except ApiError as error:
+            if error.status == 410 or _TOO_LARGE.encode() in error.body:
+                raise _Outdated(error.message) from error
+            raise
+        self._succeeded()
+        if time.monotonic() - began_s < BRIEF_S:  # a server that ends, perhaps
+            await asyncio.sleep(BRIEF_S)
+
+    def _read(self, line: bytes) -> Event | None:
+        """An event; None: it says only how far the watch has come.
+
+        Raises _Outdated for what the server says instead of an event.
+        """
+        try:
+            read = orjson.loads(line)
+            kind, found = read["type"], read["object"]
+            if kind != "ERROR":
+                self._version = found["metadata"]["resourceVersion"]
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise _Outdated(f"its watch sent {line[:200]!r}, which is no event") from error
+        if kind == "ERROR":
+            raise _Outdated(str(found.get("message") or found))
+        if kind == "BOOKMARK":
+            return None
+        return Deleted(found) if kind == "DELETED" else Changed(found)
+
+    def _succeeded(self) -> None:
+        self.failing_since_s, self.why, self._pause_s = None, "", PAUSE_FIRST_S
+
+    async def _pause(self, why: str) -> None:
+        if self.failing_since_s is None:
+            self.failing_since_s = time.monotonic()
+            logger.warning("%s: %s; it is tried again", self.path, why)
+        self.why = why
+        await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+        self._pause_s = min(PAUSE_MAX_S, 2 * self._pause_s)
