@@ -5,10 +5,12 @@ Lines look only at the lines below them:
     cli                                          `loadstream`: all groups of commands together
     demo                                         `loadstream demo`: the whole system on one machine
     simulated                                    a simulated cluster behind the ports of a real one
+    kubernetes                                   a real cluster behind the same ports
     policy  migration_commands  whynot           commands around policies, migrations and questions
     brokers                                      brokers to run: embedded, real
     kafka                                        Kafka itself: one reader, one sender, topics, commands
     schema_commands                              `loadstream schemas`
+    metrics_endpoint                             `/metrics` and `/healthz` of processes
     arguments  terminal  units                   what commands read and print
     guard  known_plugins  wall_clock             child processes, plugins of policies, the time
 """

@@ -10,6 +10,26 @@ from connectors.units import duration_ms
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+#: Where a process that runs on answers `/metrics` and `/healthz` (`connectors.metrics_endpoint`).
+MetricsPort = Annotated[
+    int,
+    typer.Option(
+        "--metrics-port",
+        envvar="LOADSTREAM_METRICS_PORT",
+        min=0,
+        max=65_535,
+        help="Port on which /metrics and /healthz answer; 0: none.",
+    ),
+]
+MetricsHost = Annotated[
+    str,
+    typer.Option(
+        "--metrics-host",
+        envvar="LOADSTREAM_METRICS_HOST",
+        help="Address on which they answer, such as 127.0.0.1; empty: all of this machine's.",
+    ),
+]
+
 
 def as_field(record: "Callable[[], type[BaseModel]]", name: str) -> Callable[[Any], Any]:
     """Checks an argument as the field of the record that it becomes.

@@ -26,17 +26,31 @@ def as_messages() -> Iterator[None]:
 
     Anything else is a fault of ours and keeps its traceback.
     """
-    from connectors.kafka.admin import TopicsRefused
-    from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.wire import WireError
-    from schemas.announcement import AlreadyAnnounced
-    from schemas.connection import SettingsError
-
-    expected = (AlreadyAnnounced, BrokerUnavailable, SettingsError, TopicsRefused, WireError)
     try:
         yield
-    except expected as error:
+    except Exception as error:
+        if not isinstance(error, _expected()):
+            raise
         echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """Failures that a sentence says; imported only where something has failed."""
+    from connectors.kafka.admin import TopicsRefused
+    from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.wire import WireError
+    from connectors.metrics_endpoint import PortUnusable
+    from schemas.announcement import AlreadyAnnounced
+    from schemas.connection import SettingsError
+
+    return (
+        AlreadyAnnounced,
+        BrokerUnavailable,
+        PortUnusable,
+        SettingsError,
+        TopicsRefused,
+        WireError,
+    )

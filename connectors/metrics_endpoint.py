@@ -1,0 +1,111 @@
+"""`/metrics` and `/healthz` of a process that is no worker, on one port.
+
+Whatever watches, measures, binds or evicts counts in a registry of its own and says what is wrong;
+a thread answers, so a process whose event loop hangs still does. Health comes as of a worker:
+`{"ok": false, "problems": ["..."]}`, with status 503 where something is wrong. A worker has its own
+endpoints (`streams.worker.endpoints`), since neither package looks into the other.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from prometheus_client import CollectorRegistry, Info, ProcessCollector, disable_created_metrics
+from prometheus_client.exposition import choose_encoder
+
+
+class PortUnusable(OSError):
+    """The port cannot be listened on."""
+
+
+def process_registry() -> CollectorRegistry:
+    """A registry with the CPU and the memory of this process, and with the version that runs."""
+    from importlib.metadata import version
+
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    build = Info("loadstream_build", "The version that runs.", registry=registry)
+    build.info({"version": version("loadstream")})
+    return registry
+
+
+@contextmanager
+def serving(
+    host: str, port: int, registry: CollectorRegistry, problems: Callable[[], Sequence[str]]
+) -> Iterator[None]:
+    """Answer on a port for as long as the block runs; 0: answer nowhere. Raises PortUnusable."""
+    if not port:
+        yield
+        return
+    server = serve(host, port, registry, problems)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def serve(
+    host: str, port: int, registry: CollectorRegistry, problems: Callable[[], Sequence[str]]
+) -> ThreadingHTTPServer:
+    """Answer on a port until `shutdown`; 0: one that the system chooses, in `server_port`.
+
+    Args:
+        host: an address of this machine; empty: all of them.
+        port: where to answer.
+        registry: what `/metrics` shows.
+        problems: why the process should be started again; empty: it works. Another thread asks.
+
+    Raises:
+        PortUnusable: the port cannot be listened on.
+    """
+
+    class Handler(_Handler):
+        def answer(self, path: str) -> tuple[int, str, bytes]:
+            if path == "/metrics":
+                encoder, content_type = choose_encoder(self.headers.get("Accept", ""))
+                return 200, content_type, encoder(registry)
+            if path == "/healthz":
+                found = list(problems())
+                body = orjson.dumps({"ok": not found, "problems": found}) + b"\n"
+                return (503 if found else 200), "application/json", body
+            return 404, "text/plain; charset=utf-8", b"/metrics or /healthz\n"
+
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series beside each, for readers that are no Prometheus
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except OSError as error:
+        raise PortUnusable(
+            f"metrics port: port {port}{f' of {host}' if host else ''} cannot be listened on: "
+            f"{error.strerror}; expected one that is free, or 0 for no metrics, and an address of "
+            "this machine"
+        ) from error
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return server
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_version = "loadstream"
+    sys_version = ""
+    #: A client that says nothing for so long is dropped, in seconds.
+    timeout = 10
+
+    def answer(self, path: str) -> tuple[int, str, bytes]:
+        """Status, content type and body."""
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        """Answer a request."""
+        status, content_type, body = self.answer(urlsplit(self.path).path)
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Scrapes and probes come every few seconds and are no news."""

@@ -1,0 +1,75 @@
+"""The port of a process that is no worker."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from connectors.brokers.server import free_port
+from connectors.metrics_endpoint import PortUnusable, process_registry, serve, serving
+
+
+def _get(port: int, path: str) -> tuple[int, str]:
+    """Status and body; 0: nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[ThreadingHTTPServer, list[str]]]:
+    registry = CollectorRegistry()
+    Counter("asked", "Something.", registry=registry).inc(3)
+    problems: list[str] = []
+    running = serve("127.0.0.1", 0, registry, lambda: problems)
+    yield running, problems
+    running.shutdown()
+    running.server_close()
+
+
+def test_metrics_are_those_of_the_registry(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
+    status, body = _get(server[0].server_port, "/metrics")
+    assert status == 200
+    assert "asked_total 3.0" in body
+
+
+def test_health_says_what_is_wrong(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
+    running, problems = server
+    assert _get(running.server_port, "/healthz") == (200, '{"ok":true,"problems":[]}\n')
+    problems.append("nothing was measured for 60 s")
+    status, body = _get(running.server_port, "/healthz?verbose")
+    assert (status, json.loads(body)["problems"]) == (503, problems)
+
+
+def test_other_paths_say_what_there_is(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
+    assert _get(server[0].server_port, "/") == (404, "/metrics or /healthz\n")
+
+
+def test_a_port_that_is_taken_is_named(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
+    port = server[0].server_port
+    with pytest.raises(PortUnusable, match=rf"port {port} of 127\.0\.0\.1 cannot be listened on"):
+        serve("127.0.0.1", port, CollectorRegistry(), list)
+
+
+def test_it_answers_as_long_as_the_block_runs() -> None:
+    port = free_port(set())
+    with serving("127.0.0.1", port, process_registry(), list):
+        status, body = _get(port, "/metrics")
+        assert status == 200
+        assert 'loadstream_build_info{version="' in body
+        assert "process_cpu_seconds_total" in body
+    assert _get(port, "/metrics")[0] == 0
+
+
+def test_port_0_is_none() -> None:
+    with serving("", 0, CollectorRegistry(), list):
+        pass
