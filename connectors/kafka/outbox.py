@@ -1,0 +1,108 @@
+"""Sends records without blocking the event loop; for processes that stand between Kafka and others.
+
+As `sender`, whose calls block: each record is acknowledged by all replicas, retries double nothing,
+and keys choose partitions by the contract's partitioner. A record that is not acknowledged in time
+raises, here or at the next call: the process then ends, and what is not marked as done comes again.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from connectors.kafka.client import BrokerUnavailable
+from connectors.kafka.records import place
+from schemas.codec import encode
+from schemas.connection import KafkaSettings
+from schemas.limits import BATCH_BYTES_MAX
+from schemas.topics import TOPIC_BY_NAME
+
+#: How long a record may wait for its acknowledgement before the broker counts as gone.
+DELIVERY_TIMEOUT_S = 60.0
+#: Records under way: more wait before they are handed over, and with them who sends them.
+UNDER_WAY_MAX = 5_000
+
+
+class Outbox:
+    """Sends messages to their topics; an asynchronous context manager."""
+
+    def __init__(self, kafka: KafkaSettings, *, linger_ms: int = 5) -> None:
+        """`linger_ms` is how long a record may wait for others to be sent with."""
+        self.sent = 0
+        """Records handed over so far."""
+        self._producer: Any = AIOKafkaProducer(
+            **kafka.aiokafka_options(),
+            enable_idempotence=True,
+            linger_ms=linger_ms,
+            max_request_size=BATCH_BYTES_MAX,
+            max_batch_size=256 * 1024,
+            request_timeout_ms=round(DELIVERY_TIMEOUT_S * 1000),
+        )
+        self._room = asyncio.Semaphore(UNDER_WAY_MAX)
+        self._under_way: set[asyncio.Future[Any]] = set()
+        self._failed: BaseException | None = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._producer.start()
+        except KafkaError as error:
+            raise BrokerUnavailable(f"no broker answers: {error}") from error
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._producer.stop()
+
+    async def send(self, topic: str, message: Any) -> asyncio.Future[Any]:
+        """Hand a message over; waits while too many are under way.
+
+        Answers with what is done once the record is acknowledged. Raises BrokerUnavailable if an
+        earlier one was not.
+        """
+        self._check()
+        await self._room.acquire()
+        try:
+            target = place(TOPIC_BY_NAME[topic], message)
+            acknowledged: asyncio.Future[Any] = await self._producer.send(
+                topic,
+                encode(message),
+                key=target.key,
+                partition=target.partition,
+                timestamp_ms=target.timestamp_ms,
+            )
+        except KafkaError as error:
+            self._room.release()
+            raise BrokerUnavailable(f"topic {topic}: {error}") from error
+        self.sent += 1
+        self._under_way.add(acknowledged)
+        acknowledged.add_done_callback(self._settled)
+        return acknowledged
+
+    async def deliver(self, topic: str, messages: Iterable[Any]) -> None:
+        """Send messages and wait until all of them are acknowledged; raises BrokerUnavailable."""
+        waiting = [await self.send(topic, message) for message in messages]
+        await asyncio.gather(*waiting, return_exceptions=True)
+        self._check()
+
+    async def flush(self) -> None:
+        """Wait until all that was sent is acknowledged; raises BrokerUnavailable."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        self._check()
+
+    def _settled(self, acknowledged: asyncio.Future[Any]) -> None:
+        self._under_way.discard(acknowledged)
+        self._room.release()
+        if not acknowledged.cancelled() and (error := acknowledged.exception()) is not None:
+            self._failed = error
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            why = str(self._failed) or type(self._failed).__name__
+            raise BrokerUnavailable(f"a record was not acknowledged: {why}")

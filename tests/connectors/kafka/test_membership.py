@@ -1,0 +1,183 @@
+"""One member of a group at a time is active for a cluster, whatever happens to the others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from connectors.kafka.membership import Membership, Turn, TurnOver
+from connectors.kafka.outbox import Outbox
+from schemas.codec import decode
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodRef
+from tests.conftest import RunningBroker
+
+_CLUSTER = "c1"
+_TOPIC = "command-outcomes"
+
+
+def outcome(number: int) -> CommandOutcome:
+    """A record that says its number."""
+    return CommandOutcome(
+        command_id=f"command-{number:04}",
+        cluster=_CLUSTER,
+        command="bind",
+        pod=PodRef(namespace="n", name="p", uid="u"),
+        result="done",
+        happened_at_ms=1_000 + number,
+    )
+
+
+@dataclass
+class _Worker:
+    """Work that keeps a log which all members share."""
+
+    name: str
+    log: list[str]
+    read: list[str] = field(default_factory=list)
+    turns: int = 0
+    mark_done: bool = True
+
+    async def __call__(self, turn: Turn) -> None:
+        self.turns += 1
+        reading = asyncio.create_task(self._read(turn))
+        with suppress(TurnOver):
+            while True:
+                async with turn.writing():
+                    self.log.append(f"{self.name} begins")
+                    await asyncio.sleep(0.02)
+                    self.log.append(f"{self.name} ends")
+                await asyncio.sleep(0.02)
+        await reading
+
+    async def _read(self, turn: Turn) -> None:
+        async for record in turn.records():
+            message = decode(record.topic, record.value)
+            assert isinstance(message, CommandOutcome)
+            self.read.append(message.command_id)
+            if self.mark_done:
+                turn.done(record.topic, record.offset + 1)
+
+
+@asynccontextmanager
+async def joined(
+    broker: RunningBroker, work: Callable[[Turn], Awaitable[None]]
+) -> AsyncIterator[Membership]:
+    """A member while it is in the group."""
+    member = Membership(broker.settings, _CLUSTER, "test", topics=[_TOPIC])
+    running = asyncio.create_task(member.run(work))
+    try:
+        yield member
+        assert not running.done() or running.result()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.05)
+
+
+async def grown(log: list[str]) -> None:
+    """Somebody has written since."""
+    size = len(log)
+    await until(lambda: len(log) > size + 10)
+
+
+def assert_alone(log: list[str]) -> None:
+    """Nobody begins before the other has ended."""
+    for begun, ended in zip(log[::2], log[1::2], strict=False):
+        assert begun.split()[0] == ended.split()[0], log
+        assert (begun.split()[1], ended.split()[1]) == ("begins", "ends"), log
+
+
+async def test_one_is_active_and_another_takes_over_when_it_leaves(broker: RunningBroker) -> None:
+    log: list[str] = []
+    first, second = _Worker("first", log), _Worker("second", log)
+    async with joined(broker, first) as member:
+        await until(lambda: len(log) > 10)
+        assert member.turn is not None
+        async with joined(broker, second):
+            await until(lambda: len(log) > 40)
+            assert second.turns + first.turns == 1 or "second begins" in log
+            running = member.turn
+    if running is not None:
+        async with joined(broker, second):
+            await until(lambda: "second begins" in log)
+    assert_alone(log)
+
+
+async def test_a_turn_goes_on_where_it_was_if_the_partition_comes_back(
+    clean_kafka: RunningBroker,
+) -> None:
+    """A standby that joins or leaves does not make the active one begin anew.
+
+    On a real Kafka alone: the embedded broker refuses a group of more than two.
+    """
+    log: list[str] = []
+    workers = [_Worker(f"w{number}", log) for number in range(4)]
+    async with joined(clean_kafka, workers[0]), joined(clean_kafka, workers[1]):
+        await until(lambda: len(log) > 10)
+        for each in workers[2:]:
+            async with joined(clean_kafka, each):
+                await grown(log)
+    assert_alone(log)
+    changes = sum(a.split()[0] != b.split()[0] for a, b in pairwise(log))
+    assert sum(each.turns for each in workers) == changes + 1
+
+
+async def test_what_is_not_marked_as_done_comes_again(broker: RunningBroker) -> None:
+    log: list[str] = []
+    async with Outbox(broker.settings) as outbox:
+        await outbox.deliver(_TOPIC, [outcome(number) for number in range(20)])
+        worker = _Worker("first", log)
+        async with joined(broker, worker):
+            await until(lambda: len(worker.read) == 20)
+        await outbox.deliver(_TOPIC, [outcome(number) for number in range(20, 30)])
+        careless = _Worker("second", log, mark_done=False)
+        async with joined(broker, careless):
+            await until(lambda: len(careless.read) == 10)
+        again = _Worker("third", log)
+        async with joined(broker, again):
+            await until(lambda: len(again.read) == 10)
+    expected = [f"command-{number:04}" for number in range(30)]
+    assert worker.read == expected[:20]
+    assert careless.read == again.read == expected[20:]
+
+
+async def test_work_that_fails_ends_the_membership_with_its_error(broker: RunningBroker) -> None:
+    async def fails(turn: Turn) -> None:
+        async with turn.writing():
+            raise ZeroDivisionError("it fails")
+
+    member = Membership(broker.settings, _CLUSTER, "test")
+    with pytest.raises(ZeroDivisionError, match="it fails"):
+        await asyncio.wait_for(member.run(fails), 60)
+
+
+async def test_nothing_is_written_while_the_coordinator_does_not_answer(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.kafka.membership.LEASE_S", 0.5)
+    log: list[str] = []
+    worker = _Worker("first", log)
+    async with joined(embedded, worker) as member:
+        await until(lambda: len(log) > 10)
+        turn = member.turn
+        assert turn is not None
+
+        async def refused(offsets: object) -> None:
+            raise TimeoutError("no answer")
+
+        commit, turn._consumer.commit = turn._consumer.commit, refused
+        await asyncio.sleep(0.6)
+        size = len(log)
+        await asyncio.sleep(1)
+        assert len(log) <= size + 2
+        turn._consumer.commit = commit
+        await until(lambda: len(log) > size + 10)
