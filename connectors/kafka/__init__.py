@@ -7,6 +7,7 @@
     topics            which topics must exist, and how they differ from those that do
     reader            records of partitions from given offsets on
     tail              a whole topic, bounded or followed; selection: which of its records
+    recent            the records of a partition since a moment, for processes that must not block
     backwards         the newest records of a cluster, newest first
     arrivals          what comes to one partition from now on
     applied           whether a worker has applied a record

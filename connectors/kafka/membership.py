@@ -66,8 +66,15 @@ class TurnOver(Exception):
 class Turn:
     """The time in which this process is the active one."""
 
-    def __init__(self, consumer: Any, partition: int, positions: Mapping[str, int]) -> None:
-        """`positions` are the offsets from which the topics that are read go on."""
+    def __init__(
+        self,
+        consumer: Any,
+        partition: int,
+        positions: Mapping[str, int],
+        committed: Collection[str],
+    ) -> None:
+        """`positions` are the offsets from which the topics that are read go on; of those among
+        `committed` it is kept how far they are done."""
         self.partition = partition
         """The cluster's partition of every topic."""
         self.over = asyncio.Event()
@@ -75,7 +82,7 @@ class Turn:
         self.read_up_to = dict(positions)
         """Offset that follows on the newest record read, by topic."""
         self._consumer = consumer
-        self._done = dict(positions)
+        self._done = {topic: positions[topic] for topic in committed}
         self._committed: dict[str, int] = {}
         self._confirmed_at_s = float("-inf")
         self._confirming = asyncio.Lock()
@@ -84,20 +91,21 @@ class Turn:
         self._writes = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._arrived: asyncio.Queue[Any] = asyncio.Queue()
+        self._arrived: dict[str, asyncio.Queue[Any]] = {
+            topic: asyncio.Queue() for topic in positions
+        }
 
-    async def records(self) -> AsyncIterator[Any]:
-        """The records of the topics that are read, in their order; ends when the turn is over."""
+    async def records(self, topic: str) -> AsyncIterator[Any]:
+        """The records of a topic that is read, in their order; ends when the turn is over."""
         while not self.over.is_set():
-            record = await self._arrived.get()
+            record = await self._arrived[topic].get()
             if record is None:
                 return
             yield record
 
-    @property
-    def ahead(self) -> int:
-        """Records that were read and nobody has asked for yet."""
-        return self._arrived.qsize()
+    def ahead(self, topic: str) -> int:
+        """Records of a topic that were read and nobody has asked for yet."""
+        return self._arrived[topic].qsize()
 
     def done(self, topic: str, next_offset: int) -> None:
         """Records of a topic before this offset need not come again."""
@@ -161,13 +169,14 @@ class Turn:
         """The partition is another's."""
         self.over.set()
         self._going.set()
-        self._arrived.put_nowait(None)
+        for queue in self._arrived.values():
+            queue.put_nowait(None)
 
-    def arrived(self, records: Sequence[Any]) -> None:
-        """Records have come, in the order of one topic."""
+    def arrived(self, topic: str, records: Sequence[Any]) -> None:
+        """Records of a topic have come."""
         for record in records:
-            self._arrived.put_nowait(record)
-        self.read_up_to[records[-1].topic] = records[-1].offset + 1
+            self._arrived[topic].put_nowait(record)
+        self.read_up_to[topic] = records[-1].offset + 1
 
     async def _permitted(self) -> None:
         while True:
@@ -190,6 +199,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         duty: str,
         *,
         topics: Collection[str] = (),
+        newest: Collection[str] = (),
         begin: Beginnings | None = None,
     ) -> None:
         """Join with the first call.
@@ -199,6 +209,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
             cluster: whose partition counts.
             duty: one word; there is one group per cluster and duty.
             topics: are read by the active member, from what the group has not done yet.
+            newest: are read by it from their newest record on.
             begin: where to begin in those of which it has done nothing; without it: at the first
                 record that there is.
         """
@@ -207,10 +218,13 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         """The turn of this process; none: it stands by."""
         self._kafka = kafka
         self._partition = partition_for(cluster.encode(), kafka.partitions)
-        self._read = sorted(topics)
+        self._kept = sorted(topics)
+        self._newest = sorted(newest)
+        self._read = (*self._kept, *self._newest)
         self._begin = begin
         self._work: Callable[[Turn], Awaitable[None]] = _nothing
         self._task: asyncio.Future[None] | None = None
+        self._leaving = False
         self._consumer: Any = None
 
     async def run(self, work: Callable[[Turn], Awaitable[None]]) -> None:
@@ -229,6 +243,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
 
     async def _stay(self) -> None:
         """Join, and stay until something fails."""
+        self._leaving = False
         self._consumer = AIOKafkaConsumer(
             **self._kafka.aiokafka_options(),
             group_id=self.group,
@@ -246,6 +261,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
             while True:
                 await self._step()
         finally:
+            self._leaving = True  # what the group assigns meanwhile is not taken
             try:
                 if self.turn is not None:
                     await self.turn.suspend()
@@ -260,13 +276,13 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         if turn is None or task is None:
             return
         for place, records in found.items():
-            if place.partition == turn.partition and place.topic in self._read:
-                turn.arrived(records)
-        own = [place for place in self._consumer.assignment() if self._wanted(place)]
-        if turn.ahead >= AHEAD_MAX:
-            self._consumer.pause(*own)
-        elif turn.ahead < AHEAD_MAX // 2:
-            self._consumer.resume(*own)
+            if self._wanted(place):
+                turn.arrived(place.topic, records)
+        for place in filter(self._wanted, self._consumer.assignment()):
+            if turn.ahead(place.topic) >= AHEAD_MAX:
+                self._consumer.pause(place)
+            elif turn.ahead(place.topic) < AHEAD_MAX // 2:
+                self._consumer.resume(place)
         if task.done():
             await task
             raise RuntimeError(f"{self.group}: the work has ended before its turn")
@@ -283,6 +299,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
 
     async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
         """After the group was rebalanced."""
+        if self._leaving:
+            return
         others = [place for place in assigned if not self._wanted(place)]
         self._consumer.pause(*others)
         if TopicPartition(LOCK, self._partition) not in assigned:
@@ -295,19 +313,27 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
             await self._take_over()
 
     async def _take_over(self) -> None:
+        positions = await self._positions()
+        if self._leaving:
+            return
         logger.info("%s: this process is the active one", self.group)
-        self.turn = Turn(self._consumer, self._partition, await self._positions())
+        self.turn = Turn(self._consumer, self._partition, positions, self._kept)
         self._task = asyncio.ensure_future(self._work(self.turn))
 
     async def _positions(self) -> dict[str, int]:
-        places = [TopicPartition(topic, self._partition) for topic in self._read]
-        committed = {place: await self._consumer.committed(place) for place in places}
-        new = [place for place, offset in committed.items() if offset is None]
+        """Where each topic that is read goes on; the consumer is put there."""
+        kept = [TopicPartition(topic, self._partition) for topic in self._kept]
+        newest = [TopicPartition(topic, self._partition) for topic in self._newest]
+        found = {place: await self._consumer.committed(place) for place in kept}
+        new = [place for place, offset in found.items() if offset is None]
         begun = await self._begin(self._consumer, new) if new and self._begin else {}
-        for place in new:
-            committed[place] = begun.get(place, 0)
-            self._consumer.seek(place, committed[place])
-        return {place.topic: offset for place, offset in committed.items()}
+        found.update({place: begun.get(place, 0) for place in new})
+        if newest:
+            ends = await self._consumer.end_offsets(newest)
+            found.update({place: max(0, end - 1) for place, end in ends.items()})
+        for place, offset in found.items():
+            self._consumer.seek(place, offset)
+        return {place.topic: offset for place, offset in found.items()}
 
     async def _end(self) -> None:
         """Another is the active one."""

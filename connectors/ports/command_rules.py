@@ -18,8 +18,8 @@ takes what was reported before a restart.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from itertools import islice
 
 from connectors.ports.sink import Answer, Sink, SinkError
@@ -43,9 +43,28 @@ Command = PlacementDecision | EvictionCommand
 class CommandRules:
     """Stands before the sink of one cluster."""
 
-    def __init__(self, cluster: str, sink: Sink, now_ms: int) -> None:
-        """`now_ms` is the time of the newest record of topic `clock`."""
+    def __init__(
+        self,
+        cluster: str,
+        sink: Sink,
+        now_ms: int,
+        *,
+        gate: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        report: Callable[[CommandOutcome], Awaitable[None]] | None = None,
+    ) -> None:
+        """Stand before a sink.
+
+        Args:
+            cluster: only its commands are carried out.
+            sink: carries them out.
+            now_ms: the time of the newest record of topic `clock`.
+            gate: is around each attempt and its report; what it raises comes out of `carry_out`,
+                and the command was not tried.
+            report: gets each outcome, before `carry_out` returns it.
+        """
         self.now_ms = now_ms
+        self._gate = gate
+        self._report = report
         self._cluster = cluster
         self._sink = sink
         self._stopped = False
@@ -80,14 +99,22 @@ class CommandRules:
         command_id = _id(command)
         if command_id in self._ids:
             return None
-        if not self._room():
-            return self._outcome(command, "refused", f"{IDS_MAX} commands are remembered already")
-        self._ids[command_id] = max(self.now_ms, command.expires_at_ms or 0) + IDS_KEPT_MS
+        has_room = self._room()
+        if has_room:
+            self._ids[command_id] = max(self.now_ms, command.expires_at_ms or 0) + IDS_KEPT_MS
         async with self._turn(command.pod.uid):
             if self._stopped:
-                del self._ids[command_id]
+                self._ids.pop(command_id, None)
                 return None
-            return await self._attempt(command)
+            async with self._gate():
+                if has_room:
+                    outcome = await self._attempt(command)
+                else:
+                    why = f"{IDS_MAX} commands are remembered already"
+                    outcome = self._outcome(command, "refused", why)
+                if self._report is not None:
+                    await self._report(outcome)
+                return outcome
 
     async def _attempt(self, command: Command) -> CommandOutcome:
         expires_at_ms = command.expires_at_ms

@@ -1,0 +1,128 @@
+"""Carries out what loadstream commands: decisions become bindings, eviction commands evictions.
+
+    placement-decisions or eviction-commands ──▶ CommandRules ──▶ Sink ──▶ command-outcomes
+    clock                                    ──▶ what time it is, for what expires
+
+Records are read in order and carried out many at once. A record is done when its outcome is
+acknowledged, and the group's position never goes past one that is not. So a process that is killed
+begins again with the oldest that was under way: the pod's uid makes that harmless, and outcomes on
+the topic say what was done before. A record that cannot be read is named in the log and passed over:
+the worker writes none of those.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from connectors import wall_clock
+from connectors.kafka.membership import Turn, TurnOver
+from connectors.kafka.outbox import Outbox
+from connectors.kafka.recent import recent
+from connectors.ports.command_rules import CommandRules
+from connectors.ports.sink import Sink
+from schemas.clock import ClockTick
+from schemas.codec import decode
+from schemas.connection import KafkaSettings
+from schemas.outcomes import CommandOutcome
+from schemas.refusals import Refusal
+
+logger = logging.getLogger(__name__)
+
+CLOCK = "clock"
+OUTCOMES = "command-outcomes"
+#: A group that is new begins with commands of this age: older ones have expired. Outcomes are
+#: looked through as far back for what was done before.
+LOOK_BACK_MS = 15 * 60_000
+#: Commands that were read and are not done: reading waits beyond that.
+UNDER_WAY_MAX = 1_000
+
+
+class Progress:
+    """How far a topic is done, while its records are done in any order."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[int, None] = {}
+        """Offsets in ascending order."""
+        self._next = 0
+
+    def begin(self, offset: int) -> None:
+        """A record is under way; offsets come in ascending order."""
+        self._under_way[offset] = None
+        self._next = offset + 1
+
+    def end(self, offset: int) -> int:
+        """A record is done; answers with the offset before which all are."""
+        del self._under_way[offset]
+        return next(iter(self._under_way), self._next)
+
+
+class CarryOut:
+    """The work of a binder or an evictor during one turn."""
+
+    def __init__(
+        self, kafka: KafkaSettings, cluster: str, topic: str, sink: Sink, outbox: Outbox
+    ) -> None:
+        """`topic` is where the commands are."""
+        self._kafka = kafka
+        self._cluster = cluster
+        self._topic = topic
+        self._sink = sink
+        self._outbox = outbox
+        self._room = asyncio.Semaphore(UNDER_WAY_MAX)
+
+    async def __call__(self, turn: Turn) -> None:
+        """Carry out commands until the turn is over."""
+
+        async def report(outcome: CommandOutcome) -> None:
+            await self._outbox.deliver(OUTCOMES, [outcome])
+
+        rules = CommandRules(self._cluster, self._sink, 0, gate=turn.writing, report=report)
+        await self._remember(turn, rules)
+        progress = Progress()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_clock(turn, rules))
+            async for record in turn.records(self._topic):
+                await self._room.acquire()
+                progress.begin(record.offset)
+                tasks.create_task(self._carry_out(turn, rules, progress, record))
+
+    async def _remember(self, turn: Turn, rules: CommandRules) -> None:
+        """What was reported lately was carried out before this turn."""
+        since_ms = wall_clock.now_ms() - LOOK_BACK_MS
+        async for record in recent(self._kafka, OUTCOMES, turn.partition, since_ms):
+            outcome = decode(OUTCOMES, record.value)
+            if isinstance(outcome, CommandOutcome) and outcome.cluster == self._cluster:
+                rules.remember(outcome.command_id)
+
+    async def _follow_clock(self, turn: Turn, rules: CommandRules) -> None:
+        async for record in turn.records(CLOCK):
+            tick = decode(CLOCK, record.value)
+            if isinstance(tick, ClockTick):
+                rules.clock(tick.now_ms)
+
+    async def _carry_out(
+        self, turn: Turn, rules: CommandRules, progress: Progress, record: Any
+    ) -> None:
+        try:
+            command = decode(self._topic, record.value)
+            if isinstance(command, Refusal):
+                place = f"{record.topic} partition {record.partition} offset {record.offset}"
+                logger.error("%s: passed over: %s", place, command.reason)
+            else:
+                await rules.carry_out(command)
+            turn.done(self._topic, progress.end(record.offset))
+        except TurnOver:
+            pass  # the next active one begins with it
+        finally:
+            self._room.release()
+
+
+async def begin(consumer: Any, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    """Where a new group begins: with what may not have expired."""
+    since_ms = wall_clock.now_ms() - LOOK_BACK_MS
+    found = await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
+    ends = await consumer.end_offsets(list(places))
+    return {place: ends[place] if found[place] is None else found[place].offset for place in places}
