@@ -55,8 +55,8 @@ AHEAD_MAX = 2_000
 _POLL_MS = 100
 _RECORDS_PER_POLL = 500
 
-#: Where to begin in partitions of which the group has done nothing yet.
-Beginnings = Callable[[Any, Sequence[Any]], Awaitable[Mapping[Any, int]]]
+#: Where to begin in a topic and partition of which the group has done nothing yet.
+Beginning = Callable[[str, int], Awaitable[int]]
 
 
 class TurnOver(Exception):
@@ -200,7 +200,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         *,
         topics: Collection[str] = (),
         newest: Collection[str] = (),
-        begin: Beginnings | None = None,
+        begin: Beginning | None = None,
     ) -> None:
         """Join with the first call.
 
@@ -325,9 +325,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         kept = [TopicPartition(topic, self._partition) for topic in self._kept]
         newest = [TopicPartition(topic, self._partition) for topic in self._newest]
         found = {place: await self._consumer.committed(place) for place in kept}
-        new = [place for place, offset in found.items() if offset is None]
-        begun = await self._begin(self._consumer, new) if new and self._begin else {}
-        found.update({place: begun.get(place, 0) for place in new})
+        for place in [each for each in kept if found[each] is None]:
+            found[place] = await self._begin(*place) if self._begin else 0
         if newest:
             ends = await self._consumer.end_offsets(newest)
             found.update({place: max(0, end - 1) for place, end in ends.items()})

@@ -1,6 +1,11 @@
-"""The records of one partition since a moment, up to its end now; read without blocking."""
+"""The records of one partition since a moment, up to its end now; read without blocking.
+
+The embedded broker does not know times. There the newest record says whether there may be any that
+is recent, and then all are read.
+"""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -11,6 +16,15 @@ from schemas.limits import BATCH_BYTES_MAX
 _POLL_MS = 500
 
 
+async def first_since(kafka: KafkaSettings, topic: str, partition: int, since_ms: int) -> int:
+    """Offset of the first record of `since_ms` or later; the partition's end if there is none.
+
+    Raises aiokafka's KafkaError if a broker does not answer.
+    """
+    async with _consumer(kafka, topic, partition) as (consumer, place):
+        return await _first(consumer, place, since_ms)
+
+
 async def recent(
     kafka: KafkaSettings, topic: str, partition: int, since_ms: int
 ) -> AsyncIterator[Any]:
@@ -18,6 +32,35 @@ async def recent(
 
     Raises aiokafka's KafkaError if a broker does not answer.
     """
+    async with _consumer(kafka, topic, partition) as (consumer, place):
+        end = (await consumer.end_offsets([place]))[place]
+        next_offset = await _first(consumer, place, since_ms)
+        consumer.seek(place, next_offset)
+        while next_offset < end:
+            for record in (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ()):
+                if record.offset < end:
+                    yield record
+            next_offset = await consumer.position(place)
+
+
+async def _first(consumer: Any, place: Any, since_ms: int) -> int:
+    first = (await consumer.beginning_offsets([place]))[place]
+    end = (await consumer.end_offsets([place]))[place]
+    found = (await consumer.offsets_for_times({place: max(0, since_ms)}))[place]
+    if found is not None and found.offset >= 0:
+        return int(found.offset)
+    consumer.seek(place, max(first, end - 1))
+    if first < end:
+        for record in (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ()):
+            if record.timestamp >= since_ms:
+                return int(first)
+    return int(end)
+
+
+@asynccontextmanager
+async def _consumer(
+    kafka: KafkaSettings, topic: str, partition: int
+) -> AsyncIterator[tuple[Any, Any]]:
     place = TopicPartition(topic, partition)
     consumer: Any = AIOKafkaConsumer(
         **kafka.aiokafka_options(),
@@ -28,14 +71,6 @@ async def recent(
     await consumer.start()
     try:
         consumer.assign([place])
-        end = (await consumer.end_offsets([place]))[place]
-        found = (await consumer.offsets_for_times({place: max(0, since_ms)}))[place]
-        if found is None:
-            return
-        consumer.seek(place, found.offset)
-        while await consumer.position(place) < end:
-            for record in (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ()):
-                if record.offset < end:
-                    yield record
+        yield consumer, place
     finally:
         await consumer.stop()

@@ -12,15 +12,13 @@ the worker writes none of those.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
-
-from aiokafka import TopicPartition
 
 from connectors import wall_clock
 from connectors.kafka.membership import Turn, TurnOver
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.recent import recent
+from connectors.kafka.recent import first_since, recent
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink
 from schemas.clock import ClockTick
@@ -73,17 +71,29 @@ class CarryOut:
         self._outbox = outbox
         self._room = asyncio.Semaphore(UNDER_WAY_MAX)
 
+    async def begin(self, topic: str, partition: int) -> int:
+        """Where a new group begins: with what may not have expired."""
+        since_ms = wall_clock.now_ms() - LOOK_BACK_MS
+        return await first_since(self._kafka, topic, partition, since_ms)
+
     async def __call__(self, turn: Turn) -> None:
         """Carry out commands until the turn is over."""
 
         async def report(outcome: CommandOutcome) -> None:
             await self._outbox.deliver(OUTCOMES, [outcome])
 
-        rules = CommandRules(self._cluster, self._sink, 0, gate=turn.writing, report=report)
+        ticks = turn.records(CLOCK)
+        # Without the time nothing can be known to be in time; without a tick nothing was decided.
+        async for record in ticks:
+            if (now_ms := _time(record)) is not None:
+                break
+        else:
+            return  # the turn is over
+        rules = CommandRules(self._cluster, self._sink, now_ms, gate=turn.writing, report=report)
         await self._remember(turn, rules)
         progress = Progress()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow_clock(turn, rules))
+            tasks.create_task(_follow(ticks, rules))
             async for record in turn.records(self._topic):
                 await self._room.acquire()
                 progress.begin(record.offset)
@@ -96,12 +106,6 @@ class CarryOut:
             outcome = decode(OUTCOMES, record.value)
             if isinstance(outcome, CommandOutcome) and outcome.cluster == self._cluster:
                 rules.remember(outcome.command_id)
-
-    async def _follow_clock(self, turn: Turn, rules: CommandRules) -> None:
-        async for record in turn.records(CLOCK):
-            tick = decode(CLOCK, record.value)
-            if isinstance(tick, ClockTick):
-                rules.clock(tick.now_ms)
 
     async def _carry_out(
         self, turn: Turn, rules: CommandRules, progress: Progress, record: Any
@@ -120,9 +124,14 @@ class CarryOut:
             self._room.release()
 
 
-async def begin(consumer: Any, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-    """Where a new group begins: with what may not have expired."""
-    since_ms = wall_clock.now_ms() - LOOK_BACK_MS
-    found = await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
-    ends = await consumer.end_offsets(list(places))
-    return {place: ends[place] if found[place] is None else found[place].offset for place in places}
+async def _follow(ticks: AsyncIterator[Any], rules: CommandRules) -> None:
+    async for record in ticks:
+        now_ms = _time(record)
+        if now_ms is not None:
+            rules.clock(now_ms)
+
+
+def _time(record: Any) -> int | None:
+    """The time of a record of topic `clock`; none: it is no tick."""
+    tick = decode(CLOCK, record.value)
+    return tick.now_ms if isinstance(tick, ClockTick) else None

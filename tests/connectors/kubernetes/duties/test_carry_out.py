@@ -1,0 +1,174 @@
+"""Commands are carried out once each, in a turn, and reported before they count as done."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from connectors.kafka.membership import Membership
+from connectors.kafka.outbox import Outbox
+from connectors.kafka.recent import recent
+from connectors.kubernetes.duties.carry_out import CLOCK, OUTCOMES, CarryOut, Progress
+from connectors.ports.sink import DONE, Answer, Sink
+from connectors.wall_clock import now_ms
+from schemas.clock import ClockTick
+from schemas.codec import decode
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.outcomes import CommandOutcome
+from schemas.partitions import partition_for
+from schemas.pods import PodRef
+from tests.conftest import RunningBroker
+from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, decision
+
+_TOPIC = "placement-decisions"
+
+
+class _Cluster(Sink):
+    """Binds whatever it is asked to, while it is open."""
+
+    name = "of the test"
+
+    def __init__(self) -> None:
+        self.bound: list[str] = []
+        self.under_way = 0
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def bind(self, decision: PlacementDecision) -> Answer:
+        self.under_way += 1
+        await self.open.wait()
+        self.under_way -= 1
+        self.bound.append(decision.decision_id)
+        return DONE
+
+    async def evict(self, command: EvictionCommand) -> Answer:
+        raise AssertionError("a binder evicts nothing")
+
+
+def placed(number: int, at_ms: int, life_ms: int = MINUTE_MS) -> PlacementDecision:
+    """The decision of a pod of its own."""
+    pod = PodRef(namespace="shop", name=f"web-{number}", uid=f"uid-{number}")
+    return decision(
+        pod,
+        "n1",
+        decision_id=f"decision-{number:04}",
+        decided_at_ms=at_ms,
+        expires_at_ms=at_ms + life_ms,
+    )
+
+
+@asynccontextmanager
+async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Membership]:
+    """A binder while it runs."""
+    async with Outbox(broker.settings) as outbox:
+        work = CarryOut(broker.settings, CLUSTER, _TOPIC, cluster, outbox)
+        member = Membership(
+            broker.settings, CLUSTER, "bind", topics=[_TOPIC], newest=[CLOCK], begin=work.begin
+        )
+        running = asyncio.create_task(member.run(work))
+        try:
+            yield member
+            assert not running.done() or running.result()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def outcomes(broker: RunningBroker) -> list[tuple[str, str]]:
+    """Id and result of all that was reported."""
+    partition = partition_for(CLUSTER.encode(), broker.settings.partitions)
+    found: list[tuple[str, str]] = []
+    async for record in recent(broker.settings, OUTCOMES, partition, 0):
+        outcome = decode(OUTCOMES, record.value)
+        assert isinstance(outcome, CommandOutcome)
+        found.append((outcome.command_id, outcome.result))
+    return found
+
+
+async def reported(broker: RunningBroker, count: int) -> list[tuple[str, str]]:
+    """So many outcomes, once they are there."""
+    async with asyncio.timeout(60):
+        while len(found := await outcomes(broker)) < count:
+            await asyncio.sleep(0.2)
+    return found
+
+
+async def send(broker: RunningBroker, decisions: Sequence[PlacementDecision]) -> None:
+    async with Outbox(broker.settings) as outbox:
+        await outbox.deliver(_TOPIC, decisions)
+
+
+async def tick(broker: RunningBroker, at_ms: int) -> None:
+    partition = partition_for(CLUSTER.encode(), broker.settings.partitions)
+    async with Outbox(broker.settings) as outbox:
+        await outbox.deliver(CLOCK, [ClockTick(partition=partition, now_ms=at_ms)])
+
+
+def ids(first: int, end: int) -> list[str]:
+    return [f"decision-{number:04}" for number in range(first, end)]
+
+
+async def test_each_placement_is_bound_and_reported_once_over_restarts(
+    broker: RunningBroker,
+) -> None:
+    cluster, at_ms = _Cluster(), now_ms()
+    await tick(broker, at_ms)
+    await send(broker, [placed(number, at_ms) for number in range(200)])
+    async with binder(broker, cluster):
+        await reported(broker, 200)
+    await send(broker, [placed(number, at_ms) for number in range(150, 220)])
+    async with binder(broker, cluster):
+        found = await reported(broker, 220)
+    assert sorted(cluster.bound) == ids(0, 220)
+    assert sorted(found) == [(each, "done") for each in ids(0, 220)]
+
+
+async def test_what_expires_while_the_cluster_does_not_answer_is_not_tried(
+    broker: RunningBroker,
+) -> None:
+    """Time goes on for those that wait, also where more wait than may be under way."""
+    cluster, at_ms = _Cluster(), now_ms()
+    cluster.open.clear()
+    count = 1_200
+    await tick(broker, at_ms)
+    await send(broker, [placed(number, at_ms) for number in range(count)])
+    async with binder(broker, cluster):
+        async with asyncio.timeout(60):
+            while cluster.under_way < 64:
+                await asyncio.sleep(0.05)
+        await tick(broker, at_ms + 2 * MINUTE_MS)
+        await asyncio.sleep(2)
+        cluster.open.set()
+        found = await reported(broker, count)
+    assert len(cluster.bound) == 64
+    assert sum(result == "expired" for _, result in found) == count - 64
+
+
+async def test_a_binder_that_is_killed_leaves_what_was_under_way_to_the_next(
+    broker: RunningBroker,
+) -> None:
+    cluster, at_ms = _Cluster(), now_ms()
+    cluster.open.clear()
+    await tick(broker, at_ms)
+    await send(broker, [placed(number, at_ms) for number in range(3)])
+    async with binder(broker, cluster) as member:
+        async with asyncio.timeout(60):
+            while cluster.under_way < 3:
+                await asyncio.sleep(0.05)
+        turn, member.turn = member.turn, None  # nobody waits for it: as if the process were gone
+        assert turn is not None
+        turn.over.set()
+    assert await outcomes(broker) == []
+    later = _Cluster()
+    async with binder(broker, later):
+        await reported(broker, 3)
+    assert sorted(later.bound) == ids(0, 3)
+
+
+def test_progress_never_passes_a_record_that_is_not_done() -> None:
+    progress = Progress()
+    for offset in (4, 5, 9):
+        progress.begin(offset)
+    assert progress.end(5) == 4
+    assert progress.end(4) == 9
+    assert progress.end(9) == 10
