@@ -12,6 +12,7 @@ from connectors import schema_commands
 from connectors.brokers import commands as broker_commands
 from connectors.demo import commands as demo_commands
 from connectors.kafka import commands as kafka_commands
+from connectors.kubernetes import commands as kubernetes_commands
 from connectors.migration_commands import commands as migration_commands
 from connectors.policy import commands as policy_commands
 from connectors.simulated import commands as simulated_commands
@@ -32,6 +33,7 @@ why_not_commands.register(app)
 migration_commands.register(app)
 app.add_typer(schema_commands.app, name="schemas")
 streams_commands.register(app)
+app.add_typer(kubernetes_commands.app, name="kubernetes")
 demo_commands.register(app)
 simulated_commands.register(app)
 

@@ -12,7 +12,7 @@ the worker writes none of those.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from connectors import wall_clock
@@ -61,14 +61,21 @@ class CarryOut:
     """The work of a binder or an evictor during one turn."""
 
     def __init__(
-        self, kafka: KafkaSettings, cluster: str, topic: str, sink: Sink, outbox: Outbox
+        self,
+        kafka: KafkaSettings,
+        cluster: str,
+        topic: str,
+        sink: Sink,
+        outbox: Outbox,
+        count: Callable[[CommandOutcome], None] | None = None,
     ) -> None:
-        """`topic` is where the commands are."""
+        """`topic` is where the commands are; `count` is called with each outcome on Kafka."""
         self._kafka = kafka
         self._cluster = cluster
         self._topic = topic
         self._sink = sink
         self._outbox = outbox
+        self._count = count
         self._room = asyncio.Semaphore(UNDER_WAY_MAX)
 
     async def begin(self, topic: str, partition: int) -> int:
@@ -81,6 +88,8 @@ class CarryOut:
 
         async def report(outcome: CommandOutcome) -> None:
             await self._outbox.deliver(OUTCOMES, [outcome])
+            if self._count is not None:
+                self._count(outcome)
 
         ticks = turn.records(CLOCK)
         # Without the time nothing can be known to be in time; without a tick nothing was decided.
@@ -98,6 +107,7 @@ class CarryOut:
                 await self._room.acquire()
                 progress.begin(record.offset)
                 tasks.create_task(self._carry_out(turn, rules, progress, record))
+            rules.stop()  # what waits for another attempt waits no longer
 
     async def _remember(self, turn: Turn, rules: CommandRules) -> None:
         """What was reported lately was carried out before this turn."""

@@ -1,0 +1,204 @@
+"""The commands `loadstream kubernetes ...`: one process between a real cluster and Kafka.
+
+Exit codes: 1 no broker or API server can be asked as things are configured, or a duty failed; 2 an
+option or a file is wrong; 130 it was ended. A broker or an API server that is away once it runs is
+waited for. Start the same command twice, and one process stands by for the other.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.arguments import MetricsHost, MetricsPort, as_field
+from connectors.terminal import echo
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from connectors.kubernetes.duties.process import Make
+    from connectors.kubernetes.sources.settings import SourceSettings
+
+app = typer.Typer(
+    name="kubernetes",
+    no_args_is_help=True,
+    help="Watch, measure, bind and evict on a real cluster: one process per cluster and duty.",
+)
+
+
+def _usage() -> "type[BaseModel]":
+    from schemas.usage import NodeUsage
+
+    return NodeUsage
+
+
+Cluster = Annotated[
+    str,
+    typer.Option(callback=as_field(_usage, "cluster"), help="The cluster's name in all records."),
+]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="A kubeconfig; without one: KUBECONFIG, the pod's service account, or ~/.kube/config."
+    ),
+]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+Schedulers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler",
+        metavar="NAME",
+        help="Pods with this spec.schedulerName are ours to place; may be repeated.",
+        show_default="loadstream",
+    ),
+]
+Sources = Annotated[
+    Path | None,
+    typer.Option(
+        "--sources",
+        help="YAML file with the usage sources; without one: every kubelet's /metrics/resource.",
+    ),
+]
+
+
+@app.command()
+def watch(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler: Schedulers = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Report nodes, pods, workloads, budgets and pending pods, until Ctrl-C."""
+    _run(cluster, kubeconfig, context, [_watch(scheduler)], metrics_host, metrics_port)
+
+
+@app.command()
+def collect(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    sources: Sources = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Measure what nodes and pods use, until Ctrl-C."""
+    _run(cluster, kubeconfig, context, [_collect(sources)], metrics_host, metrics_port)
+
+
+@app.command()
+def bind(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Bind pods to the nodes that were decided, until Ctrl-C."""
+    from connectors.kubernetes.duties import kinds
+
+    _run(cluster, kubeconfig, context, [kinds.bind], metrics_host, metrics_port)
+
+
+@app.command()
+def evict(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Evict pods as commanded, until Ctrl-C; dry commands are only reported."""
+    from connectors.kubernetes.duties import kinds
+
+    _run(cluster, kubeconfig, context, [kinds.evict], metrics_host, metrics_port)
+
+
+@app.command("all")
+def all_duties(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler: Schedulers = None,
+    sources: Sources = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Watch, collect, bind and evict in one process, until Ctrl-C."""
+    from connectors.kubernetes.duties import kinds
+
+    makes = [_watch(scheduler), _collect(sources), kinds.bind, kinds.evict]
+    _run(cluster, kubeconfig, context, makes, metrics_host, metrics_port)
+
+
+def _watch(schedulers: list[str] | None) -> "Make":
+    from functools import partial
+
+    from connectors.kubernetes.duties import kinds
+    from connectors.kubernetes.watch.state_watch import SCHEDULERS
+
+    return partial(kinds.watch, schedulers=schedulers or SCHEDULERS)
+
+
+def _collect(file: Path | None) -> "Make":
+    from functools import partial
+
+    from connectors.kubernetes.duties import kinds
+
+    return partial(kinds.collect, sources=_read_sources(file))
+
+
+def _read_sources(file: Path | None) -> "tuple[SourceSettings, ...]":
+    from connectors.kubernetes.sources.base import known_settings
+    from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
+
+    try:
+        text = DEFAULT_TEXT if file is None else file.read_text(encoding="utf-8")
+        return read_sources(text, known_settings(), str(file or "sources"))
+    except SourcesError as error:
+        raise typer.BadParameter(f"\n{error}", param_hint="--sources") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file}: {error}", param_hint="--sources") from None
+
+
+def _run(
+    cluster: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    makes: "Sequence[Make]",
+    metrics_host: str,
+    metrics_port: int,
+) -> None:
+    """Run the duties until the process is ended."""
+    from connectors.kafka.failures import as_messages
+
+    with as_messages():
+        import asyncio
+
+        import uvloop
+
+        from connectors import process_log
+        from connectors.kafka.admin import find_topics
+        from connectors.kafka.client import connect
+        from connectors.kubernetes.api.access import access
+        from connectors.kubernetes.api.errors import AccessError
+        from connectors.kubernetes.duties.process import run
+        from connectors.kubernetes.duties.telemetry import Telemetry
+        from connectors.metrics_endpoint import PortUnusable, serving
+        from schemas.connection import KafkaSettings
+
+        process_log.configure()
+        kafka = KafkaSettings.from_environment()
+        find_topics(connect(kafka), ())  # a broker that cannot be reached is named before all else
+        telemetry = Telemetry(cluster)
+        try:
+            with serving(metrics_host, metrics_port, telemetry.registry, telemetry.problems):
+                work = run(kafka, cluster, access(kubeconfig, context), makes, telemetry)
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                    runner.run(work)
+        except (AccessError, PortUnusable) as error:
+            echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from None
+        raise typer.Exit(130)

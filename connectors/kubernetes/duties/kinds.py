@@ -1,0 +1,154 @@
+"""The duties: what each reads, writes, and runs while it is its turn.
+
+    watch     API server ──▶ node-state, pod-lifecycle, scheduling-requests
+    collect   usage sources ──▶ node-usage, node-metrics
+    bind      placement-decisions ──▶ bindings, and what users read of pods without a node
+    evict     eviction-commands ──▶ evictions; PodMigrationJobs ◀─▶ migrations
+
+Each has an API server session of its own, so that what one asks never waits for another, and needs
+only its own rights.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+
+from connectors import wall_clock
+from connectors.kafka.membership import Beginning, Turn
+from connectors.kafka.outbox import Outbox
+from connectors.kubernetes.api.access import Access
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.duties.carry_out import CLOCK, CarryOut
+from connectors.kubernetes.duties.job_status import STATUS, JobStatus
+from connectors.kubernetes.duties.produce import Messages, Produce
+from connectors.kubernetes.duties.telemetry import Telemetry
+from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
+from connectors.kubernetes.sinks.sink import KubernetesSink
+from connectors.kubernetes.sources.base import SourceContext, make_sources
+from connectors.kubernetes.sources.collector import Collector
+from connectors.kubernetes.sources.directory import Directory
+from connectors.kubernetes.sources.settings import SourceSettings
+from connectors.kubernetes.watch.state_watch import KubernetesWatch
+from connectors.ports.state_watch import WatchBroken
+from schemas.base import Message
+from schemas.connection import KafkaSettings
+
+logger = logging.getLogger(__name__)
+
+#: Pause before a full list after a watch that could not go on, in seconds.
+RELIST_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the duties of one process share."""
+
+    kafka: KafkaSettings
+    cluster: str
+    access: Access
+    outbox: Outbox
+    telemetry: Telemetry
+    stack: AsyncExitStack
+    """Ends what was begun, when the process ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """One duty, ready to run."""
+
+    name: str
+    work: Callable[[Turn], Awaitable[None]]
+    topics: tuple[str, ...] = ()
+    """Topics that it reads, from what its group has not done yet."""
+    newest: tuple[str, ...] = ()
+    """Topics that it reads from their newest record on."""
+    begin: Beginning | None = None
+
+
+async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
+    """Report what there is."""
+    server = await around.stack.enter_async_context(ApiServer(around.access))
+
+    async def messages() -> Messages:
+        watched = KubernetesWatch(around.cluster, server, schedulers=frozenset(schedulers))
+        around.telemetry.watch(watched.health)
+        try:
+            while True:
+                try:
+                    async with aclosing(_watched(watched)) as found:
+                        async for item in found:
+                            yield item
+                except WatchBroken as broken:
+                    logger.warning("the cluster is listed anew: %s", broken)
+                    await asyncio.sleep(RELIST_S)
+        finally:
+            await watched.close()
+
+    return Duty("watch", Produce(around.outbox, messages))
+
+
+async def _watched(watched: KubernetesWatch) -> AsyncGenerator[tuple[str, Message], None]:
+    """A full list, then its changes, for ever."""
+    list_id = f"{wall_clock.now_ms()}-{secrets.token_hex(4)}"
+    async for item in watched.full_list(list_id):
+        yield item
+    async for item in watched.changes():
+        yield item
+
+
+async def collect(around: Surroundings, sources: Sequence[SourceSettings]) -> Duty:
+    """Report what is used."""
+    server = await around.stack.enter_async_context(ApiServer(around.access))
+
+    async def messages() -> Messages:
+        context = SourceContext(around.cluster, server, Directory())
+        async with Collector(context, make_sources(sources, context)) as collector:
+            around.telemetry.collect(collector.reports)
+            async for item in collector.messages():
+                yield item
+
+    return Duty("collect", Produce(around.outbox, messages))
+
+
+async def bind(around: Surroundings) -> Duty:
+    """Carry out placements."""
+    sink, _ = await _sink(around)
+    topic = "placement-decisions"
+    work = CarryOut(
+        around.kafka, around.cluster, topic, sink, around.outbox, around.telemetry.outcome
+    )
+    return Duty("bind", work, (topic,), (CLOCK,), work.begin)
+
+
+async def evict(around: Surroundings) -> Duty:
+    """Carry out evictions, and keep PodMigrationJobs and migrations together."""
+    sink, server = await _sink(around)
+    topic = "eviction-commands"
+    work = CarryOut(
+        around.kafka, around.cluster, topic, sink, around.outbox, around.telemetry.outcome
+    )
+
+    async def both(turn: Turn) -> None:
+        jobs = MigrationJobs(server, around.cluster, sink.throttle)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(work(turn))
+            tasks.create_task(JobStatus(around.cluster, jobs)(turn))
+            tasks.create_task(Produce(around.outbox, lambda: _requests(jobs))(turn))
+
+    return Duty("evict", both, (topic, STATUS), (CLOCK,), work.begin)
+
+
+async def _requests(jobs: MigrationJobs) -> Messages:
+    async with aclosing(jobs.requests()) as requests:
+        async for request in requests:
+            yield "migration-requests", request
+
+
+async def _sink(around: Surroundings) -> tuple[KubernetesSink, ApiServer]:
+    server = await around.stack.enter_async_context(ApiServer(around.access))
+    sink = KubernetesSink(server)
+    around.stack.push_async_callback(sink.close)
+    return sink, server

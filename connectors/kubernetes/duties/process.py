@@ -1,0 +1,78 @@
+"""One process with one or several duties of a cluster, until it is ended.
+
+It joins the group of each duty and does the work when it is its turn. A broker or an API server that
+does not answer is waited for; a duty that fails in any other way ends the process with its error, so
+that it is started again and takes its place in the groups anew. At SIGTERM what is being written
+comes to its end, and others take over at once.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+
+from connectors.kafka.membership import Membership
+from connectors.kafka.outbox import Outbox
+from connectors.kubernetes.api.access import Access
+from connectors.kubernetes.duties.kinds import Duty, Surroundings
+from connectors.kubernetes.duties.telemetry import Telemetry
+from schemas.connection import KafkaSettings
+
+logger = logging.getLogger(__name__)
+
+#: Time between two pictures for the metrics, in seconds.
+_LOOK_S = 1.0
+
+#: Makes a duty in its surroundings.
+Make = Callable[[Surroundings], Awaitable[Duty]]
+
+
+async def run(
+    kafka: KafkaSettings, cluster: str, access: Access, makes: Sequence[Make], telemetry: Telemetry
+) -> None:
+    """Run until SIGTERM or SIGINT; raises what a duty raises."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    running = asyncio.create_task(_run(kafka, cluster, access, makes, telemetry))
+    ending = asyncio.create_task(ended.wait())
+    try:
+        await asyncio.wait((running, ending), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        ending.cancel()
+        running.cancel()
+        (outcome,) = await asyncio.gather(running, return_exceptions=True)
+    if isinstance(outcome, Exception):
+        raise outcome
+
+
+async def _run(
+    kafka: KafkaSettings, cluster: str, access: Access, makes: Sequence[Make], telemetry: Telemetry
+) -> None:
+    async with AsyncExitStack() as stack:
+        outbox = await stack.enter_async_context(Outbox(kafka))
+        around = Surroundings(kafka, cluster, access, outbox, telemetry, stack)
+        duties = [await make(around) for make in makes]
+        members = {each.name: _member(around, each) for each in duties}
+        async with asyncio.TaskGroup() as tasks:
+            for each in duties:
+                telemetry.has_duty(each.name)
+                tasks.create_task(members[each.name].run(each.work))
+            while True:
+                for name, member in members.items():
+                    telemetry.active(name, active=member.turn is not None)
+                telemetry.look(outbox.sent)
+                await asyncio.sleep(_LOOK_S)
+
+
+def _member(around: Surroundings, duty: Duty) -> Membership:
+    return Membership(
+        around.kafka,
+        around.cluster,
+        duty.name,
+        topics=duty.topics,
+        newest=duty.newest,
+        begin=duty.begin,
+    )

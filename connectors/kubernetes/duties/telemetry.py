@@ -1,0 +1,164 @@
+"""What a process beside a cluster counts of itself, for Prometheus, and whether it works.
+
+Watches and sources keep plain values; the event loop takes a picture of them every second, and the
+thread that answers reads that picture, so it never looks at something that is changing.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from prometheus_client import Counter, Gauge
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from connectors.kubernetes.sources.health import SourceReport
+from connectors.kubernetes.watch.health import CollectionHealth
+from connectors.metrics_endpoint import process_registry
+from schemas.outcomes import CommandOutcome
+
+#: A loop that stood for so long should be started again, in seconds.
+STANDS_S = 60.0
+_RESULTS = ("done", "failed", "refused", "expired", "dry")
+
+
+class Telemetry:
+    """Metrics of one process, in a registry of its own."""
+
+    def __init__(self, cluster: str) -> None:
+        self.registry = process_registry()
+        self._cluster = cluster
+        self._watch: Callable[[], Sequence[CollectionHealth]] = list
+        self._collect: Callable[[], Sequence[SourceReport]] = list
+        self._pictures: tuple[Sequence[CollectionHealth], Sequence[SourceReport]] = ((), ())
+        self._beat_s = time.monotonic()
+        self._active = Gauge(
+            "loadstream_duty_active",
+            "1: this process is the active one of its cluster and duty; 0: it stands by.",
+            ["cluster", "duty"],
+            registry=self.registry,
+        )
+        self._sent = Gauge(
+            "loadstream_duty_records_sent",
+            "Records handed to Kafka since the start.",
+            ["cluster"],
+            registry=self.registry,
+        )
+        self._outcomes = Counter(
+            "loadstream_duty_outcomes",
+            "Commands by what was to be done and what came of it.",
+            ["cluster", "command", "result"],
+            registry=self.registry,
+        )
+        self.registry.register(_Pictures(self))
+
+    def has_duty(self, name: str) -> None:
+        """Series exist from the start."""
+        self._active.labels(self._cluster, name).set(0)
+        for command in {"bind": ("bind",), "evict": ("evict",)}.get(name, ()):
+            for result in _RESULTS:
+                self._outcomes.labels(self._cluster, command, result)
+
+    def watch(self, health: Callable[[], Sequence[CollectionHealth]]) -> None:
+        """Show a watch from now on."""
+        self._watch = health
+
+    def collect(self, reports: Callable[[], Sequence[SourceReport]]) -> None:
+        """Show a collector from now on."""
+        self._collect = reports
+
+    def outcome(self, outcome: CommandOutcome) -> None:
+        """A command has this outcome."""
+        self._outcomes.labels(self._cluster, outcome.command, outcome.result).inc()
+
+    def active(self, duty: str, *, active: bool) -> None:
+        """Whether this process is the active one."""
+        self._active.labels(self._cluster, duty).set(active)
+
+    def look(self, sent: int) -> None:
+        """Take a picture of what changes; in the event loop, every second."""
+        self._beat_s = time.monotonic()
+        self._sent.labels(self._cluster).set(sent)
+        self._pictures = (tuple(self._watch()), tuple(self._collect()))
+
+    def problems(self) -> list[str]:
+        """Why the process should be started again; from any thread."""
+        stands_s = time.monotonic() - self._beat_s
+        if stands_s <= STANDS_S:
+            return []
+        return [f"nothing has moved for {stands_s:.0f} s; allowed are {STANDS_S:.0f}"]
+
+    def pictures(self) -> tuple[Sequence[CollectionHealth], Sequence[SourceReport]]:
+        """The newest picture."""
+        return self._pictures
+
+    @property
+    def cluster(self) -> str:
+        """Its cluster."""
+        return self._cluster
+
+
+class _Pictures:
+    """A collector of Prometheus's client over the newest picture."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+
+    def collect(self) -> Iterator[Metric]:
+        """All families of the picture."""
+        watched, sources = self._telemetry.pictures()
+        yield from _of_watch(self._telemetry.cluster, watched)
+        yield from _of_sources(self._telemetry.cluster, sources)
+
+
+def _of_watch(cluster: str, watched: Sequence[CollectionHealth]) -> Iterator[Metric]:
+    labels = ["cluster", "collection"]
+    objects = GaugeMetricFamily(
+        "loadstream_watch_objects", "Objects that are reported now.", labels=labels
+    )
+    left_out = GaugeMetricFamily(
+        "loadstream_watch_objects_left_out", "Objects that no record can carry.", labels=labels
+    )
+    lists = CounterMetricFamily("loadstream_watch_lists", "Completed lists.", labels=labels)
+    failing = GaugeMetricFamily(
+        "loadstream_watch_failing_seconds",
+        "For how long no request has succeeded; 0: the last one has.",
+        labels=labels,
+    )
+    for each in watched:
+        at = [cluster, each.path]
+        objects.add_metric(at, each.objects)
+        left_out.add_metric(at, each.left_out)
+        lists.add_metric(at, each.lists)
+        failing.add_metric(at, each.failing_s or 0.0)
+    yield from (objects, left_out, lists, failing)
+
+
+def _of_sources(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metric]:
+    success = GaugeMetricFamily(
+        "loadstream_source_last_success_timestamp_seconds",
+        "When a node was last read with success, by the collector's clock.",
+        labels=["cluster", "source", "node"],
+    )
+    failing = GaugeMetricFamily(
+        "loadstream_source_failing_nodes",
+        "Nodes that could not be read at the last attempt.",
+        labels=["cluster", "source"],
+    )
+    failures = CounterMetricFamily(
+        "loadstream_source_failures", "Attempts that failed.", labels=["cluster", "source", "cause"]
+    )
+    skew = GaugeMetricFamily(
+        "loadstream_source_clock_skew_seconds",
+        "A node's clock minus the collector's, where it is known.",
+        labels=["cluster", "source", "node"],
+    )
+    for source in sources:
+        at = [cluster, source.source]
+        failing.add_metric(at, sum(node.failure is not None for node in source.nodes))
+        for cause, count in source.failures.items():
+            failures.add_metric([*at, cause], count)
+        for node in source.nodes:
+            if node.succeeded_at_ms is not None:
+                success.add_metric([*at, node.node], node.succeeded_at_ms / 1_000)
+            if node.clock_skew_ms is not None:
+                skew.add_metric([*at, node.node], node.clock_skew_ms / 1_000)
+    yield from (success, failing, failures, skew)
