@@ -18,7 +18,7 @@ WORKERS ?= 5
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check fix golden bench figures chaos fuzz-records lock schemas clean
+.PHONY: help demo test control-plane test-quick check fix golden bench figures chaos fuzz-records lock schemas clean
 
 help: ## List the words.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -34,11 +34,16 @@ $(STAMP): pyproject.toml locks/dev.txt
 demo: $(STAMP) ## Place pods by real load on the embedded broker, in about a minute; ARGS='--trace DIR' for real traces.
 	@$(BIN)/loadstream demo $(ARGS)
 
-test: $(STAMP) ## Run all tests; those that need Java and Maven say so where these are missing.
+test: $(STAMP) ## Run all tests; those that need Java and Maven, or Go, say so where these are missing.
+	@if command -v go >/dev/null; then $(MAKE) --no-print-directory control-plane || true; fi
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
-test-quick: $(STAMP) ## Run the tests that need no broker and are not slow, with few examples of each invariant.
-	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 --dist worksteal -m "not broker and not kafka and not slow" $(ARGS)
+# Before the tests: a slow first build must not look like a test that hangs.
+control-plane: $(STAMP) ## Build the Kubernetes control plane of the tests with Go: some minutes, once.
+	@$(BIN)/python -c 'from pathlib import Path; from connectors.kubernetes.control_plane.build import build; build(Path("tests/control_plane"))'
+
+test-quick: $(STAMP) ## Run the tests that need no broker and no control plane and are not slow, with few examples of each invariant.
+	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 --dist worksteal -m "not broker and not kafka and not control_plane and not slow" $(ARGS)
 
 check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-compose.yml.
 	@$(BIN)/ruff format --check .

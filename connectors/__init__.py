@@ -12,5 +12,6 @@ Lines look only at the lines below them:
     schema_commands                              `loadstream schemas`
     metrics_endpoint                             `/metrics` and `/healthz` of processes
     arguments  terminal  units                   what commands read and print
-    guard  known_plugins  wall_clock             child processes, plugins of policies, the time
+    child_process  guard  local_ports            servers that we run ourselves
+    known_plugins  wall_clock                    plugins of policies, the time
 """

@@ -1,18 +1,24 @@
-"""Brokers for tests.
+"""Brokers and a Kubernetes control plane for tests.
 
 `broker` runs a test twice: on the embedded broker and on a real Kafka, each with all topics and nothing
 in them. `kafka` is the real server itself, one for each process of the run. Where Java or Maven is
 missing the real half is skipped and says so; with LOADSTREAM_REQUIRE_ALL=1, as in CI, it fails instead.
 
+`control_plane` is a real API server with etcd, controllers and kwok, one for the whole run, built with
+Go from `tests/control_plane`; `namespace` is a namespace of it for one test. Where Go is missing such
+a test is skipped in the same way.
+
 A test that needs a broker is marked so and runs first: it often waits, while other processes of the run
 go on. A test without the mark cannot start one.
 """
 
+import asyncio
 import gc
+import itertools
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +36,10 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics, find_topics, read_extents
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.topics import compare_all, expected_topics
+from connectors.kubernetes.control_plane import cluster
+from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable, build
+from connectors.kubernetes.control_plane.process import Part
+from connectors.kubernetes.control_plane.server import ControlPlane
 from schemas.connection import ENV_PREFIX, KafkaSettings
 
 # No deadlines: machines are slow and shared, and nothing here is about time. `ci` draws the same examples
@@ -44,11 +54,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 # Brokers live for minutes here and share the machine: to compile less costs less than it gains.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
+_namespaces = itertools.count(1)
+
 #: Fixtures that start a broker.
 _REAL_BROKERS = {"kafka", "secured"}
 _BROKERS = {"embedded", "broker", *_REAL_BROKERS}
 #: The broker of this file takes the longest to start, so one process runs all of its tests.
 SECURED_FILE = "tests/connectors/kafka/test_security.py"
+#: Stands in the id of every test on the control plane: one process runs them all, on one of it.
+ON_CONTROL_PLANE = "control-plane"
+#: The Go module that it is built from.
+CONTROL_PLANE_MODULE = Path(__file__).parent / "control_plane"
 
 
 def pytest_configure() -> None:
@@ -82,6 +98,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker("kafka")
         if fixtures & _BROKERS or item.get_closest_marker("kafka"):
             item.add_marker("broker")
+        if "control_plane" in fixtures:
+            item.add_marker("control_plane")
         if settings.get_current_profile_name() == "quick":
             _draw_fewer(item)
     yield
@@ -90,18 +108,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 def _place_in_order(item: pytest.Item) -> int:
     """What takes long comes first: many processes wait for brokers while others compute."""
+    if item.get_closest_marker("control_plane"):
+        return -1  # one process runs them all, so it begins at once
     broker = item.get_closest_marker("broker") is not None
     long = item.get_closest_marker("slow") or "secured" in getattr(item, "fixturenames", ())
     return (0 if long else 1) if broker else (2 if long else 3)
 
 
 class _Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no types
-    """Each test by itself, but those of the secured broker together.
+    """Each test by itself, but those of the secured broker together, and those of the control plane.
 
     xdist goes by a suffix of ids, which pytest 9.2 does not let it set.
     """
 
     def _split_scope(self, nodeid: str) -> str:
+        if ON_CONTROL_PLANE in nodeid.partition("[")[2]:
+            return ON_CONTROL_PLANE
         return SECURED_FILE if nodeid.startswith(SECURED_FILE) else nodeid
 
 
@@ -158,15 +180,28 @@ def _brokers_only_where_marked(
         monkeypatch.setattr(Broker, "launch", refuse)
 
 
+@pytest.fixture(autouse=True)
+def _control_planes_only_where_marked(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test that starts a part of a control plane is marked, so that `make test-quick` leaves it out."""
+
+    def refuse(self: object) -> NoReturn:
+        pytest.fail("a test that starts a control plane is marked with @pytest.mark.control_plane")
+
+    if request.node.get_closest_marker("control_plane") is None:
+        monkeypatch.setattr(Part, "launch", refuse)
+
+
 @contextmanager
 def skipped_where_unavailable() -> Iterator[None]:
-    """Skip the test where this machine cannot run a real Kafka, unless everything is required."""
+    """Skip the test where this machine cannot run a real server, unless everything is required."""
     try:
         yield
-    except KafkaUnavailable as error:
+    except (KafkaUnavailable, ControlPlaneUnavailable) as error:
         if os.environ.get("LOADSTREAM_REQUIRE_ALL") == "1":
             raise
-        pytest.skip(f"no real Kafka: {error}")
+        pytest.skip(f"no real server: {error}")
 
 
 @contextmanager
@@ -185,6 +220,41 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """A real Kafka of one broker, for this process; what tests leave in it is theirs to expect."""
     with running(KafkaServer(tmp_path_factory.mktemp("kafka"))) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def control_plane_binary() -> Path:
+    """The program of the control plane; the test is skipped where it cannot be built."""
+    with skipped_where_unavailable():
+        return build(CONTROL_PLANE_MODULE)
+
+
+@pytest.fixture(scope="session", params=[ON_CONTROL_PLANE])  # the id puts tests into one process
+def control_plane(
+    control_plane_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A real control plane with kwok, for this run; a test in it uses `namespace`."""
+    directory = tmp_path_factory.mktemp("control-plane")
+    with ControlPlane(control_plane_binary, directory) as server:
+        yield server
+
+
+@pytest.fixture
+async def namespace(
+    control_plane: ControlPlane,
+) -> AsyncIterator[str]:
+    """A namespace for this test, in a cluster that has no nodes; both go at its end.
+
+    Parts that the test has stopped are started again.
+    """
+    name = f"test-{next(_namespaces)}"
+    async with control_plane.api() as server:
+        await cluster.create_namespace(server, name)
+        yield name
+        for part in control_plane.parts:
+            await asyncio.to_thread(part.start)
+        await cluster.delete_namespace(server, name)
+        await cluster.delete_all(server, "/api/v1/nodes")
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from importlib.metadata import version
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.brokers.server import free_port
 from connectors.cli import app
+from connectors.local_ports import free_port
 
 _HEAVY = ("faust", "numpy", "kubernetes_asyncio", "aiokafka", "confluent_kafka", "matplotlib")
 _PROBE = """

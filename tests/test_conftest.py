@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from connectors.brokers.embedded import EmbeddedBroker
-from tests.conftest import SECURED_FILE
+from connectors.kubernetes.control_plane.process import Part
+from tests.conftest import ON_CONTROL_PLANE, SECURED_FILE
 
 _ROOT = Path(__file__).parents[1]
 _STARTERS = {"embedded", "clean_kafka", "broker", "kafka", "secured"}
@@ -33,6 +34,10 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
+def _on_control_plane(item: pytest.Item) -> bool:
+    return item.get_closest_marker("control_plane") is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["alone", "among others"])
 def test_children_of_tests_handle_signals_as_usual_whatever_the_starter_ignores(
@@ -52,7 +57,7 @@ def test_children_of_tests_handle_signals_as_usual_whatever_the_starter_ignores(
 
 
 def test_tests_with_a_broker_are_marked_and_come_first(request: pytest.FixtureRequest) -> None:
-    items = request.session.items
+    items = [each for each in request.session.items if not _on_control_plane(each)]
     marked = [item.get_closest_marker("broker") is not None for item in items]
     assert marked == sorted(marked, reverse=True)
     for broker in (True, False):
@@ -74,6 +79,23 @@ def test_one_process_runs_all_tests_of_the_secured_broker(request: pytest.Fixtur
     for item in request.session.items:
         if "secured" in getattr(item, "fixturenames", ()):
             assert item.nodeid.startswith(SECURED_FILE)
+
+
+def test_one_process_runs_all_tests_of_the_control_plane_and_begins_with_them(
+    request: pytest.FixtureRequest,
+) -> None:
+    items = request.session.items
+    on_it = [_on_control_plane(item) for item in items]
+    assert on_it == sorted(on_it, reverse=True)
+    for item in items:
+        if "control_plane" in getattr(item, "fixturenames", ()):
+            assert _on_control_plane(item), item.nodeid
+            assert ON_CONTROL_PLANE in item.nodeid.partition("[")[2]
+
+
+def test_a_test_without_the_mark_cannot_start_a_control_plane(tmp_path: Path) -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"pytest\.mark\.control_plane"):
+        Part(tmp_path, Path("/bin/true"), "etcd", ()).start()
 
 
 def test_a_test_without_the_mark_cannot_start_a_broker() -> None:

@@ -9,7 +9,6 @@ With three brokers or more everything has three copies, so any one may be killed
 at once and buffers are small: it is made for short runs on one machine, not for production.
 """
 
-import secrets
 import socket
 import subprocess
 import time
@@ -22,9 +21,9 @@ from typing import Self
 from connectors.brokers.distribution import KafkaUnavailable
 from connectors.brokers.process import Broker, complaint, java
 from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.local_ports import HOST, free_port
 from schemas.connection import KafkaSettings
 
-HOST = "127.0.0.1"
 #: Any 22 characters of base64 are a cluster id; a constant one lets a directory be started again.
 CLUSTER_ID = "loadstream-local-kafka"
 
@@ -154,7 +153,7 @@ class KafkaServer:
             }
             if self.port is not None:
                 ports["PLAINTEXT"] = self.port + number - 1
-            members.append(Broker(number, self.directory.absolute() / f"broker-{number}", ports))
+            members.append(Broker(self.directory.absolute() / f"broker-{number}", number, ports))
         return members
 
     def _prepare(self, member: Broker) -> None:
@@ -216,7 +215,7 @@ class KafkaServer:
                 if member.pid is None:
                     raise KafkaUnavailable(
                         f"broker {member.number} ended while it started; its log {member.log} says:\n"
-                        f"{member.complaint()}"
+                        f"{complaint(member.output())}"
                     )
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable(
@@ -235,23 +234,3 @@ def _answers(address: str, brokers: int) -> bool:
         return connect(KafkaSettings.local(address, connect_timeout_s=2.0)).brokers >= brokers
     except (OSError, BrokerUnavailable):
         return False
-
-
-def free_port(taken: set[int]) -> int:
-    """A port that is free now and that is not in `taken`, to which it is added.
-
-    It lies below the range from which the system gives outgoing connections theirs, since one of
-    those could otherwise hold it by the time that a stopped broker is started again.
-    """
-    for _ in range(1000):
-        port = 20_000 + secrets.randbelow(10_000)
-        if port in taken:
-            continue
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        taken.add(port)
-        return port
-    raise KafkaUnavailable("no free port was found between 20000 and 29999")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from connectors.brokers.server import free_port
+from connectors.local_ports import free_port
 from schemas.connection import KafkaSettings
 from tests.chaos.plan import Scenario
 from tests.chaos.watched import Mark, Phase

@@ -9,7 +9,7 @@ from http.server import ThreadingHTTPServer
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from connectors.brokers.server import free_port
+from connectors.local_ports import free_port
 from connectors.metrics_endpoint import PortUnusable, process_registry, serve, serving
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from connectors.brokers.server import KafkaServer, free_port
+from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
+from connectors.local_ports import free_port
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for

@@ -9,8 +9,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner
 
-from connectors.brokers.server import free_port
 from connectors.cli import app
+from connectors.local_ports import free_port
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings

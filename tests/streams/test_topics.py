@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from connectors.brokers.server import free_port
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.topics import expected_topics
+from connectors.local_ports import free_port
 from schemas.nodes import NodeState
 from schemas.pods import Container, Pod
 from schemas.requests import SchedulingRequest

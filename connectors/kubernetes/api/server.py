@@ -34,6 +34,7 @@ CONNECT_S = 10.0
 IN_FLIGHT_MAX = 64
 #: Largest answer that is read as one: a page of 500 large objects.
 BODY_MAX_BYTES = 256 * 1024 * 1024
+_JSON = "application/json"
 
 Query = Mapping[str, str | int]
 
@@ -99,7 +100,8 @@ class ApiServer:
         *,
         query: Query | None = None,
         body: Any = None,
-        content_type: str = "application/json",
+        content_type: str = _JSON,
+        accept: str = _JSON,
         timeout_s: float = REQUEST_S,
     ) -> Response:
         """One request and its whole answer.
@@ -110,6 +112,7 @@ class ApiServer:
             query: parameters after the path.
             body: JSON value; none: no body.
             content_type: of the body.
+            accept: content types of the answer: what a kubelet behind the server says is no JSON.
             timeout_s: raises ApiUnreachable after that time.
 
         Raises:
@@ -120,7 +123,7 @@ class ApiServer:
             for renewed in (False, True):
                 timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S)
                 async with self._asked(
-                    method, path, query, body, content_type, timeout, renewed=renewed
+                    method, path, query, body, content_type, timeout, accept, renewed=renewed
                 ) as answer:
                     response = Response(answer.status, answer.headers, await _whole(answer))
                 if response.status != 401:
@@ -170,7 +173,7 @@ class ApiServer:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silence_s)
         for renewed in (False, True):
             async with self._asked(
-                "GET", path, query, None, "application/json", timeout, renewed=renewed
+                "GET", path, query, None, _JSON, timeout, _JSON, renewed=renewed
             ) as answer:
                 if answer.status == 401 and not renewed:
                     continue
@@ -190,12 +193,13 @@ class ApiServer:
         body: Any,
         content_type: str,
         timeout: aiohttp.ClientTimeout,
+        accept: str,
         *,
         renewed: bool,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer, its body unread; what breaks is ApiUnreachable."""
         configuration = await self.access.configuration(renewed=renewed)
-        headers = {"Accept": "application/json", "User-Agent": "loadstream"}
+        headers = {"Accept": accept, "User-Agent": "loadstream"}
         if token := await configuration.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
         data = None

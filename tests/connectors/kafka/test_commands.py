@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.brokers.distribution import fetch_jars
-from connectors.brokers.server import free_port
 from connectors.cli import app
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_names
+from connectors.local_ports import free_port
 from schemas.announcement import announced
 from schemas.base import Message
 from schemas.codec import encode

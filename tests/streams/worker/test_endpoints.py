@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.brokers.server import free_port
+from connectors.local_ports import free_port
 from schemas.nodes import NodeState
 from schemas.requests import SchedulingRequest
 from streams.worker.endpoints import PortUnusable, serve

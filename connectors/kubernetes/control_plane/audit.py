@@ -1,0 +1,178 @@
+"""What the API server's audit log says was done to pods, and by which user.
+
+    read    the log -> every pod that it names, with its bindings, evictions and deletions
+    judge   these -> what must not be: a pod that was bound or evicted more than once
+
+It is the other side's own record: nothing of ours can forget or repeat an entry. Only requests that
+succeeded count; refused ones are counted by status. Dry runs change nothing and are left out.
+
+A binding names its pod by name, and by uid where the binder sets one. A name is that of the pod
+which was made last under it when the request came in. The log may be read while the server writes
+it: a last line that is not complete yet is left for later.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+_KINDS = {
+    ("create", "binding"): "bindings",
+    ("create", "eviction"): "evictions",
+    ("delete", None): "deletions",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One request that succeeded."""
+
+    user: str
+    at: str
+    """When it came in, as RFC 3339 with microseconds."""
+    node: str = ""
+    """The node of a binding."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those that a binding adds to its pod."""
+
+
+@dataclass(slots=True)
+class PodRecord:
+    """What was done to one pod, in the order in which the requests came in."""
+
+    namespace: str
+    name: str
+    uid: str
+    """Empty: it was made before the log began, and no request names its uid."""
+    created: Act | None = None
+    bindings: list[Act] = field(default_factory=list)
+    evictions: list[Act] = field(default_factory=list)
+    deletions: list[Act] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name} ({self.uid or 'uid unknown'})"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLog:
+    """What a log says."""
+
+    pods: tuple[PodRecord, ...]
+    """In the order in which the log names them."""
+    refused: Mapping[tuple[str, str, int], int]
+    """Requests that were refused: (user, `bindings` or `evictions` or `deletions`, status)."""
+    unreadable: int
+    """Lines that are no event: an API server was killed while it wrote."""
+
+    def by_user(self, kind: str) -> dict[str, int]:
+        """How many `bindings`, `evictions` or `deletions` each user made."""
+        acts = (act for pod in self.pods for act in getattr(pod, kind))
+        return dict(sorted(Counter(act.user for act in acts).items()))
+
+
+def read(path: Path) -> AuditLog:
+    """Read a log; a file that is not there is an empty one."""
+    events, unreadable = _events(path.read_bytes() if path.exists() else b"")
+    events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
+    names = _Names(events)
+    refused: Counter[tuple[str, str, int]] = Counter()
+    for event in events:
+        kind = _KINDS.get((event["verb"], event["objectRef"].get("subresource")))
+        status = event["responseStatus"]["code"]
+        if kind is None:
+            continue
+        if status >= 300:
+            refused[_user(event), kind, status] += 1
+        else:
+            getattr(names.pod(event), kind).append(_act(event))
+    return AuditLog(tuple(names.pods.values()), dict(refused), unreadable)
+
+
+def judge(pods: Iterable[PodRecord]) -> list[str]:
+    """A sentence for each pod that was bound or evicted more than once; none: all is well."""
+    return list(_faults(pods))
+
+
+def _faults(pods: Iterable[PodRecord]) -> Iterator[str]:
+    for pod in pods:
+        for kind, acts in (("bound", pod.bindings), ("evicted", pod.evictions)):
+            if len(acts) > 1:
+                said = ", ".join(f"by {act.user} at {act.at}" for act in acts)
+                yield f"{pod} was {kind} {len(acts)} times: {said}"
+
+
+class _Names:
+    """Finds the pod that a request is about."""
+
+    def __init__(self, events: Iterable[dict[str, Any]]) -> None:
+        """`events` in the order in which they came in."""
+        self.pods: dict[tuple[str, str, str], PodRecord] = {}
+        self._made: dict[tuple[str, str], list[PodRecord]] = defaultdict(list)
+        for event in events:
+            if event["verb"] != "create" or event["objectRef"].get("subresource"):
+                continue
+            if event["responseStatus"]["code"] < 300:
+                made = event["responseObject"]["metadata"]
+                pod = self._record(made["namespace"], made["name"], made["uid"])
+                pod.created = _act(event)
+                self._made[pod.namespace, pod.name].append(pod)
+
+    def pod(self, event: dict[str, Any]) -> PodRecord:
+        """The pod, by the uid that the request names or else by its name and time."""
+        about = event["objectRef"]
+        namespace, name = about["namespace"], about["name"]
+        if uid := about.get("uid") or _precondition(event):
+            return self._record(namespace, name, uid)
+        made = self._made[namespace, name]
+        # Whoever knows of a pod has learned of it after its creation came in.
+        known = [
+            each for each in made if each.created and each.created.at <= event["stageTimestamp"]
+        ]
+        return known[-1] if known else self._record(namespace, name, "")
+
+    def _record(self, namespace: str, name: str, uid: str) -> PodRecord:
+        key = (namespace, name, uid)
+        return self.pods.setdefault(key, PodRecord(namespace, name, uid))
+
+
+def _precondition(event: dict[str, Any]) -> str:
+    """The uid that an eviction or a deletion is meant for; empty if it names none."""
+    options = _delete_options(event)
+    return str((options.get("preconditions") or {}).get("uid") or "")
+
+
+def _delete_options(event: dict[str, Any]) -> dict[str, Any]:
+    asked = event.get("requestObject") or {}
+    return asked.get("deleteOptions") or {} if asked.get("kind") == "Eviction" else asked
+
+
+def _events(content: bytes) -> tuple[list[dict[str, Any]], int]:
+    """Events about pods that were no dry runs, and how many lines are unreadable."""
+    whole, _, _ = content.rpartition(b"\n")
+    events, unreadable = [], 0
+    for line in whole.split(b"\n"):
+        try:
+            event = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            unreadable += bool(line)
+            continue
+        dry = "dryRun=" in event["requestURI"] or _delete_options(event).get("dryRun")
+        if not dry and "responseStatus" in event:
+            events.append(event)
+    return events, unreadable
+
+
+def _act(event: dict[str, Any]) -> Act:
+    user, at = _user(event), str(event["requestReceivedTimestamp"])
+    if event["objectRef"].get("subresource") != "binding":
+        return Act(user, at)
+    asked = event["requestObject"]
+    annotations = asked["metadata"].get("annotations") or {}
+    return Act(user, at, str(asked["target"]["name"]), annotations)
+
+
+def _user(event: dict[str, Any]) -> str:
+    return str(event["user"]["username"])

@@ -1,0 +1,145 @@
+"""Nodes and pods in large numbers, for a cluster whose kubelets kwok plays.
+
+Objects are plain JSON, made concurrently within the limits of the given `ApiServer`. What they do
+is up to annotations (`configuration/kwok.yaml`): a pod uses `CPU_USAGE` and `MEMORY_USAGE` in each
+container, succeeds with `SUCCEED`, and with `LINGER` stays when it was deleted, until that
+annotation goes; a node is not made ready with `UNREADY`. To kwok an empty value is none: use "yes".
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from connectors.kubernetes.api.server import ApiServer
+
+CPU_USAGE = "kwok.x-k8s.io/usage-cpu"
+MEMORY_USAGE = "kwok.x-k8s.io/usage-memory"
+SUCCEED = "kwok.loadstream/succeed"
+LINGER = "kwok.loadstream/linger"
+UNREADY = "kwok.loadstream/unready"
+
+#: A middling machine.
+ALLOCATABLE = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+#: What each container asks for.
+REQUESTS = {"cpu": "500m", "memory": "1Gi"}
+_NODES = "/api/v1/nodes"
+_MERGE = "application/merge-patch+json"
+
+
+def node(
+    name: str,
+    *,
+    allocatable: Mapping[str, str] = ALLOCATABLE,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A node as JSON; kwok makes it ready."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+            "annotations": dict(annotations or {}),
+        },
+        "status": {"capacity": dict(allocatable), "allocatable": dict(allocatable)},
+    }
+
+
+def pod(
+    name: str,
+    *,
+    scheduler: str = "loadstream",
+    node_name: str | None = None,
+    requests: Mapping[str, str] = REQUESTS,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A pod of one container as JSON; `spec` are further fields of its spec."""
+    placed = {} if node_name is None else {"nodeName": node_name}
+    container = {"name": "main", "image": "none", "resources": {"requests": dict(requests)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": dict(labels or {}),
+            "annotations": dict(annotations or {}),
+        },
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+            **placed,
+            **spec,
+        },
+    }
+
+
+async def create(server: ApiServer, path: str, objects: Iterable[dict[str, Any]]) -> list[Any]:
+    """Create these objects in the collection at `path`; returns them as the server has them.
+
+    Raises ApiError of the first that is refused, and ApiUnreachable.
+    """
+
+    async def one(body: dict[str, Any]) -> Any:
+        answer = await server.send("POST", path, body=body)
+        if not answer.ok:
+            raise answer.error()
+        return answer.json()
+
+    return await asyncio.gather(*(one(body) for body in objects))
+
+
+async def create_nodes(server: ApiServer, nodes: Iterable[dict[str, Any]]) -> list[Any]:
+    """Create these nodes."""
+    return await create(server, _NODES, nodes)
+
+
+async def create_pods(
+    server: ApiServer, namespace: str, pods: Iterable[dict[str, Any]]
+) -> list[Any]:
+    """Create these pods; the namespace is there."""
+    return await create(server, f"/api/v1/namespaces/{namespace}/pods", pods)
+
+
+async def bind(server: ApiServer, namespace: str, name: str, node_name: str) -> None:
+    """Bind a pod as a scheduler does; raises ApiError if it is refused."""
+    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node_name}}
+    await create(server, f"/api/v1/namespaces/{namespace}/pods/{name}/binding", [body])
+
+
+async def annotate_pod(
+    server: ApiServer, namespace: str, name: str, annotations: Mapping[str, str | None]
+) -> None:
+    """Set annotations of a pod, such as its usage; None takes one away."""
+    await _annotate(server, f"/api/v1/namespaces/{namespace}/pods/{name}", annotations)
+
+
+async def _annotate(server: ApiServer, path: str, annotations: Mapping[str, str | None]) -> None:
+    body = {"metadata": {"annotations": dict(annotations)}}
+    answer = await server.send("PATCH", path, body=body, content_type=_MERGE)
+    if not answer.ok:
+        raise answer.error()
+
+
+async def create_namespace(server: ApiServer, name: str) -> None:
+    """Create a namespace."""
+    await create(server, "/api/v1/namespaces", [{"metadata": {"name": name}}])
+
+
+async def delete_all(server: ApiServer, path: str, selector: str = "") -> None:
+    """Delete the objects of a collection that have these labels, or all of them, at once."""
+    query = {"gracePeriodSeconds": "0", **({"labelSelector": selector} if selector else {})}
+    answer = await server.send("DELETE", path, query=query)
+    if not answer.ok:
+        raise answer.error()
+
+
+async def delete_namespace(server: ApiServer, name: str) -> None:
+    """Delete a namespace with all that is in it; returns before it is gone."""
+    await delete_all(server, f"/api/v1/namespaces/{name}/pods")
+    answer = await server.send("DELETE", f"/api/v1/namespaces/{name}")
+    if not answer.ok:
+        raise answer.error()
