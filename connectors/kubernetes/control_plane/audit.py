@@ -127,7 +127,7 @@ class _Names:
         if uid := about.get("uid") or _precondition(event):
             return self._record(namespace, name, uid)
         made = self._made[namespace, name]
-        # Whoever knows of a pod has learned of it after its creation came in.
+        # A request about a pod ends after the creation of this pod came in.
         known = [
             each for each in made if each.created and each.created.at <= event["stageTimestamp"]
         ]

@@ -32,17 +32,24 @@ def node(
     allocatable: Mapping[str, str] = ALLOCATABLE,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    ready: bool = True,
 ) -> dict[str, Any]:
-    """A node as JSON; kwok makes it ready."""
+    """A node as JSON; kwok makes it ready, unless it is not to be."""
+    status: dict[str, Any] = {"capacity": dict(allocatable), "allocatable": dict(allocatable)}
+    kept = dict(annotations or {})
+    if not ready:
+        kept[UNREADY] = "yes"
+        # Without it the controllers would take away the taint that every new node has.
+        status["conditions"] = [{"type": "Ready", "status": "False"}]
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-            "annotations": dict(annotations or {}),
+            "annotations": kept,
         },
-        "status": {"capacity": dict(allocatable), "allocatable": dict(allocatable)},
+        "status": status,
     }
 
 

@@ -26,7 +26,7 @@ async def test_nodes_become_ready_and_lose_their_taint(
 ) -> None:
     async with control_plane.api() as server:
         nodes = [cluster.node(f"n{n}") for n in range(20)]
-        nodes += [cluster.node("unready", annotations={cluster.UNREADY: "yes"})]
+        nodes += [cluster.node("unready", ready=False)]
         await cluster.create_nodes(server, nodes)
 
         async def ready() -> bool:
@@ -39,7 +39,7 @@ async def test_nodes_become_ready_and_lose_their_taint(
                 if "taints" not in each["spec"]
             }
             assert "unready" not in conditions
-            return sum(each.get("Ready") == "True" for each in conditions.values()) == 20
+            return [each.get("Ready") for each in conditions.values()] == ["True"] * 20
 
         await _until(ready)
 
@@ -138,7 +138,7 @@ async def test_the_audit_log_knows_what_was_done_to_each_pod(
             for each in found:
                 if not each["spec"].get("nodeName"):
                     await cluster.bind(server, namespace, each["metadata"]["name"], "n1")
-            return sum(each["status"]["phase"] == "Running" for each in found) == 3
+            return [each["status"]["phase"] for each in found] == ["Running"] * 3
 
         await _until(bind_all)
         first = (await server.get(pods))["items"][0]["metadata"]
