@@ -4,7 +4,7 @@
     work(turn)                runs as long as this process is the active one
     async with turn.writing() comes in as soon as nobody else can be active; around each write
 
-Whoever is assigned the cluster's partition of `placement-decisions` is active. When the group is
+The member that is assigned the cluster's partition of `placement-decisions` is active. When the group is
 rebalanced, nothing new is written, what is being written comes to its end, and how far everything
 is, is committed; only then does the group go on. If the partition comes back to this process, the
 turn goes on where it was, and otherwise it is over.
