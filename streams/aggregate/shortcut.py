@@ -97,7 +97,7 @@ def _read(value: bytes, node: NodeState) -> tuple[str | None, Reading]:
     if pool is not None:
         _check_name(pool)
     digest = zlib.crc32(value)
-    return pool, Reading(at_ms, digest, usage, system, members, named, tuple(known), matrix)
+    return pool, Reading(at_ms, digest, usage, system, members, named, tuple(known), matrix=matrix)
 
 
 def _amounts(amounts: Any, known: list[str]) -> dict[str, int]:

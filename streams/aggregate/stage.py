@@ -249,7 +249,7 @@ class AggregateStage:
         refusal = None
         if is_newest and reading.sampled_at_ms >= node.anchor_ms + policy.report_ms:
             node.anchor_ms = reading.sampled_at_ms
-            refusal = self._report(node, policy, offset)
+            refusal = self._report(node, policy, reading, offset)
         state.samples_log.append(
             SampleEntry(
                 node.key,
@@ -264,8 +264,10 @@ class AggregateStage:
         )
         return refusal
 
-    def _report(self, node: NodeState, policy: CollectPolicy, offset: int) -> Refusal | None:
-        metric = report(node, policy)
+    def _report(
+        self, node: NodeState, policy: CollectPolicy, reading: Reading, offset: int
+    ) -> Refusal | None:
+        metric = report(node, policy, reading.pressure)
         value = encoded(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:
