@@ -98,7 +98,10 @@ def agent(
         ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Print one sample as JSON; no broker is needed.")
+        bool,
+        typer.Option(
+            "--once", help="Print one sample as JSON after one interval; no broker is needed."
+        ),
     ] = False,
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
@@ -140,10 +143,10 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     kafka.servers()  # no address at all is a mistake, not a broker that is away
     telemetry, complaints = Telemetry(), Complaints()
     delivery = Delivery(kafka, telemetry.delivered, lambda why: complaints.say("broker", why))
-    began_s = [time.monotonic()]
+    measured_s = time.monotonic()
 
     def problems() -> list[str]:
-        silent_s = time.monotonic() - began_s[0]
+        silent_s = time.monotonic() - measured_s
         allowed_s = max(_SILENT_S, _SILENT_INTERVALS * interval_s)
         if silent_s <= allowed_s:
             return []
@@ -160,9 +163,12 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
                 telemetry.failed()
                 complaints.say("node", str(error.strerror))
             else:
-                began_s[0] = time.monotonic()
+                measured_s = time.monotonic()
                 delivery.put(sample)
                 telemetry.measured(len(sample.pods), source.unnamed)
+            if delivery.dropped > telemetry.dropped:
+                why = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
+                complaints.say("backlog", why)
             telemetry.totals(source.files.failures, delivery.dropped, delivery.backlog)
             if source.files.last_failure:
                 complaints.say("files", source.files.last_failure)

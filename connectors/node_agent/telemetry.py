@@ -46,6 +46,8 @@ class Telemetry:
             "unnamed_pods", "Pods whose cgroup is there and that the newest sample lacks."
         )
         self._counted: dict[str, int] = {}
+        self.dropped = 0
+        """Samples that were given up, as counted here so far."""
 
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(f"loadstream_agent_{name}", text, registry=self.registry)
@@ -69,6 +71,6 @@ class Telemetry:
         for purpose, total in read_errors.items():
             self._errors.labels(purpose).inc(total - self._counted.get(purpose, 0))
             self._counted[purpose] = total
-        self._dropped.inc(dropped - self._counted.get("", 0))
-        self._counted[""] = dropped
+        self._dropped.inc(dropped - self.dropped)
+        self.dropped = dropped
         self._backlog.set(backlog)

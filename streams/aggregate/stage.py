@@ -169,10 +169,11 @@ class AggregateStage:
         node = self.state.nodes.get(_node_of(record))
         if node is not None:
             self.state.touch(node)
-            known = shortcut(record.value, node)
+            of_pool = self.state.policies.of(node.cluster).of_pool
+            known = shortcut(record.value, node, lambda pool: of_pool(pool).memory_field)
             if known is not None:
                 pool, reading = known
-                policy = self.state.policies.of(node.cluster).of_pool(pool)
+                policy = of_pool(pool)
                 return self._from_the_future(reading.sampled_at_ms, record) or self._take(
                     node, reading, policy, record.offset
                 )

@@ -18,7 +18,7 @@ _AGENT: dict[str, Any] = _POD["containers"][0]
 
 def _options() -> dict[str, str]:
     pairs = [each.removeprefix("--").split("=", 1) for each in _AGENT["args"][1:]]
-    return {name: value for name, value in pairs}
+    return dict(pairs)
 
 
 def test_the_command_has_the_options_that_it_is_given() -> None:
