@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from connectors.brokers.embedded import EmbeddedBroker
+from connectors.brokers.server import KafkaServer
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.node_agent import delivery as module
@@ -13,7 +14,7 @@ from connectors.node_agent.delivery import SAMPLES_MAX, Delivery
 from schemas.announcement import announce
 from schemas.connection import KafkaSettings
 from schemas.usage import NodeUsage
-from tests.conftest import RunningBroker, eventually
+from tests.conftest import RunningBroker, create_named, eventually
 
 _T0 = 1_795_000_000_000
 
@@ -82,4 +83,28 @@ def test_what_was_measured_while_there_was_no_broker_arrives_when_there_is_one(c
         past = Past(connect(server.settings), "node-usage", None, 10)
         found = [message.sampled_at_ms for message in past.newest(Looked())]
     assert found == [_T0 + 2_000, _T0 + 1_000]
+    assert delivery.dropped == 0
+
+
+@pytest.mark.kafka
+def test_a_broker_that_is_killed_and_comes_back_gets_what_was_measured_meanwhile(
+    tmp_path: Path,
+) -> None:
+    with KafkaServer(tmp_path) as server:
+        create_named(server.settings, "node-usage")
+        delivery = Delivery(server.settings, retry_s=0.1)
+        delivery.start()
+        delivery.put(_sample(1))
+        assert eventually(lambda: delivery.backlog == 0)
+        server.kill_broker()
+        for second in range(2, 60):
+            delivery.put(_sample(second))
+        assert delivery.backlog > 0
+        server.start_broker()
+        assert eventually(lambda: delivery.backlog == 0)
+        delivery.stop()
+        past = Past(connect(server.settings), "node-usage", None, 1_000)
+        found = [message.sampled_at_ms for message in past.newest(Looked())]
+    # One may come twice: the broker was killed before it acknowledged.
+    assert list(dict.fromkeys(found)) == [_T0 + second * 1_000 for second in range(59, 0, -1)]
     assert delivery.dropped == 0
