@@ -15,7 +15,6 @@ MetricsPort = Annotated[
     int,
     typer.Option(
         "--metrics-port",
-        envvar="LOADSTREAM_METRICS_PORT",
         min=0,
         max=65_535,
         help="Port on which /metrics and /healthz answer; 0: none.",
@@ -25,7 +24,6 @@ MetricsHost = Annotated[
     str,
     typer.Option(
         "--metrics-host",
-        envvar="LOADSTREAM_METRICS_HOST",
         help="Address on which they answer, such as 127.0.0.1; empty: all of this machine's.",
     ),
 ]

@@ -14,6 +14,7 @@ from connectors.demo import commands as demo_commands
 from connectors.kafka import commands as kafka_commands
 from connectors.kubernetes import commands as kubernetes_commands
 from connectors.migration_commands import commands as migration_commands
+from connectors.node_agent import commands as agent_commands
 from connectors.policy import commands as policy_commands
 from connectors.simulated import commands as simulated_commands
 from connectors.terminal import echo
@@ -36,6 +37,7 @@ streams_commands.register(app)
 app.add_typer(kubernetes_commands.app, name="kubernetes")
 demo_commands.register(app)
 simulated_commands.register(app)
+agent_commands.register(app)
 
 
 def _print_version(asked: bool) -> None:

@@ -12,6 +12,7 @@ Messages, by topic:
     usage           `node-usage`
     collect         the collect policy of a cluster, between the samples of `node-usage`
     metrics         `node-metrics`
+    pressure        how much of the time tasks of a node waited, in both
     nodes           `node-state`
     pods            `pod-lifecycle`, and the pod itself
     namespaces      namespaces and priority classes, on `pod-lifecycle`

@@ -21,6 +21,7 @@ from schemas.base import (
     Part,
     ResourceAmounts,
 )
+from schemas.pressure import Pressure
 
 AggregationType = Literal["avg", "p50", "p90", "p95", "p99"]
 AGGREGATION_TYPES: tuple[AggregationType, ...] = ("avg", "p50", "p90", "p95", "p99")
@@ -96,3 +97,5 @@ class NodeMetric(Message):
     """Mean usage of each process outside of Kubernetes that is known by name."""
     samples: Count = 0
     """How many samples stand behind the average window; 0: not said."""
+    pressure: Pressure | None = None
+    """Pressure on the node as its newest sample has it, without totals; none: not measured."""

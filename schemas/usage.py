@@ -24,6 +24,7 @@ from schemas.base import (
     Uid,
     published,
 )
+from schemas.pressure import Pressure
 
 #: Most pods that one sample may carry; the kubelet's own limit is 110 by default.
 PODS_PER_SAMPLE_MAX = 2_000
@@ -99,3 +100,5 @@ class NodeUsage(Message):
         Field(max_length=HOST_APPLICATIONS_PER_SAMPLE_MAX, fail_fast=True),
     ] = ()
     """What processes outside of Kubernetes used that are known by name."""
+    pressure: Pressure | None = None
+    """How much of the time tasks of the node waited; none: not measured."""

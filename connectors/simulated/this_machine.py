@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from connectors import wall_clock
+from connectors.node_agent.cpu import CpuTimes, parse_cpu_times
+from connectors.node_agent.memory import Memory, parse_memory
 from connectors.ports.usage_source import UsageSource
 from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage
 
@@ -37,23 +39,6 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class CpuTimes:
-    """Ticks that all cores together have spent since the machine started."""
-
-    busy: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What /proc/meminfo says, in bytes."""
-
-    total: int
-    available: int
-    free: int
-
-
-@dataclass(frozen=True, slots=True)
 class Process:
     """One process: its program, the ticks that it has spent, and its memory in bytes."""
 
@@ -61,30 +46,6 @@ class Process:
     program: str
     ticks: int
     memory_bytes: int
-
-
-def parse_cpu_times(text: str) -> CpuTimes:
-    """The first line of /proc/stat; raises ValueError where it is another one."""
-    label, _, rest = text.split("\n", 1)[0].partition(" ")
-    ticks = rest.split()
-    if label != "cpu" or len(ticks) < 4:
-        raise ValueError(f"/proc/stat: found {text[:60]!r}; expected a line that begins with cpu")
-    # guest time is contained in user time already
-    spent = [int(tick) for tick in ticks[:8]]
-    idle = spent[3] + (spent[4] if len(spent) > 4 else 0)
-    return CpuTimes(busy=sum(spent) - idle, total=sum(spent))
-
-
-def parse_memory(text: str) -> Memory:
-    """/proc/meminfo; raises ValueError where one of the three fields is missing."""
-    found = dict(re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE))
-    missing = [name for name in ("MemTotal", "MemAvailable", "MemFree") if name not in found]
-    if missing:
-        raise ValueError(f"/proc/meminfo: {', '.join(missing)} not found")
-    total, available, free = (
-        int(found[name]) * 1024 for name in ("MemTotal", "MemAvailable", "MemFree")
-    )
-    return Memory(total, min(available, total), free)
 
 
 def parse_process(text: str) -> Process | None:
@@ -150,7 +111,7 @@ class ThisMachine(UsageSource):
             self._times.popleft()
         first = self._times[0][1]
         total = times.total - first.total
-        share = (times.busy - first.busy) / total if total > 0 else 0.0
+        share = (times.used - first.used) / total if total > 0 else 0.0
         if now_s - self._looked_s >= _PROCESSES_EVERY_S:
             processes = self._all_processes()
             self._applications = heaviest(self._processes, processes, now_s - self._looked_s)

@@ -37,6 +37,7 @@ from schemas.outcomes import CommandOutcome
 from schemas.pods import PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.policy import CollectPolicies
+from schemas.pressure import Pressure, ResourcePressure, Stalled
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage, PodUsage
@@ -63,6 +64,11 @@ _USAGE = NodeUsage(
         ),
     ),
     host_applications=(HostApplicationUsage(name="node-cache", usage={"cpu": 120, "memory": GIB}),),
+    pressure=Pressure(
+        cpu=ResourcePressure(
+            some=Stalled(avg10_bp=1_242, avg60_bp=941, avg300_bp=585, total_us=19_521_096_885)
+        )
+    ),
 )
 
 _DEFAULT, _POOLS = CollectPolicies().of_nodes
@@ -185,6 +191,9 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
                 ),
             ),
             samples=20,
+            pressure=Pressure(
+                cpu=ResourcePressure(some=Stalled(avg10_bp=1_242, avg60_bp=941, avg300_bp=585))
+            ),
         ),
     ),
     "clock": (ClockTick(partition=2, now_ms=NOW_MS),),

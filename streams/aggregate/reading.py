@@ -9,7 +9,9 @@ missing stays unknown: a pod without a figure is no pod with 0.
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from schemas.pressure import Pressure
 from schemas.usage import MemoryReadings, NodeUsage
 from streams.aggregate.percentile import Figures
 
@@ -37,6 +39,8 @@ class Reading:
     """Every resource of which there is any figure."""
     columns: tuple[str, ...] = ()
     """Resources of the columns of `matrix`."""
+    pressure: dict[str, Any] | None = None
+    """Pressure on the node as a metric carries it; none: not measured."""
     matrix: Figures | None = None
     """The members as the node's `PodWindow.matrix` has them; none: nobody has made it yet."""
 
@@ -63,7 +67,26 @@ def read(sample: NodeUsage, value: bytes, memory_field: str) -> Reading:
     else:
         system = _rest(usage, members)
     resources = frozenset().union(usage, system, *[amounts for _, amounts in members])
-    return Reading(sample.sampled_at_ms, zlib.crc32(value), usage, system, members, resources)
+    return Reading(
+        sample.sampled_at_ms,
+        zlib.crc32(value),
+        usage,
+        system,
+        members,
+        resources,
+        pressure=_without_totals(sample.pressure),
+    )
+
+
+def _without_totals(pressure: Pressure | None) -> dict[str, Any] | None:
+    """Shares alone: of one newest sample a total says nothing."""
+    if pressure is None:
+        return None
+    totals = {"some": {"total_us"}, "full": {"total_us"}}
+    shares = pressure.model_dump(
+        exclude={"cpu": totals, "memory": totals, "io": totals}, exclude_none=True
+    )
+    return shares or None
 
 
 def _amounts(usage: Amounts, memory: MemoryReadings | None, memory_field: str) -> Amounts:

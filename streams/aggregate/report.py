@@ -4,6 +4,9 @@ Averages are over the average window, up to and with the newest sample; they are
 samples there are. A percentile window is given for a resource once its samples span at least half
 of it, so that the first minutes of a node do not pass for half an hour. Every resource is on its
 own: its p95 is not of the same instant as that of another one.
+
+Pressure is that of the newest sample. The kernel has averaged it over 10, 60 and 300 seconds
+already, so no window keeps it, and no row.
 """
 
 from typing import Any
@@ -19,8 +22,10 @@ _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
 
-def report(node: NodeState, policy: CollectPolicy) -> dict[str, Any]:
-    """Fields of the `NodeMetric`; the node has at least one sample."""
+def report(
+    node: NodeState, policy: CollectPolicy, pressure: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Fields of the `NodeMetric`; the node has at least one sample, whose newest has `pressure`."""
     newest_ms = int(node.samples.times[-1])
     start = node.samples.index(newest_ms - policy.average_ms)
     figures = node.samples.figures(start)
@@ -40,6 +45,7 @@ def report(node: NodeState, policy: CollectPolicy) -> dict[str, Any]:
             pods.append({"namespace": namespace, **fields})
         else:
             applications.append(fields)
+    measured = {} if pressure is None else {"pressure": pressure}
     return {
         "schema_version": 1,
         "cluster": node.cluster,
@@ -54,6 +60,7 @@ def report(node: NodeState, policy: CollectPolicy) -> dict[str, Any]:
         "pods": pods,
         "host_applications": applications,
         "samples": len(figures),
+        **measured,
     }
 
 

@@ -11,6 +11,7 @@ at the last one alone: such a sample has more colons than fields.
 """
 
 import zlib
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
@@ -27,14 +28,27 @@ from streams.aggregate.node import NodeState
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.reading import Amounts, Member, Reading
 
+# What is read here, and not what the contract has: a field that is new there is unusual here.
 _FIELDS = frozenset(
     (
-        "schema_version", "cluster", "node", "pool", "sampled_at_ms", "interval_ms", "usage",
-        "system_usage", "pods", "host_applications",
+        "schema_version", "cluster", "node", "pool", "sampled_at_ms", "interval_ms", "usage", "memory",
+        "system_usage", "pods", "host_applications", "pressure",
     )
 )  # fmt: skip
+_READINGS = frozenset(
+    (
+        "usage_without_page_cache_bytes",
+        "usage_with_hot_page_cache_bytes",
+        "usage_with_page_cache_bytes",
+    )
+)
+_PRESSED = frozenset(("cpu", "memory", "io"))
+_KINDS = frozenset(("some", "full"))
+_SHARES = ("avg10_bp", "avg60_bp", "avg300_bp")
+_STALLED = frozenset((*_SHARES, "total_us"))
 _POD = itemgetter("namespace", "name", "uid", "usage", "priority_class")
 _POD_WITHOUT_CLASS = itemgetter("namespace", "name", "uid", "usage")
+_MEMORY = itemgetter("memory")
 #: Figures up to here can be added up for all pods of a sample without leaving 64 bits.
 _FIGURE_MAX = 2**52
 
@@ -47,20 +61,25 @@ class _Unusual(Exception):
     """The sample is none of the common kind."""
 
 
-def shortcut(value: bytes | None, node: NodeState) -> tuple[str | None, Reading] | None:
+def shortcut(
+    value: bytes | None, node: NodeState, memory_field_of: Callable[[str | None], str]
+) -> tuple[str | None, Reading] | None:
     """Pool and figures of a sample of this node; none: it must be read by its contract.
 
-    The figures of pods come as the matrix that the node would make of them.
+    The figures of pods come as the matrix that the node would make of them. `memory_field_of`: the
+    reading of memory that counts in a pool.
     """
     if value is None or len(value) > VALUE_BYTES_MAX:
         return None
     try:
-        return _read(value, node)
+        return _read(value, node, memory_field_of)
     except (_Unusual, ValidationError, LookupError, TypeError, ValueError, ArithmeticError):
         return None
 
 
-def _read(value: bytes, node: NodeState) -> tuple[str | None, Reading]:
+def _read(
+    value: bytes, node: NodeState, memory_field_of: Callable[[str | None], str]
+) -> tuple[str | None, Reading]:
     sample = orjson.loads(value)
     _require(type(sample) is dict and sample.keys() <= _FIELDS)
     _require(sample["cluster"] == node.cluster and sample["node"] == node.name)
@@ -69,18 +88,31 @@ def _read(value: bytes, node: NodeState) -> tuple[str | None, Reading]:
     _DURATION_MS.validate_python(sample.get("interval_ms", 0), strict=True)
     at_ms = _EPOCH_MS.validate_python(sample["sampled_at_ms"], strict=True)
     pool = sample.get("pool")
+    if pool is not None:
+        _check_name(pool)
+    memory_field = memory_field_of(pool)
     known = node.samples.resources
     usage = _amounts(sample["usage"], known)
     pods = sample.get("pods", [])
     _require(type(pods) is list and len(pods) <= PODS_PER_SAMPLE_MAX)
     fields = len(sample) + len(usage)
+    if "memory" in sample:
+        memory = _amounts(sample["memory"], _READINGS)
+        fields += len(memory)
+        if memory_field in memory:
+            _require("memory" in known)
+            usage = {**usage, "memory": memory[memory_field]}
+    pressure = None
+    if "pressure" in sample:
+        pressure, pressure_fields = _shares(sample["pressure"])
+        fields += pressure_fields
     members: list[tuple[Member, Amounts]] = []
     matrix: Figures | None = None
     rest = dict(usage)
     named = frozenset(usage)
     if pods:
-        members, resources, figures = _pods(pods)
-        fields += len(pods) * (len(pods[0]) + len(resources))
+        members, resources, figures, pod_fields = _pods(pods, memory_field)
+        fields += len(pods) * pod_fields
         matrix = _matrix(node, members, resources, figures)
         for resource, total in zip(resources, figures.sum(axis=0).tolist(), strict=True):
             if resource in rest:
@@ -94,41 +126,80 @@ def _read(value: bytes, node: NodeState) -> tuple[str | None, Reading]:
         fields += len(system)
         named = named.union(system)
     _require(value.count(b":") == fields)
-    if pool is not None:
-        _check_name(pool)
     digest = zlib.crc32(value)
-    return pool, Reading(at_ms, digest, usage, system, members, named, tuple(known), matrix)
+    return pool, Reading(
+        at_ms, digest, usage, system, members, named, tuple(known), pressure, matrix
+    )
 
 
-def _amounts(amounts: Any, known: list[str]) -> dict[str, int]:
-    """Amounts of resources that the node is known to have."""
+def _amounts(amounts: Any, known: Collection[str]) -> dict[str, int]:
+    """Amounts that all have one of these names."""
     _require(type(amounts) is dict)
     for resource, amount in amounts.items():
         _require(resource in known and type(amount) is int and 0 <= amount <= _FIGURE_MAX)
     return amounts  # type: ignore[no-any-return]
 
 
-def _pods(pods: list[Any]) -> tuple[list[tuple[Member, Amounts]], tuple[str, ...], Figures]:
-    """Pods with their amounts, the resources that each has, and the amounts of shape (pods,
-    resources)."""
+def _shares(pressure: Any) -> tuple[dict[str, Any] | None, int]:
+    """Pressure without its totals, and how many fields it has."""
+    _require(type(pressure) is dict and pressure.keys() <= _PRESSED)
+    fields = len(pressure)
+    found: dict[str, Any] = {}
+    for resource, kinds in pressure.items():
+        _require(type(kinds) is dict and "some" in kinds and kinds.keys() <= _KINDS)
+        fields += len(kinds)
+        found[resource] = {}
+        for kind, stalled in kinds.items():
+            fields += len(_amounts(stalled, _STALLED))
+            shares = {name: stalled[name] for name in _SHARES}
+            _require(max(shares.values()) <= 10_000)
+            found[resource][kind] = shares
+    return found or None, fields
+
+
+def _pods(
+    pods: list[Any], memory_field: str
+) -> tuple[list[tuple[Member, Amounts]], tuple[str, ...], Figures, int]:
+    """Pods with their amounts, the resources that each has, the amounts of shape (pods, resources),
+    and how many fields each pod has."""
     # All pods have as many fields, and these are among them, so they are these.
     (count,) = set(map(len, pods))
-    if count == 5:
+    has_memory = "memory" in pods[0]
+    if count == 5 + has_memory:
         members = [((a, b, c, e), d) for a, b, c, d, e in map(_POD, pods)]
-    elif count == 4:
+    elif count == 4 + has_memory:
         members = [((a, b, c, ""), d) for a, b, c, d in map(_POD_WITHOUT_CLASS, pods)]
     else:
         raise _Unusual
-    usages = [amounts for _, amounts in members]
-    resources = tuple(usages[0])
-    _require(set(map(len, usages)) == {len(resources)})
-    lines = list(map(itemgetter(*resources), usages))
-    amounts = chain.from_iterable(lines) if len(resources) > 1 else lines
+    resources, figures = _columns([amounts for _, amounts in members])
+    fields = count + len(resources)
+    if has_memory:
+        readings, memory = _columns(list(map(_MEMORY, pods)))
+        _require(_READINGS.issuperset(readings))
+        fields += len(readings)
+        if memory_field in readings:
+            picked = memory[:, readings.index(memory_field)]
+            members = [
+                (member, {**amounts, "memory": amount})
+                for (member, amounts), amount in zip(members, picked.tolist(), strict=True)
+            ]
+            if "memory" not in resources:
+                resources = (*resources, "memory")
+                figures = np.column_stack((figures, picked))
+            figures[:, resources.index("memory")] = picked
+    return members, resources, figures, fields
+
+
+def _columns(amounts: list[dict[str, Any]]) -> tuple[tuple[str, ...], Figures]:
+    """Names that all have, and the amounts, of shape (amounts, names)."""
+    names = tuple(amounts[0])
+    _require(set(map(len, amounts)) == {len(names)})
+    lines = list(map(itemgetter(*names), amounts))
     # Numpy would take truth values for integers.
-    _require(set(map(type, amounts)) == {int})
-    figures = np.array(lines, dtype=np.int64).reshape(len(pods), len(resources))
+    _require(set(map(type, chain.from_iterable(lines) if len(names) > 1 else lines)) == {int})
+    figures = np.array(lines, dtype=np.int64).reshape(len(amounts), len(names))
     _require(int(figures.min()) >= 0 and int(figures.max()) <= _FIGURE_MAX)
-    return members, resources, figures
+    return names, figures
 
 
 def _matrix(

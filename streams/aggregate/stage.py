@@ -169,10 +169,11 @@ class AggregateStage:
         node = self.state.nodes.get(_node_of(record))
         if node is not None:
             self.state.touch(node)
-            known = shortcut(record.value, node)
+            of_pool = self.state.policies.of(node.cluster).of_pool
+            known = shortcut(record.value, node, lambda pool: of_pool(pool).memory_field)
             if known is not None:
                 pool, reading = known
-                policy = self.state.policies.of(node.cluster).of_pool(pool)
+                policy = of_pool(pool)
                 return self._from_the_future(reading.sampled_at_ms, record) or self._take(
                     node, reading, policy, record.offset
                 )
@@ -249,7 +250,7 @@ class AggregateStage:
         refusal = None
         if is_newest and reading.sampled_at_ms >= node.anchor_ms + policy.report_ms:
             node.anchor_ms = reading.sampled_at_ms
-            refusal = self._report(node, policy, offset)
+            refusal = self._report(node, policy, reading, offset)
         state.samples_log.append(
             SampleEntry(
                 node.key,
@@ -264,8 +265,10 @@ class AggregateStage:
         )
         return refusal
 
-    def _report(self, node: NodeState, policy: CollectPolicy, offset: int) -> Refusal | None:
-        metric = report(node, policy)
+    def _report(
+        self, node: NodeState, policy: CollectPolicy, reading: Reading, offset: int
+    ) -> Refusal | None:
+        metric = report(node, policy, reading.pressure)
         value = encoded(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:

@@ -150,6 +150,9 @@ class UsageInputs:
         if random.random() < 0.2:
             payload["memory"] = {"usage_with_page_cache_bytes": random.choice(_AMOUNTS)}
         if random.random() < 0.2:
+            shares = {f"avg{seconds}_bp": random.randint(0, 10_000) for seconds in (10, 60, 300)}
+            payload["pressure"] = {random.choice(("cpu", "memory", "io")): {"some": shares}}
+        if random.random() < 0.2:
             payload["system_usage"] = self._usage()
         if random.random() < 0.2:
             payload["pool"] = random.choice(("slow", "none"))

@@ -16,7 +16,7 @@ _TESTS = Path(__file__).parents[2]
 def test_what_is_there_is_found_by_its_name() -> None:
     assert list(sinks()) == ["simulated"]
     assert list(state_watches()) == ["simulated"]
-    assert list(usage_sources()) == ["simulated", "this-machine"]
+    assert list(usage_sources()) == ["agent", "simulated", "this-machine"]
     assert sinks()["simulated"] is SimulatedSink
 
 

@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 
 from connectors.simulated.this_machine import (
-    CpuTimes,
     Process,
     ThisMachine,
     heaviest,
-    parse_cpu_times,
-    parse_memory,
     parse_process,
 )
 from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
@@ -19,31 +16,6 @@ from tests.connectors.ports.usage_source_contract import UsageSourceContract, Us
 MEMINFO = (
     "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    400 kB\nBuffers: 1 kB\n"
 )
-
-
-def test_waiting_for_a_disk_is_idle_and_guests_count_once() -> None:
-    text = "cpu  100 10 50 800 40 5 5 2 70 7\ncpu0 1 1 1 1\n"
-    assert parse_cpu_times(text) == CpuTimes(busy=172, total=1012)
-
-
-def test_an_old_kernel_has_four_figures() -> None:
-    assert parse_cpu_times("cpu 1 2 3 4") == CpuTimes(busy=6, total=10)
-
-
-@pytest.mark.parametrize("text", ["", "cpu0 1 2 3 4", "cpu 1 2", "intr 5"])
-def test_another_file_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="expected a line that begins with cpu"):
-        parse_cpu_times(text)
-
-
-def test_memory_is_reported_in_bytes() -> None:
-    memory = parse_memory(MEMINFO)
-    assert (memory.total, memory.available, memory.free) == (1_024_000, 409_600, 102_400)
-
-
-def test_a_missing_field_is_named() -> None:
-    with pytest.raises(ValueError, match="MemAvailable not found"):
-        parse_memory("MemTotal: 1000 kB\nMemFree: 100 kB\n")
 
 
 def _stat(pid: int, program: str, user: int, system: int, pages: int) -> str:

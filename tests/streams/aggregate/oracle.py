@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
+from schemas.codec import encode
 from schemas.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
+from schemas.pressure import Pressure
 from schemas.usage import MemoryReadings, NodeUsage
 from streams.aggregate.collect import Collecting, CollectPolicy
 
@@ -113,7 +117,19 @@ class NaiveNode:
                 if not namespace
             ),
             samples=len(recent),
+            pressure=_pressure(sample),
         )
+
+
+def _pressure(sample: NodeUsage) -> Pressure | None:
+    """Pressure of one sample without its totals; none where it has no resource."""
+    given = orjson.loads(encode(sample)).get("pressure")
+    if not given:
+        return None
+    for resource in given.values():
+        for stalled in resource.values():
+            stalled.pop("total_us", None)
+    return Pressure.model_validate(given)
 
 
 def _values(maps: Iterable[Amounts]) -> dict[str, list[int]]:

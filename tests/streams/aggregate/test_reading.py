@@ -55,3 +55,14 @@ def test_what_is_missing_stays_unknown() -> None:
     subject = reading(usage={"cpu": 100}, pods=[pod("a", 0, usage={})])
     assert subject.system == {"cpu": 100}
     assert subject.members == [(("default", "a", "uid-a", ""), {})]
+
+
+def test_pressure_is_kept_as_shares() -> None:
+    some = {"avg10_bp": 1, "avg60_bp": 2, "avg300_bp": 3}
+    pressure = {"memory": {"some": {**some, "total_us": 9}, "full": {**some, "total_us": 9}}}
+    assert reading(pressure=pressure).pressure == {"memory": {"some": some, "full": some}}
+
+
+def test_without_pressure_there_is_none() -> None:
+    assert reading().pressure is None
+    assert reading(pressure={}).pressure is None

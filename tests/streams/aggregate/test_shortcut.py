@@ -18,6 +18,14 @@ from tests.streams.aggregate.builders import T0, pod, sample
 
 _MEMORY_FIELD = CollectPolicy().memory_field
 _PODS = ("a", "b", "c")
+_MEMORY = {_MEMORY_FIELD: 44, "usage_with_page_cache_bytes": 66}
+#: Without the reading that counts.
+_OTHER = {"usage_with_page_cache_bytes": 66}
+_STALLED = {"avg10_bp": 10_000, "avg60_bp": 2, "avg300_bp": 0}
+_PRESSURE = {
+    "cpu": {"some": {**_STALLED, "total_us": 2**40}},
+    "io": {"some": _STALLED, "full": {**_STALLED, "total_us": 0}},
+}
 
 
 def known_node() -> NodeState:
@@ -47,6 +55,10 @@ def by_contract(value: bytes) -> tuple[str | None, Reading] | None:
     return message.pool, reading_of(message, value, _MEMORY_FIELD)
 
 
+def short(value: bytes | None, node: NodeState) -> tuple[str | None, Reading] | None:
+    return shortcut(value, node, lambda pool: _MEMORY_FIELD)
+
+
 def shown(node: NodeState, found: tuple[str | None, Reading] | None) -> Any:
     """Everything that a sample says, its pods by their numbers."""
     assert found is not None
@@ -63,6 +75,7 @@ def shown(node: NodeState, found: tuple[str | None, Reading] | None) -> Any:
         dict(reading.system),
         [(member, dict(amounts)) for member, amounts in reading.members],
         reading.resources,
+        reading.pressure,
         None if matrix is None else matrix.tolist(),
     )
 
@@ -94,8 +107,20 @@ def _some_pod(draw: st.DrawFn) -> Any:
     )
     field = draw(st.sampled_from(["priority_class", "memory", "extra", "name", "none"]))
     if field != "none":
-        made[field] = draw(_ODD | st.just("koord-prod"))
+        made[field] = draw(_ODD | st.just("koord-prod") | _some_memory)
     return made
+
+
+_some_memory = st.dictionaries(
+    st.sampled_from([*_MEMORY, "usage_with_hot_page_cache_bytes", "x"]), st.integers(0, 99) | _ODD
+)
+_some_stalled = st.dictionaries(
+    st.sampled_from([*_STALLED, "total_us", "x"]), st.integers(0, 10_001) | _ODD, max_size=5
+) | st.just(_STALLED)
+_some_pressure = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "io", "irq"]),
+    st.dictionaries(st.sampled_from(["some", "full", "x"]), _some_stalled | _ODD) | _ODD,
+)
 
 
 @st.composite
@@ -106,6 +131,14 @@ def odd_samples(draw: st.DrawFn) -> bytes:
         made[name] = draw(_ODD)
     if draw(st.booleans()):
         made["pods"] = draw(st.lists(_some_pod(), max_size=4))
+    if draw(st.booleans()):
+        for each in made["pods"] if isinstance(made["pods"], list) else ():
+            if isinstance(each, dict):
+                each["memory"] = draw(_some_memory | st.just(_MEMORY))
+    if draw(st.booleans()):
+        made["memory"] = draw(_some_memory)
+    if draw(st.booleans()):
+        made["pressure"] = draw(_some_pressure)
     for part in ("usage", "system_usage"):
         if draw(st.booleans()):
             made[part] = draw(
@@ -130,7 +163,7 @@ def _fits(made: Any) -> bool:
 @settings(max_examples=400, deadline=None)
 def test_a_sample_that_is_read_the_short_way_is_what_the_contract_makes_of_it(value: bytes) -> None:
     node = known_node()
-    found = shortcut(value, node)
+    found = short(value, node)
     if found is not None:
         assert shown(node, found) == shown(node, by_contract(value))
 
@@ -147,12 +180,19 @@ def test_a_sample_that_is_read_the_short_way_is_what_the_contract_makes_of_it(va
         {"pods": [pod("a", 0, usage={"memory": 9, "cpu": 1}), pod("b", 0, usage={"cpu": 1, "memory": 9})]},
         {"pods": [pod("c", 1, priority_class="koord-prod")]},
         {"pods": [pod("a", 1), pod("a", 2)]},
+        {"memory": _MEMORY, "pods": [pod("b", 1, memory=_MEMORY), pod("a", 2, memory=_MEMORY)]},
+        {"memory": _OTHER, "pods": [pod("a", 1, usage={"cpu": 1, "memory": 9}, memory=_OTHER)]},
+        {"memory": {}, "usage": {"cpu": 3}},
+        {"memory": _MEMORY, "usage": {"cpu": 3}},
+        {"pods": [pod("c", 1, priority_class="koord-prod", memory=_MEMORY)]},
+        {"pressure": _PRESSURE},
+        {"pressure": {}},
     ],
 )  # fmt: skip
 def test_samples_of_the_common_kind_go_the_short_way(fields: dict[str, Any]) -> None:
     node = known_node()
     value = orjson.dumps(common(**fields))
-    found = shortcut(value, node)
+    found = short(value, node)
     assert shown(node, found) == shown(node, by_contract(value))
 
 
@@ -162,7 +202,20 @@ def test_samples_of_the_common_kind_go_the_short_way(fields: dict[str, Any]) -> 
         {"pods": [pod("new", 1)]},
         {"pods": [pod("a", 1), pod("b", 1, priority_class="koord-prod")]},
         {"pods": [pod("x", 1, namespace="", uid="", priority_class="")]},
-        {"pods": [pod("a", 1, memory={"usage_without_page_cache_bytes": 5})]},
+        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1)]},
+        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1, memory=_OTHER)]},
+        {"pods": [pod("a", 1, memory={**_MEMORY, "extra": 5})]},
+        {"pods": [pod("a", 1, memory={})]},
+        {"pods": [pod("a", 1, memory={_MEMORY_FIELD: True})]},
+        {"memory": {**_MEMORY, "extra": 5}},
+        {"memory": {_MEMORY_FIELD: -1}},
+        {"memory": None},
+        {"pressure": {"cpu": {"full": _STALLED}}},
+        {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": 10_001}}}},
+        {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": True}}}},
+        {"pressure": {"cpu": {"some": {"avg10_bp": 1, "avg60_bp": 1}}}},
+        {"pressure": {"irq": {"some": _STALLED}}},
+        {"pressure": None},
         {"pods": [pod("a", 1, usage={"gpu": 1})]},
         {"pods": [pod("a", 1, usage={"cpu": True})]},
         {"pods": [pod("a", 1, usage={"cpu": 1.0})]},
@@ -180,24 +233,24 @@ def test_samples_of_the_common_kind_go_the_short_way(fields: dict[str, Any]) -> 
     ],
 )
 def test_whatever_is_new_or_unusual_is_left_to_the_contract(fields: dict[str, Any]) -> None:
-    assert shortcut(orjson.dumps(common(**fields)), known_node()) is None
+    assert short(orjson.dumps(common(**fields)), known_node()) is None
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"[]", b"{}", b"[" * 5_000, b"1"])
 def test_what_is_no_sample_is_left_to_the_contract(value: bytes | None) -> None:
-    assert shortcut(value, known_node()) is None
+    assert short(value, known_node()) is None
 
 
 def test_an_amount_that_is_given_twice_is_left_to_the_contract() -> None:
     value = orjson.dumps(common()).replace(b'"cpu":', b'"cpu":-1,"cpu":', 1)
     assert by_contract(value) is None
-    assert shortcut(value, known_node()) is None
+    assert short(value, known_node()) is None
 
 
 def test_a_pod_that_was_forgotten_is_read_by_the_contract_again() -> None:
     node = known_node()
     value = orjson.dumps(common())
-    assert shortcut(value, node) is not None
+    assert short(value, node) is not None
     node.pods.drop(T0 + 1)
     node.pods.prune()
-    assert shortcut(value, node) is None
+    assert short(value, node) is None

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+from connectors.node_agent.files import Files
+from connectors.node_agent.names import PodNames
+from tests.connectors.node_agent.trees import UID_A, UID_B, UID_STATIC
+
+
+def _folder(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).mkdir()
+
+
+def test_names_are_those_of_the_folders(tmp_path: Path) -> None:
+    _folder(
+        tmp_path,
+        f"shop_web-1_{UID_A}",
+        f"kube-system_etcd-n1_{UID_STATIC}",
+        "x_y",
+        "a_b_c_d",
+        "A_b_c",
+    )
+    names = PodNames(Files(), str(tmp_path))
+    assert names.of([UID_A, UID_B, UID_STATIC]) == {
+        UID_A: ("shop", "web-1"),
+        UID_STATIC: ("kube-system", "etcd-n1"),
+    }
+
+
+def test_a_pod_that_comes_later_gets_its_name(tmp_path: Path) -> None:
+    names = PodNames(Files(), str(tmp_path))
+    assert names.of([UID_A]) == {}
+    _folder(tmp_path, f"shop_web-1_{UID_A}")
+    assert names.of([UID_A]) == {UID_A: ("shop", "web-1")}
+
+
+def test_pods_that_went_are_forgotten_though_their_logs_stay(tmp_path: Path) -> None:
+    _folder(tmp_path, f"shop_web-1_{UID_A}", f"shop_web-2_{UID_B}")
+    names = PodNames(Files(), str(tmp_path))
+    names.of([UID_A, UID_B])
+    assert names.of([UID_B]) == {UID_B: ("shop", "web-2")}
+
+
+def test_without_the_folder_no_pod_has_a_name(tmp_path: Path) -> None:
+    assert PodNames(Files(), str(tmp_path / "none")).of([UID_A]) == {}
