@@ -6,8 +6,9 @@
 
 A watch that ends, breaks off or falls silent goes on from the resource version that was read last,
 so nothing is missed and nothing comes twice. A list follows where that is impossible: the version is
-too old (410), or unknown to a server whose store was put back. A list that cannot be completed comes
-without its `Ended` and is followed by another `Begun`.
+too old (410), or unknown to a server whose store was put back. Such a server accepts the watch and is
+silent until its own versions get there; so it is asked for the version before a watch goes on. A list
+that cannot be completed comes without its `Ended` and is followed by another `Begun`.
 
 Nothing is kept here but the resource version. What a list no longer has, the reader must find by
 comparing. Requests that fail are repeated with growing pauses, for ever; `failing_since_s` tells
@@ -117,6 +118,8 @@ class ListWatch:
                     async with aclosing(self._list()) as listed:
                         async for event in listed:
                             yield event
+                else:
+                    await self._find_version(self._version)
                 async with aclosing(self._watch()) as changes:
                     async for event in changes:
                         yield event
@@ -143,6 +146,17 @@ class ListWatch:
         self.lists += 1
         self._version = version
 
+    async def _find_version(self, version: str) -> None:
+        """Ask whether the server has come as far as this version; raises _Outdated if it has not."""
+        query = {"resourceVersion": version, "resourceVersionMatch": "NotOlderThan", "limit": 1}
+        try:
+            await self._server.get(self.path, query)
+        except ApiError as error:
+            # One that only lags behind gets there while it waits for some seconds.
+            if _TOO_LARGE.encode() in error.body:
+                raise _Outdated(error.message) from error
+            raise
+
     async def _watch(self) -> AsyncGenerator[Event, None]:
         """What happens until the watch ends; afterwards it can go on from `_version`."""
         query = {
@@ -162,7 +176,7 @@ class ListWatch:
                     if event is not None:
                         yield event
         except ApiError as error:
-            if error.status == 410 or _TOO_LARGE.encode() in error.body:
+            if error.status == 410:
                 raise _Outdated(error.message) from error
             raise
         self._succeeded()

@@ -13,10 +13,13 @@ Starting and stopping block: inside an event loop use `asyncio.to_thread`.
 
 import asyncio
 import subprocess
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+import orjson
 
 from connectors.kubernetes.api.access import access
 from connectors.kubernetes.api.server import ApiServer
@@ -51,6 +54,7 @@ CONTROLLERS_RUN = (
 #: Nodes of kwok renew no lease, which would cost an API server most of its CPU; so the controller
 #: that takes a silent node for a dead one has to wait longer than any run takes.
 _NODE_SILENCE = "24h"
+_STORE_TIMEOUT_S = 30.0
 #: Largest store of etcd: 5,000 nodes and 150,000 pods are under 2 GiB.
 _STORE_BYTES = 4 * 1024**3
 #: The audit log stays one file: what reads it reads all of it.
@@ -104,6 +108,14 @@ class ControlPlane:
         """Stop all parts, the store last; blocks."""
         for part in (self.kwok, self.controllers, self.api_server, self.etcd):
             part.stop()
+
+    def compact(self) -> None:
+        """Let the store forget all versions but the newest, as it does by itself every 5 minutes.
+
+        The API server answers older ones from its own memory until it is started again.
+        """
+        newest = self._store("range", {"key": "AA=="})["header"]["revision"]
+        self._store("compaction", {"revision": newest, "physical": True})
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -181,6 +193,12 @@ class ControlPlane:
         directory.mkdir(exist_ok=True)
         words = tuple(f"--{flag}={value}" for flag, value in flags.items())
         return Part(directory, self.binary, name, words, health)
+
+    def _store(self, what: str, body: dict[str, object]) -> Any:
+        """Ask etcd through its gateway of JSON."""
+        url = f"http://{HOST}:{self._ports['etcd']}/v3/kv/{what}"
+        with urllib.request.urlopen(url, orjson.dumps(body), timeout=_STORE_TIMEOUT_S) as answer:
+            return orjson.loads(answer.read())
 
     def _file(self, name: str) -> Path:
         return self.directory.absolute() / name

@@ -1,0 +1,205 @@
+"""A collection of a real API server, followed through all that happens to the server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from connectors.kubernetes.api import list_watch
+from connectors.kubernetes.api.access import access
+from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended, Event, ListWatch
+from connectors.kubernetes.api.list_watch import Present as Listed
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.control_plane import cluster
+from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.control_plane.users import write_kubeconfig
+
+
+class Reader:
+    """What a reader of the events knows: each object's version, by uid."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.known: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        self.seen: list[tuple[str, str, str]] = []
+        """Changes as (kind, uid, version): each comes once."""
+        self._listed: dict[str, str] = {}
+
+    def read(self, event: Event) -> None:
+        """Fold one event."""
+        self.events.append(event)
+        if isinstance(event, Begun):
+            self._listed = {}
+        elif isinstance(event, Ended):
+            self.known = dict(self._listed)
+        elif isinstance(event, Listed):
+            meta = event.object["metadata"]
+            self._listed[meta["uid"]] = meta["resourceVersion"]
+            self.names[meta["uid"]] = meta["name"]
+        else:
+            meta = event.object["metadata"]
+            self.names[meta["uid"]] = meta["name"]
+            self.seen.append((type(event).__name__, meta["uid"], meta["resourceVersion"]))
+            if isinstance(event, Deleted):
+                self.known.pop(meta["uid"], None)
+            else:
+                self.known[meta["uid"]] = meta["resourceVersion"]
+
+    def present(self) -> set[str]:
+        """Names of what there is."""
+        return {self.names[uid] for uid in self.known}
+
+
+@asynccontextmanager
+async def _following(watch: ListWatch) -> AsyncIterator[Reader]:
+    """Its events are read while the block runs."""
+    reader = Reader()
+
+    async def follow() -> None:
+        async for event in watch.events():
+            reader.read(event)
+
+    task = asyncio.create_task(follow())
+    try:
+        yield reader
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _until(holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+async def _versions(server: ApiServer, path: str) -> dict[str, str]:
+    """What there is, as the server says."""
+    found = (await server.get(path))["items"]
+    return {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in found}
+
+
+def _pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+async def test_watches_that_end_by_themselves_miss_nothing_and_say_nothing_twice(
+    control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_watch, "WATCH_S", 11)  # a watch is up to 10 s shorter
+    monkeypatch.setattr(list_watch.random, "randrange", lambda most: most)
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    written: set[tuple[str, str, str]] = set()
+    async with control_plane.api() as server:
+        watch = ListWatch(server, path)
+        async with _following(watch) as reader:
+            await _until(lambda: watch.lists == 1)
+            for number in range(60):  # for three seconds, in which watches of one second end
+                name = f"c{number}"
+                (made,) = await cluster.create(server, path, [{"metadata": {"name": name}}])
+                uid = made["metadata"]["uid"]
+                written.add(("Changed", uid, made["metadata"]["resourceVersion"]))
+                if number % 3 == 0:
+                    await server.send("DELETE", f"{path}/{name}")
+                await asyncio.sleep(0.05)
+            wanted = await _versions(server, path)
+            await _until(lambda: reader.known == wanted)
+    assert watch.lists == 1
+    assert len(reader.seen) == len(set(reader.seen)) == 80
+    assert {each for each in reader.seen if each[0] == "Changed"} == written
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+async def test_a_restart_of_the_server_loses_nothing_and_invents_nothing(
+    control_plane: ControlPlane, namespace: str, end: str
+) -> None:
+    path = _pods(namespace)
+    async with control_plane.api() as server:
+        watch = ListWatch(server, path, page_objects=7)
+        async with _following(watch) as reader:
+            for number in range(3):
+                names = [f"p{number}-{each}" for each in range(10)]
+                await cluster.create_pods(server, namespace, [cluster.pod(n) for n in names])
+                await asyncio.to_thread(getattr(control_plane.api_server, end))
+                await _until(lambda: watch.failing_since_s is not None)
+                assert watch.why
+                await asyncio.to_thread(control_plane.api_server.start)
+                query = {"gracePeriodSeconds": "0"}
+                await server.send("DELETE", f"{path}/p{number}-0", query=query)
+                wanted = await _versions(server, path)
+                await _until(lambda wanted=wanted: reader.known == wanted)  # type: ignore[misc]
+                assert watch.failing_since_s is None
+    assert len(reader.known) == 27
+    assert len(reader.seen) == len(set(reader.seen))
+
+
+async def test_a_version_that_is_too_old_is_followed_by_a_list(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    path = _pods(namespace)
+    async with control_plane.api() as server:
+        await cluster.create_pods(server, namespace, [cluster.pod("one")])
+        await asyncio.to_thread(control_plane.compact)
+        await asyncio.to_thread(control_plane.api_server.stop)
+        await asyncio.to_thread(control_plane.api_server.start)
+        watch = ListWatch(server, path)
+        watch._version = "1"
+        async with _following(watch) as reader:
+            await _until(lambda: reader.present() == {"one"})
+            assert [type(each) for each in reader.events] == [Begun, Listed, Ended]
+            await cluster.create_pods(server, namespace, [cluster.pod("two")])
+            await _until(lambda: reader.present() == {"one", "two"})
+        assert watch.lists == 1
+
+
+async def test_a_version_that_the_server_has_not_reached_is_followed_by_a_list(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """A store was put back: the server would accept a watch from there, and be silent."""
+    path = _pods(namespace)
+    async with control_plane.api() as server:
+        await cluster.create_pods(server, namespace, [cluster.pod("one")])
+        watch = ListWatch(server, path)
+        version = (await server.get(path))["metadata"]["resourceVersion"]
+        watch._version = str(int(version) + 100_000)
+        async with _following(watch) as reader:
+            await _until(lambda: reader.present() == {"one"})
+            await cluster.create_pods(server, namespace, [cluster.pod("two")])
+            await _until(lambda: reader.present() == {"one", "two"})
+
+
+async def test_an_object_that_no_longer_matches_is_deleted_as_it_was_last(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """A pod that is bound leaves the pods without a node: no sign that it was deleted."""
+    async with control_plane.api() as server:
+        await cluster.create_nodes(server, [cluster.node("n1")])
+        selectors = {"fieldSelector": "spec.nodeName="}
+        watch = ListWatch(server, _pods(namespace), selectors=selectors)
+        async with _following(watch) as reader:
+            await cluster.create_pods(server, namespace, [cluster.pod("one"), cluster.pod("two")])
+            await _until(lambda: reader.present() == {"one", "two"})
+            await cluster.bind(server, namespace, "one", "n1")
+            await _until(lambda: reader.present() == {"two"})
+            last = reader.events[-1]
+            assert isinstance(last, Deleted)
+            assert "nodeName" not in last.object["spec"]
+
+
+async def test_a_token_that_is_put_right_on_disk_ends_the_failure(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    write_kubeconfig(kubeconfig, control_plane.url, control_plane.certificate, "worn out")
+    async with ApiServer(access(kubeconfig)) as server:
+        watch = ListWatch(server, f"/api/v1/namespaces/{namespace}/pods")
+        async with _following(watch) as reader:
+            await _until(lambda: "401 Unauthorized" in watch.why)
+            assert not any(isinstance(each, Ended | Changed) for each in reader.events)
+            kubeconfig.write_bytes(control_plane.kubeconfig().read_bytes())
+            await _until(lambda: watch.lists == 1)
+            assert watch.failing_since_s is None

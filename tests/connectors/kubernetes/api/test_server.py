@@ -1,0 +1,91 @@
+"""Requests to a real API server: answers, pages, refusals."""
+
+import asyncio
+
+import pytest
+
+from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
+from connectors.kubernetes.control_plane import cluster
+from connectors.kubernetes.control_plane.server import ControlPlane
+
+
+async def test_an_object_that_is_not_there_is_an_error_in_the_servers_words(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    async with control_plane.api() as server:
+        assert (await server.get(f"/api/v1/namespaces/{namespace}"))["metadata"][
+            "name"
+        ] == namespace
+        with pytest.raises(ApiError, match=r'404 NotFound: nodes "none" not found') as caught:
+            await server.get("/api/v1/nodes/none")
+        assert (caught.value.status, caught.value.reason) == (404, "NotFound")
+
+
+async def test_what_a_user_may_not_do_is_an_error_that_names_the_right(
+    control_plane: ControlPlane,
+) -> None:
+    async with control_plane.api("loadstream-watch") as server:
+        with pytest.raises(ApiError, match=r'403 Forbidden: .*cannot list resource "secrets"'):
+            await server.get("/api/v1/secrets")
+
+
+async def test_the_pages_of_a_list_are_of_one_moment_whatever_happens_meanwhile(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    before = {f"p{number:02}" for number in range(25)}
+    async with control_plane.api() as server:
+        await cluster.create_pods(server, namespace, [cluster.pod(name) for name in before])
+        names, versions, sizes = [], set(), []
+        async for page in server.pages(path, 10):
+            names += [each["metadata"]["name"] for each in page["items"]]
+            versions.add(page["metadata"]["resourceVersion"])
+            sizes.append(len(page["items"]))
+            await cluster.create_pods(server, namespace, [cluster.pod(f"p{len(sizes)}-later")])
+            await server.send("DELETE", f"{path}/p24", query={"gracePeriodSeconds": "0"})
+        assert sizes == [10, 10, 5]
+        assert sorted(names) == sorted(before)
+        assert len(versions) == 1
+        labelled = [page async for page in server.pages(path, 10, {"labelSelector": "a=b"})]
+        assert [page["items"] for page in labelled] == [[]]
+
+
+async def test_pages_that_are_read_too_slowly_end_with_410(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    async with control_plane.api() as server:
+        await cluster.create_pods(server, namespace, [cluster.pod(f"p{n}") for n in range(15)])
+        pages = server.pages(path, 10)
+        assert len((await anext(pages))["items"]) == 10
+        await cluster.create_pods(server, namespace, [cluster.pod("later")])
+        await asyncio.to_thread(control_plane.compact)
+        await asyncio.to_thread(control_plane.api_server.stop)
+        await asyncio.to_thread(control_plane.api_server.start)
+        with pytest.raises(ApiError) as caught:
+            await anext(pages)
+        assert (caught.value.status, caught.value.reason) == (410, "Expired")
+
+
+async def test_a_server_that_is_away_is_unreachable_and_then_there_again(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    async with control_plane.api() as server:
+        await asyncio.to_thread(control_plane.api_server.kill)
+        with pytest.raises(ApiUnreachable, match=r"GET /version: .*127\.0\.0\.1"):
+            await server.get("/version")
+        await asyncio.to_thread(control_plane.api_server.start)
+        assert (await server.get("/version"))["gitVersion"] == "v1.36.3"
+
+
+async def test_a_watch_of_a_server_that_is_killed_breaks_off(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    async with control_plane.api() as server:
+        lines = server.lines("/api/v1/namespaces", {"watch": "1"}, 30.0)
+        await anext(lines)
+        await asyncio.to_thread(control_plane.api_server.kill)
+        with pytest.raises(ApiUnreachable):
+            async for _ in lines:
+                pass
+        await asyncio.to_thread(control_plane.api_server.start)
