@@ -148,9 +148,9 @@ class ListWatch:
 
     async def _find_version(self, version: str) -> None:
         """Ask whether the server has come as far as this version; raises _Outdated if it has not."""
-        query = {"resourceVersion": version, "resourceVersionMatch": "NotOlderThan", "limit": 1}
+        asked = {"resourceVersion": version, "resourceVersionMatch": "NotOlderThan", "limit": "1"}
         try:
-            await self._server.get(self.path, query)
+            await self._server.get(self.path, asked)
         except ApiError as error:
             # One that only lags behind gets there while it waits for some seconds.
             if _TOO_LARGE.encode() in error.body:

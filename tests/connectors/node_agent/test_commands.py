@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.brokers.server import free_port
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
+from connectors.local_ports import free_port
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.node_agent.trees import MIB, UID_A, NodeFiles
 

@@ -1,6 +1,7 @@
 """A collection of a real API server, followed through all that happens to the server."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -91,7 +92,7 @@ async def test_watches_that_end_by_themselves_miss_nothing_and_say_nothing_twice
     control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_watch, "WATCH_S", 11)  # a watch is up to 10 s shorter
-    monkeypatch.setattr(list_watch.random, "randrange", lambda most: most)
+    monkeypatch.setattr(random, "randrange", lambda most: most)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     written: set[tuple[str, str, str]] = set()
     async with control_plane.api() as server:
