@@ -1,0 +1,151 @@
+"""The cluster of the demo: nodes, deployments with budgets, and what their pods use.
+
+    make            nodes and deployments; their pods ask for nodes under loadstream's name
+    make_hot        pods of some nodes use more than they ask for
+    what is there   pods by node, which are bound, which wait
+
+One deployment has a budget that lets nobody go: its pods stay where they are, however hot it is.
+Everything is done as the administrator; loadstream has no part in it.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.control_plane.cluster import (
+    CPU_USAGE,
+    MEMORY_USAGE,
+    annotate_pod,
+    create,
+    create_namespace,
+    create_nodes,
+    node,
+)
+
+NAMESPACE = "shop"
+#: Pods of this deployment may not be evicted.
+PROTECTED = "checkout"
+#: What a node has.
+ALLOCATABLE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+NODE_MILLICORES = 8_000
+#: What a pod asks for, and what it uses at first.
+REQUESTS = {"cpu": "500m", "memory": "1Gi"}
+USED = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
+#: What the pods of a node that is to be hot use together, as a share of the node.
+HOT = 0.9
+_REPLICAS_PER_DEPLOYMENT = 50
+_PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PodOfCluster:
+    """A pod as the API server has it."""
+
+    name: str
+    uid: str
+    workload: str
+    node: str
+    """Empty: it has none."""
+    running: bool
+
+
+def nodes(count: int) -> Iterator[dict[str, Any]]:
+    """The nodes."""
+    for number in range(count):
+        yield node(f"node-{number:03}", allocatable=ALLOCATABLE, labels={"pool": "shop"})
+
+
+def deployments(pods: int) -> Iterator[dict[str, Any]]:
+    """Deployments with so many pods together, of 50 pods each but for the last."""
+    for number, first in enumerate(range(0, pods, _REPLICAS_PER_DEPLOYMENT)):
+        name = PROTECTED if number == 0 else f"service-{number:02}"
+        yield _deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
+
+
+async def make(server: ApiServer, node_count: int, pod_count: int) -> None:
+    """Nodes first, then budgets, then what makes pods."""
+    await create_nodes(server, nodes(node_count))
+    await create_namespace(server, NAMESPACE)
+    wanted = list(deployments(pod_count))
+    budgets = [_budget(each["metadata"]["name"]) for each in wanted]
+    await create(
+        server, f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets", budgets
+    )
+    await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", wanted)
+
+
+async def pods(server: ApiServer) -> list[PodOfCluster]:
+    """All pods of the demo."""
+    found = []
+    async for page in server.pages(f"/api/v1/namespaces/{NAMESPACE}/pods", _PAGE):
+        for each in page["items"]:
+            meta, spec, status = each["metadata"], each["spec"], each.get("status") or {}
+            if meta.get("deletionTimestamp") is None:
+                found.append(
+                    PodOfCluster(
+                        meta["name"],
+                        meta["uid"],
+                        meta["labels"]["app"],
+                        spec.get("nodeName") or "",
+                        status.get("phase") == "Running",
+                    )
+                )
+    return found
+
+
+async def make_hot(server: ApiServer, count: int) -> list[str]:
+    """Let all pods of the nodes with the most pods use more; answers with these nodes.
+
+    Some pods of a hot node may not be evicted, if there are such.
+    """
+    by_node: dict[str, list[PodOfCluster]] = defaultdict(list)
+    for each in await pods(server):
+        if each.node:
+            by_node[each.node].append(each)
+    hot = sorted(by_node, key=lambda name: (-len(by_node[name]), name))[:count]
+    changes = []
+    for name in hot:
+        each_uses = round(HOT * NODE_MILLICORES / len(by_node[name]))
+        usage = {CPU_USAGE: f"{each_uses}m"}
+        changes += [annotate_pod(server, NAMESPACE, pod.name, usage) for pod in by_node[name]]
+    await asyncio.gather(*changes)
+    return hot
+
+
+def per_node(found: Collection[PodOfCluster]) -> Counter[str]:
+    """How many pods each node has."""
+    return Counter(each.node for each in found if each.node)
+
+
+def _deployment(name: str, replicas: int) -> dict[str, Any]:
+    container = {"name": "main", "image": "none", "resources": {"requests": dict(REQUESTS)}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}, "annotations": dict(USED)},
+                "spec": {
+                    "schedulerName": "loadstream",
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [container],
+                },
+            },
+        },
+    }
+
+
+def _budget(name: str) -> dict[str, Any]:
+    limit = {"maxUnavailable": 0} if name == PROTECTED else {"maxUnavailable": "20%"}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, **limit},
+    }
