@@ -5,24 +5,31 @@ What a real server does not answer on demand is in the tests of the single modul
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.control_plane import cluster
 from connectors.kubernetes.control_plane.audit import judge, read
 from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION
+from connectors.kubernetes.sinks.migration_jobs import COLLECTION, MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.ports.command_rules import Command, CommandRules
 from schemas.decisions import ReasonCount
 from schemas.evictions import DeleteOptions
+from schemas.migrations import Condition
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodRef
 from tests.connectors.kubernetes.sinks.objects import CREATED, NODE, POD, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.played import OVERLOADED, Played, Said
-from tests.connectors.kubernetes.sinks.real import Place, until
+from tests.connectors.kubernetes.sinks.real import WAIT_S, Place, until
+from tests.connectors.kubernetes.sinks.test_migration_job import status
 from tests.connectors.ports.sink_contract import (
     CLUSTER,
     MINUTE_MS,
@@ -35,6 +42,7 @@ from tests.connectors.ports.sink_contract import (
 )
 
 BUDGET_NAME = "budget"
+_CRD = Path(__file__).parent / "pod_migration_job.yaml"
 
 
 @pytest.fixture
@@ -401,3 +409,39 @@ async def test_a_binding_that_is_throttled_until_it_expires_has_failed(
     assert outcome.result == "failed"
     assert "the API server is overloaded" in outcome.reason
     await sink.close()
+
+
+# --- PodMigrationJobs -----------------------------------------------------------------------------
+
+
+async def test_a_job_made_with_kubectl_is_requested_and_shows_what_came(place: Place) -> None:
+    pod = await place.running_pod()
+    crd = yaml.safe_load(_CRD.read_text(encoding="utf-8"))
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await cluster.create(place.server, definitions, [crd])
+    jobs = MigrationJobs(place.server, CLUSTER)
+
+    async def served() -> bool:
+        return (await place.server.send("GET", COLLECTION)).ok
+
+    await until(served)
+    body = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "PodMigrationJob",
+        "metadata": {"name": "move"},
+        "spec": {"podRef": {"namespace": pod.namespace, "name": pod.name}, "ttl": "5m0s"},
+    }
+    (made,) = await cluster.create(place.server, COLLECTION, [body])
+    async with aclosing(jobs.requests()) as requests:
+        request = await asyncio.wait_for(anext(requests), WAIT_S)
+        assert (request.action, request.pod, request.ttl_ms) == ("migrate", pod, 300_000)
+        assert request.request_id == f"pmj-{made['metadata']['uid']}"
+        done = Condition(type="Eviction", status=True, changed_at_ms=NOW_MS)
+        assert await jobs.report(status(pod=pod, conditions=(done,)))
+        found = await place.server.get(f"{COLLECTION}/move")
+        assert found["spec"]["podRef"]["uid"] == pod.uid
+        assert (found["status"]["phase"], found["status"]["status"]) == ("Running", "Eviction")
+        await place.server.send("DELETE", f"{COLLECTION}/move")
+        aborted = await asyncio.wait_for(anext(requests), WAIT_S)
+        assert (aborted.action, aborted.pod) == ("abort", pod)
+    await place.server.send("DELETE", f"{definitions}/{crd['metadata']['name']}")
