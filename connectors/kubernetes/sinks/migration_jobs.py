@@ -6,13 +6,15 @@
     migration-status              ──▶ status of the job: phase, reason, message, conditions
 
 A job and a migration belong together by the uid of the pod. A job names its pod by name; the uid is
-looked up when the job is seen first, and a pod that is not there makes it fail. A request has an id
-that follows from the job, so one that is sent again after a restart is known by it; a job whose
-status has a phase was taken before. A finished job is left alone, and so is the object itself: it
-is kept until somebody deletes it.
+looked up when the job is seen first, and kept in it; a pod that is not there makes it fail. A job
+whose status has a phase was taken before a restart, and is followed, not requested again. A finished
+job is left alone: it is kept until somebody deletes it.
 
 Not applied: `reservationOptions` and `deleteOptions`; the status names them. Where the resource is
 not installed nothing is missing: it is looked for again from time to time.
+
+Not guaranteed: one request for each job. A process that ends before the first status of a migration
+has come requests it again; the worker refuses that, since the migration is under way.
 """
 
 import asyncio

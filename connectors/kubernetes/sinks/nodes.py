@@ -7,10 +7,10 @@ kube-scheduler; its pods are collected with those that ran there.
 """
 
 import asyncio
-import re
 import time
 
 from connectors.kubernetes.api.errors import ApiUnreachable
+from connectors.kubernetes.sinks.pods import NAME
 from connectors.kubernetes.sinks.throttle import Throttle
 
 #: Time for which a node that was seen counts as being there, in seconds.
@@ -19,8 +19,6 @@ SEEN_S = 60.0
 NODES_MAX = 20_000
 #: Time that the question may take, in seconds; without an answer the node counts as being there.
 ASK_S = 5.0
-
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 
 
 class Nodes:
@@ -36,7 +34,7 @@ class Nodes:
         seen_at_s = self._seen_at_s.get(name)
         if seen_at_s is not None and time.monotonic() - seen_at_s < SEEN_S:
             return False
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             return True
         if name not in self._asked:
             self._asked[name] = asyncio.create_task(self._ask(name))

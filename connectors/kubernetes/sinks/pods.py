@@ -9,7 +9,7 @@ from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.pods import PodRef
 
 #: Names of objects: a name from a message becomes part of a path, so nothing else may be in it.
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 #: Time that a look at a pod may take, in seconds.
 LOOK_S = 15.0
 
@@ -17,7 +17,7 @@ LOOK_S = 15.0
 def path(pod: PodRef) -> str:
     """The path of a pod; raises ApiError if its name or namespace is none."""
     for name in (pod.namespace, pod.name):
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise ApiError(400, "", f"{name!r} is no name of a namespace or pod", None, b"")
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 

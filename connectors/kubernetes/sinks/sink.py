@@ -66,7 +66,10 @@ class KubernetesSink(Sink):
         self.explanations.explain(decision)
 
     async def close(self) -> None:
-        """Drop explanations and events that were not written yet."""
+        """Drop explanations and events that were not written yet, as at the end of a turn.
+
+        The sink can be used again.
+        """
         await self.explanations.close()
         await self.events.close()
 
@@ -82,6 +85,8 @@ class KubernetesSink(Sink):
         reason = "EvictionRequested" if soft else "Evicted"
         done = "Asked to move by loadstream" if soft else "Evicted by loadstream"
         text = f"{done} from node {command.node}: {command.reason}"
+        if answer.reason:  # it goes on in the background, or its answer was lost
+            text = f"{text} ({answer.reason})"
         self.events.record(_pod(pod), reason, text)
         owner = seen.controller
         if owner is not None and owner.get("kind") != "Node":  # mirror pods: of no namespace

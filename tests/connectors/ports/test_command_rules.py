@@ -1,6 +1,8 @@
 """The rules of every sink, before a sink that does as the test says."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from connectors.ports.command_rules import IDS_KEPT_MS, IN_FLIGHT_MAX, CommandRu
 from connectors.ports.sink import DONE, Answer, Sink, SinkError
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
+from schemas.outcomes import CommandOutcome
 from schemas.pods import PodRef
 from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, decision, eviction
 
@@ -163,6 +166,45 @@ async def test_stop_ends_a_pause_and_the_command_is_left_to_the_next_owner() -> 
     rules.stop()
     assert await task is None
     assert len(sink.asked) == 1
+
+
+@pytest.mark.usefixtures("_no_pauses")
+async def test_each_attempt_is_made_within_the_gate_and_only_the_last_is_reported() -> None:
+    sink = _Sink(None, AGAIN, AGAIN, DONE)
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def gate() -> AsyncIterator[None]:
+        steps.append("in")
+        yield
+        steps.append("out")
+
+    async def report(outcome: CommandOutcome) -> None:
+        steps.append(outcome.result)
+
+    rules = CommandRules(CLUSTER, sink, NOW_MS, gate=gate, report=report)
+    await rules.carry_out(eviction(_pod("a"), "n"))
+    assert steps == ["in", "out", "in", "out", "in", "done", "out"]
+
+
+@pytest.mark.usefixtures("_no_pauses")
+async def test_a_turn_that_is_over_between_attempts_leaves_the_command_to_the_next_owner() -> None:
+    sink = _Sink(None, AGAIN, DONE)
+    reported: list[CommandOutcome] = []
+
+    @asynccontextmanager
+    async def gate() -> AsyncIterator[None]:
+        if sink.asked:
+            raise LookupError("the turn is over")
+        yield
+
+    async def report(outcome: CommandOutcome) -> None:
+        reported.append(outcome)
+
+    rules = CommandRules(CLUSTER, sink, NOW_MS, gate=gate, report=report)
+    with pytest.raises(LookupError):
+        await rules.carry_out(eviction(_pod("a"), "n"))
+    assert (len(sink.asked), reported) == (1, [])
 
 
 @pytest.mark.usefixtures("_no_pauses")
