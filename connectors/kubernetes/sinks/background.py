@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 #: Writes under way at once: few, since bindings share the API server with them.
 AT_ONCE = 4
-#: After a time without writes, so many go without a pause.
+#: After a time without writes, this number goes without a pause.
 BURST = 50
 #: Time for which `close` waits for writes that are under way, in seconds.
 CLOSE_S = 5.0

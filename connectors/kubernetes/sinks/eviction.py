@@ -33,8 +33,9 @@ from schemas.evictions import EvictionCommand
 #: Annotation of a pod whose eviction goes on in the background: a virtual machine that is being
 #: migrated live. Set by its controller, read by the descheduler of Kubernetes in the same way.
 IN_PROGRESS_ANNOTATION = "descheduler.alpha.kubernetes.io/eviction-in-progress"
-#: Time that a request may take, in seconds; webhooks may take up to 30 of them.
-EVICT_S = 35.0
+#: Time that a request may take, in seconds; webhooks may take up to 30 of them. With both looks and
+#: a pause of the server it is less than a turn has for its end.
+EVICT_S = 32.0
 
 
 class Evictor:

@@ -20,7 +20,7 @@ has come requests it again; the worker refuses that, since the migration is unde
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -47,12 +47,14 @@ COLLECTION = f"{GROUP}/podmigrationjobs"
 LOOK_AGAIN_S = 60.0
 #: Jobs under way at most: more are left as they are until others have ended.
 JOBS_MAX = 10_000
-#: Attempts to write a status.
-WRITES_MAX = 5
+#: Time for which a report waits for the first list of jobs, in seconds.
+LIST_S = 5.0
+#: Attempts to write to a job: with their time limits less than a turn has for its end.
+WRITES_MAX = 4
 #: Pause between these, in seconds, the first; each is twice as long as the one before.
 PAUSE_S = 0.25
 #: Time that a write may take, in seconds.
-WRITE_S = 15.0
+WRITE_S = 10.0
 
 
 class MigrationJobs:
@@ -70,11 +72,15 @@ class MigrationJobs:
         self._jobs: dict[str, tuple[Job, PodRef]] = {}
         """Jobs under way with their pods, by their own uid."""
         self._listed: set[str] = set()
+        self._known = asyncio.Event()
+        """All jobs were listed, or there are none."""
 
     async def requests(self) -> AsyncGenerator[MigrationRequest, None]:
         """Requests of users, for ever; close it (`contextlib.aclosing`) when it is left."""
         while not await self._there():
+            self._known.set()
             await asyncio.sleep(LOOK_AGAIN_S)
+        self._known.clear()
         async with aclosing(self._watch.events()) as events:
             async for event in events:
                 for request in await self._requests(event):
@@ -82,6 +88,8 @@ class MigrationJobs:
 
     async def report(self, status: MigrationStatus) -> bool:
         """Write a migration's status to its job; False: there is none, or it was not written."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._known.wait(), LIST_S)
         jobs = self._jobs.values()
         job = next((job for job, pod in jobs if pod.uid == status.pod.uid), None)
         if job is None or status.cluster != self._cluster:
@@ -119,6 +127,7 @@ class MigrationJobs:
             self._listed = set()
             return []
         if isinstance(event, Ended):
+            self._known.set()
             left = [uid for uid in self._jobs if uid not in self._listed]
             return [self._deleted(uid) for uid in left]
         job = read_job(event.object)

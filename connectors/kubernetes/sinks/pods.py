@@ -11,7 +11,7 @@ from schemas.pods import PodRef
 #: Names of objects: a name from a message becomes part of a path, so nothing else may be in it.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 #: Time that a look at a pod may take, in seconds.
-LOOK_S = 15.0
+LOOK_S = 10.0
 
 
 def path(pod: PodRef) -> str:

@@ -30,8 +30,9 @@ START = 16
 SLOW_S = 1.0
 #: What is left of the limit after a slow answer, and after a refusal.
 SLOWER, HALVED = 0.9, 0.5
-#: A `Retry-After` is honoured up to this, in seconds: a longer one would outlive every command.
-RETRY_AFTER_MAX_S = 30.0
+#: A `Retry-After` is honoured up to this, in seconds: what waits longer would hold up the end of a
+#: turn. Priority and fairness asks for one second.
+RETRY_AFTER_MAX_S = 10.0
 
 
 class AdaptiveLimit:
@@ -46,7 +47,7 @@ class AdaptiveLimit:
         self._decreased_at_s = float("-inf")
 
     def answered(self, sent_at_s: float, now_s: float, under_way: int) -> None:
-        """A request that was sent then was answered now, when so many were under way."""
+        """A request that was sent then was answered now, with this number under way."""
         if now_s - sent_at_s > SLOW_S:
             self._decrease(sent_at_s, now_s, SLOWER)
         elif under_way >= int(self.at_once):  # a limit that nobody reaches says nothing

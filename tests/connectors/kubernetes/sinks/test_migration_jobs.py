@@ -31,7 +31,9 @@ def jobs(played: Played, client: ApiServer) -> MigrationJobs:
     played.says("GET", POD_PATH, pod(NODE))
     played.says("PATCH", JOB, Said())
     played.says("PATCH", JOB_STATUS, Said())
-    return MigrationJobs(client, CLUSTER)
+    jobs = MigrationJobs(client, CLUSTER)
+    jobs._known.set()
+    return jobs
 
 
 async def said(jobs: MigrationJobs, *events: Event) -> list[tuple[str, str]]:
@@ -161,6 +163,20 @@ async def test_reports_go_to_the_job_of_their_pod(played: Played, jobs: Migratio
     assert not await jobs.report(status(phase="Succeeded")), "it is over"
     phases = [each.body["status"]["phase"] for each in played.of("PATCH", JOB_STATUS)]
     assert phases == ["Running", "Succeeded"]
+
+
+async def test_a_report_waits_for_the_first_list_of_jobs(
+    played: Played, jobs: MigrationJobs
+) -> None:
+    jobs._known.clear()
+    report = asyncio.create_task(jobs.report(status()))
+    await asyncio.sleep(0)
+    taken = with_(job_object(), "Pending", podRef={**pod_ref(), "uid": "uid-1"})
+    await said(jobs, Begun(), Present(taken))
+    assert not report.done()
+    await said(jobs, Ended())
+    assert await report
+    assert len(played.of("PATCH", JOB_STATUS)) == 1
 
 
 async def test_a_refused_request_fails_its_job_but_not_one_that_is_under_way(
