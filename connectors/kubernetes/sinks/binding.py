@@ -52,7 +52,7 @@ class Binder:
         return Answer("failed", f"binding was not accepted ({error.status}): {sentence(error)}")
 
     async def _found_out(self, decision: PlacementDecision, why: str) -> Answer:
-        """Whether the pod is bound, and by whom, is read from the pod."""
+        """Whether the pod is bound, and by which decision, is read from the pod."""
         try:
             seen = await look(self._server, decision.pod)
         except (ApiError, ApiUnreachable, AccessError) as error:
