@@ -223,7 +223,8 @@ async def test_a_pod_without_a_node_says_why_until_it_is_bound(
 
 
 async def _idle(sink: KubernetesSink) -> bool:
-    return not (len(sink.explanations.background) or sink.explanations.background._workers)
+    backgrounds = (sink.explanations.background, sink.events.background)
+    return not any(each._waiting or each._workers for each in backgrounds)
 
 
 # --- evictions ------------------------------------------------------------------------------------
@@ -372,6 +373,33 @@ async def test_an_eviction_in_the_background_is_left_to_its_controller(
     assert outcome.result == "done"
     assert outcome.reason == f"the eviction of pod {pod.name} goes on in the background"
     assert "deletionTimestamp" not in (await place.get(pod))["metadata"]
+
+
+# --- rights ---------------------------------------------------------------------------------------
+
+
+async def test_the_rights_of_each_duty_are_all_that_its_sink_needs(
+    place: Place, control_plane: ControlPlane
+) -> None:
+    waiting, unplaced = [await place.waiting_pod() for _ in range(2)]
+    running = [await place.running_pod() for _ in range(3)]
+    reasons = (ReasonCount(reason="Insufficient cpu", nodes=1),)
+    for attempt in range(2):  # the second one counts up the Events of the first
+        async with control_plane.api("loadstream-bind") as server:
+            sink = KubernetesSink(server)
+            assert (await carried_out(sink, decision(waiting, place.node))).result == "done"
+            more = {"outcome": "waiting", "nodes": attempt + 1, "reasons": reasons}
+            await sink.explain(decision(unplaced, place.node, **more))
+            await until(lambda sink=sink: _idle(sink))  # type: ignore[misc]
+            assert sink.explanations.background.failed == sink.events.background.failed == 0
+            assert sink.events.background.written == 2
+    async with control_plane.api("loadstream-evict") as server:
+        sink = KubernetesSink(server)
+        for each, policy in zip(running, ("SoftEviction", "Eviction", "Delete"), strict=True):
+            command = eviction(each, place.node, policy=policy, annotations={"a/b": "c"})
+            assert (await carried_out(sink, command)).result == "done"
+        await until(lambda: _idle(sink))
+        assert (sink.events.background.failed, sink.events.background.written) == (0, 3)
 
 
 # --- an overloaded server, played -----------------------------------------------------------------
