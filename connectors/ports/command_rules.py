@@ -8,6 +8,9 @@
   at which its turn has come.
 - Dry runs never reach the sink.
 - Many at once, `IN_FLIGHT_MAX` of them; of one pod one after the other, in the order of arrival.
+- An attempt that may be repeated, as the sink says, is repeated with growing pauses until the
+  command expires, at most `ATTEMPTS_MAX` times. The outcome is that of the last.
+- A decision without a node is explained, in the turn of its pod; that has no outcome.
 - Whatever the cluster does, its failure included, is an outcome and no exception.
 - Epochs: a worker that has lost a partition cannot write to it, so commands carry no epoch. A sink
   that loses its partition calls `stop` before it gives it up: nothing is begun after that.
@@ -19,7 +22,7 @@ takes what was reported before a restart.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from itertools import islice
 
 from connectors.ports.sink import Answer, Sink, SinkError
@@ -34,6 +37,11 @@ IDS_KEPT_MS = 3_600_000
 IDS_MAX = 1_000_000
 #: Attempts at once: they fill an API server on two cores; more would only wait there.
 IN_FLIGHT_MAX = 64
+#: Attempts at one command at most, a quarter of an hour with the pauses between them: a command may
+#: have no expiry, and the log's clock may stand still.
+ATTEMPTS_MAX = 100
+#: Pauses between attempts, in seconds; each is twice as long as the one before.
+PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 10.0
 #: Of a reason, what an outcome has room for.
 _REASON_MAX = 2_000
 
@@ -59,7 +67,7 @@ class CommandRules:
             sink: carries them out.
             now_ms: the time of the newest record of topic `clock`.
             gate: is around each attempt and its report; what it raises comes out of `carry_out`,
-                and the command was not tried.
+                and the command was not tried, or not to its end.
             report: gets each outcome, before `carry_out` returns it.
         """
         self.now_ms = now_ms
@@ -67,7 +75,7 @@ class CommandRules:
         self._report = report
         self._cluster = cluster
         self._sink = sink
-        self._stopped = False
+        self._stopped = asyncio.Event()
         self._ids: dict[str, int] = {}
         """When each id may be forgotten, in the order of arrival."""
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
@@ -83,19 +91,20 @@ class CommandRules:
         self._ids[command_id] = self.now_ms + IDS_KEPT_MS
 
     def stop(self) -> None:
-        """Begin nothing any more; what is under way comes to its end."""
-        self._stopped = True
+        """Begin nothing any more; an attempt that is under way comes to its end."""
+        self._stopped.set()
 
     async def carry_out(self, command: Command) -> CommandOutcome | None:
         """Carry out a command if the rules allow it.
 
         None: there is nothing to report. It is of another cluster, places no pod, came before, or
-        its turn came after `stop`.
+        `stop` came before its turn, or between two attempts.
         """
-        if command.cluster != self._cluster or self._stopped:
+        if command.cluster != self._cluster or self._stopped.is_set():
             return None
         if isinstance(command, PlacementDecision) and command.outcome != "placed":
-            return None  # it says why there is no node
+            await self._explain(command)
+            return None
         command_id = _id(command)
         if command_id in self._ids:
             return None
@@ -103,26 +112,53 @@ class CommandRules:
         if has_room:
             self._ids[command_id] = max(self.now_ms, command.expires_at_ms or 0) + IDS_KEPT_MS
         async with self._turn(command.pod.uid):
-            if self._stopped:
-                self._ids.pop(command_id, None)
-                return None
-            async with self._gate():
-                if has_room:
-                    outcome = await self._attempt(command)
-                else:
-                    why = f"{IDS_MAX} commands are remembered already"
-                    outcome = self._outcome(command, "refused", why)
-                if self._report is not None:
-                    await self._report(outcome)
-                return outcome
+            outcome = await self._attempts(command, has_room=has_room)
+        if outcome is None:
+            self._ids.pop(command_id, None)
+        return outcome
 
-    async def _attempt(self, command: Command) -> CommandOutcome:
-        expires_at_ms = command.expires_at_ms
+    async def _explain(self, decision: PlacementDecision) -> None:
+        async with self._turn(decision.pod.uid), self._gate():
+            if not self._stopped.is_set():
+                await self._sink.explain(decision)
+
+    async def _attempts(self, command: Command, *, has_room: bool) -> CommandOutcome | None:
+        """Attempts until one is final, and its report; None: `stop` came before that."""
+        outcome: CommandOutcome | None = None
+        number = 0
+        while True:
+            async with self._slots:
+                if self._stopped.is_set():
+                    return None
+                async with self._gate():
+                    number += 1
+                    if has_room:
+                        outcome, pause_s = await self._attempt(command, outcome, number)
+                    else:
+                        why = f"{IDS_MAX} commands are remembered already"
+                        outcome, pause_s = self._outcome(command, "refused", why), None
+                    if pause_s is None:
+                        if self._report is not None:
+                            await self._report(outcome)
+                        return outcome
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), pause_s)
+
+    async def _attempt(
+        self, command: Command, before: CommandOutcome | None, number: int
+    ) -> tuple[CommandOutcome, float | None]:
+        """One attempt; its outcome, and after how many seconds there may be another one.
+
+        `before` is the outcome of the attempt before it, which stands if there is no time left.
+        """
         if isinstance(command, EvictionCommand) and command.dry_run:
-            return self._outcome(command, "dry", "dry run: taken note of")
-        if expires_at_ms is not None and self.now_ms >= expires_at_ms:
-            late_ms = self.now_ms - expires_at_ms
-            return self._outcome(command, "expired", f"its time ran out {late_ms} ms ago")
+            return self._outcome(command, "dry", "dry run: taken note of"), None
+        late_ms = self._late_ms(command)
+        if late_ms is not None:
+            why = f"its time ran out {late_ms} ms ago"
+            if before is None:
+                return self._outcome(command, "expired", why), None
+            return self._outcome(command, before.result, f"{before.reason}; {why}"), None
         try:
             if isinstance(command, EvictionCommand):
                 answer = await self._sink.evict(command)
@@ -130,15 +166,28 @@ class CommandRules:
                 answer = await self._sink.bind(command)
         except (SinkError, OSError) as error:
             answer = Answer("failed", str(error) or type(error).__name__)
-        return self._outcome(command, answer.result, answer.reason)
+        if answer.again_in_s is None:
+            return self._outcome(command, answer.result, answer.reason), None
+        pause_s = max(answer.again_in_s, min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** (number - 1)))
+        if number >= ATTEMPTS_MAX or self._late_ms(command, pause_s) is not None:
+            why = f"{answer.reason}; given up after attempt {number}"
+            return self._outcome(command, answer.result, why), None
+        return self._outcome(command, answer.result, answer.reason), pause_s
+
+    def _late_ms(self, command: Command, after_s: float = 0.0) -> int | None:
+        """For how long it will have been expired after that time; None: it will not."""
+        if command.expires_at_ms is None:
+            return None
+        late_ms = self.now_ms + int(1000 * after_s) - command.expires_at_ms
+        return late_ms if late_ms >= 0 else None
 
     @asynccontextmanager
     async def _turn(self, uid: str) -> AsyncIterator[None]:
-        """Wait until no other command of this pod is under way, and a slot is free."""
+        """Wait until no other command of this pod is under way."""
         lock, users = self._turns.get(uid, (asyncio.Lock(), 0))
         self._turns[uid] = (lock, users + 1)
         try:
-            async with lock, self._slots:
+            async with lock:
                 yield
         finally:
             users = self._turns[uid][1] - 1

@@ -13,7 +13,7 @@ from connectors.ports.state_watch import StateWatch
 from connectors.ports.usage_source import UsageSource
 
 #: Packages that hold implementations.
-PACKAGES = ("connectors.simulated", "connectors.node_agent")
+PACKAGES = ("connectors.simulated", "connectors.node_agent", "connectors.kubernetes.sinks")
 
 
 def usage_sources() -> dict[str, type[UsageSource]]:

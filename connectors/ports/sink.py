@@ -1,13 +1,16 @@
 """What carries out placements and evictions: the port that each kind of cluster implements.
 
-A sink makes one attempt at one command and answers what came back. It may be asked many things at
-once, of one pod only one thing at a time. Repeated and expired commands and dry runs do not reach
-it: `command_rules` stands before every sink. A sink checks what only its cluster knows:
+A sink makes one attempt at one command and answers what came back, and whether another attempt may
+help. It may be asked many things at once, of one pod only one thing at a time. Repeated and expired
+commands and dry runs do not reach it: `command_rules` stands before every sink, and tries again.
+A sink checks what only its cluster knows:
 
 - a pod is bound only if it has the uid of the decision and no node yet;
 - a pod is evicted only if it has the uid of the command and is on its node;
 - `EvictionCommand.policy`: Eviction heeds disruption budgets, Delete does not, SoftEviction gives
   the pod the command's annotations and leaves the rest to its owner.
+
+A decision that has no node is not carried out but explained, where users of the cluster look.
 """
 
 from abc import ABC, abstractmethod
@@ -31,6 +34,8 @@ class Answer:
     dry: the cluster was asked to change nothing."""
     reason: str = ""
     """Why, if it was not done: the cluster's own sentence."""
+    again_in_s: float | None = None
+    """Another attempt may help after that time, in seconds, at the earliest; none: it cannot."""
 
 
 #: It was accepted.
@@ -53,3 +58,10 @@ class Sink(ABC):
 
         done: the cluster accepted it, not that the pod is gone.
         """
+
+    async def explain(self, decision: PlacementDecision) -> None:
+        """Show to users of the cluster why a pod has no node: a decision that places no pod.
+
+        It neither waits for the cluster nor raises. A cluster without users shows nothing.
+        """
+        return

@@ -1,6 +1,8 @@
 """The rules of every sink, before a sink that does as the test says."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from connectors.ports.command_rules import IDS_KEPT_MS, IN_FLIGHT_MAX, CommandRu
 from connectors.ports.sink import DONE, Answer, Sink, SinkError
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
+from schemas.outcomes import CommandOutcome
 from schemas.pods import PodRef
 from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, decision, eviction
 
@@ -19,7 +22,9 @@ from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, dec
 class _Sink(Sink):
     """Keeps what it is asked, and answers when it may."""
 
-    def __init__(self, failure: Exception | None = None) -> None:
+    def __init__(self, failure: Exception | None = None, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.explained: list[str] = []
         self.asked: list[str] = []
         self.under_way: list[str] = []
         self.most = 0
@@ -43,7 +48,11 @@ class _Sink(Sink):
         self.under_way.remove(uid)
         if self.failure is not None:
             raise self.failure
-        return DONE
+        return self.answers.pop(0) if self.answers else DONE
+
+    async def explain(self, decision: PlacementDecision) -> None:
+        assert decision.pod.uid not in self.under_way, "its pod is being bound"
+        self.explained.append(decision.decision_id)
 
 
 def _pod(name: str) -> PodRef:
@@ -78,6 +87,141 @@ def test_a_decision_that_places_no_pod_is_not_carried_out(outcome: str) -> None:
     command = decision(_pod("a"), "n", outcome=outcome)
     assert at_once(CommandRules(CLUSTER, sink, NOW_MS).carry_out(command)) is None
     assert sink.asked == []
+    assert sink.explained == [command.decision_id]
+
+
+async def test_a_decision_without_a_node_is_explained_in_the_turn_of_its_pod() -> None:
+    sink = _Sink()
+    sink.open.clear()
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    commands = [
+        decision(_pod("a"), "n"),
+        decision(_pod("a"), "n", outcome="expired", decision_id="expired-of-a"),
+        decision(_pod("b"), "n", outcome="waiting"),
+    ]
+    tasks = [asyncio.create_task(rules.carry_out(command)) for command in commands]
+    await asyncio.sleep(0)
+    assert sink.explained == ["bind-uid-of-b"]
+    sink.open.set()
+    await asyncio.gather(*tasks)
+    assert sink.explained == ["bind-uid-of-b", "expired-of-a"]
+
+
+AGAIN = Answer("refused", "not now", again_in_s=0.0)
+
+
+@pytest.fixture
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_rules, "PAUSE_FIRST_S", 0.0)
+
+
+@pytest.mark.usefixtures("_no_pauses")
+async def test_an_attempt_that_may_be_repeated_is_repeated_until_one_is_final() -> None:
+    sink = _Sink(None, AGAIN, AGAIN, Answer("failed", "for good"))
+    outcome = await CommandRules(CLUSTER, sink, NOW_MS).carry_out(eviction(_pod("a"), "n"))
+    assert outcome is not None
+    assert (outcome.result, outcome.reason) == ("failed", "for good")
+    assert len(sink.asked) == 3
+
+
+async def test_no_attempt_is_waited_for_that_would_come_too_late() -> None:
+    later = Answer("refused", "not now", again_in_s=MINUTE_MS / 1000)
+    sink = _Sink(None, later)
+    outcome = await CommandRules(CLUSTER, sink, NOW_MS).carry_out(eviction(_pod("a"), "n"))
+    assert outcome is not None
+    assert (outcome.result, outcome.reason) == ("refused", "not now; given up after attempt 1")
+
+
+@pytest.mark.usefixtures("_no_pauses")
+async def test_a_command_that_expires_between_attempts_has_the_outcome_of_the_last() -> None:
+    sink = _Sink(None, *[AGAIN] * 1000)
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    task = asyncio.create_task(rules.carry_out(eviction(_pod("a"), "n")))
+    while len(sink.asked) < 3:
+        await asyncio.sleep(0)
+    rules.clock(NOW_MS + MINUTE_MS)
+    outcome = await task
+    assert outcome is not None
+    assert outcome.result == "refused"
+    assert len(sink.asked) <= 4
+
+
+@pytest.mark.usefixtures("_no_pauses")
+async def test_attempts_end_where_the_clock_of_the_log_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command_rules, "ATTEMPTS_MAX", 5)
+    sink = _Sink(None, *[AGAIN] * 1000)
+    outcome = await CommandRules(CLUSTER, sink, NOW_MS).carry_out(eviction(_pod("a"), "n"))
+    assert outcome is not None
+    assert (outcome.reason, len(sink.asked)) == ("not now; given up after attempt 5", 5)
+
+
+async def test_stop_ends_a_pause_and_the_command_is_left_to_the_next_owner() -> None:
+    sink = _Sink(None, Answer("failed", "not now", again_in_s=30.0))
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    task = asyncio.create_task(rules.carry_out(eviction(_pod("a"), "n")))
+    while not sink.asked:
+        await asyncio.sleep(0)
+    rules.stop()
+    assert await task is None
+    assert len(sink.asked) == 1
+
+
+@pytest.mark.usefixtures("_no_pauses")
+async def test_each_attempt_is_made_within_the_gate_and_only_the_last_is_reported() -> None:
+    sink = _Sink(None, AGAIN, AGAIN, DONE)
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def gate() -> AsyncIterator[None]:
+        steps.append("in")
+        yield
+        steps.append("out")
+
+    async def report(outcome: CommandOutcome) -> None:
+        steps.append(outcome.result)
+
+    rules = CommandRules(CLUSTER, sink, NOW_MS, gate=gate, report=report)
+    await rules.carry_out(eviction(_pod("a"), "n"))
+    assert steps == ["in", "out", "in", "out", "in", "done", "out"]
+
+
+@pytest.mark.usefixtures("_no_pauses")
+async def test_a_turn_that_is_over_between_attempts_leaves_the_command_to_the_next_owner() -> None:
+    sink = _Sink(None, AGAIN, DONE)
+    reported: list[CommandOutcome] = []
+
+    @asynccontextmanager
+    async def gate() -> AsyncIterator[None]:
+        if sink.asked:
+            raise LookupError("the turn is over")
+        yield
+
+    async def report(outcome: CommandOutcome) -> None:
+        reported.append(outcome)
+
+    rules = CommandRules(CLUSTER, sink, NOW_MS, gate=gate, report=report)
+    with pytest.raises(LookupError):
+        await rules.carry_out(eviction(_pod("a"), "n"))
+    assert (len(sink.asked), reported) == (1, [])
+
+
+@pytest.mark.usefixtures("_no_pauses")
+async def test_a_pod_that_waits_for_its_next_attempt_holds_up_no_other() -> None:
+    sink = _Sink(None, *[Answer("refused", "not now", again_in_s=30.0)] * IN_FLIGHT_MAX)
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    tasks = [
+        asyncio.create_task(rules.carry_out(eviction(_pod(str(n)), "n")))
+        for n in range(IN_FLIGHT_MAX)
+    ]
+    while len(sink.asked) < IN_FLIGHT_MAX:
+        await asyncio.sleep(0)
+    outcome = await rules.carry_out(eviction(_pod("another"), "n"))
+    assert outcome is not None
+    assert outcome.result == "done"
+    rules.stop()
+    await asyncio.gather(*tasks)
 
 
 def test_commands_of_another_cluster_are_not_carried_out() -> None:

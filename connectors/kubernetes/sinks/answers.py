@@ -1,0 +1,48 @@
+"""What the API server's answers to bindings and evictions mean."""
+
+import orjson
+
+from connectors.kubernetes.api.errors import ApiError
+from connectors.kubernetes.api.server import Response
+
+#: Cause in a Status by which a disruption budget refuses (policy/v1 DisruptionBudgetCause).
+_BUDGET_CAUSE = b'"DisruptionBudget"'
+#: Words by which an eviction is refused that has begun in the background: KubeVirt migrates the
+#: virtual machine live. The descheduler of Kubernetes reads the same words.
+_BACKGROUND = b"Eviction triggered evacuation"
+#: Words of an eviction that a second budget forbids (500).
+_TWO_BUDGETS = b"more than one PodDisruptionBudget"
+
+
+def overloaded(response: Response) -> bool:
+    """The server refused for its own load: priority and fairness, or it is about to end."""
+    if response.status == 429:
+        return not (by_budget(response) or in_background(response))
+    return response.status in (503, 504)
+
+
+def by_budget(response: Response) -> bool:
+    """A disruption budget refused."""
+    return response.status in (403, 429) and _BUDGET_CAUSE in response.body
+
+
+def by_two_budgets(response: Response) -> bool:
+    """Two disruption budgets cover the pod, which evictions do not support."""
+    return response.status == 500 and _TWO_BUDGETS in response.body
+
+
+def in_background(response: Response) -> bool:
+    """The eviction goes on although it was refused."""
+    return not response.ok and _BACKGROUND in response.body
+
+
+def sentence(error: ApiError) -> str:
+    """The server's own sentence, with the causes that it names."""
+    try:
+        details = orjson.loads(error.body).get("details") or {}
+        causes = [each["message"] for each in details.get("causes") or () if each.get("message")]
+    except (orjson.JSONDecodeError, AttributeError, TypeError):
+        causes = []
+    said = error.message or error.reason or f"status {error.status}"
+    more = [cause for cause in causes if cause not in said]
+    return " ".join([said, *more])

@@ -1,0 +1,115 @@
+"""Writes that may wait."""
+
+import asyncio
+
+from connectors.kubernetes.api.errors import ApiUnreachable
+from connectors.kubernetes.sinks.background import AT_ONCE, BURST, Background
+
+
+class _Writer:
+    """Keeps what is written; `open` lets it be written."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+        self.under_way: list[str] = []
+        self.most = 0
+        self.open = asyncio.Event()
+
+    def put(self, background: Background, key: str, text: str = "") -> bool:
+        async def write() -> None:
+            assert key not in self.under_way, "two writes of one key at once"
+            self.under_way.append(key)
+            self.most = max(self.most, len(self.under_way))
+            await self.open.wait()
+            self.under_way.remove(key)
+            self.written.append(text or key)
+
+        return background.put(key, write)
+
+
+async def _written(background: Background, writer: _Writer) -> list[str]:
+    writer.open.set()
+    while len(background) or writer.under_way:
+        await asyncio.sleep(0)
+    return writer.written
+
+
+async def test_a_newer_write_takes_the_place_of_one_that_waits() -> None:
+    background, writer = Background(1000, 10), _Writer()
+    for text in ("old", "newer", "newest"):
+        writer.put(background, "key", text)
+    assert await _written(background, writer) == ["newest"]
+
+
+async def test_a_write_that_is_under_way_is_followed_by_the_newest_of_its_key() -> None:
+    background, writer = Background(1000, 10), _Writer()
+    writer.put(background, "key", "first")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert writer.under_way == ["key"]
+    for text in ("old", "newest"):
+        writer.put(background, "key", text)
+    writer.put(background, "other")
+    await asyncio.sleep(0)
+    assert sorted(await _written(background, writer)) == ["first", "newest", "other"]
+
+
+async def test_beyond_the_limit_writes_are_dropped_and_counted() -> None:
+    background, writer = Background(1000, 3), _Writer()
+    assert [writer.put(background, str(n)) for n in range(5)] == [True, True, True, False, False]
+    assert background.dropped == 2
+    assert await _written(background, writer) == ["0", "1", "2"]
+    assert background.written == 3
+
+
+async def test_few_are_under_way_at_once() -> None:
+    background, writer = Background(1000, 100), _Writer()
+    for number in range(20):
+        writer.put(background, str(number))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(await _written(background, writer)) == 20
+    assert writer.most == AT_ONCE
+
+
+async def test_they_are_paced_after_a_burst() -> None:
+    background, writer = Background(200, 1000), _Writer()
+    writer.open.set()
+    began_s = asyncio.get_running_loop().time()
+    for number in range(BURST + 20):
+        writer.put(background, str(number))
+    while len(writer.written) < BURST + 20:
+        await asyncio.sleep(0.001)
+    assert asyncio.get_running_loop().time() - began_s >= 0.9 * 20 / 200
+
+
+async def test_a_failure_is_counted_and_the_next_one_is_written() -> None:
+    background, writer = Background(1000, 10), _Writer()
+
+    async def fails() -> None:
+        raise ApiUnreachable("gone")
+
+    background.put("a", fails)
+    writer.put(background, "b")
+    assert await _written(background, writer) == ["b"]
+    assert (background.failed, background.written) == (1, 1)
+
+
+async def test_what_is_forgotten_is_not_written() -> None:
+    background, writer = Background(1000, 10), _Writer()
+    writer.put(background, "a")
+    writer.put(background, "b")
+    background.forget("a")
+    assert await _written(background, writer) == ["b"]
+
+
+async def test_close_drops_what_waits_and_awaits_what_is_under_way() -> None:
+    background, writer = Background(1000, 100), _Writer()
+    for number in range(10):
+        writer.put(background, str(number))
+    while len(writer.under_way) < AT_ONCE:
+        await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.01, writer.open.set)
+    await background.close()
+    assert writer.written == [str(number) for number in range(AT_ONCE)]
+    assert background.dropped == 10 - AT_ONCE

@@ -1,0 +1,155 @@
+"""Each answer to a binding, and what is reported for it."""
+
+import pytest
+
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION, Binder
+from connectors.kubernetes.sinks.throttle import Throttle
+from connectors.ports.sink import DONE, Answer
+from schemas.pods import PodRef
+from tests.connectors.kubernetes.sinks.objects import (
+    BINDING,
+    CREATED,
+    DECISION_ID,
+    GONE,
+    NODE,
+    POD,
+    POD_PATH,
+    pod,
+)
+from tests.connectors.kubernetes.sinks.played import (
+    LOST,
+    OVERLOADED,
+    UNAVAILABLE,
+    Played,
+    Said,
+    failure,
+)
+from tests.connectors.ports.sink_contract import decision
+
+CONFLICT = failure(409, "Conflict", "Operation cannot be fulfilled on pods/binding")
+
+
+@pytest.fixture
+def binder(played: Played, client: ApiServer) -> Binder:
+    played.says("GET", f"/api/v1/nodes/{NODE}", Said())
+    return Binder(Throttle(client))
+
+
+async def test_a_binding_holds_the_node_the_precondition_and_the_decision(
+    played: Played, binder: Binder
+) -> None:
+    played.says("POST", BINDING, CREATED)
+    assert await binder.bind(decision(POD, NODE)) == DONE
+    (asked,) = played.of("POST")
+    assert asked.body == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": "web-1",
+            "namespace": "shop",
+            "uid": "uid-1",
+            "annotations": {DECISION_ANNOTATION: DECISION_ID},
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+    }
+
+
+async def test_a_binding_costs_one_request(played: Played, binder: Binder) -> None:
+    played.says("POST", BINDING, CREATED)
+    for _ in range(5):
+        await binder.bind(decision(POD, NODE))
+    assert len(played.of("GET")) == 1, "the node is looked at once"
+    assert len(played.of("POST")) == 5
+
+
+async def test_a_node_that_does_not_exist_gets_no_pod(played: Played, binder: Binder) -> None:
+    answer = await binder.bind(decision(POD, "node-9"))
+    assert answer == Answer("failed", "there is no node node-9")
+    assert played.of("POST") == []
+
+
+@pytest.mark.parametrize("answer", [CONFLICT, UNAVAILABLE, LOST, failure(500, "", "timeout")])
+@pytest.mark.parametrize(
+    ("seen", "result", "reason"),
+    [
+        (pod(NODE, decision=DECISION_ID), "done", ""),
+        (pod(NODE, decision="another"), "failed", "is on node node-1 already, bound by decision"),
+        (pod(NODE), "failed", "pod web-1 is on node node-1 already, bound by somebody else"),
+        (pod("node-2"), "failed", "pod web-1 is on node node-2 already, bound by somebody else"),
+        (pod(terminates=True), "failed", "pod web-1 terminates"),
+        (pod(gates=("a", "b")), "failed", "held back by its scheduling gates: a, b"),
+        (pod(uid="uid-2"), "failed", "of uid uid-1 is gone; the pod of that name has uid uid-2"),
+        (GONE, "failed", "pod web-1 is gone"),
+    ],
+)
+async def test_what_an_answer_does_not_say_is_read_from_the_pod(
+    played: Played, binder: Binder, answer: Said, seen: Said, result: str, reason: str
+) -> None:
+    played.says("POST", BINDING, answer)
+    played.says("GET", POD_PATH, seen)
+    found = await binder.bind(decision(POD, NODE))
+    assert (found.result, found.again_in_s) == (result, None)
+    assert reason in found.reason
+    assert len(played.of("POST")) == 1
+
+
+@pytest.mark.parametrize("answer", [UNAVAILABLE, LOST])
+async def test_a_binding_that_was_not_carried_out_may_be_tried_again(
+    played: Played, binder: Binder, answer: Said
+) -> None:
+    played.says("POST", BINDING, answer)
+    played.says("GET", POD_PATH, pod())
+    found = await binder.bind(decision(POD, NODE))
+    assert (found.result, found.again_in_s) == ("failed", 0.0)
+
+
+async def test_while_it_is_not_known_whether_a_pod_was_bound_it_may_be_tried_again(
+    played: Played, binder: Binder
+) -> None:
+    played.says("POST", BINDING, LOST)
+    played.says("GET", POD_PATH, LOST)
+    found = await binder.bind(decision(POD, NODE))
+    assert (found.result, found.again_in_s) == ("failed", 0.0)
+    assert "whether the pod was bound is not known yet" in found.reason
+
+
+async def test_an_overloaded_server_is_asked_again_when_it_says(
+    played: Played, binder: Binder
+) -> None:
+    played.says("POST", BINDING, OVERLOADED)
+    assert await binder.bind(decision(POD, NODE)) == Answer(
+        "failed",
+        "the API server is overloaded: too many requests, please try again later",
+        again_in_s=1.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (GONE, 'pod web-1 is gone: pods "web-1" not found'),
+        (failure(403, "Forbidden", "no rights"), "binding was not accepted (403): no rights"),
+        (failure(422, "Invalid", "bad"), "binding was not accepted (422): bad"),
+    ],
+)
+async def test_a_refusal_for_good_is_final(
+    played: Played, binder: Binder, answer: Said, reason: str
+) -> None:
+    played.says("POST", BINDING, answer)
+    assert await binder.bind(decision(POD, NODE)) == Answer("failed", reason)
+
+
+@pytest.mark.parametrize("name", ["../nodes", "web?x", "a b", "%2e%2e", ".."])
+async def test_a_name_that_is_none_never_becomes_a_path(
+    played: Played, client: ApiServer, name: str
+) -> None:
+    from connectors.kubernetes.sinks.sink import KubernetesSink
+
+    sink = KubernetesSink(client)
+    command = decision(POD, NODE)
+    bad = PodRef.model_construct(namespace="shop", name=name, uid="uid-1")
+    answer = await sink.bind(command.model_copy(update={"pod": bad}))
+    assert answer.again_in_s is None
+    assert "is no name of a namespace or pod" in answer.reason
+    assert played.asked == []

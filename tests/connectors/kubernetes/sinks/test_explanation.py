@@ -1,0 +1,215 @@
+"""What users read about a pod without a node."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sinks.events import Events
+from connectors.kubernetes.sinks.explanation import Explanations, sentence
+from connectors.kubernetes.sinks.throttle import Throttle
+from schemas.decisions import PlacementDecision, ReasonCount
+from tests.connectors.kubernetes.sinks.objects import (
+    CREATED,
+    EVENTS,
+    GONE,
+    NODE,
+    POD,
+    POD_PATH,
+    pod,
+)
+from tests.connectors.kubernetes.sinks.played import LOST, Played, Said, failure
+from tests.connectors.ports.sink_contract import decision
+
+STATUS = f"{POD_PATH}/status"
+TEXT = "0/200 nodes are available: 120 Insufficient cpu, 80 node(s) were unschedulable."
+
+
+def waiting(**more: Any) -> PlacementDecision:
+    values: dict[str, Any] = {
+        "outcome": "waiting", "nodes": 200, "refused_by": {"Fit": 120, "Unschedulable": 80},
+        "reasons": (
+            ReasonCount(reason="Insufficient cpu", nodes=120),
+            ReasonCount(reason="node(s) were unschedulable", nodes=80),
+        ),
+    }  # fmt: skip
+    return decision(POD, NODE, **(values | more)).model_copy(update={"node": None})
+
+
+def condition(message: str = TEXT, status: str = "False") -> dict[str, Any]:
+    return {
+        "type": "PodScheduled", "status": status, "reason": "Unschedulable", "message": message,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def explanations(played: Played, client: ApiServer) -> Explanations:
+    played.says("POST", EVENTS, CREATED)
+    throttle = Throttle(client)
+    return Explanations(throttle, Events(throttle))
+
+
+async def _written(explanations: Explanations) -> None:
+    for background in (explanations.background, explanations._events.background):
+        while background._waiting or background._workers:
+            await asyncio.sleep(0.001)
+
+
+def test_reasons_are_counted_in_the_words_of_kube_scheduler() -> None:
+    assert sentence(waiting()) == TEXT
+
+
+def test_nodes_whose_reason_is_not_named_are_counted_too() -> None:
+    text = sentence(
+        waiting(refused_by={"Fit": 120, "Unschedulable": 80, "LoadAware": 5}, nodes=205)
+    )
+    assert text.endswith("80 node(s) were unschedulable, 5 node(s) for other reasons.")
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (
+            {"outcome": "refused", "message": "volumes are not supported"},
+            "volumes are not supported",
+        ),
+        ({"nodes": 0, "message": "there are no nodes"}, "there are no nodes"),
+        ({"nodes": 0}, "no nodes available to schedule pods"),
+        (
+            {"outcome": "expired", "message": "its time ran out"},
+            "the pod was placed, but not bound in time: its time ran out",
+        ),
+    ],
+)
+def test_a_decision_without_counts_is_told_by_its_message(more: dict[str, Any], text: str) -> None:
+    assert sentence(waiting(reasons=(), refused_by={}, **more)) == text
+
+
+async def test_the_condition_and_an_event_say_why(
+    played: Played, explanations: Explanations
+) -> None:
+    played.says("GET", POD_PATH, pod())
+    played.says("PATCH", STATUS, Said())
+    explanations.explain(waiting())
+    await _written(explanations)
+    (patched,) = played.of("PATCH")
+    assert patched.body == {
+        "metadata": {"uid": "uid-1", "resourceVersion": "7"},
+        "status": {
+            "conditions": [{**condition(), "lastTransitionTime": "2026-03-02T00:00:00Z"}],
+            "nominatedNodeName": None,
+        },
+    }
+    assert patched.content_type == "application/strategic-merge-patch+json"
+    (event,) = played.of("POST", EVENTS)
+    assert (event.body["reason"], event.body["message"]) == ("FailedScheduling", TEXT)
+    assert event.body["type"] == "Warning"
+
+
+async def test_the_same_text_is_written_once(played: Played, explanations: Explanations) -> None:
+    played.says("GET", POD_PATH, pod())
+    played.says("PATCH", STATUS, Said())
+    for _ in range(3):
+        explanations.explain(waiting())
+        await _written(explanations)
+    assert len(played.asked) == 3, "a look, a condition, an event"
+
+
+async def test_what_the_pod_says_already_is_not_written_after_a_restart_either(
+    played: Played, explanations: Explanations
+) -> None:
+    played.says("GET", POD_PATH, pod(conditions=[condition()]))
+    explanations.explain(waiting())
+    await _written(explanations)
+    assert [each.method for each in played.asked] == ["GET"]
+
+
+async def test_another_text_keeps_the_time_at_which_the_pod_became_unschedulable(
+    played: Played, explanations: Explanations
+) -> None:
+    played.says("GET", POD_PATH, pod(conditions=[condition("another text")]))
+    played.says("PATCH", STATUS, Said())
+    explanations.explain(waiting())
+    await _written(explanations)
+    (patched,) = played.of("PATCH")
+    assert patched.body["status"]["conditions"] == [condition()]
+
+
+@pytest.mark.parametrize(
+    "seen", [pod(NODE), pod(terminates=True), pod(uid="uid-2"), pod(gates=("g",)), GONE]
+)
+async def test_a_pod_that_needs_no_explanation_is_left_alone(
+    played: Played, explanations: Explanations, seen: Said
+) -> None:
+    played.says("GET", POD_PATH, seen)
+    explanations.explain(waiting())
+    await _written(explanations)
+    assert [each.method for each in played.asked] == ["GET"]
+
+
+async def test_a_pod_that_changes_meanwhile_is_looked_at_again(
+    played: Played, explanations: Explanations
+) -> None:
+    played.says("GET", POD_PATH, pod(), pod(NODE))
+    played.says("PATCH", STATUS, failure(409, "Conflict", "the object has been modified"))
+    explanations.explain(waiting())
+    await _written(explanations)
+    assert [each.method for each in played.asked] == ["GET", "PATCH", "GET"]
+
+
+@pytest.mark.parametrize("lost", [LOST, failure(500, "", "broken")])
+async def test_what_was_not_written_is_written_with_the_next_decision(
+    played: Played, explanations: Explanations, lost: Said
+) -> None:
+    played.says("GET", POD_PATH, pod())
+    played.says("PATCH", STATUS, lost, Said())
+    for _ in range(2):
+        explanations.explain(waiting())
+        await _written(explanations)
+    assert len(played.of("PATCH")) == 2
+    assert explanations.background.failed == 1
+
+
+async def test_a_pod_that_is_bound_is_not_explained_any_more(
+    played: Played, explanations: Explanations
+) -> None:
+    explanations.explain(waiting())
+    explanations.settled(POD)
+    await _written(explanations)
+    assert played.asked == []
+
+
+async def test_a_request_that_was_withdrawn_is_not_explained(
+    played: Played, explanations: Explanations
+) -> None:
+    explanations.explain(waiting())
+    explanations.explain(waiting(outcome="withdrawn"))
+    await _written(explanations)
+    assert played.asked == []
+
+
+async def test_ten_thousand_waiting_pods_cost_one_write_each_at_most(
+    played: Played, explanations: Explanations
+) -> None:
+    for number in range(10_000):
+        for _ in range(2):
+            other = POD.model_copy(update={"uid": f"uid-{number}"})
+            explanations.explain(waiting(nodes=number).model_copy(update={"pod": other}))
+    assert len(explanations.background) == 10_000
+    assert explanations.background.dropped == 0
+    await explanations.close()
+
+
+async def test_room_that_is_held_is_nominated_and_taken_back_by_the_next_explanation(
+    played: Played, explanations: Explanations
+) -> None:
+    played.says("GET", POD_PATH, pod(), pod(conditions=[condition()], nominated=NODE))
+    played.says("PATCH", STATUS, Said())
+    explanations.nominate(decision(POD, NODE))
+    await _written(explanations)
+    explanations.explain(waiting())
+    await _written(explanations)
+    nominated, taken_back = (each.body["status"] for each in played.of("PATCH"))
+    assert nominated == {"nominatedNodeName": NODE}
+    assert taken_back["nominatedNodeName"] is None

@@ -1,0 +1,131 @@
+"""A PodMigrationJob, read and worded."""
+
+from typing import Any
+
+import pytest
+
+from connectors.kubernetes.sinks.migration_job import Job, read_job, request_of, status_of
+from schemas.migrations import Condition, MigrationStatus
+from schemas.pods import PodRef
+from tests.connectors.ports.sink_contract import _AS_OF, CLUSTER, NOW_MS
+
+POD = PodRef(namespace="shop", name="web-1", uid="uid-1")
+
+
+def job_object(name: str = "move-web", **spec: Any) -> dict[str, Any]:
+    """As Kubernetes gives it."""
+    return {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "PodMigrationJob",
+        "metadata": {
+            "name": name, "uid": f"job-{name}", "generation": 1, "resourceVersion": "1",
+            "creationTimestamp": "2026-03-02T00:00:00Z",
+        },
+        "spec": {
+            "podRef": {"namespace": "shop", "name": "web-1"}, "mode": "ReservationFirst",
+            "ttl": "5m0s", "paused": False, **spec,
+        },
+    }  # fmt: skip
+
+
+def status(**more: Any) -> MigrationStatus:
+    """A migration of the pod."""
+    values: dict[str, Any] = {
+        "cluster": CLUSTER, "migration_id": "migration-1", "pod": POD, "source_node": "node-1",
+        "mode": "ReservationFirst", "phase": "Running", "reason": "Evicting",
+        "message": "command 1 is out", "trigger": "request", "deadline_ms": NOW_MS,
+        "created_at_ms": NOW_MS, "changed_at_ms": NOW_MS, "happened_at_ms": NOW_MS,
+        "as_of": _AS_OF,
+    }  # fmt: skip
+    return MigrationStatus(**(values | more))
+
+
+def test_a_job_is_a_request_to_migrate_its_pod() -> None:
+    found = job_object()
+    found["metadata"]["annotations"] = {"koordinator.sh/evict-reason": "maintenance"}
+    request = request_of(read_job(found), CLUSTER, POD)
+    assert request.payload() == {
+        "schema_version": 1,
+        "request_id": "pmj-job-move-web",
+        "cluster": CLUSTER,
+        "action": "migrate",
+        "pod": {"namespace": "shop", "name": "web-1", "uid": "uid-1"},
+        "mode": "ReservationFirst",
+        "ttl_ms": 300_000,
+        "ignore_windows": False,
+        "reason": "maintenance",
+        "requested_at_ms": NOW_MS,
+    }
+
+
+def test_what_a_job_leaves_open_the_policy_says() -> None:
+    request = request_of(read_job(job_object(mode="", ttl="")), CLUSTER, POD)
+    assert (request.mode, request.ttl_ms) == (None, None)
+    assert request.reason == "PodMigrationJob move-web"
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"mode": "Teleport"}, "spec.mode is 'Teleport'; allowed are ReservationFirst, EvictDirec"),
+        ({"ttl": "soon"}, "'soon' is no duration"),
+        ({"ttl": "999h"}, "ttl_ms: Input should be less than or equal to 86400000"),
+    ],
+)
+def test_a_job_that_cannot_be_read_says_what_is_wrong(spec: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match="^" + complaint.replace("(", "\\(")):
+        request_of(read_job(job_object(**spec)), CLUSTER, POD)
+
+
+def test_an_object_without_anything_is_read() -> None:
+    assert read_job({}) == Job("", "", 1, "", "", "", False, "", "", "PodMigrationJob ", (), 0, "")
+
+
+def test_a_status_has_the_words_of_koordinator() -> None:
+    replacement = POD.model_copy(update={"name": "web-2", "uid": "uid-2"})
+    conditions = (
+        Condition(type="ReservationCreated", status=True, changed_at_ms=NOW_MS),
+        Condition(
+            type="Eviction", status=False, reason="Evicting", message="m",
+            changed_at_ms=NOW_MS + 1000,
+        ),
+    )  # fmt: skip
+    found = status(conditions=conditions, replacement=replacement, happened_at_ms=NOW_MS + 2000)
+    assert status_of(found, read_job(job_object())) == {
+        "phase": "Running",
+        "status": "Eviction",
+        "reason": "Evicting",
+        "message": "command 1 is out",
+        "nodeName": "node-1",
+        "conditions": [
+            {
+                "type": "ReservationCreated",
+                "status": "True",
+                "reason": "",
+                "message": "",
+                "lastProbeTime": "2026-03-02T00:00:02Z",
+                "lastTransitionTime": "2026-03-02T00:00:00Z",
+            },
+            {
+                "type": "Eviction",
+                "status": "False",
+                "reason": "Evicting",
+                "message": "m",
+                "lastProbeTime": "2026-03-02T00:00:02Z",
+                "lastTransitionTime": "2026-03-02T00:00:01Z",
+            },
+        ],
+        "podRef": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": "shop",
+            "name": "web-2",
+            "uid": "uid-2",
+        },
+    }
+
+
+def test_fields_that_mean_nothing_here_are_named_in_the_status() -> None:
+    job = read_job(job_object(deleteOptions={"gracePeriodSeconds": 1}, reservationOptions={"a": 1}))
+    message = status_of(status(), job)["message"]
+    assert message == ("command 1 is out; not applied: spec.reservationOptions, spec.deleteOptions")

@@ -1,0 +1,248 @@
+"""PodMigrationJobs that are followed, on a server that plays the answers.
+
+`test_sink` has them on a real API server.
+"""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended, Event, Present
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sinks import migration_jobs as module
+from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
+from tests.connectors.kubernetes.sinks.objects import GONE, NODE, POD_PATH, pod
+from tests.connectors.kubernetes.sinks.played import LOST, UNAVAILABLE, Played, Said, failure
+from tests.connectors.kubernetes.sinks.test_migration_job import job_object, status
+from tests.connectors.ports.sink_contract import CLUSTER
+
+JOB = f"{COLLECTION}/move-web"
+JOB_STATUS = f"{JOB}/status"
+INSTALLED = Said(200, {"resources": [{"name": "podmigrationjobs"}]})
+
+
+@pytest.fixture
+def jobs(played: Played, client: ApiServer) -> MigrationJobs:
+    played.says("GET", POD_PATH, pod(NODE))
+    played.says("PATCH", JOB, Said())
+    played.says("PATCH", JOB_STATUS, Said())
+    jobs = MigrationJobs(client, CLUSTER)
+    jobs._known.set()
+    return jobs
+
+
+async def said(jobs: MigrationJobs, *events: Event) -> list[tuple[str, str]]:
+    """Actions and ids of the requests that events cause."""
+    requests = [each for event in events for each in await jobs._requests(event)]
+    return [(each.action, each.request_id) for each in requests]
+
+
+def with_(found: dict[str, Any], phase: str = "", generation: int = 1, **spec: Any) -> Any:
+    more = {**found, "metadata": {**found["metadata"], "generation": generation}}
+    return {**more, "spec": {**found["spec"], **spec}, "status": {"phase": phase}}
+
+
+MIGRATE = ("migrate", "pmj-job-move-web")
+
+
+async def test_a_job_is_requested_once(jobs: MigrationJobs) -> None:
+    job = job_object()
+    assert await said(jobs, Begun(), Present(job), Ended(), Changed(job)) == [MIGRATE]
+    assert await said(jobs, Begun(), Present(job), Ended()) == []
+
+
+async def test_the_uid_of_the_pod_is_kept_in_the_job(played: Played, jobs: MigrationJobs) -> None:
+    await said(jobs, Changed(job_object()))
+    (patched,) = played.of("PATCH")
+    assert (patched.path, patched.body["spec"]) == (JOB, {"podRef": {"uid": "uid-1"}})
+
+
+async def test_a_job_is_paused_resumed_and_aborted(jobs: MigrationJobs) -> None:
+    job = job_object()
+    events = (
+        Changed(job),
+        Changed(with_(job, "Running", 2, paused=True)),
+        Changed(with_(job, "Running", 2, paused=True)),
+        Changed(with_(job, "Running", 3, paused=False)),
+        Deleted(with_(job, "Running", 3)),
+    )
+    assert await said(jobs, *events) == [
+        MIGRATE,
+        ("pause", "pmj-job-move-web-pause-2"),
+        ("resume", "pmj-job-move-web-resume-3"),
+        ("abort", "pmj-job-move-web-abort-3"),
+    ]
+
+
+async def test_a_job_that_is_made_paused_begins_when_that_is_taken_back(
+    jobs: MigrationJobs,
+) -> None:
+    job = job_object(paused=True)
+    assert await said(jobs, Present(job)) == []
+    assert await said(jobs, Changed(with_(job, "", 2, paused=False))) == [MIGRATE]
+
+
+async def test_a_job_that_a_later_list_lacks_is_aborted(jobs: MigrationJobs) -> None:
+    await said(jobs, Begun(), Present(job_object()), Ended())
+    assert await said(jobs, Begun(), Ended()) == [("abort", "pmj-job-move-web-abort-1")]
+
+
+async def test_a_finished_job_is_left_alone(played: Played, jobs: MigrationJobs) -> None:
+    for phase in ("Succeeded", "Failed", "Aborted"):
+        assert await said(jobs, Present(with_(job_object(), phase))) == []
+        assert await said(jobs, Deleted(with_(job_object(), phase))) == []
+    assert played.asked == []
+
+
+async def test_after_a_restart_a_job_that_was_taken_is_followed_and_not_requested_again(
+    played: Played, jobs: MigrationJobs
+) -> None:
+    played.says("GET", POD_PATH, GONE)
+    job = with_(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
+    assert await said(jobs, Begun(), Present(job), Ended()) == []
+    assert await jobs.report(status(phase="Succeeded"))
+    assert played.of("PATCH", JOB_STATUS)[0].body["status"]["phase"] == "Succeeded"
+
+
+def pod_ref() -> dict[str, str]:
+    return {"namespace": "shop", "name": "web-1"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "seen", "reason", "message"),
+    [
+        ({}, GONE, "MissingPod", "there is no pod shop/web-1"),
+        (
+            {"podRef": {**pod_ref(), "uid": "uid-2"}}, pod(NODE), "MissingPod",
+            "there is no pod shop/web-1 of uid uid-2",
+        ),
+        ({"podRef": {}}, GONE, "ForbiddenMigratePod", "spec.podRef needs a namespace and a name"),
+        ({"ttl": "x"}, pod(NODE), "ForbiddenMigratePod", "'x' is no duration"),
+        (
+            {"podRef": {"namespace": "..", "name": "web-1"}}, GONE, "ForbiddenMigratePod",
+            "'..' is no name of a namespace or pod",
+        ),
+        ({}, failure(403, "Forbidden", "no rights"), "ForbiddenMigratePod", "no rights"),
+    ],
+)  # fmt: skip
+async def test_a_job_that_cannot_be_requested_has_failed(
+    played: Played,
+    jobs: MigrationJobs,
+    spec: dict[str, Any],
+    seen: Said,
+    reason: str,
+    message: str,
+) -> None:
+    played.says("GET", POD_PATH, seen)
+    assert await said(jobs, Present(job_object(**spec))) == []
+    (patched,) = played.of("PATCH", JOB_STATUS)
+    assert (patched.body["status"]["phase"], patched.body["status"]["reason"]) == ("Failed", reason)
+    assert message in patched.body["status"]["message"]
+    assert patched.body["metadata"] == {"uid": "job-move-web"}
+
+
+async def test_a_server_that_does_not_answer_is_asked_again_for_the_pod(
+    played: Played, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    played.says("GET", POD_PATH, LOST, UNAVAILABLE, pod(NODE))
+    assert await said(jobs, Present(job_object())) == [MIGRATE]
+
+
+async def test_reports_go_to_the_job_of_their_pod(played: Played, jobs: MigrationJobs) -> None:
+    assert not await jobs.report(status())
+    await said(jobs, Present(job_object()))
+    assert not await jobs.report(status(cluster="another"))
+    assert await jobs.report(status())
+    assert await jobs.report(status(phase="Succeeded", reason="EvictComplete"))
+    assert not await jobs.report(status(phase="Succeeded")), "it is over"
+    phases = [each.body["status"]["phase"] for each in played.of("PATCH", JOB_STATUS)]
+    assert phases == ["Running", "Succeeded"]
+
+
+async def test_a_report_waits_for_the_first_list_of_jobs(
+    played: Played, jobs: MigrationJobs
+) -> None:
+    jobs._known.clear()
+    report = asyncio.create_task(jobs.report(status()))
+    await asyncio.sleep(0)
+    taken = with_(job_object(), "Pending", podRef={**pod_ref(), "uid": "uid-1"})
+    await said(jobs, Begun(), Present(taken))
+    assert not report.done()
+    await said(jobs, Ended())
+    assert await report
+    assert len(played.of("PATCH", JOB_STATUS)) == 1
+
+
+async def test_a_refused_request_fails_its_job_but_not_one_that_is_under_way(
+    played: Played, jobs: MigrationJobs
+) -> None:
+    assert not await jobs.refused("pmj-of-another", "no")
+    assert not await jobs.refused("somebody-elses", "no")
+    await said(jobs, Present(job_object()))
+    await jobs.report(status())
+    assert not await jobs.refused("pmj-job-move-web", "it is under way")
+    await said(jobs, Deleted(job_object()), Present(job_object()))
+    assert await jobs.refused("pmj-job-move-web", "the pod is protected")
+    failed = played.of("PATCH", JOB_STATUS)[-1].body["status"]
+    assert (failed["phase"], failed["message"]) == ("Failed", "the pod is protected")
+
+
+async def test_a_status_is_written_again_after_a_failure_and_not_where_the_job_is_gone(
+    played: Played, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    await said(jobs, Present(job_object()))
+    played.says("PATCH", JOB_STATUS, LOST, UNAVAILABLE, Said())
+    assert await jobs.report(status())
+    played.says("PATCH", JOB_STATUS, failure(404, "NotFound", "gone"))
+    before = len(played.of("PATCH", JOB_STATUS))
+    assert not await jobs.report(status())
+    assert len(played.of("PATCH", JOB_STATUS)) == before + 1
+
+
+async def test_beyond_the_limit_jobs_are_left_as_they_are(
+    jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "JOBS_MAX", 1)
+    assert await said(jobs, Present(job_object()), Present(job_object("other"))) == [MIGRATE]
+    assert jobs.left == 1
+
+
+async def test_where_it_is_not_installed_nothing_is_missing_and_it_is_looked_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "LOOK_AGAIN_S", 0.01)
+    looks, asked = 0, []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal looks
+        asked.append(request.path)
+        if request.path == GROUP:
+            looks += 1
+            found = {"resources": [{"name": "podmigrationjobs"}]} if looks == 3 else {}
+            return web.Response(status=200 if found else 404, body=orjson.dumps(found))
+        if request.path == COLLECTION and "watch" not in request.query:
+            items = {"metadata": {"resourceVersion": "1"}, "items": [job_object()]}
+            return web.Response(body=orjson.dumps(items))
+        if request.path == POD_PATH:
+            return web.Response(body=orjson.dumps(pod(NODE).body))
+        return web.Response(body=b"{}")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    played = Played()
+    async with TestServer(app) as server, played.served() as client:
+        configuration = await client.access.configuration()
+        configuration.host = f"http://{server.host}:{server.port}"
+        jobs = MigrationJobs(client, CLUSTER)
+        async with aclosing(jobs.requests()) as requests:
+            request = await asyncio.wait_for(anext(requests), 10)
+    assert (request.action, jobs.installed, looks) == ("migrate", True, 3)
+    assert asked[:3] == [GROUP] * 3
+    assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []

@@ -1,0 +1,475 @@
+"""The sink on a real API server: the contract of all sinks, and what its answers mean.
+
+What a real server does not answer on demand is in the tests of the single modules.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.control_plane import cluster
+from connectors.kubernetes.control_plane.audit import judge, read
+from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
+from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION
+from connectors.kubernetes.sinks.migration_jobs import COLLECTION, MigrationJobs
+from connectors.kubernetes.sinks.sink import KubernetesSink
+from connectors.ports.command_rules import Command, CommandRules
+from schemas.decisions import ReasonCount
+from schemas.evictions import DeleteOptions
+from schemas.migrations import Condition
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodRef
+from tests.connectors.kubernetes.sinks.objects import CREATED, NODE, POD, POD_PATH, pod
+from tests.connectors.kubernetes.sinks.played import OVERLOADED, Played, Said
+from tests.connectors.kubernetes.sinks.real import WAIT_S, Place, until
+from tests.connectors.kubernetes.sinks.test_migration_job import status
+from tests.connectors.ports.sink_contract import (
+    CLUSTER,
+    MINUTE_MS,
+    NOW_MS,
+    SinkContract,
+    SinkWorld,
+    another,
+    decision,
+    eviction,
+)
+
+BUDGET_NAME = "budget"
+_CRD = Path(__file__).parent / "pod_migration_job.yaml"
+
+
+@pytest.fixture
+async def place(control_plane: ControlPlane, namespace: str) -> AsyncIterator[Place]:
+    async with control_plane.api() as server:
+        yield await Place(server, namespace).prepared()
+
+
+@pytest.fixture
+async def sink(place: Place) -> AsyncIterator[KubernetesSink]:
+    sink = KubernetesSink(place.server)
+    yield sink
+    await sink.close()
+
+
+async def carried_out(sink: KubernetesSink, command: Command) -> CommandOutcome:
+    outcome = await CommandRules(CLUSTER, sink, NOW_MS).carry_out(command)
+    assert outcome is not None
+    return outcome
+
+
+class _World(SinkWorld):
+    def __init__(self, place: Place, sink: KubernetesSink) -> None:
+        self.place = place
+        self.node = place.node
+        self.sink = sink
+
+    async def waiting_pod(self) -> PodRef:
+        return await self.place.waiting_pod()
+
+    async def running_pod(self, *, budgeted: bool = False) -> PodRef:
+        found = await self.place.running_pod(labels={"app": "budgeted"} if budgeted else None)
+        if budgeted:
+            await self.place.budget(BUDGET_NAME, "budgeted")
+        return found
+
+    async def node_of(self, pod: PodRef) -> str | None:
+        found = await self.place.get(pod)
+        return found["spec"].get("nodeName") if found else None
+
+    async def terminates(self, pod: PodRef) -> bool:
+        found = await self.place.get(pod)
+        return found is None or "deletionTimestamp" in found["metadata"]
+
+    async def annotations(self, pod: PodRef) -> Mapping[str, str]:
+        found: dict[str, Any] = await self.place.get(pod)
+        return found["metadata"]["annotations"]  # type: ignore[no-any-return]
+
+
+class TestKubernetesSink(SinkContract):
+    @pytest.fixture
+    def world(self, place: Place, sink: KubernetesSink) -> SinkWorld:
+        return _World(place, sink)
+
+
+# --- bindings -------------------------------------------------------------------------------------
+
+
+async def test_a_bound_pod_carries_the_id_of_its_decision_and_an_event(
+    place: Place, sink: KubernetesSink
+) -> None:
+    pod = await place.waiting_pod()
+    assert (await carried_out(sink, decision(pod, place.node))).result == "done"
+    found = await place.get(pod)
+    assert found["metadata"]["annotations"][DECISION_ANNOTATION] == f"bind-{pod.uid}"
+    text = f"Successfully assigned {place.namespace}/{pod.name} to {place.node}"
+
+    async def told() -> bool:
+        return await place.events(pod.uid) == [("Scheduled", text)]
+
+    await until(told)
+
+
+async def test_every_refusal_of_a_binding_has_its_sentence(
+    place: Place, sink: KubernetesSink
+) -> None:
+    running = await place.running_pod()
+    gated = await place.waiting_pod(schedulingGates=[{"name": "example.com/not-yet"}])
+    waiting = await place.waiting_pod()
+    unknown = PodRef(namespace=place.namespace, name="unknown", uid="unknown")
+    found = {
+        "bound": await carried_out(sink, decision(running, place.node)),
+        "gated": await carried_out(sink, decision(gated, place.node)),
+        "another": await carried_out(sink, decision(another(waiting), place.node)),
+        "no such node": await carried_out(sink, decision(waiting, "no-such-node")),
+        "gone": await carried_out(sink, decision(unknown, place.node)),
+    }
+    assert {each.result for each in found.values()} == {"failed"}
+    assert {name: each.reason for name, each in found.items()} == {
+        "bound": f"pod {running.name} is on node {place.node} already, bound by somebody else",
+        "gated": f"pod {gated.name} is held back by its scheduling gates: example.com/not-yet",
+        "another": f"pod {waiting.name} of uid {waiting.uid}-later is gone; the pod of that name "
+        f"has uid {waiting.uid}",
+        "no such node": "there is no node no-such-node",
+        "gone": 'pod unknown is gone: pods "unknown" not found',
+    }
+    assert (await place.get(waiting))["spec"].get("nodeName") is None
+
+
+async def test_a_pod_that_terminates_is_not_bound(place: Place, sink: KubernetesSink) -> None:
+    pod = await place.waiting_pod()
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+    kept = {"metadata": {"finalizers": ["example.com/kept"]}}
+    merge = "application/merge-patch+json"
+    await place.server.send("PATCH", path, body=kept, content_type=merge)
+    await place.server.send("DELETE", path)
+    outcome = await carried_out(sink, decision(pod, place.node))
+    assert (outcome.result, outcome.reason) == ("failed", f"pod {pod.name} terminates")
+    released = {"metadata": {"finalizers": None}}
+    await place.server.send("PATCH", path, body=released, content_type=merge)
+
+
+async def test_copies_of_one_decision_bind_once_and_each_says_done(
+    place: Place, control_plane: ControlPlane
+) -> None:
+    """Two processes that both believe to be the active one, and one that starts again."""
+    pod = await place.waiting_pod()
+    sinks = [KubernetesSink(place.server) for _ in range(8)]
+    command = decision(pod, place.node)
+    outcomes = await asyncio.gather(*(carried_out(each, command) for each in sinks))
+    assert {(each.result, each.reason) for each in outcomes} == {("done", "")}
+    log = read(control_plane.audit_log)
+    (record,) = [each for each in log.pods if each.uid == pod.uid]
+    assert judge([record]) == []
+    assert [each.node for each in record.bindings] == [place.node]
+    for each in sinks:
+        await each.close()
+
+
+async def test_of_two_decisions_of_two_processes_one_is_done_and_the_other_says_whose_it_was(
+    place: Place,
+) -> None:
+    pod = await place.waiting_pod()
+    sinks = [KubernetesSink(place.server) for _ in range(2)]
+    commands = [decision(pod, place.node, decision_id=f"decision-{n}") for n in range(2)]
+    outcomes = await asyncio.gather(*map(carried_out, sinks, commands))
+    done, failed = sorted(outcomes, key=lambda each: each.result)
+    assert (done.result, failed.result) == ("done", "failed")
+    assert failed.reason.endswith(f"already, bound by decision {done.command_id}")
+    for each in sinks:
+        await each.close()
+
+
+# --- explanations ---------------------------------------------------------------------------------
+
+
+async def test_a_pod_without_a_node_says_why_until_it_is_bound(
+    place: Place, sink: KubernetesSink
+) -> None:
+    pod = await place.waiting_pod()
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    reasons = (ReasonCount(reason="Insufficient cpu", nodes=3),)
+    waiting = decision(
+        pod, place.node, outcome="waiting", nodes=3, reasons=reasons, decision_id="why-not-1"
+    )
+    assert await rules.carry_out(waiting) is None
+    text = "0/3 nodes are available: 3 Insufficient cpu."
+
+    async def condition() -> dict[str, Any]:
+        conditions = (await place.get(pod))["status"].get("conditions") or ()
+        return next((each for each in conditions if each["type"] == "PodScheduled"), {})
+
+    async def told() -> bool:
+        said = (await condition()).get("message") == text
+        return said and await place.events(pod.uid) == [("FailedScheduling", text)]
+
+    await until(told)
+    found = await condition()
+    assert (found["status"], found["reason"]) == ("False", "Unschedulable")
+    assert found["lastTransitionTime"] == "2026-03-02T00:00:00Z"
+    bound = await rules.carry_out(decision(pod, place.node))
+    assert bound is not None
+    assert bound.result == "done"
+    assert (await condition())["status"] == "True"
+    await sink.explain(waiting)
+    await until(lambda: _idle(sink))
+    assert (await condition())["status"] == "True", "a late explanation changes no bound pod"
+
+
+async def _idle(sink: KubernetesSink) -> bool:
+    backgrounds = (sink.explanations.background, sink.events.background)
+    return not any(each._waiting or each._workers for each in backgrounds)
+
+
+# --- evictions ------------------------------------------------------------------------------------
+
+
+async def test_an_eviction_is_told_on_the_pod_and_on_its_controller(
+    place: Place, sink: KubernetesSink
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{place.namespace}/replicasets"
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {
+            "containers": [{"name": "main", "image": "none"}],
+            "nodeName": place.node,
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    response = await place.server.send(
+        "POST", path, body={"metadata": {"name": "web"}, "spec": spec}
+    )
+    owner = response.json()["metadata"]["uid"]
+
+    async def pods() -> list[PodRef]:
+        listed = await place.server.get(f"/api/v1/namespaces/{place.namespace}/pods")
+        return [
+            PodRef(namespace=place.namespace, name=each["metadata"]["name"], uid=uid)
+            for each in listed["items"]
+            if each["status"]["phase"] == "Running" and (uid := each["metadata"]["uid"])
+        ]
+
+    async def runs() -> bool:
+        return len(await pods()) == 1
+
+    await until(runs)
+    (pod,) = await pods()
+    assert (await carried_out(sink, eviction(pod, place.node))).result == "done"
+    text = f"Evicted by loadstream from node {place.node}: hot"
+
+    async def told() -> bool:
+        on_pod, on_owner = await place.events(pod.uid), await place.events(owner)
+        return on_pod == [("Evicted", text)] and on_owner == [
+            ("Evicted", f"Pod {pod.name}: {text}")
+        ]
+
+    await until(told)
+
+
+async def test_a_budget_refuses_in_words_and_says_so_on_the_pod(
+    place: Place, sink: KubernetesSink
+) -> None:
+    pod = await place.running_pod(labels={"app": "budgeted"})
+    await place.budget(BUDGET_NAME, "budgeted")
+    command = eviction(pod, place.node, retry_until_ms=NOW_MS + MINUTE_MS)
+    outcome = await carried_out(sink, command)
+    assert outcome.result == "refused"
+    assert outcome.reason == (
+        "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget "
+        f"{BUDGET_NAME} needs 1 healthy pods and has 1 currently"
+    )
+
+    async def told() -> bool:
+        events = await place.events(pod.uid)
+        return [reason for reason, _ in events] == ["EvictionRefused"]
+
+    await until(told)
+
+
+async def test_an_eviction_that_no_migration_repeats_waits_for_its_budget(
+    place: Place, sink: KubernetesSink
+) -> None:
+    pod = await place.running_pod(labels={"app": "budgeted"})
+    await place.budget(BUDGET_NAME, "budgeted")
+    task = asyncio.create_task(carried_out(sink, eviction(pod, place.node)))
+    await asyncio.sleep(0.5)
+    assert not task.done()
+    await place.running_pod(labels={"app": "budgeted"})
+    assert (await asyncio.wait_for(task, 60)).result == "done"
+
+
+async def test_two_budgets_refuse_for_good(place: Place, sink: KubernetesSink) -> None:
+    pod = await place.running_pod(labels={"app": "budgeted"})
+    await place.budget("one", "budgeted")
+    await place.budget("two", "budgeted")
+    outcome = await carried_out(sink, eviction(pod, place.node))
+    assert outcome.result == "refused"
+    assert "more than one PodDisruptionBudget" in outcome.reason
+
+
+async def test_another_pod_of_the_same_name_costs_no_budget(
+    place: Place, sink: KubernetesSink
+) -> None:
+    pods = [await place.running_pod(labels={"app": "budgeted"}) for _ in range(2)]
+    await place.budget(BUDGET_NAME, "budgeted")
+
+    async def one_allowed() -> bool:
+        return await place.allowed(BUDGET_NAME) == 1
+
+    await until(one_allowed)
+    outcome = await carried_out(sink, eviction(another(pods[0]), place.node))
+    assert outcome.result == "refused"
+    assert outcome.reason.endswith(f"the pod of that name has uid {pods[0].uid}")
+    assert await place.allowed(BUDGET_NAME) == 1
+
+
+async def test_a_dry_run_of_the_server_costs_no_budget_and_is_refused_by_one(
+    place: Place, sink: KubernetesSink
+) -> None:
+    pod = await place.running_pod(labels={"app": "budgeted"})
+    await place.budget(BUDGET_NAME, "budgeted")
+    options = DeleteOptions(server_dry_run=True)
+    command = eviction(pod, place.node, delete_options=options, retry_until_ms=NOW_MS + MINUTE_MS)
+    assert (await carried_out(sink, command)).result == "refused"
+    await place.running_pod(labels={"app": "budgeted"})
+
+    async def one_allowed() -> bool:
+        return await place.allowed(BUDGET_NAME) == 1
+
+    await until(one_allowed)
+    assert (await carried_out(sink, command)).result == "dry"
+    assert await place.allowed(BUDGET_NAME) == 1
+
+
+async def test_a_process_that_starts_again_evicts_nothing_twice(
+    place: Place, control_plane: ControlPlane
+) -> None:
+    pod = await place.running_pod()
+    outcomes = []
+    for _ in range(3):
+        sink = KubernetesSink(place.server)
+        outcomes.append(await carried_out(sink, eviction(pod, place.node)))
+        await sink.close()
+    assert [each.result for each in outcomes] == ["done", "refused", "refused"]
+    (record,) = [each for each in read(control_plane.audit_log).pods if each.uid == pod.uid]
+    assert len(record.evictions) == 1
+
+
+async def test_an_eviction_in_the_background_is_left_to_its_controller(
+    place: Place, sink: KubernetesSink
+) -> None:
+    pod = await place.running_pod()
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+    going = {"metadata": {"annotations": {IN_PROGRESS_ANNOTATION: "kubevirt"}}}
+    await place.server.send("PATCH", path, body=going, content_type="application/merge-patch+json")
+    outcome = await carried_out(sink, eviction(pod, place.node))
+    assert outcome.result == "done"
+    assert outcome.reason == f"the eviction of pod {pod.name} goes on in the background"
+    assert "deletionTimestamp" not in (await place.get(pod))["metadata"]
+
+
+# --- rights ---------------------------------------------------------------------------------------
+
+
+async def test_the_rights_of_each_duty_are_all_that_its_sink_needs(
+    place: Place, control_plane: ControlPlane
+) -> None:
+    waiting, unplaced = [await place.waiting_pod() for _ in range(2)]
+    running = [await place.running_pod() for _ in range(3)]
+    reasons = (ReasonCount(reason="Insufficient cpu", nodes=1),)
+    for attempt in range(2):  # the second one counts up the Events of the first
+        async with control_plane.api("loadstream-bind") as server:
+            sink = KubernetesSink(server)
+            assert (await carried_out(sink, decision(waiting, place.node))).result == "done"
+            more = {"outcome": "waiting", "nodes": attempt + 1, "reasons": reasons}
+            await sink.explain(decision(unplaced, place.node, **more))
+            await until(lambda sink=sink: _idle(sink))  # type: ignore[misc]
+            assert sink.explanations.background.failed == sink.events.background.failed == 0
+            assert sink.events.background.written == 2
+    async with control_plane.api("loadstream-evict") as server:
+        sink = KubernetesSink(server)
+        for each, policy in zip(running, ("SoftEviction", "Eviction", "Delete"), strict=True):
+            command = eviction(each, place.node, policy=policy, annotations={"a/b": "c"})
+            assert (await carried_out(sink, command)).result == "done"
+        await until(lambda: _idle(sink))
+        assert (sink.events.background.failed, sink.events.background.written) == (0, 3)
+
+
+# --- an overloaded server, played -----------------------------------------------------------------
+
+
+async def test_a_binding_that_is_throttled_is_made_when_the_server_says(
+    played: Played, client: ApiServer
+) -> None:
+    played.says("GET", f"/api/v1/nodes/{NODE}", Said())
+    played.says("GET", POD_PATH, pod())
+    played.says("PATCH", f"{POD_PATH}/status", Said())
+    played.says("POST", f"{POD_PATH}/binding", OVERLOADED, OVERLOADED, CREATED)
+    sink = KubernetesSink(client)
+    assert (await carried_out(sink, decision(POD, NODE))).result == "done"
+    assert len(played.of("POST", f"{POD_PATH}/binding")) == 3
+    nominated = played.of("PATCH", f"{POD_PATH}/status")
+    assert {each.body["status"]["nominatedNodeName"] for each in nominated} == {NODE}
+    await sink.close()
+
+
+async def test_a_binding_that_is_throttled_until_it_expires_has_failed(
+    played: Played, client: ApiServer
+) -> None:
+    played.says("GET", f"/api/v1/nodes/{NODE}", Said())
+    played.says("POST", f"{POD_PATH}/binding", OVERLOADED)
+    sink = KubernetesSink(client)
+    command = decision(POD, NODE, expires_at_ms=NOW_MS + 1_500)
+    rules = CommandRules(CLUSTER, sink, NOW_MS)
+    task = asyncio.create_task(rules.carry_out(command))
+    while not played.of("POST", f"{POD_PATH}/binding"):
+        await asyncio.sleep(0.01)
+    rules.clock(NOW_MS + 1_000)
+    outcome = await task
+    assert outcome is not None
+    assert outcome.result == "failed"
+    assert "the API server is overloaded" in outcome.reason
+    await sink.close()
+
+
+# --- PodMigrationJobs -----------------------------------------------------------------------------
+
+
+async def test_a_job_made_with_kubectl_is_requested_and_shows_what_came(place: Place) -> None:
+    pod = await place.running_pod()
+    crd = yaml.safe_load(_CRD.read_text(encoding="utf-8"))
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await cluster.create(place.server, definitions, [crd])
+    jobs = MigrationJobs(place.server, CLUSTER)
+
+    async def served() -> bool:
+        return (await place.server.send("GET", COLLECTION)).ok
+
+    await until(served)
+    body = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "PodMigrationJob",
+        "metadata": {"name": "move"},
+        "spec": {"podRef": {"namespace": pod.namespace, "name": pod.name}, "ttl": "5m0s"},
+    }
+    (made,) = await cluster.create(place.server, COLLECTION, [body])
+    async with aclosing(jobs.requests()) as requests:
+        request = await asyncio.wait_for(anext(requests), WAIT_S)
+        assert (request.action, request.pod, request.ttl_ms) == ("migrate", pod, 300_000)
+        assert request.request_id == f"pmj-{made['metadata']['uid']}"
+        done = Condition(type="Eviction", status=True, changed_at_ms=NOW_MS)
+        assert await jobs.report(status(pod=pod, conditions=(done,)))
+        found = await place.server.get(f"{COLLECTION}/move")
+        assert found["spec"]["podRef"]["uid"] == pod.uid
+        assert (found["status"]["phase"], found["status"]["status"]) == ("Running", "Eviction")
+        await place.server.send("DELETE", f"{COLLECTION}/move")
+        aborted = await asyncio.wait_for(anext(requests), WAIT_S)
+        assert (aborted.action, aborted.pod) == ("abort", pod)
+    await place.server.send("DELETE", f"{definitions}/{crd['metadata']['name']}")
