@@ -114,13 +114,20 @@ async def collect(around: Surroundings, sources: Sequence[SourceSettings]) -> Du
 
 
 async def bind(around: Surroundings) -> Duty:
-    """Carry out placements."""
+    """Carry out placements; what users read is dropped with the turn, if it is not written."""
     sink, _ = await _sink(around)
     topic = "placement-decisions"
     work = CarryOut(
         around.kafka, around.cluster, topic, sink, around.outbox, around.telemetry.outcome
     )
-    return Duty("bind", work, (topic,), (CLOCK,), work.begin)
+
+    async def of_turn(turn: Turn) -> None:
+        try:
+            await work(turn)
+        finally:
+            await sink.close()
+
+    return Duty("bind", of_turn, (topic,), (CLOCK,), work.begin)
 
 
 async def evict(around: Surroundings) -> Duty:
@@ -131,14 +138,17 @@ async def evict(around: Surroundings) -> Duty:
         around.kafka, around.cluster, topic, sink, around.outbox, around.telemetry.outcome
     )
 
-    async def both(turn: Turn) -> None:
+    async def of_turn(turn: Turn) -> None:
         jobs = MigrationJobs(server, around.cluster, sink.throttle)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(work(turn))
-            tasks.create_task(JobStatus(around.cluster, jobs)(turn))
-            tasks.create_task(Produce(around.outbox, lambda: _requests(jobs))(turn))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(work(turn))
+                tasks.create_task(JobStatus(around.cluster, jobs)(turn))
+                tasks.create_task(Produce(around.outbox, lambda: _requests(jobs))(turn))
+        finally:
+            await sink.close()
 
-    return Duty("evict", both, (topic, STATUS), (CLOCK,), work.begin)
+    return Duty("evict", of_turn, (topic, STATUS), (CLOCK,), work.begin)
 
 
 async def _requests(jobs: MigrationJobs) -> Messages:
@@ -149,6 +159,4 @@ async def _requests(jobs: MigrationJobs) -> Messages:
 
 async def _sink(around: Surroundings) -> tuple[KubernetesSink, ApiServer]:
     server = await around.stack.enter_async_context(ApiServer(around.access))
-    sink = KubernetesSink(server)
-    around.stack.push_async_callback(sink.close)
-    return sink, server
+    return KubernetesSink(server), server

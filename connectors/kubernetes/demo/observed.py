@@ -1,0 +1,55 @@
+"""What loadstream says during the demo, read from its topics: figures for the view and the summary."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.metrics import NodeMetric
+from schemas.outcomes import CommandOutcome
+from schemas.rounds import RebalanceRound
+
+#: Topics that are read.
+READ_TOPICS = (
+    "node-metrics",
+    "placement-decisions",
+    "eviction-commands",
+    "command-outcomes",
+    "rebalance-rounds",
+)
+
+
+@dataclass
+class Observed:
+    """Counts what comes; of each node the newest metric."""
+
+    cpu: dict[str, int] = field(default_factory=dict)
+    """Mean CPU of each node, in millicores."""
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """What was to be done, and what came of it."""
+    placed: int = 0
+    commanded: int = 0
+    rounds: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Why commands were not carried out."""
+
+    def take(self, message: Any) -> None:
+        """Take a message of one of the topics."""
+        if isinstance(message, NodeMetric):
+            if message.usage and "cpu" in message.usage:
+                self.cpu[message.node] = message.usage["cpu"]
+        elif isinstance(message, PlacementDecision):
+            self.placed += message.outcome == "placed"
+        elif isinstance(message, EvictionCommand):
+            self.commanded += not message.dry_run
+        elif isinstance(message, CommandOutcome):
+            self.outcomes[message.command, message.result] += 1
+            if message.result not in ("done", "dry"):
+                self.reasons[message.reason[:120]] += 1
+        elif isinstance(message, RebalanceRound):
+            self.rounds += 1
+
+    def hot(self, millicores: int, percent: int) -> list[str]:
+        """Nodes above this share of their CPU, by their newest metric."""
+        return sorted(node for node, used in self.cpu.items() if 100 * used > percent * millicores)
