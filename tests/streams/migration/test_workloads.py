@@ -96,12 +96,13 @@ def test_a_list_that_is_complete_in_a_kind_and_names_none_of_it_removes_all() ->
     moving.say(NamespaceState(cluster=CLUSTER, name="default"))
     moving.say(PriorityClassState(cluster=CLUSTER, name="high", value=1))
     lifecycle = moving.state.migrations.lifecycle
-    for kind, rows in {
+    rows_by_kind: dict[str, dict[Any, Any]] = {
         "workload": lifecycle.workloads.rows,
         "disruption-budget": lifecycle.budgets.rows,
         "namespace": lifecycle.namespaces.rows,
         "priority-class": lifecycle.classes.rows,
-    }.items():
+    }
+    for kind, rows in rows_by_kind.items():
         full_list(moving, f"without {kind}")
         assert len(rows) == 1
         full_list(moving, f"with {kind}", kinds=(kind,))
