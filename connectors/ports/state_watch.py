@@ -14,7 +14,7 @@ keeps no more than it has room for.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import ClassVar
 
 from schemas.base import Message
@@ -37,7 +37,7 @@ class StateWatch(ABC):
         self.cluster = cluster
 
     @abstractmethod
-    def full_list(self, list_id: str) -> AsyncIterator[tuple[str, Message]]:
+    def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
         """Topic and record of everything that there is, bracketed on each topic of `LISTED`.
 
         `list_id` is new for every list, and in every record between the brackets. Raises
@@ -45,7 +45,7 @@ class StateWatch(ABC):
         """
 
     @abstractmethod
-    def changes(self) -> AsyncIterator[tuple[str, Message]]:
+    def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
         """Topic and record of each change that was not given yet, in the order of the changes.
 
         A watch of a cluster that goes on by itself waits for the next change, for ever; one of a

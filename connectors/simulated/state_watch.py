@@ -1,7 +1,7 @@
 """Reports the state of a simulated cluster; it misses nothing."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import ClassVar
 
 from connectors.ports.state_watch import LISTED, StateWatch
@@ -25,7 +25,7 @@ class SimulatedStateWatch(StateWatch, Observer):
         self._unread: deque[tuple[str, Message]] = deque()
         cluster.observers.append(self)
 
-    async def full_list(self, list_id: str) -> AsyncIterator[tuple[str, Message]]:
+    async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
         """One topic after the other."""
         for topic in LISTED:
             yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
@@ -47,7 +47,7 @@ class SimulatedStateWatch(StateWatch, Observer):
                 )
         yield from self._simulated.owners.changes(list_id)
 
-    async def changes(self) -> AsyncIterator[tuple[str, Message]]:
+    async def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
         """Pods and requests, then the workloads that have changed by them."""
         while self._unread:
             yield self._unread.popleft()

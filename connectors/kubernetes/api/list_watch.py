@@ -193,7 +193,10 @@ class ListWatch:
         }
         began_s = time.monotonic()
         try:
-            async with aclosing(self._server.lines(self.path, query, WATCH_S + SILENCE_S)) as lines:
+            silence_s = WATCH_S + SILENCE_S
+            async with aclosing(
+                self._server.lines(self.path, query, silence_s, self._answered)
+            ) as lines:
                 async for line in lines:
                     self._succeeded()
                     event = self._read(line)
@@ -225,8 +228,13 @@ class ListWatch:
             return None
         return Deleted(found) if kind == "DELETED" else Changed(found)
 
+    def _answered(self) -> None:
+        """A watch was accepted; the pauses stay until it has said something."""
+        self.failing_since_s, self.why = None, ""
+
     def _succeeded(self) -> None:
-        self.failing_since_s, self.why, self._pause_s = None, "", PAUSE_FIRST_S
+        self._answered()
+        self._pause_s = PAUSE_FIRST_S
 
     async def _before_list(self) -> None:
         if time.monotonic() - self._listed_at_s > LISTS_APART_S:

@@ -20,7 +20,7 @@ there, and a pod that was bound and has started is reported once.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from collections.abc import Collection as Names
 from typing import ClassVar
 
@@ -77,7 +77,7 @@ class KubernetesWatch(StateWatch):
         self._unread: Iterator[tuple[str, Message]] = iter(())
         """Of the event that was taken last, what was not given yet."""
 
-    async def full_list(self, list_id: str) -> AsyncIterator[tuple[str, Message]]:
+    async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
         """Everything that there is, bracketed on both topics, and what pods request of us."""
         await self.close()
         self._begin()
@@ -93,7 +93,7 @@ class KubernetesWatch(StateWatch):
             kinds = self._complete_kinds() if topic == "pod-lifecycle" else ()
             yield topic, ListEnd(cluster=self.cluster, list_id=list_id, kinds=kinds)
 
-    async def changes(self) -> AsyncIterator[tuple[str, Message]]:
+    async def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
         """Changes since the full list, for ever; it waits for the next one.
 
         Raises WatchBroken before the first full list, and where nothing can be followed any more.
@@ -123,6 +123,11 @@ class KubernetesWatch(StateWatch):
             named, listed = record_kind(kind), self._collections[path].listed
             complete[named] = complete.get(named, True) and listed
         return tuple(kind for kind, all_listed in complete.items() if all_listed)
+
+    @property
+    def waiting_events(self) -> int:
+        """Events that have come and were not reported yet; at most `QUEUE_MAX`."""
+        return self._queue.qsize()
 
     # --- following ------------------------------------------------------------------------------
 
