@@ -16,6 +16,7 @@ binding.
 from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple
 
+from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.metadata import Json, metadata
 from connectors.kubernetes.watch.pods import bare, claim_names, pod
@@ -24,9 +25,6 @@ from connectors.kubernetes.watch.reporter import Reported, Reporter, carried
 from schemas.pods import Pod, PodLifecycle
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
-
-#: Annotation of a pod that loadstream has bound: the id of the decision.
-DECISION_ANNOTATION = "loadstream/decision"
 
 _FINISHED = ("Succeeded", "Failed")
 #: How far a pod has come.
@@ -84,7 +82,7 @@ class PodReporter(Reporter):
             yield from self.changed(uid, found, list_id)
 
     def changed(self, key: str, found: Json, list_id: str | None) -> Reported:
-        """What has become of a pod since it was reported last, if anything has."""
+        """The records of a pod, if it is another than it was when it was reported last."""
         spec, status = found.get("spec") or {}, found.get("status") or {}
         finished = status.get("phase") in _FINISHED
         waits = not finished and self._waits(found, spec)

@@ -103,8 +103,16 @@ class PlayedApi:
         if request.query.get("watch"):
             self.watches.append(path)
             return await self._watch(request, path)
+        if request.query.get("resourceVersionMatch") == "NotOlderThan":
+            return self._has_come_to(int(request.query["resourceVersion"]))
         self.lists.append(path)
         return self._list(request, path)
+
+    def _has_come_to(self, version: int) -> web.Response:
+        """A list that must not be older than a version; only its status is looked at."""
+        if version > self.version:
+            return _refusal(504, "Timeout", "Too large resource version", "ResourceVersionTooLarge")
+        return web.json_response({"kind": "List", "metadata": {}, "items": []})
 
     def _list(self, request: web.Request, path: str) -> web.Response:
         token, limit = request.query.get("continue"), int(request.query["limit"])
@@ -129,8 +137,6 @@ class PlayedApi:
 
     async def _watch(self, request: web.Request, path: str) -> web.StreamResponse:
         since = int(request.query["resourceVersion"])
-        if since > self.version:
-            return _refusal(504, "Timeout", "Too large resource version", "ResourceVersionTooLarge")
         if since < self.compacted and not self.gone_in_stream:
             return _refusal(410, "Expired", "too old resource version")
         answer = web.StreamResponse()

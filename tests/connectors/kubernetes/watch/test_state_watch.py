@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from connectors.kubernetes.api import list_watch
+from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.watch import state_watch
 from connectors.kubernetes.watch.kinds import PODS
-from connectors.kubernetes.watch.pod_reporter import DECISION_ANNOTATION
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
 from tests.connectors.kubernetes.watch.documents import changed, node, pod
@@ -302,6 +302,19 @@ async def test_an_error_in_the_stream_leads_to_a_list(api: PlayedApi, reader: Re
     await reader.until(lambda: agrees(api, reader.fold))
     assert api.lists.count(PODS) >= 2
     assert reader.fold.full_lists == 1
+
+
+async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
+    api: PlayedApi, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 1_000.0)
+    for each in reader.watch._collections.values():  # type: ignore[attr-defined]
+        each.follows._list_pause_s = 1_000.0
+    api.send_error(PODS, "etcdserver: no leader")
+    for number in range(20):
+        api.put(NODES, node("node-1", ("metadata/labels", {"number": str(number)})))
+        await reader.until(lambda n=number: reader.fold.nodes["node-1"].labels["number"] == str(n))
+    assert api.lists.count(PODS) == 1
 
 
 async def test_a_store_that_was_put_back_is_listed_and_compared(
