@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -312,8 +313,9 @@ async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
         each.follows._list_pause_s = 1_000.0
     api.send_error(PODS, "etcdserver: no leader")
     for number in range(20):
-        api.put(NODES, node("node-1", ("metadata/labels", {"number": str(number)})))
-        await reader.until(lambda n=number: reader.fold.nodes["node-1"].labels["number"] == str(n))
+        name = f"later-{number}"
+        api.put(NODES, node(name))
+        await reader.until(partial(reader.fold.nodes.__contains__, name))
     assert api.lists.count(PODS) == 1
 
 
