@@ -37,3 +37,8 @@ class ListEnd(Message):
     """Says what the record is."""
     cluster: ClusterName
     list_id: ListId
+    kinds: Annotated[
+        tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=32, fail_fast=True)
+    ] = ()
+    """Kinds of records that the list has completely, also if it names none of them: without it the
+    last disruption budget of a cluster, say, could not be missing."""

@@ -2,8 +2,8 @@
 
 A policy may go by the labels of a pod's namespace (`evictor.namespaceLabelSelector`) and by the
 value of a priority class (`priorityThreshold.name`); pods name both and tell neither. Each is part
-of a full list if the list names any of its kind: then what it lacks is removed. A list without any
-of them says nothing about them.
+of a full list if the list names any of its kind, or its end says that the kind is complete: then
+what it lacks is removed. Another list says nothing about them.
 """
 
 from typing import Annotated, Literal

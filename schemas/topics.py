@@ -116,7 +116,7 @@ TOPICS: tuple[Topic, ...] = (
         inserted=CollectPolicyRecord,
     ),
     Topic("node-state", NodeStateRecord, "cluster", "Nodes added, changed and removed, with full lists.", "cluster"),
-    Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads, disruption budgets, namespaces and priority classes, with full lists.", "cluster"),
+    Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads, disruption budgets, namespaces, priority classes and volumes, with full lists.", "cluster"),
     Topic("scheduling-requests", SchedulingRequest, "cluster", "Pods that want a node.", "cluster"),
     Topic(
         "policies", PolicyRecord, "cluster", "A cluster's whole policy; pause and resume.", "cluster",

@@ -2,8 +2,8 @@
 
 A workload says how many replicas its owner wants, which pods alone do not tell; a disruption budget
 says how many of the pods that it selects may go now. Both are part of a full list if the list names
-any of their kind: then what it lacks is removed. A list without any of them says nothing about
-them.
+any of their kind, or its end says that the kind is complete: then what it lacks is removed. Another
+list says nothing about them.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from schemas.base import ClusterName, Message, ObjectName, Part, StringMap, Uid
 from schemas.lists import ListBegin, ListEnd, ListId
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.pods import Namespace, PodLifecycle
+from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 
 _Text = Annotated[str, Field(max_length=512)]
 Pods = Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -110,6 +111,8 @@ PodLifecycleRecord = Annotated[
     | DisruptionBudget
     | NamespaceState
     | PriorityClassState
+    | PersistentVolumeState
+    | PersistentVolumeClaimState
     | ListBegin
     | ListEnd,
     Field(discriminator="kind"),

@@ -22,7 +22,8 @@
     wire              both ways at once, for simulated clusters
     commands          `topics`, `produce`; tail_command: `tail`; clock_commands: `clock reset`
     topic_argument    names of topics as arguments; progress: a file with a progress bar
-    wording           messages as sentences; rebalancing: those of rounds and migrations
+    wording           messages as sentences; rebalancing: those of rounds and migrations;
+                      volumes: those of persistent volumes and claims
 
 The worker of the streams has its own reader and producers (`streams.worker.reader`, `publisher`,
 `fence`): they are asynchronous beside Faust, wait for brokers that a command gives up, and fence off

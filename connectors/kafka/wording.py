@@ -7,7 +7,7 @@ here and nothing left out that would change the meaning; the whole message is wh
 from functools import singledispatch
 from typing import Any
 
-from connectors.kafka import rebalancing
+from connectors.kafka import rebalancing, volumes
 from connectors.kafka.rebalancing import count_text as _count
 from connectors.kafka.rebalancing import pod_text as _pod
 from connectors.units import amounts_text, bytes_text, duration_text, time_text
@@ -32,6 +32,7 @@ from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
 from schemas.usage import NodeUsage
+from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.workloads import DisruptionBudget, WorkloadState
 
 #: Reasons of refused nodes that a sentence names; the others are counted.
@@ -261,6 +262,8 @@ _sentence.register(WorkloadState, rebalancing.workload_text)
 _sentence.register(DisruptionBudget, rebalancing.budget_text)
 _sentence.register(NamespaceState, rebalancing.namespace_text)
 _sentence.register(PriorityClassState, rebalancing.priority_class_text)
+_sentence.register(PersistentVolumeState, volumes.volume_text)
+_sentence.register(PersistentVolumeClaimState, volumes.claim_text)
 
 
 def _score(winner: NodeScore) -> str:

@@ -1,17 +1,23 @@
 """What reports which nodes, pods and workloads a cluster has, and which pods want a node.
 
-A watch sends a full list at its start, and again whenever it may have missed something; in between
-it sends changes. What a list lacks is removed when its end is applied (`schemas.lists`), so a
-list that cannot be completed is broken off without its end. A pod that waits for a node under our
-scheduler's name is a change, too, on topic `scheduling-requests`.
+A watch sends a full list at its start, and again whenever messages may have been lost; after it, it
+sends changes:
+
+    async for topic, message in watch.full_list(list_id): send
+    async for topic, message in watch.changes(): send        # WatchBroken: another full list
+
+What a list lacks is removed when its end is applied (`schemas.lists`), so a list that cannot be
+completed is broken off without its end. A pod that waits for a node under our scheduler's name is a
+change, too, on topic `scheduling-requests`; a full list may repeat the requests of pods that wait.
+Messages are taken one by one: where they are sent slowly, a watch reads its cluster slowly, and
+keeps no more than it has room for.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import ClassVar
 
 from schemas.base import Message
-from schemas.lists import ListBegin, ListEnd
 
 #: Topics on which a full list stands.
 LISTED = ("node-state", "pod-lifecycle")
@@ -31,23 +37,17 @@ class StateWatch(ABC):
         self.cluster = cluster
 
     @abstractmethod
-    def listed(self, topic: str, list_id: str) -> AsyncIterator[Message]:
-        """Every object that there is, as records of a topic of `LISTED` with this list id.
+    def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
+        """Topic and record of everything that there is, bracketed on each topic of `LISTED`.
 
-        Raises WatchBroken if the list cannot be completed.
+        `list_id` is new for every list, and in every record between the brackets. Raises
+        WatchBroken if the list cannot be completed.
         """
 
     @abstractmethod
-    def changes(self) -> AsyncIterator[tuple[str, Message]]:
-        """Topic and record of each change since the last call, in the order of the changes.
+    def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
+        """Topic and record of each change that was not given yet, in the order of the changes.
 
-        It ends when no more is known. Raises WatchBroken.
+        A watch of a cluster that goes on by itself waits for the next change, for ever; one of a
+        cluster that moves in steps ends where no more is known. Raises WatchBroken.
         """
-
-    async def full_list(self, list_id: str) -> AsyncIterator[tuple[str, Message]]:
-        """Topic and record of a full list, bracketed; `list_id` is new for every list."""
-        for topic in LISTED:
-            yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
-            async for message in self.listed(topic, list_id):
-                yield topic, message
-            yield topic, ListEnd(cluster=self.cluster, list_id=list_id)

@@ -1,14 +1,15 @@
 """Reports the state of a simulated cluster; it misses nothing."""
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import ClassVar
 
-from connectors.ports.state_watch import StateWatch
+from connectors.ports.state_watch import LISTED, StateWatch
 from connectors.simulated.cluster import Observer, SimulatedCluster
 from connectors.simulated.kubelet import PodEvent
 from connectors.simulated.pods import PodPlan
 from schemas.base import Message
+from schemas.lists import ListBegin, ListEnd
 from schemas.pods import PodLifecycle
 from schemas.requests import SchedulingRequest
 
@@ -24,7 +25,15 @@ class SimulatedStateWatch(StateWatch, Observer):
         self._unread: deque[tuple[str, Message]] = deque()
         cluster.observers.append(self)
 
-    async def listed(self, topic: str, list_id: str) -> AsyncIterator[Message]:
+    async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
+        """One topic after the other."""
+        for topic in LISTED:
+            yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
+            for message in self._listed(topic, list_id):
+                yield topic, message
+            yield topic, ListEnd(cluster=self.cluster, list_id=list_id)
+
+    def _listed(self, topic: str, list_id: str) -> Iterator[Message]:
         """The machines; or the pods on them, their workloads and budgets."""
         machines, kubelets = self._simulated.machines, self._simulated.kubelets
         if topic == "node-state":
@@ -36,10 +45,9 @@ class SimulatedStateWatch(StateWatch, Observer):
                 yield PodLifecycle(
                     cluster=self.cluster, event="seen", list_id=list_id, pod=running.pod
                 )
-        for message in self._simulated.owners.changes(list_id):
-            yield message
+        yield from self._simulated.owners.changes(list_id)
 
-    async def changes(self) -> AsyncIterator[tuple[str, Message]]:
+    async def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
         """Pods and requests, then the workloads that have changed by them."""
         while self._unread:
             yield self._unread.popleft()

@@ -34,13 +34,14 @@ from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState, Taint
 from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle
+from schemas.pods import NodeRequirement, NodeSelectorTerm, PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.policy import CollectPolicies
 from schemas.pressure import Pressure, ResourcePressure, Stalled
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage, PodUsage
+from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 
 _USAGE = NodeUsage(
@@ -154,6 +155,36 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
         ),
         NamespaceState(cluster=CLUSTER, name=WEB.namespace, labels={"team": "shop"}),
         PriorityClassState(cluster=CLUSTER, name="batch", value=5_500),
+        PersistentVolumeState(
+            cluster=CLUSTER,
+            name="pvc-3f1c",
+            phase="Bound",
+            storage_class="fast",
+            access_modes=("ReadWriteOnce",),
+            capacity={"storage": "100Gi"},
+            claim_namespace=WEB.namespace,
+            claim_name="orders",
+            required_node_affinity=(
+                NodeSelectorTerm(
+                    match_expressions=(
+                        NodeRequirement(
+                            key="topology.kubernetes.io/zone", operator="In", values=("eu-1a",)
+                        ),
+                    ),
+                ),
+            ),
+            zone_labels={"topology.kubernetes.io/zone": "eu-1a"},
+        ),
+        PersistentVolumeClaimState(
+            cluster=CLUSTER,
+            namespace=WEB.namespace,
+            name="orders",
+            phase="Bound",
+            storage_class="fast",
+            access_modes=("ReadWriteOnce",),
+            requests={"storage": "100Gi"},
+            volume_name="pvc-3f1c",
+        ),
         LIST_BEGIN,
         LIST_END,
     ),

@@ -25,6 +25,7 @@ from schemas.policy import Policy, PolicyError, read_policy
 from schemas.refusals import Refusal, from_the_future
 from schemas.requests import SchedulingRequest
 from schemas.rounds import RebalanceRound
+from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
 from streams.cluster.move_events import MoveEvents
@@ -163,6 +164,8 @@ class ClusterState:
                 return (
                     self.migrations.priority_class(message, self.inventory.numbers.sequence) or []
                 )
+            case PersistentVolumeState() | PersistentVolumeClaimState():
+                return []  # nothing is decided by them; `unsupported` of a pod says what it requires
         raise TypeError(f"{type(message).__name__} is no input of the cluster stage")
 
     # --- inputs ---------------------------------------------------------------------------------
@@ -250,7 +253,7 @@ class ClusterState:
         if position.topic == "node-state":
             self._unlisted.remove_nodes()
             return []
-        self.migrations.end_list(list_id, begin)
+        self.migrations.end_list(list_id, begin, end.kinds)
         return self._unlisted.remove_pods(self._cause(position))
 
     def _policy(self, record: PolicyRecord, position: Position) -> Answer:

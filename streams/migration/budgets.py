@@ -81,10 +81,13 @@ class Budgets(TrackedTable[Key, DisruptionBudgetRow]):
         )
         return None
 
-    def end_list(self, list_id: str, begin: int) -> None:
-        """A full list of pods has ended: if it named budgets, those that it lacks are gone."""
+    def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
+        """A full list of pods has ended.
+
+        If it named budgets, or is `complete` in them, those that it lacks are gone.
+        """
         rows = [row for named in self._named.values() for row in named.values()]
-        if not any(row.budget.list_id == list_id for row in rows):
+        if not complete and not any(row.budget.list_id == list_id for row in rows):
             return
         for row in rows:
             if row.budget.list_id != list_id and row.sequence < begin:

@@ -6,7 +6,7 @@ Proposals, requests, outcomes and time come in; commands and reports go out.
 is published at once: `take` answers with the messages since it was called last.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from schemas.migrations import (
@@ -194,12 +194,13 @@ class Migrations:
         why = self.lifecycle.classes.apply(state, sequence)
         return None if why is None else Refusal("limit", why)
 
-    def end_list(self, list_id: str, begin: int) -> None:
-        """A full list of pods has ended."""
-        self.lifecycle.namespaces.end_list(list_id, begin)
-        self.lifecycle.classes.end_list(list_id, begin)
-        self.lifecycle.workloads.end_list(list_id, begin)
-        self.lifecycle.budgets.end_list(list_id, begin)
+    def end_list(self, list_id: str, begin: int, kinds: Collection[str] = ()) -> None:
+        """A full list of pods has ended; of `kinds` it has all that there are."""
+        lifecycle = self.lifecycle
+        lifecycle.namespaces.end_list(list_id, begin, complete="namespace" in kinds)
+        lifecycle.classes.end_list(list_id, begin, complete="priority-class" in kinds)
+        lifecycle.workloads.end_list(list_id, begin, complete="workload" in kinds)
+        lifecycle.budgets.end_list(list_id, begin, complete="disruption-budget" in kinds)
 
     def awaits(self, pod: Pod) -> bool:
         """Whether room is held for a pod that asks for a node."""

@@ -58,12 +58,12 @@ class Named(TrackedRows[str, R], Generic[S, R]):
         self.put(cast("R", self._row.model_validate(values)))
         return None
 
-    def end_list(self, list_id: str, begin: int) -> None:
+    def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
         """A full list of pods has ended.
 
-        If it named any of the kind, those that it lacks are gone.
+        If it named any of the kind, or is `complete` in it, those that it lacks are gone.
         """
-        if not any(row.state.list_id == list_id for row in self.rows.values()):
+        if not complete and not any(row.state.list_id == list_id for row in self.rows.values()):
             return
         for name, row in list(self.rows.items()):
             if row.state.list_id != list_id and row.sequence < begin:

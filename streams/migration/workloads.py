@@ -54,9 +54,12 @@ class Workloads(TrackedRows[str, WorkloadRow]):
         self.put(WorkloadRow(cluster=self.cluster, workload=state, sequence=sequence))
         return None
 
-    def end_list(self, list_id: str, begin: int) -> None:
-        """A full list of pods has ended: if it named workloads, those that it lacks are gone."""
-        if not any(row.workload.list_id == list_id for row in self.rows.values()):
+    def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
+        """A full list of pods has ended.
+
+        If it named workloads, or is `complete` in them, those that it lacks are gone.
+        """
+        if not complete and not any(row.workload.list_id == list_id for row in self.rows.values()):
             return
         gone = [
             uid

@@ -3,12 +3,14 @@
     Begun, Present, Present, ..., Ended     a list, complete
     Changed, Deleted, ...                   what happened after it, in the server's order
     Begun, ...                              changes may have been missed: all that there is, anew
+    Absent                                  the collection is not served, or may not be read
 
 A watch that ends, breaks off or falls silent goes on from the resource version that was read last,
 so nothing is missed and nothing comes twice. A list follows where that is impossible: the version is
 too old (410), or unknown to a server whose store was put back. Such a server accepts the watch and is
 silent until its own versions get there; so it is asked for the version before a watch goes on. A list
-that cannot be completed comes without its `Ended` and is followed by another `Begun`.
+that cannot be completed comes without its `Ended` and is followed by another `Begun`; one after the
+other they come with growing pauses.
 
 Nothing is kept here but the resource version. What a list no longer has, the reader must find by
 comparing. Requests that fail are repeated with growing pauses, for ever; `failing_since_s` tells
@@ -42,6 +44,11 @@ SILENCE_S = 15.0
 BRIEF_S = 0.5
 #: Pauses between attempts, in seconds.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 20.0
+#: Statuses of a collection that is not served, or may not be read.
+_ABSENT = (403, 404)
+#: A list that follows on another within this time, in seconds, waits: a server that refuses every
+#: watch must not be asked for all its pods over and over.
+LISTS_APART_S = 30.0
 #: The server does not know the version that it is asked for: its store was put back.
 _TOO_LARGE = "ResourceVersionTooLarge"
 
@@ -77,7 +84,14 @@ class Deleted:
     object: dict[str, Any]
 
 
-Event = Begun | Present | Ended | Changed | Deleted
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The list was refused: the server has no such collection, or it may not be read (403, 404)."""
+
+    why: str
+
+
+Event = Begun | Present | Ended | Changed | Deleted | Absent
 
 
 class _Outdated(Exception):
@@ -109,6 +123,8 @@ class ListWatch:
         self._page_objects = page_objects
         self._version: str | None = None
         self._pause_s = PAUSE_FIRST_S
+        self._list_pause_s = PAUSE_FIRST_S
+        self._listed_at_s = 0.0
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events, for ever; close it (`contextlib.aclosing`) when it is left."""
@@ -126,8 +142,15 @@ class ListWatch:
             except _Outdated as outdated:
                 logger.info("%s: %s; it is listed anew", self.path, outdated)
                 self._version = None
+                await self._before_list()
             except (ApiError, ApiUnreachable, AccessError) as error:
-                await self._pause(str(error))
+                if (
+                    self._version is None
+                    and isinstance(error, ApiError)
+                    and error.status in _ABSENT
+                ):
+                    yield Absent(str(error))
+                await self._pause(str(error), getattr(error, "retry_after_s", None))
 
     async def _list(self) -> AsyncGenerator[Event, None]:
         yield Begun()
@@ -142,9 +165,10 @@ class ListWatch:
             if error.status == 410:
                 raise _Outdated("its pages were read too slowly") from error
             raise
-        yield Ended()
         self.lists += 1
         self._version = version
+        self._listed_at_s = time.monotonic()
+        yield Ended()
 
     async def _find_version(self, version: str) -> None:
         """Ask whether the server has come as far as this version; raises _Outdated if it has not."""
@@ -169,7 +193,10 @@ class ListWatch:
         }
         began_s = time.monotonic()
         try:
-            async with aclosing(self._server.lines(self.path, query, WATCH_S + SILENCE_S)) as lines:
+            silence_s = WATCH_S + SILENCE_S
+            async with aclosing(
+                self._server.lines(self.path, query, silence_s, self._answered)
+            ) as lines:
                 async for line in lines:
                     self._succeeded()
                     event = self._read(line)
@@ -201,13 +228,25 @@ class ListWatch:
             return None
         return Deleted(found) if kind == "DELETED" else Changed(found)
 
-    def _succeeded(self) -> None:
-        self.failing_since_s, self.why, self._pause_s = None, "", PAUSE_FIRST_S
+    def _answered(self) -> None:
+        """A watch was accepted; the pauses stay until it has said something."""
+        self.failing_since_s, self.why = None, ""
 
-    async def _pause(self, why: str) -> None:
+    def _succeeded(self) -> None:
+        self._answered()
+        self._pause_s = PAUSE_FIRST_S
+
+    async def _before_list(self) -> None:
+        if time.monotonic() - self._listed_at_s > LISTS_APART_S:
+            self._list_pause_s = PAUSE_FIRST_S
+        await asyncio.sleep(self._list_pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+        self._list_pause_s = min(PAUSE_MAX_S, 2 * self._list_pause_s)
+
+    async def _pause(self, why: str, at_least_s: float | None) -> None:
         if self.failing_since_s is None:
             self.failing_since_s = time.monotonic()
             logger.warning("%s: %s; it is tried again", self.path, why)
         self.why = why
-        await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+        pause_s = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311
+        await asyncio.sleep(max(pause_s, at_least_s or 0.0))
         self._pause_s = min(PAUSE_MAX_S, 2 * self._pause_s)

@@ -12,7 +12,7 @@ request that was refused for its credentials (401), once, with credentials that 
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,7 +155,13 @@ class ApiServer:
                 return
             asked["continue"] = rest
 
-    async def lines(self, path: str, query: Query, silence_s: float) -> AsyncGenerator[bytes, None]:
+    async def lines(
+        self,
+        path: str,
+        query: Query,
+        silence_s: float,
+        accepted: Callable[[], None] = lambda: None,
+    ) -> AsyncGenerator[bytes, None]:
         """The lines of a watch, until the server ends it.
 
         Close it (`contextlib.aclosing`) where it is left early. It does not count among the
@@ -165,6 +171,7 @@ class ApiServer:
             path: of the collection.
             query: with `watch=1`.
             silence_s: a connection on which nothing came for so long is given up as half open.
+            accepted: is called when the server has accepted the watch: the first line may be late.
 
         Raises:
             ApiError: the server refused it.
@@ -179,6 +186,7 @@ class ApiServer:
                     continue
                 if answer.status != 200:
                     raise api_error(answer.status, answer.headers, await _whole(answer))
+                accepted()
                 async with aclosing(_split(answer)) as lines:
                     async for line in lines:
                         yield line

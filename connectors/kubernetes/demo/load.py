@@ -71,9 +71,7 @@ async def make(server: ApiServer, node_count: int, pod_count: int) -> None:
     await create_namespace(server, NAMESPACE)
     wanted = list(deployments(pod_count))
     budgets = [_budget(each["metadata"]["name"]) for each in wanted]
-    await create(
-        server, f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets", budgets
-    )
+    await create(server, f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets", budgets)
     await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", wanted)
 
 

@@ -26,6 +26,7 @@ from schemas.requests import SchedulingRequest
 from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 from schemas.rows import PartitionRow
 from schemas.usage import NodeUsage, PodUsage
+from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.workloads import DisruptionBudget, WorkloadState
 
 NOW_MS = 1_795_000_000_000
@@ -383,6 +384,50 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         PriorityClassState(cluster="blue", name="batch", removed=True),
         None,
         "priority class batch is gone",
+    ),
+    (
+        "pod-lifecycle",
+        PersistentVolumeState(
+            cluster="blue", name="pv-1", phase="Bound", claim_namespace="web", claim_name="orders",
+            zone_labels={"topology.kubernetes.io/zone": "eu-1a"}, list_id="L1",
+        ),
+        None,
+        "volume pv-1 is Bound to claim web/orders, eu-1a (full list L1)",
+    ),
+    (
+        "pod-lifecycle",
+        PersistentVolumeState(cluster="blue", name="pv-1"),
+        None,
+        "volume pv-1 is there",
+    ),
+    (
+        "pod-lifecycle",
+        PersistentVolumeState(cluster="blue", name="pv-1", removed=True),
+        None,
+        "volume pv-1 is gone",
+    ),
+    (
+        "pod-lifecycle",
+        PersistentVolumeClaimState(
+            cluster="blue", namespace="web", name="orders", phase="Pending", storage_class="fast",
+        ),
+        None,
+        "volume claim web/orders of class fast is Pending",
+    ),
+    (
+        "pod-lifecycle",
+        PersistentVolumeClaimState(
+            cluster="blue", namespace="web", name="orders", phase="Bound", volume_name="pv-1",
+            list_id="L1",
+        ),
+        None,
+        "volume claim web/orders is Bound to volume pv-1 (full list L1)",
+    ),
+    (
+        "pod-lifecycle",
+        PersistentVolumeClaimState(cluster="blue", namespace="web", name="orders", removed=True),
+        None,
+        "volume claim web/orders is gone",
     ),
     (
         "dead-letters",

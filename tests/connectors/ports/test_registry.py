@@ -15,7 +15,7 @@ _TESTS = Path(__file__).parents[2]
 
 def test_what_is_there_is_found_by_its_name() -> None:
     assert list(sinks()) == ["kubernetes", "simulated"]
-    assert list(state_watches()) == ["simulated"]
+    assert list(state_watches()) == ["kubernetes", "simulated"]
     assert list(usage_sources()) == ["agent", "simulated", "this-machine"]
     assert sinks()["simulated"] is SimulatedSink
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from schemas.lists import ListBegin, ListEnd
+from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.workloads import PodSelector, SelectorRequirement
 from streams.inventory.owners import Owners
 from streams.migration.budgets import Budgets, describe, left
@@ -11,11 +12,11 @@ from tests.streams.cluster.builders import CLUSTER
 from tests.streams.migration.moving import Moving, budget, cluster, replica, workload
 
 
-def full_list(moving: Moving, list_id: str, *named: Any) -> None:
+def full_list(moving: Moving, list_id: str, *named: Any, kinds: tuple[str, ...] = ()) -> None:
     moving.ask(ListBegin(cluster=CLUSTER, list_id=list_id), "pod-lifecycle")
     for each in named:
         moving.ask(each.model_copy(update={"list_id": list_id}), "pod-lifecycle")
-    moving.ask(ListEnd(cluster=CLUSTER, list_id=list_id), "pod-lifecycle")
+    moving.ask(ListEnd(cluster=CLUSTER, list_id=list_id, kinds=kinds), "pod-lifecycle")
 
 
 def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
@@ -87,3 +88,22 @@ def test_a_selector_matches_as_kubernetes_does() -> None:
     assert expression("Exists").matches({"app": ""})
     assert expression("DoesNotExist").matches({})
     assert not PodSelector(match_labels={"app": "a"}).matches({"app": "b"})
+
+
+def test_a_list_that_is_complete_in_a_kind_and_names_none_of_it_removes_all() -> None:
+    moving = cluster()
+    moving.say(workload("web"), budget(1))
+    moving.say(NamespaceState(cluster=CLUSTER, name="default"))
+    moving.say(PriorityClassState(cluster=CLUSTER, name="high", value=1))
+    lifecycle = moving.state.migrations.lifecycle
+    rows_by_kind: dict[str, dict[Any, Any]] = {
+        "workload": lifecycle.workloads.rows,
+        "disruption-budget": lifecycle.budgets.rows,
+        "namespace": lifecycle.namespaces.rows,
+        "priority-class": lifecycle.classes.rows,
+    }
+    for kind, rows in rows_by_kind.items():
+        full_list(moving, f"without {kind}")
+        assert len(rows) == 1
+        full_list(moving, f"with {kind}", kinds=(kind,))
+        assert len(rows) == 0

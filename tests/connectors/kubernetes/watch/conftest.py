@@ -1,0 +1,58 @@
+"""A played API server, and a watch of it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from connectors.kubernetes.api import list_watch
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.watch.kinds import PODS
+from connectors.kubernetes.watch.state_watch import KubernetesWatch
+from tests.connectors.kubernetes.watch.documents import OTHERS, node, pod
+from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failures are tried again at once."""
+    monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
+    monkeypatch.setattr(list_watch, "PAUSE_MAX_S", 0.1)
+
+
+@pytest.fixture
+async def api() -> PlayedApi:
+    """Two nodes, three pods, one of everything else."""
+    api = PlayedApi()
+    for name in ("node-1", "node-2"):
+        api.put("/api/v1/nodes", node(name))
+    for path, found in OTHERS.items():
+        api.put(path, found)
+    running = (("spec/nodeName", "node-1"), ("status/phase", "Running"))
+    api.put(PODS, pod("running", *running))
+    api.put(PODS, pod("theirs", ("spec/schedulerName", "default-scheduler"), *running))
+    api.put(PODS, pod("waiting"))
+    return api
+
+
+@pytest.fixture
+async def served(api: PlayedApi) -> AsyncIterator[Served]:
+    """The server, listening."""
+    served = Served(api)
+    await served.start()
+    yield served
+    await served.stop()
+
+
+@pytest.fixture
+async def server(served: Served) -> AsyncIterator[ApiServer]:
+    """What asks it."""
+    async with ApiServer(served.access) as server:
+        yield server
+
+
+@pytest.fixture
+async def watch(server: ApiServer) -> AsyncIterator[KubernetesWatch]:
+    """A watch that has not begun."""
+    watch = KubernetesWatch("east", server, now_ms=lambda: 1_793_181_600_000)
+    yield watch
+    await watch.close()

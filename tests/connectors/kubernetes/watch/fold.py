@@ -1,0 +1,180 @@
+"""What a reader of all messages knows at their end, and what it should know of an API server."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+from connectors.kubernetes.watch.kinds import KINDS, PODS
+from connectors.ports.state_watch import StateWatch
+from schemas.codec import decode, encode
+from schemas.lists import ListBegin, ListEnd
+from schemas.nodes import NodeState
+from schemas.pods import PodLifecycle
+from schemas.refusals import Refusal
+from schemas.requests import SchedulingRequest
+
+
+class Fold:
+    """Nodes, pods on nodes, requests that wait, and objects of all other kinds."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeState] = {}
+        self.pods: dict[str, PodLifecycle] = {}
+        self.waiting: dict[str, SchedulingRequest] = {}
+        self.others: dict[tuple[str, ...], Any] = {}
+        self.messages: list[tuple[str, Any]] = []
+        self.full_lists = 0
+        self._listed: dict[str, set[Any]] = {}
+
+    def apply(self, topic: str, message: Any) -> None:
+        """Take a message in, as the cluster stage does."""
+        self.messages.append((topic, message))
+        assert not isinstance(decode(topic, encode(message)), Refusal)
+        match message:
+            case ListBegin():
+                self._listed[topic] = set()
+            case ListEnd():
+                self._end(topic, message)
+            case NodeState(event="removed"):
+                self.nodes.pop(message.node, None)
+            case NodeState():
+                self.nodes[message.node] = message
+                self._listed.get(topic, set()).add(message.node)
+            case PodLifecycle():
+                self._pod(message)
+            case SchedulingRequest(withdrawn=True):
+                self.waiting.pop(message.pod.uid, None)
+            case SchedulingRequest():
+                self.waiting[message.pod.uid] = message
+            case _:
+                key = _key(message.model_dump())
+                self.others.pop(key, None)
+                if not message.removed:
+                    self.others[key] = message
+                    self._listed.get(topic, set()).add(key)
+
+    def _pod(self, message: PodLifecycle) -> None:
+        pod = message.pod
+        if message.event in ("finished", "deleted"):
+            self.pods.pop(pod.uid, None)
+            self.waiting.pop(pod.uid, None)
+            return
+        self._listed.get("pod-lifecycle", set()).add(pod.uid)
+        if pod.node is not None:
+            self.pods[pod.uid] = message
+            self.waiting.pop(pod.uid, None)
+
+    def _end(self, topic: str, end: ListEnd) -> None:
+        listed = self._listed.pop(topic)
+        if topic == "node-state":
+            self.nodes = {name: each for name, each in self.nodes.items() if name in listed}
+            return
+        self.full_lists += 1
+        self.pods = {uid: each for uid, each in self.pods.items() if uid in listed}
+        self.waiting = {uid: each for uid, each in self.waiting.items() if uid in listed}
+        self.others = {
+            key: each
+            for key, each in self.others.items()
+            if key[0] not in end.kinds or key in listed
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """What there is, to be compared with `expected`."""
+        return {
+            "nodes": {name: (each.labels, each.allocatable) for name, each in self.nodes.items()},
+            "pods": {uid: (each.pod.node, each.pod.labels) for uid, each in self.pods.items()},
+            "waiting": {uid: each.pod.labels for uid, each in self.waiting.items()},
+            "others": sorted(self.others),
+        }
+
+    def of(self, topic: str) -> list[Any]:
+        """The messages of a topic."""
+        return [message for each, message in self.messages if each == topic]
+
+    def events(self, name: str) -> list[str]:
+        """What was said of a pod: events of its lifecycle, `asked` and `withdrawn`."""
+        said = []
+        for topic, message in self.messages:
+            if getattr(getattr(message, "pod", None), "name", None) != name:
+                continue
+            if topic == "pod-lifecycle":
+                said.append(message.event)
+            else:
+                said.append("withdrawn" if message.withdrawn else "asked")
+        return said
+
+
+def _key(values: Mapping[str, Any]) -> tuple[str, ...]:
+    if values["kind"] == "workload":
+        return "workload", values["uid"]
+    return values["kind"], values.get("namespace", ""), values["name"]
+
+
+def expected(objects: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The summary of everything that an API server lists, by the path of each collection."""
+    pods, waiting = {}, {}
+    for each in objects[PODS]:
+        meta, spec = each["metadata"], each["spec"]
+        if each["status"].get("phase") in ("Succeeded", "Failed"):
+            continue
+        if spec.get("nodeName"):
+            pods[meta["uid"]] = (spec["nodeName"], meta.get("labels", {}))
+        elif (
+            spec["schedulerName"] == "loadstream"
+            and not spec.get("schedulingGates")
+            and "deletionTimestamp" not in meta
+        ):
+            waiting[meta["uid"]] = meta.get("labels", {})
+    others = [
+        _key({"kind": kind.message.model_fields["kind"].default, **kind.identity(each)})
+        for path, kind in KINDS.items()
+        for each in objects[path]
+        if kind.message is not NodeState and kind.values(each) is not None
+    ]
+    nodes = {
+        each["metadata"]["name"]: (
+            each["metadata"].get("labels", {}),
+            each["status"].get("allocatable", {}),
+        )
+        for each in objects["/api/v1/nodes"]
+    }
+    return {"nodes": nodes, "pods": pods, "waiting": waiting, "others": sorted(others)}
+
+
+class Reader:
+    """Takes what a watch says, as a process of ours does; an asynchronous context manager."""
+
+    def __init__(self, watch: StateWatch, fold: Fold | None = None) -> None:
+        self.watch = watch
+        self.fold = fold or Fold()
+        self.may_read = asyncio.Event()
+        """While it is clear, nothing is taken."""
+        self.may_read.set()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _read(self) -> None:
+        async for topic, message in self.watch.full_list(f"list-{self.fold.full_lists}"):
+            self.fold.apply(topic, message)
+        async for topic, message in self.watch.changes():
+            self.fold.apply(topic, message)
+            await self.may_read.wait()
+
+    async def until(self, holds: Callable[[], bool], most_s: float = 60.0) -> None:
+        """Read until something holds."""
+        assert self._task is not None
+        async with asyncio.timeout(most_s):
+            while not holds():
+                if self._task.done():
+                    self._task.result()
+                await asyncio.sleep(0.01)

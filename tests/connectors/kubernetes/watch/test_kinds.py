@@ -1,0 +1,147 @@
+"""Objects of all kinds but pods as Kubernetes writes them, and their records."""
+
+from typing import Any
+
+import pytest
+
+from connectors.kubernetes.api.list_watch import Changed, Deleted
+from connectors.kubernetes.watch.kinds import KINDS
+from connectors.kubernetes.watch.objects import Objects
+from schemas.namespaces import NamespaceState, PriorityClassState
+from schemas.nodes import NodeState, Taint
+from schemas.pods import NodeRequirement, NodeSelectorTerm
+from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
+from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement, WorkloadState
+from tests.connectors.kubernetes.watch.documents import NODE, OTHERS, changed
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def workload(kind: str, name: str, uid: str, replicas: int) -> WorkloadState:
+    return WorkloadState(
+        cluster="c", uid=uid, owner_kind=kind, namespace="shop", name=name, replicas=replicas
+    )
+
+
+RECORDS: dict[str, Any] = {
+    "/api/v1/nodes": NodeState(
+        cluster="c",
+        node="node-1",
+        event="added",
+        allocatable={"cpu": "8", "memory": "32Gi", "pods": "110"},
+        labels={"kubernetes.io/hostname": "node-1", ZONE: "eu-1a"},
+        annotations={
+            "scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds":{"cpu":70}}'
+        },
+        taints=(Taint(key="node.kubernetes.io/unreachable", effect="NoExecute"),),
+    ),
+    "/api/v1/namespaces": NamespaceState(cluster="c", name="shop", labels={"team": "shop"}),
+    "/api/v1/persistentvolumes": PersistentVolumeState(
+        cluster="c",
+        name="pv-1",
+        phase="Bound",
+        storage_class="fast",
+        access_modes=("ReadWriteOnce",),
+        capacity={"storage": "10Gi"},
+        claim_namespace="shop",
+        claim_name="data",
+        required_node_affinity=(
+            NodeSelectorTerm(
+                match_expressions=(NodeRequirement(key=ZONE, operator="In", values=("eu-1a",)),)
+            ),
+        ),
+        zone_labels={ZONE: "eu-1a"},
+    ),
+    "/api/v1/persistentvolumeclaims": PersistentVolumeClaimState(
+        cluster="c",
+        namespace="shop",
+        name="data",
+        phase="Bound",
+        storage_class="fast",
+        access_modes=("ReadWriteOnce",),
+        requests={"storage": "10Gi"},
+        volume_name="pv-1",
+    ),
+    "/apis/scheduling.k8s.io/v1/priorityclasses": PriorityClassState(
+        cluster="c", name="high", value=9500
+    ),
+    "/apis/policy/v1/poddisruptionbudgets": DisruptionBudget(
+        cluster="c",
+        namespace="shop",
+        name="web",
+        selector=PodSelector(match_labels={"app": "web"}),
+        disruptions_allowed=1,
+        current_healthy=3,
+        desired_healthy=2,
+        expected_pods=3,
+    ),
+    "/apis/apps/v1/replicasets": workload("ReplicaSet", "web-6d4cf56db6", "b7c1", 3),
+    "/apis/apps/v1/statefulsets": workload("StatefulSet", "db", "d1", 2),
+    "/apis/apps/v1/daemonsets": workload("DaemonSet", "agent", "a1", 5),
+    "/apis/batch/v1/jobs": workload("Job", "import", "j1", 4),
+}
+FOUND = {"/api/v1/nodes": NODE, **OTHERS}
+
+
+def said(objects: Objects, event: Any) -> list[Any]:
+    return [message for _, message in objects.report(event, None)]
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_an_object_is_one_record_and_says_when_it_is_gone(path: str) -> None:
+    objects = Objects("c", KINDS[path])
+    assert said(objects, Changed(FOUND[path])) == [RECORDS[path]]
+    assert said(objects, Changed(FOUND[path])) == []
+    (gone,) = said(objects, Deleted(FOUND[path]))
+    assert getattr(gone, "removed", False) or gone.event == "removed"
+    assert KINDS[path].identity(FOUND[path]).items() <= gone.model_dump().items()
+    assert said(objects, Deleted(FOUND[path])) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "changes", "replicas"),
+    [
+        ("/apis/apps/v1/replicasets", [("spec/replicas", 0)], 0),
+        ("/apis/apps/v1/replicasets", [("spec/replicas", 0), ("status/replicas", 0)], None),
+        ("/apis/apps/v1/statefulsets", [("spec/replicas", None)], 1),
+        ("/apis/apps/v1/daemonsets", [("status/desiredNumberScheduled", 0)], None),
+        ("/apis/batch/v1/jobs", [("spec/parallelism", None)], 1),
+        ("/apis/batch/v1/jobs", [("spec/suspend", True)], 0),
+        ("/apis/batch/v1/jobs", [("spec/suspend", True), ("status/active", 0)], None),
+        (
+            "/apis/batch/v1/jobs",
+            [("status/conditions", [{"type": "Complete", "status": "True"}])],
+            None,
+        ),
+    ],
+)
+def test_replicas_are_those_that_are_wanted_and_what_is_over_has_no_record(
+    path: str, changes: list[tuple[str, Any]], replicas: int | None
+) -> None:
+    objects = Objects("c", KINDS[path])
+    made = said(objects, Changed(changed(FOUND[path], *changes)))
+    assert [each.replicas for each in made] == ([] if replicas is None else [replicas])
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ([("metadata/generation", 2)], {"disruptions_allowed": 0}),
+        ([("spec/selector", None)], {"selector": None}),
+        ([("spec/selector", {})], {"selector": PodSelector()}),
+        (
+            [("spec/selector", {"matchExpressions": [{"key": "a", "operator": "Exists"}]})],
+            {
+                "selector": PodSelector(
+                    match_expressions=(SelectorRequirement(key="a", operator="Exists"),)
+                )
+            },
+        ),
+    ],
+)
+def test_a_budget_says_what_the_api_server_goes_by(
+    changes: list[tuple[str, Any]], fields: dict[str, Any]
+) -> None:
+    path = "/apis/policy/v1/poddisruptionbudgets"
+    (made,) = said(Objects("c", KINDS[path]), Changed(changed(FOUND[path], *changes)))
+    assert {name: getattr(made, name) for name in fields} == fields

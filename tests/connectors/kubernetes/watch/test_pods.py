@@ -1,0 +1,276 @@
+"""Pods as Kubernetes writes them, and what decisions see of them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kubernetes.watch.claims import Claims
+from connectors.kubernetes.watch.pods import bare, claim_names
+from connectors.kubernetes.watch.pods import pod as values
+from connectors.kubernetes.watch.records import values_of
+from schemas.codec import encode
+from schemas.pods import (
+    Container,
+    HostPort,
+    NodeRequirement,
+    NodeSelectorTerm,
+    OwnerReference,
+    Pod,
+    Toleration,
+    VolumeClaim,
+)
+from schemas.refusals import Refusal
+from streams.inventory.demand import pod_demand
+from tests.connectors.kubernetes.watch.documents import POD, Object, changed
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def made(*changes: tuple[str, Any], claims: Claims | None = None) -> Pod:
+    read = values_of(Pod, values(changed(POD, *changes), claims or Claims())).read()
+    assert isinstance(read, Pod), read
+    return read
+
+
+def test_every_field_of_a_pod_is_read() -> None:
+    claims = Claims()
+    claims.put_claim("shop", "data", {"storage_class": "fast"})
+    conditions = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-20T10:00:01Z"},
+        {"type": "Initialized", "status": "True", "lastTransitionTime": "2026-11-20T10:00:02Z"},
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-20T10:00:03Z"},
+    ]
+    term = {
+        "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}],
+        "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n"]}],
+    }
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {}}},
+        {"name": "cache", "emptyDir": {}},
+    ]
+    pod = made(
+        ("metadata/deletionTimestamp", "2026-11-20T11:00:00Z"),
+        ("spec/nodeName", "node-1"),
+        ("spec/volumes", volumes),
+        ("spec/resourceClaims", [{"name": "gpu"}]),
+        ("spec/affinity", {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}),
+        ("status/conditions", conditions),
+        ("status/phase", "Running"),
+        claims=claims,
+    )
+    assert pod == Pod(
+        namespace="shop",
+        name="web-6d4cf56db6-x2x7z",
+        uid="0b8f6f0a-3a3e-4a6b-9a55-6f2c3c1d7e01",
+        node="node-1",
+        scheduler="loadstream",
+        priority=9500,
+        phase="Running",
+        qos_class="Burstable",
+        labels={"app": "web", "pod-template-hash": "6d4cf56db6"},
+        annotations={"scheduling.koordinator.sh/eviction-cost": "7"},
+        owners=(
+            OwnerReference(kind="ReplicaSet", name="web-6d4cf56db6", uid="b7c1", controller=True),
+        ),
+        containers=(
+            Container(
+                requests={"cpu": "500m", "memory": "512Mi"},
+                limits={"cpu": "2", "memory": "1Gi"},
+                host_ports=(HostPort(port=9100, protocol="TCP"),),
+            ),
+        ),
+        init_containers=(
+            Container(requests={"cpu": "50m"}, restart_policy="Always"),
+            Container(requests={"cpu": "1"}),
+        ),
+        overhead={"cpu": "10m"},
+        node_selector={"disk": "ssd"},
+        required_node_affinity=(
+            NodeSelectorTerm(
+                match_expressions=(NodeRequirement(key="zone", operator="In", values=("a", "b")),),
+                match_fields=(
+                    NodeRequirement(key="metadata.name", operator="NotIn", values=("n",)),
+                ),
+            ),
+        ),
+        tolerations=(
+            Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute"),
+        ),
+        unsupported=("resource claims", "unbound volume"),
+        local_storage=True,
+        volume_claims=(
+            VolumeClaim(name="data", storage_class="fast"),
+            VolumeClaim(name="web-6d4cf56db6-x2x7z-tmp"),
+        ),
+        resource_claims=True,
+        created_at_ms=1_795_168_800_000,
+        scheduled_at_ms=1_795_168_801_000,
+        initialized_at_ms=1_795_168_802_000,
+        deleting_at_ms=1_795_172_400_000,
+        ready=True,
+    )
+
+
+def _affinity(kind: str, how: str) -> tuple[str, Any]:
+    return ("spec/affinity", {kind: {how: [{"topologyKey": "zone"}]}})
+
+
+def _mounts(claim: str) -> tuple[str, Any]:
+    return ("spec/volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}])
+
+
+def _claims() -> Claims:
+    claims = Claims()
+    for name, volume in {"here": "everywhere", "zonal": "zonal", "old": "old", "lost": "?"}.items():
+        claims.put_claim("shop", name, {"phase": "Bound", "volume_name": volume})
+    claims.put_claim("shop", "early", {"phase": "Pending", "volume_name": "everywhere"})
+    claims.put_claim(
+        "shop",
+        "single",
+        {"phase": "Bound", "volume_name": "everywhere", "access_modes": ["ReadWriteOncePod"]},
+    )
+    claims.put_volume("everywhere", {})
+    claims.put_volume("zonal", {"required_node_affinity": [{}]})
+    claims.put_volume("old", {"zone_labels": {"failure-domain.beta.kubernetes.io/zone": "a"}})
+    return claims
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (_affinity("podAffinity", REQUIRED), ["required pod affinity"]),
+        (_affinity("podAffinity", PREFERRED), []),
+        (_affinity("podAntiAffinity", REQUIRED), ["required pod anti-affinity"]),
+        (_affinity("podAntiAffinity", PREFERRED), []),
+        (("spec/topologySpreadConstraints", [{"whenUnsatisfiable": "DoNotSchedule"}]), ["topology spread"]),
+        (("spec/topologySpreadConstraints", [{"whenUnsatisfiable": "ScheduleAnyway"}]), []),
+        (("spec/resourceClaims", [{"name": "gpu"}]), ["resource claims"]),
+        (("spec/schedulingGroup", {"podGroupName": "g"}), ["pod group"]),
+        (("spec/volumes", [{"name": "v", "awsElasticBlockStore": {"volumeID": "x"}}]), ["zonal volume"]),
+        (("spec/volumes", [{"name": "v", "iscsi": {"iqn": "x"}}]), ["exclusive volume"]),
+        (("spec/volumes", [{"name": "v", "configMap": {"name": "x"}}]), []),
+        (_mounts("here"), []),
+        (_mounts("zonal"), ["zonal volume"]),
+        (_mounts("old"), ["zonal volume"]),
+        (_mounts("lost"), ["volume of unknown place"]),
+        (_mounts("early"), ["unbound volume"]),
+        (_mounts("missing"), ["unbound volume"]),
+        (_mounts("single"), ["exclusive volume"]),
+    ],
+)  # fmt: skip
+def test_what_is_required_and_not_evaluated_is_named(change: Any, names: list[str]) -> None:
+    assert list(made(change, claims=_claims()).unsupported) == names
+
+
+def test_what_a_pod_asks_for_as_a_whole_stands_instead_of_the_sum_over_its_containers() -> None:
+    whole = {"requests": {"cpu": "3", "hugepages-2Mi": "4Mi"}, "limits": {"cpu": "4"}}
+    demand = pod_demand(made(("spec/resources", whole)))
+    assert demand.requests == {"cpu": 3_010, "memory": 512 * 2**20, "hugepages-2Mi": 4 * 2**20}
+    assert demand.limits["cpu"] == 4_010
+
+
+@pytest.mark.parametrize(
+    ("conditions", "cpu"), [([], 900), ([{"type": "PodResizePending", "reason": "Infeasible"}], 700)]
+)  # fmt: skip
+def test_a_container_that_is_resized_counts_with_the_largest_of_asked_given_and_used(
+    conditions: list[Object], cpu: int
+) -> None:
+    statuses = [
+        {
+            "name": "web",
+            "resources": {"requests": {"cpu": "700m", "memory": "512Mi"}, "limits": {"cpu": "2"}},
+            "allocatedResources": {"cpu": "0.6", "memory": "512Mi"},
+        }
+    ]
+    pod = made(
+        ("spec/initContainers", None),
+        ("spec/overhead", None),
+        ("spec/containers", [{"name": "web", "resources": {"requests": {"cpu": "900m"}}}]),
+        ("status/containerStatuses", statuses),
+        ("status/conditions", conditions),
+    )
+    assert pod_demand(pod).requests == {"cpu": cpu, "memory": 512 * 2**20}
+
+
+def test_a_toleration_with_an_operator_that_decisions_do_not_know_tolerates_nothing() -> None:
+    assert (
+        made(("spec/tolerations", [{"key": "n", "operator": "Gt", "value": "3"}])).tolerations == ()
+    )
+
+
+def test_equal_pods_have_equal_digests_whatever_else_has_changed() -> None:
+    one, other = (
+        POD,
+        changed(POD, ("metadata/resourceVersion", "9"), ("metadata/managedFields", [])),
+    )
+    assert values_of(Pod, values(one, Claims())) == values_of(Pod, values(other, Claims()))
+
+
+_text = st.text(max_size=12)
+_quantity = st.sampled_from(["1", "250m", "1.5Gi", "", "-1", "much", "1e3"])
+_resources = st.fixed_dictionaries(
+    {},
+    optional={
+        "requests": st.dictionaries(st.sampled_from(["cpu", "memory", "a b", ""]), _quantity),
+        "limits": st.dictionaries(st.sampled_from(["cpu", "memory"]), _quantity),
+    },
+)
+_container = st.fixed_dictionaries(
+    {"name": _text},
+    optional={
+        "resources": _resources,
+        "restartPolicy": st.sampled_from(["Always", "Never"]),
+        "ports": st.lists(st.fixed_dictionaries({"hostPort": st.integers(0, 70_000)}), max_size=2),
+    },
+)
+_pods = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": _text, "namespace": _text, "uid": _text},
+            optional={
+                "labels": st.dictionaries(_text, _text, max_size=3),
+                "annotations": st.dictionaries(
+                    st.sampled_from(["scheduling.koordinator.sh/x", "of/others"]), _text
+                ),
+                "creationTimestamp": st.sampled_from(["2026-11-20T10:00:00Z", "1999-01-01T00:00:00Z", "?"]),
+                "ownerReferences": st.lists(st.fixed_dictionaries({"kind": _text}), max_size=2),
+            },
+        )
+    },
+    optional={
+        "spec": st.fixed_dictionaries(
+            {"containers": st.lists(_container, max_size=3)},
+            optional={
+                "initContainers": st.lists(_container, max_size=2),
+                "nodeName": _text,
+                "priority": st.integers(-(2**33), 2**33),
+                "resources": _resources,
+                "tolerations": st.lists(
+                    st.fixed_dictionaries(
+                        {}, optional={"key": _text, "operator": st.sampled_from(["Exists", "Lt"])}
+                    ),
+                    max_size=2,
+                ),
+            },
+        ),
+        "status": st.fixed_dictionaries(
+            {}, optional={"phase": st.sampled_from(["Running", "Pending", "Odd"])}
+        ),
+    },
+)  # fmt: skip
+
+
+@given(_pods)
+def test_whatever_is_made_can_be_read_and_nothing_else_is(found: Object) -> None:
+    read = values_of(Pod, values(found, Claims())).read()
+    if isinstance(read, Refusal):
+        assert read.reason
+        small = values_of(Pod, bare(values(found, Claims()))).read()
+        assert isinstance(small, Refusal) or not small.labels
+    else:
+        assert Pod.model_validate_json(encode(read)) == read
+        assert claim_names(found) == []

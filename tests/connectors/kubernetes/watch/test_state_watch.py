@@ -1,0 +1,446 @@
+"""A watch of an API server that behaves, and of one that fails in every way that is known."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from connectors.kubernetes.api import list_watch
+from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
+from connectors.kubernetes.watch import state_watch
+from connectors.kubernetes.watch.kinds import PODS
+from connectors.kubernetes.watch.state_watch import KubernetesWatch
+from connectors.ports.state_watch import WatchBroken
+from tests.connectors.kubernetes.watch.documents import changed, node, pod
+from tests.connectors.kubernetes.watch.fold import Fold, Reader, expected
+from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served
+from tests.connectors.ports.state_watch_contract import StateWatchContract, StateWatchWorld
+
+NODES = "/api/v1/nodes"
+BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
+
+
+class _World(StateWatchWorld):
+    def __init__(self, api: PlayedApi, watch: KubernetesWatch) -> None:
+        self.api, self.watch = api, watch
+        self._pods = 0
+
+    async def create_pod(self) -> str:
+        self._pods += 1
+        self.api.put(PODS, pod(f"p{self._pods}"))
+        return f"uid-p{self._pods}"
+
+    async def bind(self, uid: str) -> str:
+        self.api.put(PODS, bound(uid.removeprefix("uid-"), by_us=True))
+        return "node-1"
+
+    async def changes(self) -> list[tuple[str, Any]]:
+        """All up to the record of another scheduler's pod, which comes after them."""
+        self._pods += 1
+        name = f"last-{self._pods}"
+        self.api.put(PODS, pod(name, ("spec/schedulerName", "x"), ("spec/nodeName", "node-2")))
+        made: list[tuple[str, Any]] = []
+        async with aclosing(self.watch.changes()) as changes:
+            async for topic, message in changes:
+                if hasattr(message, "pod") and message.pod.name == name:
+                    break
+                made.append((topic, message))
+        return made
+
+
+class TestKubernetesWatch(StateWatchContract):
+    @pytest.fixture
+    async def world(self, api: PlayedApi, watch: KubernetesWatch) -> StateWatchWorld:
+        assert [each async for each in watch.full_list("first")]
+        return _World(api, watch)
+
+
+def bound(name: str, *changes: tuple[str, Any], by_us: bool = False) -> dict[str, Any]:
+    where = (("spec/nodeName", "node-1"),)
+    if by_us:
+        named = pod(name)["metadata"]["annotations"]
+        return pod(
+            name, *where, ("metadata/annotations", {**named, DECISION_ANNOTATION: "d"}), *changes
+        )
+    return pod(name, *where, *changes)
+
+
+def agrees(api: PlayedApi, fold: Fold) -> bool:
+    there = {path: list(objects.values()) for path, objects in api.objects.items()}
+    return fold.summary() == expected(there)
+
+
+@pytest.fixture
+async def reader(watch: KubernetesWatch) -> AsyncIterator[Reader]:
+    async with Reader(watch) as reader:
+        await reader.until(lambda: reader.fold.full_lists == 1)
+        yield reader
+
+
+# --- what is reported ---------------------------------------------------------------------------
+
+
+async def test_changes_come_after_a_full_list(watch: KubernetesWatch) -> None:
+    with pytest.raises(WatchBroken, match="full list comes first"):
+        await anext(watch.changes())
+
+
+async def test_all_kinds_are_followed(api: PlayedApi, reader: Reader) -> None:
+    assert agrees(api, reader.fold)
+    for path, objects in api.objects.items():
+        for key, found in list(objects.items()):
+            if path != PODS:
+                api.delete(path, key)
+                await reader.until(lambda: agrees(api, reader.fold))
+                api.put(path, found)
+                await reader.until(lambda: agrees(api, reader.fold))
+    assert reader.fold.full_lists == 1
+
+
+async def test_the_life_of_a_pod_that_we_bind(api: PlayedApi, reader: Reader) -> None:
+    initialised = {
+        "type": "Initialized",
+        "status": "True",
+        "lastTransitionTime": "2026-11-20T10:00:00Z",
+    }
+    api.put(PODS, pod("a"))
+    api.put(PODS, bound("a", by_us=True))
+    api.put(PODS, bound("a", ("status/conditions", [initialised]), by_us=True))
+    running = (("status/conditions", [initialised]), ("status/phase", "Running"))
+    api.put(PODS, bound("a", *running, by_us=True))
+    labelled = (*running, ("metadata/labels", {"app": "b"}))
+    api.put(PODS, bound("a", *labelled, by_us=True))
+    api.put(PODS, bound("a", *labelled, ("status/phase", "Succeeded"), by_us=True))
+    api.delete(PODS, "shop/a")
+    api.put(PODS, pod("b"))
+    await reader.until(lambda: reader.fold.events("b") == ["asked"])
+    assert reader.fold.events("a") == [
+        "asked", "bound", "initialised", "running", "changed", "finished",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([bound("a")], ["asked", "bound", "withdrawn"]),
+        ([bound("a", by_us=True), None], ["asked", "bound", "deleted"]),
+        ([None], ["asked", "deleted", "withdrawn"]),
+        (
+            [pod("a", ("metadata/deletionTimestamp", "2026-11-20T10:00:00Z")), None],
+            ["asked", "withdrawn"],
+        ),
+        ([pod("a", ("metadata/labels", {"x": "y"}))], ["asked", "asked"]),
+        ([pod("a", ("metadata/annotations", {"of/others": "1",
+            "scheduling.koordinator.sh/eviction-cost": "7"}))], ["asked"]),
+        ([pod("a", ("status/conditions", [{"type": "PodScheduled", "status": "False"}]))], ["asked"]),
+        ([pod("a", ("status/phase", "Failed"))], ["asked", "finished", "withdrawn"]),
+    ],
+)  # fmt: skip
+async def test_a_request_ends_or_is_made_again(
+    api: PlayedApi, reader: Reader, steps: list[Any], said: list[str]
+) -> None:
+    api.put(PODS, pod("a"))
+    for step in steps:
+        if step is None:
+            api.delete(PODS, "shop/a")
+        else:
+            api.put(PODS, step)
+    api.put(PODS, pod("last"))
+    await reader.until(lambda: reader.fold.events("last") == ["asked"])
+    assert reader.fold.events("a") == said
+
+
+async def test_gated_pods_and_those_of_others_are_not_asked_for_until_they_are_ours(
+    api: PlayedApi, reader: Reader
+) -> None:
+    api.put(PODS, pod("gated", ("spec/schedulingGates", [{"name": "quota"}])))
+    api.put(PODS, pod("theirs-2", ("spec/schedulerName", "default-scheduler")))
+    api.put(PODS, pod("gated"))
+    api.put(PODS, bound("theirs-2", ("spec/schedulerName", "default-scheduler")))
+    await reader.until(lambda: agrees(api, reader.fold))
+    assert reader.fold.events("gated") == ["asked"]
+    assert reader.fold.events("theirs-2") == ["bound"]
+
+
+async def test_a_claim_that_is_bound_opens_a_pod_that_waits_for_it(
+    api: PlayedApi, reader: Reader
+) -> None:
+    claims = "/api/v1/persistentvolumeclaims"
+    data = next(iter(api.objects[claims].values()))
+    unbound = changed(data, ("metadata/name", "new"), ("spec/volumeName", None),
+                      ("status/phase", "Pending"), ("metadata/uid", "new"))  # fmt: skip
+    api.put(claims, unbound)
+    await reader.until(lambda: agrees(api, reader.fold))
+    mounts = {"name": "d", "persistentVolumeClaim": {"claimName": "new"}}
+    api.put(PODS, pod("a", ("spec/volumes", [mounts])))
+    await reader.until(lambda: reader.fold.events("a") == ["asked"])
+    api.put(claims, changed(unbound, ("spec/volumeName", "pv-1"), ("status/phase", "Bound")))
+    await reader.until(lambda: reader.fold.events("a") == ["asked", "asked"])
+    asked = [m.pod.unsupported for m in reader.fold.of("scheduling-requests") if m.pod.name == "a"]
+    assert asked == [("unbound volume",), ("zonal volume",)]
+
+
+async def test_what_changes_nothing_that_is_carried_is_not_reported(
+    api: PlayedApi, reader: Reader
+) -> None:
+    count = len(reader.fold.messages)
+    beat = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-20T11:00:00Z"}]
+    api.put(NODES, node("node-1", ("status/conditions", beat)))
+    api.put(PODS, pod("running", ("spec/nodeName", "node-1"), ("status/phase", "Running"),
+                      ("metadata/managedFields", []), ("status/podIP", "10.0.0.7")))  # fmt: skip
+    api.put(NODES, node("node-2", ("spec/unschedulable", True)))
+    api.put(PODS, pod("last"))
+    await reader.until(lambda: len(reader.fold.messages) == count + 2)
+    assert sorted(type(m).__name__ for _, m in reader.fold.messages[count:]) == [
+        "NodeState", "SchedulingRequest",
+    ]  # fmt: skip
+
+
+async def test_an_object_that_no_record_carries_is_left_out_by_name_and_stops_nothing(
+    api: PlayedApi, reader: Reader, watch: KubernetesWatch
+) -> None:
+    api.put(NODES, node("node-2", ("status/allocatable", {"cpu": "a lot"})))
+    api.put(PODS, changed(pod("odd"), ("spec/containers", "none")))
+    api.put(PODS, pod("last"))
+    await reader.until(
+        lambda: "uid-last" in reader.fold.waiting and "node-2" not in reader.fold.nodes
+    )
+    reasons = {each.path: each.reasons for each in watch.health() if each.left_out}
+    assert "a lot" in reasons[NODES]["node-2"]
+    assert "uid-odd" in reasons[PODS]
+    api.put(NODES, node("node-2"))
+    api.delete(PODS, "shop/odd")
+    await reader.until(lambda: agrees(api, reader.fold))
+    assert not any(each.left_out for each in watch.health())
+
+
+async def test_a_running_pod_beyond_a_record_keeps_its_room_and_is_moved_by_nobody(
+    api: PlayedApi, reader: Reader
+) -> None:
+    many = [{"key": f"k{number}", "operator": "Exists"} for number in range(300)]
+    api.put(PODS, bound("a", ("spec/tolerations", many)))
+    await reader.until(lambda: "uid-a" in reader.fold.pods)
+    carried = reader.fold.pods["uid-a"].pod
+    assert carried.containers[0].requests == {"cpu": "500m", "memory": "512Mi"}
+    assert carried.unsupported == ("more than a record of a pod takes",)
+    assert carried.tolerations == ()
+
+
+# --- faults -------------------------------------------------------------------------------------
+
+
+async def meddle(api: PlayedApi) -> None:
+    """Everything that can happen while nobody watches."""
+    api.delete(PODS, "shop/waiting")
+    api.delete(PODS, "shop/running")
+    api.put(PODS, pod("running", ("metadata/uid", "another"), ("spec/nodeName", "node-2")))
+    api.put(PODS, pod("new"))
+    api.put(PODS, bound("theirs", ("spec/schedulerName", "x"), ("metadata/labels", {"a": "b"})))
+    api.delete(NODES, "node-2")
+    api.put(NODES, node("node-3"))
+    api.put(NODES, node("node-1", ("metadata/labels", {"zone": "b"})))
+    api.delete(BUDGETS, "shop/web")
+
+
+@pytest.mark.parametrize("in_stream", [True, False])
+async def test_a_watch_that_is_too_old_is_listed_and_compared(
+    api: PlayedApi, reader: Reader, in_stream: bool
+) -> None:
+    api.gone_in_stream = in_stream
+    api.silent = True
+    await meddle(api)
+    api.compact()
+    api.silent = False
+    api.drop_watches()
+    count = len(reader.fold.messages)
+    await reader.until(lambda: agrees(api, reader.fold))
+    assert reader.fold.full_lists == 1
+    untouched = {"shop", "pv-1", "data", "high", "db"}
+    assert not untouched & {
+        getattr(message, "name", "") for _, message in reader.fold.messages[count:]
+    }
+
+
+@pytest.mark.parametrize("in_a_line", [True, False])
+async def test_a_watch_that_breaks_off_goes_on_where_it_was(
+    api: PlayedApi, reader: Reader, in_a_line: bool
+) -> None:
+    for _ in range(3):
+        lists = len(api.lists)
+        api.drop_watches(in_a_line=in_a_line)
+        api.put(PODS, pod("a"))
+        await reader.until(lambda: "uid-a" in reader.fold.waiting)
+        api.delete(PODS, "shop/a")
+        await reader.until(lambda: agrees(api, reader.fold))
+        assert len(api.lists) == lists
+    assert reader.fold.events("a") == ["asked", "deleted", "withdrawn"] * 3
+
+
+async def test_a_connection_that_is_half_open_is_given_up(
+    api: PlayedApi, watch: KubernetesWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_watch, "WATCH_S", 0.3)
+    monkeypatch.setattr(list_watch, "SILENCE_S", 0.0)
+    async with Reader(watch) as reader:
+        await reader.until(lambda: reader.fold.full_lists == 1)
+        api.silent = True
+        await meddle(api)
+        asked = len(api.watches)
+        await reader.until(lambda: len(api.watches) > asked + 11)
+        assert not agrees(api, reader.fold)
+        api.silent = False
+        await reader.until(lambda: agrees(api, reader.fold))
+    assert reader.fold.full_lists == 1
+
+
+async def test_an_error_in_the_stream_leads_to_a_list(api: PlayedApi, reader: Reader) -> None:
+    api.send_error(PODS, "etcdserver: no leader")
+    await meddle(api)
+    await reader.until(lambda: agrees(api, reader.fold))
+    assert api.lists.count(PODS) >= 2
+    assert reader.fold.full_lists == 1
+
+
+async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
+    api: PlayedApi, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 1_000.0)
+    for each in reader.watch._collections.values():  # type: ignore[attr-defined]
+        each.follows._list_pause_s = 1_000.0
+    api.send_error(PODS, "etcdserver: no leader")
+    for number in range(20):
+        name = f"later-{number}"
+        api.put(NODES, node(name))
+        await reader.until(partial(reader.fold.nodes.__contains__, name))
+    assert api.lists.count(PODS) == 1
+
+
+async def test_a_store_that_was_put_back_is_listed_and_compared(
+    api: PlayedApi, reader: Reader
+) -> None:
+    api.silent = True
+    await meddle(api)
+    api.put_back()
+    api.silent = False
+    api.drop_watches()
+    await reader.until(lambda: agrees(api, reader.fold))
+    assert reader.fold.full_lists == 1
+
+
+async def test_a_server_that_is_stopped_and_started_again_is_read_again(
+    api: PlayedApi, reader: Reader, served: Served, watch: KubernetesWatch
+) -> None:
+    await served.stop()
+    await reader.until(lambda: all(each.failing_s is not None for each in watch.health()))
+    assert all(each.why for each in watch.health())
+    await meddle(api)
+    await served.start()
+    await reader.until(lambda: agrees(api, reader.fold))
+    api.put(PODS, pod("last"))
+    await reader.until(lambda: agrees(api, reader.fold))
+    await reader.until(lambda: all(each.failing_s is None for each in watch.health()))
+
+
+async def test_pages_that_expire_are_begun_anew_within_the_full_list(
+    api: PlayedApi, watch: KubernetesWatch
+) -> None:
+    for number in range(1_200):
+        api.put(PODS, bound(f"p{number}"))
+    api.pages_expire = 2
+    async with Reader(watch) as reader:
+        await reader.until(lambda: reader.fold.full_lists == 1)
+        assert agrees(api, reader.fold)
+        said = [event for number in range(1_200) for event in reader.fold.events(f"p{number}")]
+    assert said == ["seen"] * 1_200
+    assert api.lists.count(PODS) >= 3
+
+
+async def test_what_goes_while_pages_are_read_anew_is_not_in_the_full_list(
+    api: PlayedApi, watch: KubernetesWatch
+) -> None:
+    for number in range(600):
+        api.put(PODS, bound(f"p{number}"))
+    fold = Fold()
+    api.pages_expire = 1
+    async with aclosing(watch.full_list("one")) as listing:
+        async for topic, message in listing:
+            fold.apply(topic, message)
+            if getattr(getattr(message, "pod", None), "name", "") == "p1":
+                for number in range(600):
+                    api.objects[PODS].pop(f"shop/p{number}", None)
+    assert agrees(api, fold)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_collection_that_may_not_be_read_is_reported_and_stops_no_other(
+    api: PlayedApi, watch: KubernetesWatch, status: int
+) -> None:
+    budget = dict(api.objects[BUDGETS])
+    api.refused[BUDGETS] = status
+    api.objects[BUDGETS].clear()
+    async with Reader(watch) as reader:
+        await reader.until(lambda: reader.fold.full_lists == 1)
+        assert agrees(api, reader.fold)
+        (ended,) = [m for m in reader.fold.of("pod-lifecycle") if m.kind == "list-end"]
+        assert "disruption-budget" not in ended.kinds
+        assert {"workload", "namespace", "priority-class", "volume"} < set(ended.kinds)
+        (health,) = [each for each in watch.health() if each.path == BUDGETS]
+        assert str(status) in health.why
+        assert health.failing_s is not None
+        api.objects[BUDGETS].update(budget)
+        del api.refused[BUDGETS]
+        await reader.until(lambda: agrees(api, reader.fold))
+
+
+@pytest.mark.parametrize("path", [PODS, NODES])
+async def test_there_is_no_full_list_without_nodes_and_pods(
+    api: PlayedApi, watch: KubernetesWatch, path: str
+) -> None:
+    api.refused[path] = 403
+    async with Reader(watch) as reader:
+        await reader.until(lambda: [e.path for e in watch.health() if e.failing_s] == [path])
+        assert reader.fold.full_lists == 0
+        del api.refused[path]
+        await reader.until(lambda: reader.fold.full_lists == 1)
+        assert agrees(api, reader.fold)
+
+
+async def test_a_reader_that_is_slow_makes_the_watch_slow_and_loses_nothing(
+    api: PlayedApi, reader: Reader, watch: KubernetesWatch
+) -> None:
+    reader.may_read.clear()
+    for number in range(3 * state_watch.QUEUE_MAX):
+        api.put(PODS, bound(f"p{number}"))
+        if number % 100 == 0:
+            await asyncio.sleep(0)
+    await asyncio.sleep(0.2)
+    assert watch.waiting_events <= state_watch.QUEUE_MAX
+    assert len(reader.fold.pods) < 10
+    reader.may_read.set()
+    await reader.until(lambda: agrees(api, reader.fold))
+
+
+async def test_a_watch_that_was_down_begins_with_all_that_there_is_then(
+    api: PlayedApi, watch: KubernetesWatch, served: Served
+) -> None:
+    async with Reader(watch) as first:
+        await first.until(lambda: agrees(api, first.fold))
+    await watch.close()
+    await meddle(api)
+    async with Reader(watch, first.fold) as second:
+        await second.until(lambda: second.fold.full_lists == 2)
+        assert agrees(api, second.fold)
+        assert second.fold.events("new") == ["seen", "asked"]
+
+
+async def test_a_page_that_is_no_list_breaks_the_watch(
+    watch: KubernetesWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlayedApi, "_list", lambda *_: web.json_response({}))
+    with pytest.raises(WatchBroken, match="KeyError: 'metadata'"):
+        async for _ in watch.full_list("one"):
+            pass
