@@ -13,7 +13,12 @@ from connectors.ports.state_watch import StateWatch
 from connectors.ports.usage_source import UsageSource
 
 #: Packages that hold implementations.
-PACKAGES = ("connectors.simulated", "connectors.node_agent", "connectors.kubernetes.sinks")
+PACKAGES = (
+    "connectors.simulated",
+    "connectors.node_agent",
+    "connectors.kubernetes.sinks",
+    "connectors.kubernetes.sources",
+)
 
 
 def usage_sources() -> dict[str, type[UsageSource]]:
