@@ -63,10 +63,8 @@ class KubeletSettings(SourceSettings):
     """Trust any certificate: for kubelets with certificates that they signed themselves."""
     send_credentials: bool = True
     """Send the API server's credentials; never without TLS."""
-    resources: Annotated[
-        Items[Literal["cpu", "memory", "swap", "ephemeral-storage"]], Field(min_length=1)
-    ] = ("cpu", "memory")
-    """What is reported of nodes and pods, where the kubelet measures it."""
+    extra_resources: Items[Literal["swap", "ephemeral-storage"]] = ()
+    """What is reported beside CPU and memory, where the kubelet measures it."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """A template is a URL, and stands alone."""

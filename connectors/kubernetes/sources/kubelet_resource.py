@@ -10,7 +10,7 @@ they use is in the node's total. A pod that replaces another of its name begins 
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from connectors.kubernetes.sources.base import SourceContext
 from connectors.kubernetes.sources.clock_skew import Answered, sample_time
@@ -29,7 +29,7 @@ from connectors.kubernetes.sources.http import Answer
 from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
 from connectors.kubernetes.sources.rates import CpuCounter
 from schemas.base import AMOUNT_MAX
-from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage
+from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 
 CPU, MEMORY, SWAP = b"_cpu_usage_seconds_total", b"_memory_working_set_bytes", b"_swap_usage_bytes"
 #: If the clock of a node moves by so much between two scrapes, its stamps do not measure time.
@@ -48,18 +48,14 @@ class _Node:
         self.sampled_at_ms = sampled_at_ms
         """Time of the newest message."""
         self.skew_ms: int | None = None
-        self.pods: dict[bytes, _Pod] = {}
-        """Pods by the labels that the kubelet names them by."""
+        self.pods: dict[bytes, PodUsage | None] = {}
+        """Pods by the labels that the kubelet names them by, without figures; none: not known."""
         self.pods_version = -1
         """Version of the directory that they were looked up in."""
         self.seen: dict[bytes, str] = {}
         """uids of the pods in the last scrape."""
         self.counters: dict[bytes, CpuCounter] = {}
         """By labels: one of each pod, or one of each container."""
-
-
-#: Namespace, name, uid.
-_Pod = tuple[str, str, str | None]
 
 
 class KubeletResource(KubeletSource):
@@ -71,7 +67,7 @@ class KubeletResource(KubeletSource):
     def __init__(self, settings: KubeletSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._nodes: dict[str, _Node] = {}
-        self._swap = "swap" in settings.resources
+        self._swap = "swap" in settings.extra_resources
 
     def keep_only(self, nodes: Iterable[str]) -> None:
         """Forget the counters of other nodes."""
@@ -115,27 +111,20 @@ class KubeletResource(KubeletSource):
         return message
 
     def _message(
-        self, node: str, at_ms: int, span_ms: int, usage: dict[str, int], pods: list[dict[str, Any]]
+        self, node: str, at_ms: int, span_ms: int, usage: dict[str, int], pods: list[PodUsage]
     ) -> NodeUsage:
-        wanted = self.settings.resources
-        if "cpu" not in wanted or "memory" not in wanted:
-            for amounts in (usage, *(pod["usage"] for pod in pods)):
-                for resource in amounts.keys() - set(wanted):
-                    del amounts[resource]
-        return NodeUsage.model_validate(
-            {
-                "cluster": self.cluster,
-                "node": node,
-                "sampled_at_ms": at_ms,
-                "interval_ms": span_ms,
-                "usage": usage,
-                "pods": tuple(pods),
-            }
+        return NodeUsage(
+            cluster=self.cluster,
+            node=node,
+            sampled_at_ms=at_ms,
+            interval_ms=span_ms,
+            usage=usage,
+            pods=tuple(pods),
         )
 
     def _pods(
         self, node: _Node, directory: NodePods, body: bytes, times: Answered
-    ) -> list[dict[str, Any]]:
+    ) -> list[PodUsage]:
         """What was measured of each pod that was seen before, in the order of the answer."""
         counted = samples(body, b"pod" + CPU)
         kind, pod_of = b"pod", _itself
@@ -145,13 +134,14 @@ class KubeletResource(KubeletSource):
         swap = _summed(samples(body, kind + SWAP), pod_of) if self._swap else {}
         self._resolve(node, directory, {*memory, *(pod_of(labels) for labels, _, _ in counted)})
         rates = _rates(node, counted, pod_of, times)
-        found, seen = [], {}
+        found: list[PodUsage] = []
+        seen: dict[bytes, str] = {}
         for labels in {**memory, **rates}:
-            namespace, name, uid = node.pods[labels]
-            if uid is None:
+            pod = node.pods[labels]
+            if pod is None:
                 continue
-            seen[labels] = uid
-            if node.seen.get(labels) != uid:
+            seen[labels] = pod.uid
+            if node.seen.get(labels) != pod.uid:
                 continue
             usage = {}
             if (rate := rates.get(labels)) is not None:
@@ -161,7 +151,8 @@ class KubeletResource(KubeletSource):
             if labels in swap:
                 usage["swap"] = swap[labels]
             if usage:
-                found.append({"namespace": namespace, "name": name, "uid": uid, "usage": usage})
+                # A copy is not validated again: that would take as long as all the rest.
+                found.append(pod.model_copy(update={"usage": usage}))
         node.seen = seen
         return found[:PODS_PER_SAMPLE_MAX]
 
@@ -169,16 +160,23 @@ class KubeletResource(KubeletSource):
         """Find the uids of the pods of a scrape; a pod that is another than before begins anew."""
         if node.pods_version == directory.version and node.pods.keys() >= all_labels:
             return
-        pods: dict[bytes, _Pod] = {}
+        pods: dict[bytes, PodUsage | None] = {}
         for labels in all_labels:
-            read = labels_of(labels)
-            name = (read.get("namespace", ""), read.get("pod", ""))
-            pod = directory.pods.get(name)
-            pods[labels] = (*name, None if pod is None else pod.uid)
-            if labels not in node.pods or node.pods[labels][2] != pods[labels][2]:
+            pods[labels] = _who(labels, directory)
+            if node.pods.get(labels) != pods[labels]:
                 for each in [each for each in node.counters if _pod_labels(each) == labels]:
                     del node.counters[each]
         node.pods, node.pods_version = pods, directory.version
+
+
+def _who(labels: bytes, directory: NodePods) -> PodUsage | None:
+    """The pod that a kubelet's labels name, without figures; none: the directory has none."""
+    read = labels_of(labels)
+    namespace, name = read.get("namespace", ""), read.get("pod", "")
+    pod = directory.pods.get((namespace, name))
+    if pod is None:
+        return None
+    return PodUsage(namespace=namespace, name=name, uid=pod.uid, usage={})
 
 
 def _rates(

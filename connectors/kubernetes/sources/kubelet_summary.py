@@ -61,7 +61,7 @@ class KubeletSummary(KubeletSource):
             start = answer.body[:80]
             why = f"the answer is no summary: {error!r}; it begins with {start!r}"
             raise SourceFailed("unreadable", why) from error
-        if not {"cpu", "memory"} & set(self.settings.resources) <= usage.keys():
+        if not usage.keys() >= {"cpu", "memory"}:
             raise SourceFailed("incomplete", "the answer lacks the node's CPU or memory")
         if time.skew_ms is not None:
             self.health.clock(node, time.skew_ms, from_receipt=time.from_receipt)
@@ -91,15 +91,14 @@ class KubeletSummary(KubeletSource):
         }
 
     def _amounts(self, found: Mapping[str, Any], storage: str) -> dict[str, int]:
-        amounts: dict[str, int | None] = {}
-        for resource in self.settings.resources:
-            if resource == "cpu":
-                nanos = _amount(found.get("cpu"), "usageNanoCores")
-                amounts["cpu"] = None if nanos is None else (nanos + 500_000) // 1_000_000
-            elif resource == "memory":
-                amounts["memory"] = _amount(found.get("memory"), "workingSetBytes")
-            elif resource == "swap":
-                amounts["swap"] = _amount(found.get("swap"), "swapUsageBytes")
+        nanos = _amount(found.get("cpu"), "usageNanoCores")
+        amounts = {
+            "cpu": None if nanos is None else (nanos + 500_000) // 1_000_000,
+            "memory": _amount(found.get("memory"), "workingSetBytes"),
+        }
+        for resource in self.settings.extra_resources:
+            if resource == "swap":
+                amounts[resource] = _amount(found.get("swap"), "swapUsageBytes")
             else:
                 amounts[resource] = _amount(found.get(storage), "usedBytes")
         return {name: amount for name, amount in amounts.items() if amount is not None}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 DOCUMENTS = Path(__file__).parent / "documents"
@@ -44,12 +45,19 @@ def exposition(lines: Iterable[Line]) -> bytes:
         pairs = ",".join(f'{each}="{labels[each]}"' for each in sorted(labels))
         series = f"{name}{{{pairs}}}" if pairs else name
         stamp = "" if at_ms is None else f" {at_ms}"
-        families.setdefault(name, []).append(f"{series} {value:.9g}{stamp}\n")
+        families.setdefault(name, []).append(f"{series} {_number(value)}{stamp}\n")
     text = ""
     for name in sorted(families):
         kind, help_text = _HELP[name]
         text += f"# HELP {name} {help_text}\n# TYPE {name} {kind}\n" + "".join(families[name])
     return text.encode()
+
+
+def _number(value: float) -> str:
+    """As Go writes it: shortest, with an exponent from a million on."""
+    if value and not 1e-4 <= abs(value) < 1e6:
+        return np.format_float_scientific(float(value), trim="-", exp_digits=2)
+    return np.format_float_positional(float(value), trim="-")
 
 
 def node_lines(cpu_s: float, memory: int, at_ms: int | None) -> list[Line]:
