@@ -24,8 +24,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 @asynccontextmanager
 async def playing(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """A server whose every path is answered by `handler`; its URL."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await handler(request)
+
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
+    app.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
