@@ -65,8 +65,8 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         super().__init__(settings, context)
         self.interval_s = READ_S
         self._newest: Newest[NodeMetric] = Newest(self.health)
-        self._objects: dict[str, Mapping[str, Any]] = {}
-        """The newest object of each node, without its figures: its spec."""
+        self._versions: dict[str, str] = {}
+        """Version of the newest object of each node."""
         self._intervals = CollectIntervals()
         config_maps = f"/api/v1/namespaces/{settings.config_namespace}/configmaps"
         self._metrics = ListWatch(context.server, NODE_METRICS)
@@ -106,7 +106,7 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
                         listed.add(found["metadata"]["name"])
                     self._take(found)
                 case Ended() if listed is not None:
-                    for gone in self._objects.keys() - listed:
+                    for gone in self._versions.keys() - listed:
                         self._remove(gone)
                     listed = None
                 case Deleted(found):
@@ -146,10 +146,10 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         except (ValueError, AttributeError) as error:
             self.health.failed(SourceFailed("unreadable", f"NodeMetric {node}: {error}"), node)
             return
-        version = {"resourceVersion": found["metadata"].get("resourceVersion")}
-        if self._objects.get(node) == version:
+        version = found["metadata"]["resourceVersion"]
+        if self._versions.get(node) == version:
             return  # a list says again what is known
-        self._objects[node] = version
+        self._versions[node] = version
         self.health.succeeded(node, message.updated_at_ms)
         if message.updated_at_ms is not None:
             ahead_ms = message.updated_at_ms - self.context.now_ms()
@@ -160,9 +160,9 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         self._newest.put(message)
 
     def _remove(self, node: str) -> None:
-        if self._objects.pop(node, None) is not None:
+        if self._versions.pop(node, None) is not None:
             self._newest.put(removed(self.cluster, node))
-        self.health.keep_only(self._objects.keys())
+        self.health.keep_only(self._versions.keys())
 
 
 async def _follow(watch: ListWatch, take: Any) -> None:
