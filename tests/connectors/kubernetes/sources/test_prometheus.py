@@ -1,10 +1,15 @@
 """Samples from Prometheus: a server played by the test, and a real one."""
 
 import asyncio
+import socket
+import subprocess
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -16,6 +21,7 @@ from connectors.wall_clock import now_ms
 from schemas.policy.errors import PolicyError
 from schemas.policy.validation import validated
 from schemas.usage import NodeUsage
+from tests.connectors.kubernetes.sources.debian import prometheus
 from tests.connectors.kubernetes.sources.played import (
     api_server,
     context,
@@ -61,12 +67,8 @@ async def _source(
 ) -> AsyncIterator[Prometheus]:
     async with playing(server) as url, api_server("http://nowhere.invalid") as api:
         source = Prometheus(_settings(url=url, **settings), context(api, directory, clock))
-        task = asyncio.create_task(source.run())
-        await asyncio.sleep(0)
-        yield source
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        async with _at_work(source):
+            yield source
 
 
 async def _read(source: Prometheus) -> list[NodeUsage]:
@@ -234,3 +236,193 @@ class TestPrometheus(UsageSourceContract):
         server = _Played(cpu=series, memory=series)
         async with _source(server, directory, lambda: at_ms[0], nodes=_NODES) as source:
             yield _World(source, at_ms)
+
+
+class _Exporters:
+    """Two nodes, as node_exporter and a kubelet's cAdvisor export them, with the lines that mislead:
+    the pod's own cgroup, the pause container, and the kubelet's other metrics of the same name."""
+
+    def __init__(self) -> None:
+        self.began_s = time.monotonic()
+        self.gone: set[str] = set()
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        node, _, kind = request.path.strip("/").partition("/")
+        if node in self.gone:
+            return web.Response(status=503)
+        passed_s = time.monotonic() - self.began_s
+        lines = {"machine": self._machine, "cadvisor": self._cadvisor, "resource": self._resource}
+        return web.Response(body="".join(lines[kind](passed_s)), content_type="text/plain")
+
+    @staticmethod
+    def _machine(passed_s: float) -> list[str]:
+        modes = {"user": 1.5, "system": 0.5, "idle": 9.0, "iowait": 3.0, "steal": 2.0}
+        lines = [
+            f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {500 + rate / 2 * passed_s}\n'
+            for cpu in range(2)
+            for mode, rate in modes.items()
+        ]
+        return [
+            *lines,
+            "node_memory_MemTotal_bytes 8192\n",
+            "node_memory_MemAvailable_bytes 2048\n",
+        ]
+
+    @staticmethod
+    def _cadvisor(passed_s: float) -> list[str]:
+        of_pod = 'namespace="shop",pod="a"'
+        cgroups = {
+            'id="/",container="",namespace="",pod=""': (2.0, 6144),
+            f'id="/kubepods/1",container="",{of_pod}': (1.0, 999),
+            f'id="/kubepods/1/p",container="POD",{of_pod}': (1.0, 999),
+            f'id="/kubepods/1/a",container="app",image="i",{of_pod}': (0.5, 100),
+            f'id="/kubepods/1/b",container="proxy",image="i",{of_pod}': (0.25, 11),
+        }
+        return [
+            line
+            for labels, (rate, memory) in cgroups.items()
+            for line in (
+                f"container_cpu_usage_seconds_total{{{labels}}} {100 + rate * passed_s}\n",
+                f"container_memory_working_set_bytes{{{labels}}} {memory}\n",
+            )
+        ]
+
+    @staticmethod
+    def _resource(passed_s: float) -> list[str]:
+        labels = 'container="app",namespace="shop",pod="a"'
+        return [
+            f"container_cpu_usage_seconds_total{{{labels}}} {100 + 50 * passed_s}\n",
+            f"container_memory_working_set_bytes{{{labels}}} 77777\n",
+        ]
+
+
+def _configuration(target: str) -> str:
+    """Two nodes, each scraped by three jobs, and node_exporter by a fourth once more."""
+    jobs = ""
+    for job, kind in (
+        ("node", "machine"),
+        ("again", "machine"),
+        ("kubelet", "cadvisor"),
+        ("kubelet-resource", "resource"),
+    ):
+        for node in ("n1", "n2"):
+            jobs += (
+                f"  - job_name: {job}-{node}\n    metrics_path: /{node}/{kind}\n    static_configs:\n"
+                f"      - targets: ['{target}']\n        labels: {{instance: '{node}:9100'}}\n"
+            )
+    return f"global: {{scrape_interval: 250ms, scrape_timeout: 200ms}}\nscrape_configs:\n{jobs}"
+
+
+@asynccontextmanager
+async def _real_prometheus(target: str, folder: Path) -> AsyncIterator[str]:
+    """A server that scrapes the target; its URL."""
+    binary = prometheus()
+    (folder / "prometheus.yml").write_text(_configuration(target))
+    for _ in range(5):  # another process may take the port meanwhile
+        port = _free_port()
+        with (folder / "log").open("w") as log:
+            server = subprocess.Popen(  # noqa: S603 - the binary is Debian's
+                [binary, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+                 f"--web.listen-address=127.0.0.1:{port}"],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        try:
+            if await _ready(server, f"http://127.0.0.1:{port}"):
+                yield f"http://127.0.0.1:{port}"
+                return
+        finally:
+            server.terminate()
+            await asyncio.to_thread(server.wait)
+    pytest.fail((folder / "log").read_text()[-2_000:])
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+async def _ready(server: "subprocess.Popen[bytes]", url: str) -> bool:
+    async with aiohttp.ClientSession() as session:
+        while server.poll() is None:
+            with suppress(aiohttp.ClientError):
+                async with session.get(f"{url}/-/ready") as answer:
+                    if answer.status == 200:
+                        return True
+            await asyncio.sleep(0.05)
+    return False
+
+
+@pytest.mark.slow
+async def test_a_real_prometheus_gives_the_figures_of_both_presets_once(tmp_path: Path) -> None:
+    exporters = _Exporters()
+    directory = directory_of({"n1": {"a": "uid-1"}, "n2": {}})
+    async with (
+        playing(exporters) as target,
+        _real_prometheus(target.removeprefix("http://"), tmp_path) as url,
+        api_server("http://nowhere.invalid") as api,
+    ):
+        found: dict[str, dict[str, NodeUsage]] = {}
+        for preset in ("nodeExporter", "cadvisor"):
+            given = _settings(url=url, presets=[preset], window="2s")
+            source = Prometheus(given, context(api, directory))
+            async with asyncio.timeout(60), _at_work(source):
+                await _scraped_for_a_window(source)
+                found[preset] = {each.node: each for each in await _read(source)}
+                if preset == "cadvisor":
+                    await _until_silent(source, exporters)
+    for samples in found.values():
+        for sample in samples.values():
+            assert sample.usage["cpu"] == pytest.approx(2_000, rel=0.05)
+            assert sample.usage["memory"] == 6_144
+            assert sample.interval_ms == 2_000
+    (pod,) = found["cadvisor"]["n1"].pods
+    assert pod.usage["cpu"] == pytest.approx(750, rel=0.05)
+    assert pod.usage["memory"] == 111
+
+
+async def _scraped_for_a_window(source: Prometheus) -> None:
+    """Prometheus takes up its targets some seconds after its start, not all at once."""
+    scrapes: list[float] = []
+    while len(scrapes) < 8 or min(scrapes) < 6:
+        query = "count_over_time(up[2s])"
+        scrapes = [value for _, value in await source._query(query, now_ms())]
+        await asyncio.sleep(0.3)
+
+
+async def _until_silent(source: Prometheus, exporters: _Exporters) -> None:
+    """A node whose exporter is gone has no more samples, though its rates go on for a while."""
+    exporters.gone.add("n2")
+    nodes: set[str] = set()
+    while nodes != {"n1"}:
+        nodes = {each.node for each in await _read(source)}
+        await asyncio.sleep(0.3)
+    failures = {each.node: each.failure for each in source.health.report().nodes}
+    assert failures["n2"] is not None
+
+
+async def test_a_real_prometheus_says_what_is_wrong_with_a_query(tmp_path: Path) -> None:
+    async with (
+        playing(_Exporters()) as target,
+        _real_prometheus(target.removeprefix("http://"), tmp_path) as url,
+        api_server("http://nowhere.invalid") as api,
+    ):
+        source = Prometheus(
+            _settings(url=url, nodes={"cpu": "sum(("}), context(api, directory_of({"n1": {}}))
+        )
+        async with _at_work(source):
+            with pytest.raises(SourceFailed, match="unclosed left parenthesis") as failed:
+                await _read(source)
+    assert failed.value.cause == "refused"
+
+
+@asynccontextmanager
+async def _at_work(source: Prometheus) -> AsyncIterator[None]:
+    task = asyncio.create_task(source.run())
+    await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
