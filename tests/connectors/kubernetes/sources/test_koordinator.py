@@ -9,6 +9,10 @@ import orjson
 import pytest
 from aiohttp import web
 
+from connectors.kubernetes.api.errors import ApiError
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.control_plane import cluster
+from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.koordinator import NODE_METRICS, Koordinator, KoordinatorSettings
 from connectors.wall_clock import now_ms
@@ -190,3 +194,77 @@ class TestKoordinator(UsageSourceContract):
         server = _ApiServer()
         async with _running(server, "n1", "n2") as source:
             yield _World(source, server)
+
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+#: Names and scope as in Koordinator's own; what is not looked at may be anything.
+_CRD = {
+    "metadata": {"name": "nodemetrics.slo.koordinator.sh"},
+    "spec": {
+        "group": "slo.koordinator.sh",
+        "scope": "Cluster",
+        "names": {"plural": "nodemetrics", "singular": "nodemetric", "kind": "NodeMetric"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+async def _create_served(server: ApiServer, found: dict[str, Any]) -> None:
+    """Create an object whose kind was defined a moment ago."""
+    while True:
+        try:
+            await cluster.create(server, NODE_METRICS, [found])
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+async def test_a_real_api_server_has_it_installed_later_and_taken_away(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """From no such kind to objects, a deletion and a ConfigMap, with the rights of the duty."""
+    async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
+        settings = KoordinatorSettings(source="koordinator", config_namespace=namespace)
+        source = Koordinator(settings, context(server, directory_of({"n1": {}, "n2": {}})))
+        task = asyncio.create_task(source.run())
+        try:
+            await until(lambda: source._metrics.failing_since_s is not None)
+            with pytest.raises(SourceFailed, match="not installed"):
+                await _next(source)
+            policy = {"colocation-config": '{"metricReportIntervalSeconds": 45}'}
+            config = {"metadata": {"name": "slo-controller-config"}, "data": policy}
+            await cluster.create(admin, f"/api/v1/namespaces/{namespace}/configmaps", [config])
+            await until(lambda: source._intervals.of_cluster_ms == 45_000)
+            await cluster.create(admin, _CRDS, [_CRD])
+            for node in ("n1", "n2"):
+                found = document("koordinator_node_metric")
+                found["metadata"] = {"name": node}
+                found["spec"] = {}
+                await _create_served(admin, found)
+            await until(lambda: source._metrics.lists, 60)
+            messages = {message.node: message for message in await _next(source, 2)}
+            assert messages["n1"].usage == {"cpu": 1_200, "memory": 4 * 2**30}
+            assert messages["n1"].report_interval_ms == 45_000
+            await cluster.delete_all(admin, f"{NODE_METRICS}/n2")
+            (gone,) = await _next(source)
+            assert (gone.node, gone.removed) == ("n2", True)
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await admin.send("DELETE", f"{_CRDS}/nodemetrics.slo.koordinator.sh")

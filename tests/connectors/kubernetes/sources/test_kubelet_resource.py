@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -10,7 +10,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.kubernetes.control_plane import cluster
+from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.sources.base import make_sources
 from connectors.kubernetes.sources.clock_skew import Answered
+from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import Answer
@@ -336,3 +340,61 @@ async def test_a_kubelet_that_fails_is_silent_and_its_neighbours_are_not() -> No
         "slow": "timeout", "401": "credentials", "403": "forbidden", "404": "not_installed",
         "500": "server_error", "garbage": "unreadable", "truncated": "unreachable",
     }  # fmt: skip
+
+
+def _using(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
+    usage = {cluster.CPU_USAGE: cpu, cluster.MEMORY_USAGE: memory}
+    return cluster.pod(name, node_name="n1", annotations=usage)
+
+
+async def test_the_nodes_of_a_real_api_server_use_what_kwok_says(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """From list and watch to messages, with the rights of the duty and nothing else."""
+    url = f"{control_plane.kwok_url}/metrics/nodes/{{node}}/metrics/resource"
+    given = KubeletSettings.model_validate(
+        {"source": "kubelet_resource", "url": url, "interval": "500ms"}
+    )
+    async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
+        await cluster.create_nodes(admin, [cluster.node(name) for name in ("n1", "n2")])
+        made = await cluster.create_pods(admin, namespace, [_using("a", "1500m"), _using("b", "2")])
+        uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in made}
+        shared = context(server, Directory())
+        async with Collector(shared, make_sources([given], shared)) as collector:
+
+            async def until_n1(holds: Callable[[NodeUsage, dict[str, int]], bool]) -> NodeUsage:
+                async with asyncio.timeout(60):
+                    async for _, message in collector.messages():
+                        assert isinstance(message, NodeUsage)
+                        if message.node != "n1":
+                            assert message.usage["cpu"] == 0
+                            continue
+                        pods = {pod.name: pod.usage.get("cpu", 0) for pod in message.pods}
+                        if holds(message, pods):
+                            return message
+                raise AssertionError
+
+            sample = await until_n1(lambda _, pods: _near(pods, {"a": 1_500, "b": 2_000}))
+            assert {pod.name: pod.uid for pod in sample.pods} == uids
+            assert [pod.usage["memory"] for pod in sample.pods] == [GIB, GIB]
+            await until_n1(lambda message, _: _near({"n1": message.usage["cpu"]}, {"n1": 3_500}))
+            await cluster.annotate_pod(admin, namespace, "a", {cluster.CPU_USAGE: "5"})
+            await until_n1(lambda _, pods: _near(pods, {"a": 5_000, "b": 2_000}))
+            # A pod of the same name on the same node, as of a StatefulSet, inherits nothing.
+            path = f"/api/v1/namespaces/{namespace}/pods/a"
+            await cluster.delete_all(admin, path)
+            (again,) = await cluster.create_pods(admin, namespace, [_using("a", "250m")])
+            uid = again["metadata"]["uid"]
+            sample = await until_n1(
+                lambda message, _: any(
+                    pod.uid == uid and "cpu" in pod.usage for pod in message.pods
+                )
+            )
+            (pod,) = (pod for pod in sample.pods if pod.uid == uid)
+            assert pod.usage["cpu"] == pytest.approx(250, rel=0.2)
+
+
+def _near(found: dict[str, int], expected: dict[str, int]) -> bool:
+    return found.keys() == expected.keys() and all(
+        abs(found[name] - amount) <= 0.1 * amount for name, amount in expected.items()
+    )
