@@ -43,7 +43,11 @@ def _uids(directory: Directory, node: str) -> dict[str, str]:
 
 async def test_nodes_are_known_with_addresses_and_port() -> None:
     directory = Directory()
-    listed = [Begun(), Present(_node("n1", "10.0.0.1", 12345)), Present(_node("n2", "10.0.0.2"))]
+    listed: list[Event] = [
+        Begun(),
+        Present(_node("n1", "10.0.0.1", 12345)),
+        Present(_node("n2", "10.0.0.2")),
+    ]
     await directory.take_nodes(_events(*listed))
     assert not directory.nodes_listed
     await directory.take_nodes(_events(*listed, Ended()))

@@ -16,7 +16,10 @@ from connectors.kubernetes.sources.exposition import (
 from tests.connectors.kubernetes.sources.answers import busy_node
 
 _NAMES = ("pod_cpu_usage_seconds_total", "pod_cpu_usage_seconds_total_more", "up")
-_values = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=12)
+#: Labels, number, time in ms.
+_Line = tuple[dict[str, str], float, int | None]
+
+_values = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=12)
 _labels = st.dictionaries(st.sampled_from(("namespace", "pod", "x")), _values, max_size=3)
 _lines = st.lists(
     st.tuples(
@@ -33,11 +36,11 @@ def _escaped(value: str) -> str:
 
 
 @given(st.lists(st.tuples(st.sampled_from(_NAMES), _lines), max_size=3, unique_by=lambda f: f[0]))
-def test_it_reads_what_the_general_parser_reads(families: list[tuple[str, list[object]]]) -> None:
+def test_it_reads_what_the_general_parser_reads(families: list[tuple[str, list[_Line]]]) -> None:
     text = ""
     for name, lines in families:
         text += f'# HELP {name} Some {name}{{x="y"}} 1\n# TYPE {name} gauge\n'
-        for labels, value, at_ms in lines:  # type: ignore[misc]
+        for labels, value, at_ms in lines:
             pairs = ",".join(f'{key}="{_escaped(each)}"' for key, each in labels.items())
             stamp = "" if at_ms is None else f" {at_ms}"
             text += f"{name}{{{pairs}}} {value!r}{stamp}\n"

@@ -174,6 +174,7 @@ async def test_a_metric_from_the_future_is_reported_and_keeps_its_time() -> None
 
 
 class _World(UsageSourceWorld):
+    source: Koordinator
     cluster, nodes = "c", ("n1", "n2")
 
     def __init__(self, source: Koordinator, server: _ApiServer) -> None:

@@ -29,6 +29,10 @@ def _settings(**given: object) -> KubeletSettings:
 
 
 def _directory(port: int = 10250, **addresses: str) -> Directory:
+    return _directory_of(addresses, port)
+
+
+def _directory_of(addresses: dict[str, str], port: int = 10250) -> Directory:
     directory = Directory()
     directory.set_nodes([Node("n1", addresses, port, {})])
     return directory
@@ -177,8 +181,9 @@ async def test_through_the_api_server_the_proxy_of_the_node_is_asked() -> None:
     ],
 )  # fmt: skip
 async def test_urls(addresses: dict[str, str], settings: dict[str, object], expected: str) -> None:
-    directory = _directory(**addresses)
-    async with _kubelets(directory, **settings) as kubelets:
+    directory = _directory_of(addresses)
+    async with api_server("http://nowhere.invalid") as api:
+        kubelets = Kubelets(_settings(**settings), context(api, directory), "/metrics/resource")
         assert kubelets._url(directory.nodes["n1"]) == expected
 
 

@@ -255,6 +255,7 @@ def test_no_history_of_restarts_gives_a_pod_more_than_it_used(
 
 
 class _World(UsageSourceWorld):
+    source: KubeletResource
     cluster, nodes = "c", ("n1", "n2", "n3")
 
     def __init__(self, source: KubeletResource) -> None:

@@ -98,6 +98,7 @@ def test_what_is_no_summary_is_a_failure(found: object) -> None:
 
 
 class _World(UsageSourceWorld):
+    source: KubeletSummary
     cluster, nodes = "c", ("n1", "n2")
 
     def __init__(self, source: KubeletSummary) -> None:
