@@ -150,7 +150,7 @@ class Directory:
             for address in set(node.addresses.values()):
                 if addresses.setdefault(address, node.name) != node.name:
                     ambiguous.add(address)
-        # Nodes behind one address are told apart by nothing: better no figure than another node's.
+        # Nodes behind one address cannot be distinguished: no figure is better than another node's.
         self._by_address = {k: v for k, v in addresses.items() if k not in ambiguous}
         self.nodes_version += 1
         self.nodes_listed = True

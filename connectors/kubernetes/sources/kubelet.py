@@ -22,6 +22,7 @@ from pydantic import Field
 
 from connectors import wall_clock
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
+from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext
 from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.directory import Node
@@ -32,7 +33,7 @@ from connectors.kubernetes.sources.http import (
     fetch,
     tls_context,
 )
-from connectors.kubernetes.sources.scraper import Scraper
+from connectors.kubernetes.sources.scraper import IN_FLIGHT_MAX, Scraper
 from connectors.kubernetes.sources.settings import SourceSettings
 from schemas.policy.durations import PositiveDuration
 from schemas.policy.parts import Conflict, Items
@@ -88,6 +89,8 @@ class Kubelets:
         self._settings = settings
         self._context = context
         self._path = path
+        # Requests that wait for dead nodes take no slot of those that list nodes and pods.
+        self._proxy = ApiServer(context.server.access, in_flight_max=IN_FLIGHT_MAX)
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | None = None
         self._tls_of: tuple[Any, ...] = ()
@@ -113,6 +116,7 @@ class Kubelets:
 
     async def close(self) -> None:
         """Close all connections."""
+        await self._proxy.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -121,7 +125,7 @@ class Kubelets:
         path = f"/api/v1/nodes/{quote(name)}/proxy{self._path}"
         asked_at_ms = wall_clock.now_ms()
         try:
-            response = await self._context.server.send(
+            response = await self._proxy.send(
                 "GET", path, timeout_s=self._settings.timeout_ms / 1_000
             )
             if not response.ok:

@@ -5,7 +5,7 @@ has a fresh sample of the node's CPU and memory (decisions take a resource that 
 metric for one at 0). Samples of the others are held back, and fill in, one resource at a time and
 pod by pod, what the speaker did not measure: GPUs of Prometheus beside a kubelet's CPU. So each
 figure is of exactly one source. When the speaker has been silent for longer than its `fresh_ms`, the
-next one speaks. Times of a node never go back, whoever speaks.
+next one speaks. Times of a node never go back, whichever source speaks.
 
 Aggregates (`node-metrics`) take part: of a node for which Koordinator speaks no samples are sent, and
 the other way round, since both end up as metrics of that node. Nothing is filled into aggregates.

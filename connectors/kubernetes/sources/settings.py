@@ -1,4 +1,4 @@
-"""What a usage source is told: a model of settings for each, and one file that lists them.
+"""Settings of usage sources: a model for each, and one file that lists them.
 
     sources:
       - source: kubelet_resource      # the first that measures a node speaks for it
