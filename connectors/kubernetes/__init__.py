@@ -4,6 +4,7 @@ api/              one API server, asked in raw JSON: access, requests, errors, l
 watch/            what there is, and what wants a node
 sinks/            binding, evicting, explaining; Events; Koordinator's PodMigrationJobs
 control_plane/    a control plane to run on this machine, for tests and the demo
+sources/          what measures nodes: kubelets, the metrics API, Prometheus, Koordinator
 
 `rights.yaml` has the role of each duty.
 """

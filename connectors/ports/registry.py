@@ -18,6 +18,7 @@ PACKAGES = (
     "connectors.node_agent",
     "connectors.kubernetes.sinks",
     "connectors.kubernetes.watch",
+    "connectors.kubernetes.sources",
 )
 
 

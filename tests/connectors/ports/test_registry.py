@@ -16,7 +16,10 @@ _TESTS = Path(__file__).parents[2]
 def test_what_is_there_is_found_by_its_name() -> None:
     assert list(sinks()) == ["kubernetes", "simulated"]
     assert list(state_watches()) == ["kubernetes", "simulated"]
-    assert list(usage_sources()) == ["agent", "simulated", "this-machine"]
+    assert list(usage_sources()) == [
+        "agent", "koordinator", "kubelet_resource", "kubelet_summary", "metrics_api", "prometheus",
+        "simulated", "this-machine",
+    ]  # fmt: skip
     assert sinks()["simulated"] is SimulatedSink
 
 

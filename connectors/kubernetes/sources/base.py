@@ -1,0 +1,99 @@
+"""What every usage source of a real cluster has, and how one is made from its settings."""
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sources.directory import Directory
+from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
+from connectors.kubernetes.sources.settings import SourceSettings
+from connectors.ports.registry import usage_sources
+from connectors.ports.usage_source import UsageSource
+from connectors.wall_clock import now_ms
+from schemas.metrics import NodeMetric
+from schemas.usage import NodeUsage
+
+S = TypeVar("S", bound=SourceSettings)
+M = TypeVar("M", NodeUsage, NodeMetric)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """What sources of one cluster share."""
+
+    cluster: str
+    server: ApiServer
+    directory: Directory
+    now_ms: Callable[[], int] = now_ms
+
+
+class KubernetesSource(UsageSource, Generic[S]):
+    """A source of a real cluster."""
+
+    settings_class: ClassVar[type[SourceSettings]]
+    needs_pods: ClassVar[bool] = True
+    """It names pods without their uids, so the directory must follow pods."""
+
+    def __init__(self, settings: S, context: SourceContext) -> None:
+        self.settings = settings
+        self.context = context
+        self.cluster = context.cluster
+        self.directory = context.directory
+        self.interval_s = settings.interval_ms / 1_000
+        self.health = SourceHealth(settings.label, context.now_ms)
+
+    @abstractmethod
+    def read(self) -> AsyncIterator[NodeUsage | NodeMetric]:
+        """See `UsageSource`."""
+
+    def listed(self) -> bool:
+        """What the directory must know for this source is there."""
+        directory = self.directory
+        return directory.nodes_listed and (directory.pods_listed or not self.needs_pods)
+
+    def require_listed(self) -> None:
+        """Raise SourceFailed until the directory is there."""
+        if not self.listed():
+            raise SourceFailed("incomplete", "nodes and pods have not been listed yet")
+
+
+class Newest(Generic[M]):
+    """The newest unread message of each node; what is older gives way, and is counted."""
+
+    def __init__(self, health: SourceHealth) -> None:
+        self._health = health
+        self._unread: dict[str, M] = {}
+
+    def put(self, message: M) -> None:
+        """A message that is newer than all of its node."""
+        if self._unread.pop(message.node, None) is not None:
+            self._health.counts["overwritten"] += 1
+        self._unread[message.node] = message
+
+    async def read(self) -> AsyncIterator[M]:
+        """What is unread, in the order of arrival."""
+        unread, self._unread = self._unread, {}
+        for message in unread.values():
+            yield message
+
+
+def known_sources() -> dict[str, type[KubernetesSource[SourceSettings]]]:
+    """The sources of real clusters, by name; raises ValueError."""
+    return {
+        name: each for name, each in usage_sources().items() if issubclass(each, KubernetesSource)
+    }
+
+
+def known_settings() -> Mapping[str, type[SourceSettings]]:
+    """The settings of each source, by its name."""
+    return {name: each.settings_class for name, each in known_sources().items()}
+
+
+def make_sources(
+    settings: Sequence[SourceSettings], context: SourceContext
+) -> list[KubernetesSource[SourceSettings]]:
+    """The sources that settings describe, in their order."""
+    known = known_sources()
+    return [known[each.source](each, context) for each in settings]

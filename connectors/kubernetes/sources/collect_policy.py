@@ -1,0 +1,88 @@
+"""How often Koordinator's agent reports, as its configuration says.
+
+The ConfigMap `slo-controller-config` has, under `colocation-config`, a policy for all nodes and
+others for nodes with certain labels. Koordinator's manager writes it into each NodeMetric object
+(`spec.metricCollectPolicy`), where the agent reads it; so what the object says counts, and the
+ConfigMap fills in where an object says nothing. An interval of 0 or below is not applied, as
+upstream.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+NAMESPACE, NAME, KEY = "koordinator-system", "slo-controller-config", "colocation-config"
+
+
+class PolicyUnreadable(ValueError):
+    """The ConfigMap is not what it should be; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectIntervals:
+    """Report intervals in ms; none: the ConfigMap does not say."""
+
+    of_cluster_ms: int | None = None
+    of_nodes: tuple[tuple[Mapping[str, Any], int | None], ...] = ()
+    """Label selector and interval of each policy for certain nodes, in order."""
+
+    def report_ms(self, spec: Mapping[str, Any], labels: Mapping[str, str]) -> int | None:
+        """The interval of a node, by its NodeMetric's spec and its own labels."""
+        said = _interval_ms((spec.get("metricCollectPolicy") or {}).get("reportIntervalSeconds"))
+        if said is not None:
+            return said
+        for selector, interval_ms in self.of_nodes:
+            if _selects(selector, labels):
+                # The first that selects a node holds, and inherits what it does not give.
+                return interval_ms or self.of_cluster_ms
+        return self.of_cluster_ms
+
+
+def read_config_map(found: Mapping[str, Any]) -> CollectIntervals:
+    """What the ConfigMap says; raises PolicyUnreadable."""
+    text = (found.get("data") or {}).get(KEY)
+    if not text:
+        return CollectIntervals()
+    try:
+        read = orjson.loads(text)
+        return CollectIntervals(
+            _interval_ms(read.get("metricReportIntervalSeconds")),
+            tuple(
+                (each["nodeSelector"], _interval_ms(each.get("metricReportIntervalSeconds")))
+                for each in read.get("nodeConfigs") or ()
+                if each.get("nodeSelector") is not None
+            ),
+        )
+    except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
+        raise PolicyUnreadable(f"ConfigMap {NAMESPACE}/{NAME}, {KEY}: {error}") from error
+
+
+def _interval_ms(seconds: object) -> int | None:
+    if not isinstance(seconds, int) or not 0 < seconds < 2**31:
+        return None
+    return seconds * 1_000
+
+
+def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """A Kubernetes label selector; one that cannot be read selects nothing."""
+    for name, value in (selector.get("matchLabels") or {}).items():
+        if labels.get(name) != value:
+            return False
+    for each in selector.get("matchExpressions") or ():
+        name, values = each.get("key"), each.get("values") or ()
+        match each.get("operator"):
+            case "In":
+                good = labels.get(name) in values
+            case "NotIn":
+                good = labels.get(name) not in values
+            case "Exists":
+                good = name in labels
+            case "DoesNotExist":
+                good = name not in labels
+            case _:
+                good = False
+        if not good:
+            return False
+    return True

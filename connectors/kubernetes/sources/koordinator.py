@@ -1,0 +1,170 @@
+"""Koordinator's NodeMetric objects: aggregates already, so they go to `node-metrics`.
+
+The objects and the ConfigMap with their collect policy are listed and watched. An object that is
+gone says so (`removed`). Of each node the newest unread object is kept. Where Koordinator is not
+installed this is noted, looked for again, and nothing else happens.
+
+Times are those of the node that computed the figures. They cannot be mended, since windows hang on
+them; a time that is ahead of ours by more than the limit is reported.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from connectors.kubernetes.api.list_watch import (
+    Begun,
+    Changed,
+    Deleted,
+    Ended,
+    Event,
+    ListWatch,
+    Present,
+)
+from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext
+from connectors.kubernetes.sources.collect_policy import (
+    NAME,
+    NAMESPACE,
+    CollectIntervals,
+    PolicyUnreadable,
+    read_config_map,
+)
+from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
+from connectors.kubernetes.sources.node_metric import message_of, removed
+from connectors.kubernetes.sources.settings import Interval, SourceSettings
+from schemas.metrics import NodeMetric
+
+NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+#: From one read to the next, in seconds.
+READ_S = 0.25
+
+
+class KoordinatorSettings(SourceSettings):
+    """Where the collect policy is."""
+
+    interval_ms: Interval = Field(60_000, alias="interval")
+    """How often the agent reports: how long a node may be silent depends on it."""
+    config_namespace: str = NAMESPACE
+    """Namespace of the ConfigMap."""
+    config_name: str = NAME
+    """Name of the ConfigMap."""
+
+
+class Koordinator(KubernetesSource[KoordinatorSettings]):
+    """Koordinator's own aggregates of nodes, as koordlet reports them."""
+
+    name: ClassVar[str] = "koordinator"
+    topic: ClassVar[Literal["node-usage", "node-metrics"]] = "node-metrics"
+    settings_class: ClassVar[type[SourceSettings]] = KoordinatorSettings
+    needs_pods: ClassVar[bool] = False
+
+    def __init__(self, settings: KoordinatorSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self.interval_s = READ_S
+        self._newest: Newest[NodeMetric] = Newest(self.health)
+        self._versions: dict[str, str] = {}
+        """Version of the newest object of each node."""
+        self._intervals = CollectIntervals()
+        config_maps = f"/api/v1/namespaces/{settings.config_namespace}/configmaps"
+        self._metrics = ListWatch(context.server, NODE_METRICS)
+        self._config = ListWatch(
+            context.server,
+            config_maps,
+            selectors={"fieldSelector": f"metadata.name={settings.config_name}"},
+        )
+
+    async def read(self) -> AsyncIterator[NodeMetric]:
+        """The objects that changed since the last call; raises SourceFailed where none can."""
+        why = self._metrics.why
+        if self._metrics.failing_since_s is not None and not self._metrics.lists:
+            if why.startswith("404"):
+                note = "Koordinator's NodeMetric is not installed in this cluster"
+                raise SourceFailed("not_installed", f"{note} ({NODE_METRICS})")
+            raise SourceFailed("forbidden" if why.startswith("403") else "unreachable", why)
+        async for message in self._newest.read():
+            self.health.counts["samples"] += 1
+            yield message
+
+    async def run(self) -> None:
+        """Follow objects and policy until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_follow(self._config, self.take_config))
+            group.create_task(_follow(self._metrics, self.take_metrics))
+
+    async def take_metrics(self, events: AsyncGenerator[Event, None]) -> None:
+        """Take in what a list and watch of NodeMetric objects says."""
+        listed: set[str] | None = None
+        async for event in events:
+            match event:
+                case Begun():
+                    listed = set()
+                case Present(found) | Changed(found):
+                    if listed is not None:
+                        listed.add(found["metadata"]["name"])
+                    self._take(found)
+                case Ended() if listed is not None:
+                    for gone in self._versions.keys() - listed:
+                        self._remove(gone)
+                    listed = None
+                case Deleted(found):
+                    self._remove(found["metadata"]["name"])
+
+    async def take_config(self, events: AsyncGenerator[Event, None]) -> None:
+        """Take in what a list and watch of the ConfigMap says."""
+        there = True
+        async for event in events:
+            match event:
+                case Begun():
+                    there = False
+                case Present(found) | Changed(found):
+                    there = True
+                    self._set_config(found)
+                case Ended() if not there:
+                    self._intervals = CollectIntervals()
+                case Deleted():
+                    self._intervals = CollectIntervals()
+
+    def _set_config(self, found: Mapping[str, Any]) -> None:
+        try:
+            self._intervals = read_config_map(found)
+        except PolicyUnreadable as error:
+            self.health.note("config", f"{error}; what it said before holds")
+        else:
+            self.health.note("config", None)
+
+    def _take(self, found: Mapping[str, Any]) -> None:
+        node = found["metadata"]["name"]
+        known = self.directory.nodes.get(node)
+        try:
+            report_ms = self._intervals.report_ms(
+                found.get("spec") or {}, {} if known is None else known.labels
+            )
+            message = message_of(self.cluster, found, report_ms)
+        except (ValueError, AttributeError) as error:
+            self.health.failed(SourceFailed("unreadable", f"NodeMetric {node}: {error}"), node)
+            return
+        version = found["metadata"]["resourceVersion"]
+        if self._versions.get(node) == version:
+            return  # a list says again what is known
+        self._versions[node] = version
+        self.health.succeeded(node, message.updated_at_ms)
+        if message.updated_at_ms is not None:
+            ahead_ms = message.updated_at_ms - self.context.now_ms()
+            if ahead_ms > SKEW_MAX_MS:
+                note = f"the metric of node {node} is {ahead_ms} ms ahead of our clock"
+                self.health.note("clock", note)
+                self.health.clock(node, ahead_ms, from_receipt=False)
+        self._newest.put(message)
+
+    def _remove(self, node: str) -> None:
+        if self._versions.pop(node, None) is not None:
+            self._newest.put(removed(self.cluster, node))
+        self.health.keep_only(self._versions.keys())
+
+
+async def _follow(watch: ListWatch, take: Any) -> None:
+    async with aclosing(watch.events()) as events:
+        await take(events)

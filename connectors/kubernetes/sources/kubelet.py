@@ -1,0 +1,271 @@
+"""Kubelets, asked one by one for a document of theirs: what both kubelet sources have in common.
+
+    via: kubelet     https://ADDRESS:PORT/PATH, as the node object names them
+    via: apiServer   /api/v1/nodes/NODE/proxy/PATH, where kubelets cannot be reached otherwise
+    url: ...         any other place, as a template with {node}, {address} and {port}
+
+A kubelet is asked with the credentials for the API server; it asks the API server whether they may
+`get nodes/metrics` (or `nodes/stats`; through the API server: `nodes/proxy`).
+"""
+
+import resource
+import ssl
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import quote
+
+import aiohttp
+from pydantic import Field
+
+from connectors import wall_clock
+from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext
+from connectors.kubernetes.sources.clock_skew import Answered
+from connectors.kubernetes.sources.directory import Node
+from connectors.kubernetes.sources.health import SourceFailed
+from connectors.kubernetes.sources.http import (
+    Answer,
+    failed_by_server,
+    fetch,
+    tls_context,
+)
+from connectors.kubernetes.sources.scraper import IN_FLIGHT_MAX, Scraper
+from connectors.kubernetes.sources.settings import SourceSettings
+from schemas.policy.durations import PositiveDuration
+from schemas.policy.parts import Conflict, Items
+from schemas.usage import NodeUsage
+
+#: From one read of what was measured to the next, in seconds.
+READ_S = 0.25
+#: Credentials that a kubelet has refused are read anew at most this often, in ms.
+RENEW_MIN_MS = 10_000
+#: Places in a URL template that are filled in.
+_PLACES = ("node", "address", "port")
+
+
+class KubeletSettings(SourceSettings):
+    """How kubelets are asked."""
+
+    via: Literal["kubelet", "apiServer"] = "kubelet"
+    """Directly, or through the API server's proxy."""
+    url: str | None = None
+    """Template of another place that answers for kubelets, with {node}, {address}, {port}."""
+    addresses: Annotated[Items[str], Field(min_length=1)] = ("InternalIP", "ExternalIP", "Hostname")
+    """Types of address, in the order of preference."""
+    timeout_ms: PositiveDuration = Field(5_000, alias="timeout")
+    """For the whole answer of one node."""
+    ca_file: str | None = None
+    """PEM file with the CA of kubelets' certificates; none: the API server's own CA."""
+    insecure: bool = False
+    """Trust any certificate: for kubelets with certificates that they signed themselves."""
+    send_credentials: bool = True
+    """Send the API server's credentials; never without TLS."""
+    extra_resources: Items[Literal["swap", "ephemeral-storage"]] = ()
+    """What is reported beside CPU and memory, where the kubelet measures it."""
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """A template is a URL, and stands alone."""
+        if self.url is None:
+            return
+        if self.via != "kubelet":
+            yield Conflict(("url",), "found with via: apiServer; allowed is one of them", ("via",))
+        try:
+            filled = self.url.format(node="n", address="a", port="1")
+        except (KeyError, IndexError, ValueError):
+            filled = ""
+        if not filled.startswith(("http://", "https://")):
+            message = "found no URL template; allowed is http:// or https:// with {node}, {address}, {port}"
+            yield Conflict(("url",), message, ("url",))
+
+
+class Kubelets:
+    """Asks kubelets for the document at `path`."""
+
+    def __init__(self, settings: KubeletSettings, context: SourceContext, path: str) -> None:
+        self._settings = settings
+        self._context = context
+        self._path = path
+        # Requests that wait for dead nodes take no slot of those that list nodes and pods.
+        self._proxy = ApiServer(context.server.access, in_flight_max=IN_FLIGHT_MAX)
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._tls_of: tuple[Any, ...] = ()
+        self._renewed_at_ms = 0
+
+    async def get(self, name: str) -> Answer:
+        """A node's document; raises SourceFailed."""
+        settings = self._settings
+        node = self._context.directory.nodes.get(name)
+        if node is None:
+            raise SourceFailed("no_address", f"node {name} is not known")
+        if settings.via == "apiServer":
+            return await self._through_server(name)
+        url = self._url(node)
+        try:
+            return await self._fetch(url, renewed=False)
+        except SourceFailed as failed:
+            now_ms = wall_clock.now_ms()
+            if failed.cause != "credentials" or now_ms - self._renewed_at_ms < RENEW_MIN_MS:
+                raise
+            self._renewed_at_ms = now_ms
+            return await self._fetch(url, renewed=True)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._proxy.close()
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _through_server(self, name: str) -> Answer:
+        path = f"/api/v1/nodes/{quote(name)}/proxy{self._path}"
+        asked_at_ms = wall_clock.now_ms()
+        try:
+            response = await self._proxy.send(
+                "GET", path, timeout_s=self._settings.timeout_ms / 1_000
+            )
+            if not response.ok:
+                raise response.error()
+        except (ApiError, ApiUnreachable, AccessError) as error:
+            raise failed_by_server(error) from error
+        # Whose `Date` it is, the kubelet's or a proxy's, nobody says.
+        return Answer(response.body, Answered(asked_at_ms, wall_clock.now_ms(), None))
+
+    def _url(self, node: Node) -> str:
+        settings = self._settings
+        address = next((a for t in settings.addresses if (a := node.addresses.get(t))), None)
+        template = settings.url or "https://{address}:{port}" + self._path
+        if address is None and "{address}" in template:
+            wanted, has = ", ".join(settings.addresses), ", ".join(node.addresses) or "none"
+            why = f"node {node.name} has addresses of type {has}; expected one of {wanted}"
+            raise SourceFailed("no_address", why)
+        if address is not None and ":" in address:
+            address = f"[{address}]"
+        return template.format(node=quote(node.name), address=address, port=node.kubelet_port)
+
+    async def _fetch(self, url: str, *, renewed: bool) -> Answer:
+        token, tls = None, False
+        if url.startswith("https:"):
+            token, tls = await self._credentials(renewed=renewed)
+        if self._session is None:
+            _allow_files()
+            # Connections are kept between scrapes; how many there are at once the scraper says.
+            connector = aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=2.5 * self._settings.interval_ms / 1_000
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        timeout_s = self._settings.timeout_ms / 1_000
+        return await fetch(self._session, url, tls=tls, token=token, timeout_s=timeout_s)
+
+    async def _credentials(self, *, renewed: bool) -> tuple[str | None, Any]:
+        """Token and TLS context, as they are now."""
+        settings = self._settings
+        try:
+            access = await self._context.server.access.configuration(renewed=renewed)
+        except AccessError as error:
+            raise failed_by_server(error) from error
+        certificate, token = None, None
+        if settings.send_credentials:
+            token = await access.get_api_key_with_prefix("BearerToken")
+            if access.cert_file:
+                certificate = (access.cert_file, access.key_file)
+        ca_file = settings.ca_file or access.ssl_ca_cert
+        made_of = tuple(_changed_at(each) for each in (ca_file, *(certificate or ())))
+        if self._tls is None or made_of != self._tls_of:
+            self._tls = tls_context(ca_file, insecure=settings.insecure, certificate=certificate)
+            self._tls_of = made_of
+        return token, self._tls
+
+
+class KubeletSource(KubernetesSource[KubeletSettings]):
+    """A source that asks every kubelet in turn."""
+
+    settings_class: ClassVar[type[SourceSettings]] = KubeletSettings
+    path: ClassVar[str]
+    """The document that is asked for."""
+
+    def __init__(self, settings: KubeletSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self.interval_s = min(READ_S, settings.interval_ms / 2_000)
+        self._newest: Newest[NodeUsage] = Newest(self.health)
+        self._kubelets = Kubelets(settings, context, self.path)
+        self._nodes_version = -1
+
+    def read(self) -> AsyncIterator[NodeUsage]:
+        """What was measured since the last call."""
+        return self._newest.read()
+
+    async def run(self) -> None:
+        """Ask the kubelets, each once an interval."""
+        scraper = Scraper(
+            self._scrape,
+            interval_s=self.settings.interval_ms / 1_000,
+            failing=self.health.failing,
+            skipped=self._skipped,
+        )
+        try:
+            await scraper.run(self._changed_nodes)
+        finally:
+            await self._kubelets.close()
+
+    @abstractmethod
+    def measured(self, node: str, answer: Answer) -> NodeUsage | None:
+        """What a document says that was not known; none: nothing, so far. Raises SourceFailed."""
+
+    @abstractmethod
+    def keep_only(self, nodes: Iterable[str]) -> None:
+        """Forget what is kept of nodes that are no longer there."""
+
+    async def _scrape(self, node: str) -> None:
+        try:
+            answer = await self._kubelets.get(node)
+            message = self.measured(node, answer)
+        except SourceFailed as failed:
+            self.health.failed(failed, node)
+            return
+        except Exception as error:  # one node's answer must not end the source
+            why = f"{type(error).__name__}: {error}"
+            self.health.failed(SourceFailed("unreadable", why), node)
+            return
+        self.health.succeeded(node, None if message is None else message.sampled_at_ms)
+        if message is not None:
+            self.health.counts["samples"] += 1
+            self._newest.put(message)
+
+    def _skipped(self, node: str) -> None:
+        self.health.counts["skipped"] += 1
+
+    def _changed_nodes(self) -> Iterable[str] | None:
+        directory = self.directory
+        if not self.listed():
+            return None
+        if self._nodes_version == directory.nodes_version:
+            return None
+        self._nodes_version = directory.nodes_version
+        self.health.keep_only(directory.nodes.keys())
+        self.keep_only(directory.nodes.keys())
+        return directory.nodes.keys()
+
+
+def _allow_files() -> None:
+    """A connection to each of thousands of kubelets is a file; shells allow 1,024 by default."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _changed_at(path: str | None) -> tuple[str, int] | None:
+    """What tells whether a file is another one than before."""
+    if not path:
+        return None
+    try:
+        return path, Path(path).stat().st_mtime_ns
+    except OSError:
+        return path, 0

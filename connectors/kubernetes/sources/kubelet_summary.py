@@ -1,0 +1,122 @@
+"""Kubelets' `/stats/summary`: rates and memory of node and pods, with the pods' uids.
+
+The kubelet computes the rates itself (`usageNanoCores`, over its last 10 s or so); where it has none
+yet, none is reported. Memory comes in all readings that the answer has:
+
+    workingSetBytes  ─▶ memory, and usage_with_hot_page_cache_bytes
+    rssBytes         ─▶ usage_without_page_cache_bytes; 0 is what kernels say that do not count it
+    usageBytes       ─▶ usage_with_page_cache_bytes
+
+The answer is ten times as long as that of `/metrics/resource`; it is for clusters whose kubelets
+have nothing else, or where these readings or ephemeral storage are wanted. A message holds the
+node's CPU and memory, both or it is none.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import orjson
+
+from connectors.kubernetes.sources.base import SourceContext
+from connectors.kubernetes.sources.clock_skew import sample_time
+from connectors.kubernetes.sources.directory import time_ms
+from connectors.kubernetes.sources.health import SourceFailed
+from connectors.kubernetes.sources.http import Answer
+from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
+from schemas.base import AMOUNT_MAX
+from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage
+
+_READINGS = {
+    "usage_without_page_cache_bytes": "rssBytes",
+    "usage_with_hot_page_cache_bytes": "workingSetBytes",
+    "usage_with_page_cache_bytes": "usageBytes",
+}
+
+
+class KubeletSummary(KubeletSource):
+    """CPU, memory and ephemeral storage of nodes and pods from kubelets' `/stats/summary`."""
+
+    name: ClassVar[str] = "kubelet_summary"
+    needs_pods: ClassVar[bool] = False
+    path: ClassVar[str] = "/stats/summary"
+
+    def __init__(self, settings: KubeletSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self._sampled_at_ms: dict[str, int] = {}
+
+    def keep_only(self, nodes: Iterable[str]) -> None:
+        """Forget the times of other nodes."""
+        for gone in self._sampled_at_ms.keys() - set(nodes):
+            del self._sampled_at_ms[gone]
+
+    def measured(self, node: str, answer: Answer) -> NodeUsage | None:
+        """The sample of an answer; none: its figures are those of the last one."""
+        try:
+            summary = orjson.loads(answer.body)
+            found, pods = summary["node"], summary.get("pods") or ()
+            usage = self._amounts(found, "fs")
+            time = sample_time(answer.times, time_ms((found.get("cpu") or {}).get("time")))
+            members = [self._pod(pod) for pod in pods[:PODS_PER_SAMPLE_MAX]]
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            start = answer.body[:80]
+            why = f"the answer is no summary: {error!r}; it begins with {start!r}"
+            raise SourceFailed("unreadable", why) from error
+        if not usage.keys() >= {"cpu", "memory"}:
+            raise SourceFailed("incomplete", "the answer lacks the node's CPU or memory")
+        if time.skew_ms is not None:
+            self.health.clock(node, time.skew_ms, from_receipt=time.from_receipt)
+        if time.at_ms <= self._sampled_at_ms.get(node, 0):
+            return None
+        message = NodeUsage.model_validate(
+            {
+                "cluster": self.cluster,
+                "node": node,
+                "sampled_at_ms": time.at_ms,
+                "usage": usage,
+                "memory": _readings(found),
+                "pods": tuple(pod for pod in members if pod["usage"]),
+            }
+        )
+        self._sampled_at_ms[node] = time.at_ms
+        return message
+
+    def _pod(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+        who = pod["podRef"]
+        return {
+            "namespace": who["namespace"],
+            "name": who["name"],
+            "uid": who["uid"],
+            "usage": self._amounts(pod, "ephemeral-storage"),
+            "memory": _readings(pod),
+        }
+
+    def _amounts(self, found: Mapping[str, Any], storage: str) -> dict[str, int]:
+        nanos = _amount(found.get("cpu"), "usageNanoCores")
+        amounts = {
+            "cpu": None if nanos is None else (nanos + 500_000) // 1_000_000,
+            "memory": _amount(found.get("memory"), "workingSetBytes"),
+        }
+        for resource in self.settings.extra_resources:
+            if resource == "swap":
+                amounts[resource] = _amount(found.get("swap"), "swapUsageBytes")
+            else:
+                amounts[resource] = _amount(found.get(storage), "usedBytes")
+        return {name: amount for name, amount in amounts.items() if amount is not None}
+
+
+def _readings(found: Mapping[str, Any]) -> dict[str, int] | None:
+    memory = found.get("memory")
+    readings = {
+        reading: amount
+        for reading, field in _READINGS.items()
+        if (amount := _amount(memory, field))  # 0: not counted
+    }
+    return readings or None
+
+
+def _amount(figures: Mapping[str, Any] | None, field: str) -> int | None:
+    """An amount of the answer; none: it was not measured, or cannot be one."""
+    value = figures.get(field) if figures else None
+    if not isinstance(value, int) or not 0 <= value <= AMOUNT_MAX:
+        return None
+    return value

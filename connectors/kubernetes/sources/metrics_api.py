@@ -1,0 +1,138 @@
+"""The API `metrics.k8s.io` (metrics-server or an adapter): what `kubectl top` shows.
+
+Two lists, nodes and pods, asked once an interval. Each entry has a time and the window before it
+that its CPU is the mean of. A message is made for each node whose time has moved on; its pods are
+those that the directory has on the node and whose window lies within their life, so a pod never
+inherits the figures of another of its name. The figures are rarely newer than 15 s.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, ClassVar
+
+from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
+from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
+from connectors.kubernetes.sources.directory import PodName, time_ms
+from connectors.kubernetes.sources.health import SourceFailed
+from connectors.kubernetes.sources.http import failed_by_server
+from connectors.kubernetes.sources.settings import SourceSettings
+from schemas.policy.durations import parse_duration_ms
+from schemas.quantities import QuantityError, amount_of, nanos
+from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage
+
+GROUP = "/apis/metrics.k8s.io/v1beta1"
+#: Entries of a list that cannot be read and are named in one note.
+_SHOWN_MAX = 3
+
+
+class MetricsApiSettings(SourceSettings):
+    """What the metrics API needs beyond what every source has: nothing."""
+
+
+class MetricsApi(KubernetesSource[MetricsApiSettings]):
+    """CPU and memory of nodes and pods from `metrics.k8s.io`."""
+
+    name: ClassVar[str] = "metrics_api"
+    settings_class: ClassVar[type[SourceSettings]] = MetricsApiSettings
+
+    def __init__(self, settings: MetricsApiSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self._sampled_at_ms: dict[str, int] = {}
+
+    async def read(self) -> AsyncIterator[NodeUsage]:
+        """A sample of each node that was measured anew; raises SourceFailed."""
+        self.require_listed()
+        nodes, pods = await self._list("nodes"), await self._list("pods")
+        if not nodes:
+            raise SourceFailed("incomplete", "the metrics API lists no node")
+        self.health.succeeded()
+        self.health.keep_only(self.directory.nodes.keys())
+        bad: list[str] = []
+        measured = {_name(each): each for each in pods}
+        for each in nodes:
+            node = each["metadata"]["name"]
+            if node not in self.directory.nodes:
+                continue
+            try:
+                message = self._sample(node, each, measured, bad)
+            except (KeyError, TypeError, ValueError) as error:
+                why = f"the entry of the node cannot be read: {error!r}"
+                self.health.failed(SourceFailed("unreadable", why), node)
+                continue
+            self.health.succeeded(node, None if message is None else message.sampled_at_ms)
+            if message is not None:
+                self.health.counts["samples"] += 1
+                yield message
+        self.health.counts["pods_unreadable"] += len(bad)
+        shown = "; ".join(bad[:_SHOWN_MAX])
+        self.health.note("pods", f"entries of pods cannot be read: {shown}" if bad else None)
+
+    async def _list(self, kind: str) -> list[Any]:
+        try:
+            found = await self.context.server.get(f"{GROUP}/{kind}")
+            items = found["items"]
+        except (ApiError, ApiUnreachable, AccessError) as error:
+            raise failed_by_server(error) from error
+        except (KeyError, TypeError) as error:
+            raise SourceFailed("unreadable", f"{GROUP}/{kind} is no list: {error!r}") from error
+        return items or []
+
+    def _sample(
+        self, node: str, found: Mapping[str, Any], pods: Mapping[PodName, Any], bad: list[str]
+    ) -> NodeUsage | None:
+        at_ms, window_ms = _times(found)
+        came_at_ms = self.context.now_ms()
+        if at_ms > came_at_ms:  # the time of a node's own clock
+            self.health.clock(node, at_ms - came_at_ms, from_receipt=False)
+        if at_ms <= self._sampled_at_ms.get(node, 0):
+            return None
+        members = []
+        for name, pod in self.directory.pods_on(node).pods.items():
+            if name not in pods:
+                continue
+            try:
+                pod_at_ms, pod_window_ms = _times(pods[name])
+                if pod_at_ms - pod_window_ms < pod.created_at_ms:
+                    continue
+                usage = _sum(each["usage"] for each in pods[name]["containers"])
+            except (KeyError, TypeError, ValueError) as error:
+                bad.append(f"{'/'.join(name)}: {error!r}")
+                continue
+            members.append({"namespace": name[0], "name": name[1], "uid": pod.uid, "usage": usage})
+        message = NodeUsage.model_validate(
+            {
+                "cluster": self.cluster,
+                "node": node,
+                "sampled_at_ms": at_ms,
+                "interval_ms": window_ms,
+                "usage": _sum([found["usage"]]),
+                "pods": tuple(members[:PODS_PER_SAMPLE_MAX]),
+            }
+        )
+        self._sampled_at_ms[node] = at_ms
+        return message
+
+
+def _name(pod: Mapping[str, Any]) -> PodName:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _times(found: Mapping[str, Any]) -> tuple[int, int]:
+    """Time and window in ms; raises ValueError."""
+    at_ms = time_ms(found["timestamp"])
+    if at_ms is None:
+        raise ValueError(
+            f"found {found['timestamp']!r}; expected a time such as 2026-03-01T12:00:00Z"
+        )
+    return at_ms, parse_duration_ms(found["window"])
+
+
+def _sum(all_usage: Any) -> dict[str, int]:
+    """Amounts of several resource lists together; raises QuantityError.
+
+    A resource that one of them lacks was not measured of the whole, and is left out.
+    """
+    lists = [{name: nanos(text) for name, text in usage.items()} for usage in all_usage]
+    shared = set.intersection(*map(set, lists)) if lists else set()
+    if any(each[name] < 0 for each in lists for name in shared):
+        raise QuantityError("found an amount below 0")
+    return {name: amount_of(name, sum(each[name] for each in lists)) for name in sorted(shared)}

@@ -1,0 +1,296 @@
+"""A Prometheus server, or what speaks its HTTP API: PromQL per resource, of nodes and of pods.
+
+Once an interval each query is asked, all at one instant. A number belongs to the node that its
+label names, by node name or by address, with or without a port; to a pod by namespace and name. CPU
+is in cores, every other resource in its base unit. Queries come from presets (`promql_presets`) and
+from the settings, which may name any resource; what both name is the settings' own.
+
+A sample's time is what `nodeTimes` says, since a rate goes on after the last scrape; without such a
+query it is the instant asked for. A node that the queries of nodes do not all have is left out.
+A partial answer (a warning of a server that could not ask all its stores) counts as none: its sums
+are too small. A pod younger than the window is left out: the figures may be another's of its name.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import aiohttp
+import orjson
+from pydantic import Field
+
+from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
+from connectors.kubernetes.sources.clock_skew import Answered, skew_ms
+from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
+from connectors.kubernetes.sources.http import fetch, read_secret, tls_context
+from connectors.kubernetes.sources.promql_presets import PRESETS, Preset
+from connectors.kubernetes.sources.settings import Interval, SourceSettings
+from schemas.base import AMOUNT_MAX, ResourceName
+from schemas.policy.durations import PositiveDuration
+from schemas.policy.parts import Conflict, Items
+from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage
+
+_Queries = Annotated[
+    dict[ResourceName, Annotated[str, Field(min_length=1, max_length=8_192)]],
+    Field(max_length=32),
+]
+_Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
+#: Queries under way at once.
+QUERIES_AT_ONCE = 4
+#: Warnings about a query itself; its answer is whole.
+_ABOUT_QUERY = ("PromQL warning", "PromQL info")
+
+
+class PrometheusSettings(SourceSettings):
+    """Where the server is, and what it is asked."""
+
+    interval_ms: Interval = Field(30_000, alias="interval")
+    """From one measurement of a node to the next."""
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    """Where the API is, without `/api/v1`."""
+    presets: Items[Literal["nodeExporter", "cadvisor"]] = ()
+    """Queries that are asked; of one resource the last preset's counts."""
+    nodes: _Queries = Field(default_factory=dict)
+    """PromQL by resource, one number per node."""
+    pods: _Queries = Field(default_factory=dict)
+    """PromQL by resource, one number per pod."""
+    node_times: str | None = None
+    """PromQL with the time of a node's newest figures, in seconds since 1970."""
+    window_ms: PositiveDuration = Field(120_000, alias="window")
+    """Stands for {window} in queries: four scrape intervals let two samples be missing."""
+    node_label: _Label = "instance"
+    """The label that holds a node's name or address; it stands for {node} in queries."""
+    namespace_label: _Label = "namespace"
+    """The label that holds a pod's namespace; it stands for {namespace}."""
+    pod_label: _Label = "pod"
+    """The label that holds a pod's name; it stands for {pod}."""
+    timeout_ms: PositiveDuration = Field(20_000, alias="timeout")
+    """For one query."""
+    use_partial: bool = False
+    """Take partial answers for whole ones."""
+    token_file: str | None = None
+    """File with a bearer token; sent only over https."""
+    ca_file: str | None = None
+    """PEM file with the CA of the server's certificate; none: the system's."""
+    insecure: bool = False
+    """Trust any certificate."""
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """There is something to ask, and it is about nodes."""
+        if not self.nodes and not self.presets:
+            message = (
+                "required where there is no preset: without figures of nodes there is no sample"
+            )
+            yield Conflict(("nodes",), message, ("nodes", "presets"))
+
+    def queries(self) -> Preset:
+        """What is asked, with everything filled in."""
+        nodes: dict[str, str] = {}
+        pods: dict[str, str] = {}
+        times = None
+        for name in self.presets:
+            preset = PRESETS[name]
+            nodes |= preset.nodes
+            pods |= preset.pods
+            times = preset.node_times
+        return Preset(
+            {name: self._filled(query) for name, query in {**nodes, **self.nodes}.items()},
+            {name: self._filled(query) for name, query in {**pods, **self.pods}.items()},
+            self._filled(self.node_times or times) if self.node_times or times else None,
+        )
+
+    def _filled(self, query: str | None) -> str:
+        text = query or ""
+        for place, value in (
+            ("{window}", f"{self.window_ms}ms"),
+            ("{node}", self.node_label),
+            ("{namespace}", self.namespace_label),
+            ("{pod}", self.pod_label),
+        ):
+            text = text.replace(place, value)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """Numbers of all queries: by resource, of nodes by name, of pods by node and name."""
+
+    nodes: dict[str, dict[str, int]]
+    pods: dict[str, dict[tuple[str, str], dict[str, int]]]
+    times_ms: dict[str, int]
+
+
+class Prometheus(KubernetesSource[PrometheusSettings]):
+    """Any resource of nodes and pods that PromQL can express."""
+
+    name: ClassVar[str] = "prometheus"
+    settings_class: ClassVar[type[SourceSettings]] = PrometheusSettings
+
+    def __init__(self, settings: PrometheusSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self._queries = settings.queries()
+        self._session: aiohttp.ClientSession | None = None
+        self._slots = asyncio.Semaphore(QUERIES_AT_ONCE)
+        self._sampled_at_ms: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Keep connections until it is cancelled."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if self._session is not None:
+                await self._session.close()
+                self._session = None
+
+    async def read(self) -> AsyncIterator[NodeUsage]:
+        """A sample of each node that was measured anew; raises SourceFailed."""
+        self.require_listed()
+        now_ms = self.context.now_ms()
+        answers = await self._ask(now_ms)
+        self.health.succeeded()
+        self.health.keep_only(self.directory.nodes.keys())
+        for node, usage in answers.nodes.items():
+            missing = self._queries.nodes.keys() - usage.keys()
+            at_ms = answers.times_ms.get(node) if self._queries.node_times else now_ms
+            if missing or at_ms is None:
+                what = ", ".join(sorted(missing)) or "times"
+                self.health.failed(SourceFailed("incomplete", f"no answer about {what}"), node)
+                continue
+            if at_ms <= self._sampled_at_ms.get(node, 0):
+                self.health.succeeded(node)
+                continue
+            self._sampled_at_ms[node] = at_ms
+            self.health.succeeded(node, at_ms)
+            self.health.counts["samples"] += 1
+            yield NodeUsage(
+                cluster=self.cluster,
+                node=node,
+                sampled_at_ms=at_ms,
+                interval_ms=self.settings.window_ms,
+                usage=usage,
+                pods=self._pods(node, answers, at_ms),
+            )
+        for node in self.directory.nodes.keys() - answers.nodes.keys():
+            self.health.failed(SourceFailed("incomplete", "no answer is about this node"), node)
+
+    def _pods(self, node: str, answers: _Answers, at_ms: int) -> tuple[Any, ...]:
+        known = self.directory.pods_on(node).pods
+        oldest_ms = at_ms - self.settings.window_ms
+        return tuple(
+            {"namespace": name[0], "name": name[1], "uid": pod.uid, "usage": usage}
+            for name, usage in answers.pods.get(node, {}).items()
+            if (pod := known.get(name)) is not None and pod.created_at_ms <= oldest_ms
+        )[:PODS_PER_SAMPLE_MAX]
+
+    async def _ask(self, now_ms: int) -> _Answers:
+        queries = self._queries
+        of_nodes, of_pods = list(queries.nodes.items()), list(queries.pods.items())
+        texts = [text for _, text in (*of_nodes, *of_pods)]
+        if queries.node_times:
+            texts.append(queries.node_times)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._caught(text, now_ms)) for text in texts]
+        found: list[list[Any]] = []
+        for task in tasks:
+            result = task.result()
+            if isinstance(result, SourceFailed):
+                raise result
+            found.append(result)
+        answers = _Answers({}, {}, {})
+        for (resource, _), vector in zip(of_nodes, found, strict=False):
+            for labels, value in vector:
+                if (node := self._node(labels)) and (
+                    amount := _amount(resource, value)
+                ) is not None:
+                    usage = answers.nodes.setdefault(node, {})
+                    usage[resource] = max(amount, usage.get(resource, 0))
+        for (resource, _), vector in zip(of_pods, found[len(of_nodes) :], strict=False):
+            self._take_pods(answers, resource, vector)
+        if queries.node_times:
+            for labels, value in found[-1]:
+                if (node := self._node(labels)) and 0 < value < 4e9:
+                    at_ms = max(int(value * 1_000), answers.times_ms.get(node, 0))
+                    answers.times_ms[node] = min(at_ms, now_ms)
+        return answers
+
+    def _take_pods(self, answers: _Answers, resource: str, vector: list[Any]) -> None:
+        settings = self.settings
+        for labels, value in vector:
+            node, amount = self._node(labels), _amount(resource, value)
+            name = (labels.get(settings.namespace_label, ""), labels.get(settings.pod_label, ""))
+            if node and amount is not None:
+                usage = answers.pods.setdefault(node, {}).setdefault(name, {})
+                usage[resource] = max(amount, usage.get(resource, 0))
+
+    def _node(self, labels: Mapping[str, str]) -> str | None:
+        instance = labels.get(self.settings.node_label)
+        node = self.directory.node_of(instance) if instance else None
+        if node is None:
+            self.health.counts["of_no_node"] += 1
+        return node
+
+    async def _caught(self, query: str, now_ms: int) -> list[Any] | SourceFailed:
+        try:
+            async with self._slots:
+                return await self._query(query, now_ms)
+        except SourceFailed as failed:
+            return failed
+
+    async def _query(self, query: str, now_ms: int) -> list[tuple[Mapping[str, str], float]]:
+        """Labels and number of each series of an instant query; raises SourceFailed."""
+        settings = self.settings
+        if self._session is None:
+            self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        encrypted = settings.url.startswith("https:")
+        token = f"Bearer {read_secret(settings.token_file)}" if settings.token_file else None
+        answer = await fetch(
+            self._session,
+            f"{settings.url.rstrip('/')}/api/v1/query",
+            tls=tls_context(settings.ca_file, insecure=settings.insecure) if encrypted else False,
+            token=token,
+            timeout_s=settings.timeout_ms / 1_000,
+            form={
+                "query": query,
+                "time": f"{now_ms / 1_000:.3f}",
+                "timeout": f"{settings.timeout_ms}ms",
+            },
+        )
+        self._compare_clocks(answer.times)
+        return self._vector(query, answer.body)
+
+    def _vector(self, query: str, body: bytes) -> list[tuple[Mapping[str, str], float]]:
+        try:
+            read = orjson.loads(body)
+            if read["status"] != "success":
+                raise SourceFailed("refused", f"{query}: {read.get('error')}")
+            partial = [
+                each for each in read.get("warnings") or () if not each.startswith(_ABOUT_QUERY)
+            ]
+            if partial and not self.settings.use_partial:
+                raise SourceFailed("incomplete", f"{query}: a partial answer: {'; '.join(partial)}")
+            self.health.note(
+                "partial", f"partial answers are used: {partial[0]}" if partial else None
+            )
+            data = read["data"]
+            if data["resultType"] != "vector":
+                kind = data["resultType"]
+                raise SourceFailed("refused", f"{query}: found a {kind}; expected a vector")
+            return [(each["metric"], float(each["value"][1])) for each in data["result"]]
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+            why = f"{query}: the answer is none of Prometheus: {error!r}"
+            raise SourceFailed("unreadable", why) from error
+
+    def _compare_clocks(self, times: Answered) -> None:
+        skew = skew_ms(times, None)
+        off = skew is not None and abs(skew) > SKEW_MAX_MS
+        self.health.note("clock", f"the server's clock is {skew} ms off ours" if off else None)
+
+
+def _amount(resource: str, value: float) -> int | None:
+    """A number as an amount; none: it cannot be one."""
+    scaled = value * 1_000 if resource == "cpu" else value
+    if not math.isfinite(scaled) or not 0 <= scaled <= AMOUNT_MAX:
+        return None
+    return int(scaled + 0.5)

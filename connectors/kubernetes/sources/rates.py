@@ -1,0 +1,40 @@
+"""Counters of CPU time to rates.
+
+A rate is the mean between two readings of a counter, by the times of the readings. It is never
+negative and never a guess: where a counter fell (what it counts began anew), where it left 0 (it
+may have begun long before), or where the last reading is too old, the reading is only where the
+next rate begins. So over any history the rates add up to at most what was used.
+"""
+
+from schemas.base import AMOUNT_MAX
+
+#: Readings closer together are one, in ms: a kubelet answers from a cache.
+RATE_MIN_MS = 100
+#: The longest time that a rate is the mean of, in ms.
+RATE_MAX_MS = 300_000
+
+
+class CpuCounter:
+    """CPU seconds of one node, pod or container."""
+
+    __slots__ = ("at_ms", "millicores", "seconds", "span_ms")
+
+    def __init__(self, seconds: float, at_ms: int) -> None:
+        self.seconds = seconds
+        self.at_ms = at_ms
+        self.millicores: int | None = None
+        """The rate that ends at `at_ms`; none: not known."""
+        self.span_ms = 0
+        """The time that the rate is the mean of."""
+
+    def take(self, seconds: float, at_ms: int) -> None:
+        """The next reading."""
+        span_ms, used = at_ms - self.at_ms, seconds - self.seconds
+        if 0 <= span_ms < RATE_MIN_MS and used >= 0:
+            return  # nothing new: the last rate stands
+        self.millicores, self.span_ms = None, 0
+        if used >= 0 and 0 < span_ms <= RATE_MAX_MS and (self.seconds > 0 or used == 0):
+            rate = used * 1e6 / span_ms
+            if rate <= AMOUNT_MAX:
+                self.millicores, self.span_ms = int(rate + 0.5), span_ms
+        self.seconds, self.at_ms = seconds, at_ms

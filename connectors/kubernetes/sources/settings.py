@@ -1,0 +1,148 @@
+"""Settings of usage sources: a model for each, and one file that lists them.
+
+    sources:
+      - source: kubelet_resource      # the first that measures a node speaks for it
+        interval: 10s
+      - source: prometheus            # adds what the first does not measure, and steps in for it
+        url: http://prometheus.monitoring:9090
+        nodes: {nvidia.com/gpu: "sum by (instance) (...)"}
+
+Reading is as strict as that of a policy: every problem at once, each with line, path, what was
+found and what is allowed. The same source may be listed several times, under names of its own.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from schemas.policy.durations import PositiveDuration
+from schemas.policy.errors import Path, PolicyError, Problem, path_text
+from schemas.policy.parts import Name, PolicyPart
+from schemas.policy.validation import validated
+from schemas.policy.wording import describe, nearest
+from schemas.policy.yamltext import YamlDocument, read_documents
+
+#: Most sources that one cluster has.
+SOURCES_MAX = 16
+#: What is read where no file says otherwise.
+DEFAULT_TEXT = "sources:\n  - source: kubelet_resource\n"
+
+
+def _interval(value: int) -> int:
+    if not 100 <= value <= 3_600_000:
+        raise PydanticCustomError(
+            "allowed", "{allowed}", {"allowed": "a duration from 100ms to 1h"}
+        )
+    return value
+
+
+Interval = Annotated[PositiveDuration, AfterValidator(_interval)]
+
+
+class SourceSettings(PolicyPart):
+    """What every source has."""
+
+    source: str
+    """Which one: its name in the registry."""
+    name: Name | None = None
+    """What it is called in metrics and messages; none: as `source`."""
+    interval_ms: Interval = Field(10_000, alias="interval")
+    """From one measurement of a node to the next."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in metrics and messages."""
+        return self.name or self.source
+
+    @property
+    def fresh_ms(self) -> int:
+        """For how long after its last message of a node no later source speaks for that node."""
+        return max(30_000, 3 * self.interval_ms)
+
+
+class SourcesError(ValueError):
+    """A list of sources cannot be used; the message has a line for each problem."""
+
+
+def read_sources(
+    text: str | bytes, known: Mapping[str, type[SourceSettings]], said: str = "sources"
+) -> tuple[SourceSettings, ...]:
+    """The settings of each source, in the order of the text.
+
+    Args:
+        text: YAML, one document.
+        known: settings model by the name of the source (`base.known_settings`).
+        said: where the text comes from, for the message.
+
+    Raises:
+        SourcesError: with every problem.
+    """
+    try:
+        documents, problems = read_documents(text)
+        if len(documents) != 1:
+            message = f"found {len(documents)} documents; allowed is one"
+            problems.append(Problem("", message))
+        read = [] if problems else list(_read(documents[0], known, problems))
+    except PolicyError as error:
+        read, problems = [], list(error.problems)
+    if problems:
+        raise SourcesError("\n".join(f"{said}: {problem}" for problem in problems))
+    return tuple(read)
+
+
+def _read(
+    document: YamlDocument, known: Mapping[str, type[SourceSettings]], problems: list[Problem]
+) -> Iterable[SourceSettings]:
+    def problem(path: Path, message: str) -> None:
+        problems.append(Problem(path_text(path), message, document.line_of(path)))
+
+    value = document.value
+    if not isinstance(value, dict):
+        return problem((), f"found {describe(value)}; allowed is a map with the field sources")
+    for key in value.keys() - {"sources"}:
+        problem((key,), f"unknown field{nearest(key, ['sources'])}")
+    listed = value.get("sources")
+    if not isinstance(listed, list) or not 0 < len(listed) <= SOURCES_MAX:
+        allowed = f"a list of 1 to {SOURCES_MAX} sources"
+        return problem(("sources",), f"found {describe(listed)}; allowed is {allowed}")
+    labels: set[str] = set()
+    for index, each in enumerate(listed):
+        settings = _one(each, ("sources", index), document, known, problems)
+        if settings is None:
+            continue
+        if settings.label in labels:
+            message = f"found {settings.label!r} a second time; give one of them another name"
+            problem(("sources", index, "name"), message)
+        labels.add(settings.label)
+        yield settings
+    return None
+
+
+def _one(
+    each: Any,
+    at: Path,
+    document: YamlDocument,
+    known: Mapping[str, type[SourceSettings]],
+    problems: list[Problem],
+) -> SourceSettings | None:
+    def place(path: Path) -> tuple[str, int | None]:
+        return path_text((*at, *path)), document.line_of((*at, *path))
+
+    named = each.get("source") if isinstance(each, dict) else None
+    if not isinstance(named, str) or named not in known:
+        if not isinstance(each, dict):
+            path, message = at, f"found {describe(each)}; allowed is a map with the field source"
+        elif not isinstance(named, str):
+            allowed = ", ".join(known)
+            path, message = (*at, "source"), f"found {describe(named)}; allowed is one of {allowed}"
+        else:
+            path, message = (*at, "source"), f"found {describe(named)}{nearest(named, known)}"
+        problems.append(Problem(path_text(path), message, document.line_of(path)))
+        return None
+    try:
+        return validated(known[named], each, place=place)
+    except PolicyError as error:
+        problems.extend(error.problems)
+        return None

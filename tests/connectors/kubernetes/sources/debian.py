@@ -1,0 +1,64 @@
+"""Debian's package of Prometheus, unpacked into the cache: nothing is installed, no service started."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from schemas.announcement import cache_directory
+
+_FETCH_S = 300
+
+
+class Unavailable(RuntimeError):
+    """The package cannot be had on this machine; the message says why."""
+
+
+def prometheus() -> Path:
+    """The server's binary; the test is skipped without it, unless everything is required."""
+    try:
+        return _unpacked("prometheus", "usr/bin/prometheus")
+    except Unavailable as error:
+        if os.environ.get("LOADSTREAM_REQUIRE_ALL") == "1":
+            raise
+        pytest.skip(f"no real Prometheus: {error}")
+
+
+def _unpacked(package: str, binary: str) -> Path:
+    directory = cache_directory() / f"debian-{package}"
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with directory.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.is_dir():
+            with tempfile.TemporaryDirectory(dir=directory.parent) as scratch:
+                _fetch(package, Path(scratch))
+                (Path(scratch) / "root").rename(directory)
+    return directory / binary
+
+
+def _fetch(package: str, scratch: Path) -> None:
+    for program in ("apt-get", "dpkg"):
+        if shutil.which(program) is None:
+            raise Unavailable(f"there is no {program}")
+    try:
+        _run(["apt-get", "download", package], scratch)
+    except Unavailable:
+        _run(["apt-get", "update"], scratch)  # a new machine knows no packages yet
+        _run(["apt-get", "download", package], scratch)
+    (archive,) = scratch.glob("*.deb")
+    _run(["dpkg", "-x", str(archive), "root"], scratch)
+
+
+def _run(command: list[str], where: Path) -> None:
+    try:
+        done = subprocess.run(  # noqa: S603 - the commands are those above
+            command, cwd=where, capture_output=True, text=True, timeout=_FETCH_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"{' '.join(command)} took longer than {_FETCH_S} s") from error
+    if done.returncode:
+        raise Unavailable(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")

@@ -1,0 +1,92 @@
+"""The other sides of usage sources, played by a server of the test: kubelets, API servers,
+Prometheus."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from kubernetes_asyncio.client import Configuration
+
+from connectors.kubernetes.api.access import Access
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sources.base import SourceContext
+from connectors.kubernetes.sources.directory import Directory, Node, NodePods, Pod
+from connectors.wall_clock import now_ms
+
+CLUSTER = "c"
+TOKEN = "Bearer of-the-test"  # noqa: S105
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def playing(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """A server whose every path is answered by `handler`; its URL."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await handler(request)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+def api_server(url: str, *, loads: list[str] | None = None) -> ApiServer:
+    """An API server at a URL; `loads` takes note of each time that credentials were read."""
+
+    async def load(configuration: Configuration) -> None:
+        configuration.host = url
+        configuration.api_key["BearerToken"] = TOKEN
+        if loads is not None:
+            loads.append(url)
+
+    return ApiServer(Access(load, "the test"))
+
+
+def context(
+    server: ApiServer, directory: Directory, clock: Callable[[], int] = now_ms
+) -> SourceContext:
+    """What a source of the test is given."""
+    return SourceContext(CLUSTER, server, directory, clock)
+
+
+def directory_of(nodes: dict[str, dict[str, str]], address: str = "127.0.0.1") -> Directory:
+    """A directory that knows these nodes, and by node the uids of pods in namespace `shop`."""
+    directory = Directory()
+    directory.set_nodes(
+        Node(name, {"InternalIP": address if len(nodes) == 1 else f"10.0.0.{index}"}, 10250, {})
+        for index, name in enumerate(nodes)
+    )
+    for name, pods in nodes.items():
+        set_pods(directory, name, pods)
+    directory.pods_listed = True
+    return directory
+
+
+def set_pods(directory: Directory, node: str, pods: dict[str, str], created_at_ms: int = 0) -> None:
+    """The uids by name of all pods on a node."""
+    known = directory._pods.setdefault(node, NodePods())
+    known.pods = {("shop", name): Pod(uid, created_at_ms) for name, uid in pods.items()}
+    known.version += 1
+
+
+async def until(true: Callable[[], object], limit_s: float = 20.0) -> None:
+    """Wait until something holds; fails after a time that no test should need."""
+    async with asyncio.timeout(limit_s):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+def text(body: bytes, **headers: str) -> web.Response:
+    """An answer as kubelets give it."""
+    return web.Response(body=body, content_type="text/plain", headers=headers)

@@ -1,0 +1,150 @@
+"""Several sources of one cluster at once."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, ClassVar
+
+import orjson
+from aiohttp import web
+
+from connectors.kubernetes.sources.base import (
+    KubernetesSource,
+    SourceContext,
+    known_settings,
+    make_sources,
+)
+from connectors.kubernetes.sources.collector import QUEUE_MAX, Collector
+from connectors.kubernetes.sources.directory import Directory
+from connectors.kubernetes.sources.health import SourceFailed
+from connectors.kubernetes.sources.settings import SourceSettings, read_sources
+from connectors.wall_clock import now_ms
+from schemas.usage import NodeUsage
+from tests.connectors.kubernetes.sources.answers import exposition, node_lines, pod_lines
+from tests.connectors.kubernetes.sources.played import (
+    api_server,
+    context,
+    directory_of,
+    playing,
+    text,
+    until,
+)
+
+
+class _Settings(SourceSettings):
+    """Of a source of the test."""
+
+
+class _Source(KubernetesSource[_Settings]):
+    """Yields what a function returns."""
+
+    name: ClassVar[str] = "test"
+    needs_pods: ClassVar[bool] = False
+
+    def __init__(
+        self, given: SourceContext, label: str, found: Callable[[], list[NodeUsage]]
+    ) -> None:
+        settings = _Settings.model_validate({"source": "test", "name": label, "interval": "100ms"})
+        super().__init__(settings, given)
+        self.found, self.reads, self.runs = found, 0, 0
+
+    async def run(self) -> None:
+        self.runs += 1
+        if self.runs == 1 and self.settings.name == "breaks":
+            raise RuntimeError("it breaks")
+
+    async def read(self) -> AsyncIterator[NodeUsage]:
+        self.reads += 1
+        for message in self.found():
+            yield message
+
+
+def _sample(node: str, at_ms: int) -> NodeUsage:
+    return NodeUsage(cluster="c", node=node, sampled_at_ms=at_ms, usage={"cpu": 1, "memory": 1})
+
+
+def _context(directory: Directory | None = None) -> SourceContext:
+    return context(api_server("http://127.0.0.1:9"), directory or directory_of({"n1": {}}))
+
+
+async def test_a_source_that_fails_is_reported_tried_again_and_disturbs_nobody() -> None:
+    given = _context()
+
+    def fails() -> list[NodeUsage]:
+        raise SourceFailed("forbidden", "no rights")
+
+    def breaks() -> list[NodeUsage]:
+        raise RuntimeError("a mistake")
+
+    good = _Source(given, "good", lambda: [_sample("n1", now_ms())])
+    bad, broken = _Source(given, "bad", fails), _Source(given, "breaks", breaks)
+    async with given.server, Collector(given, [bad, broken, good]) as collector:
+        messages = collector.messages()
+        for _ in range(3):
+            topic, message = await anext(messages)
+            assert (topic, message.node) == ("node-usage", "n1")
+        await until(lambda: bad.reads >= 3 and broken.reads >= 3)
+        reports = {report.source: report for report in collector.reports()}
+    assert reports["bad"].failure is not None
+    assert reports["bad"].failure.cause == "forbidden"
+    assert reports["breaks"].failures["unreadable"] >= 3
+    assert reports["good"].failure is None
+
+
+async def test_a_reader_that_does_not_read_holds_the_sources_back() -> None:
+    given = _context(directory_of({f"n{index}": {} for index in range(QUEUE_MAX)}))
+    source = _Source(
+        given, "many", lambda: [_sample(f"n{index}", now_ms()) for index in range(QUEUE_MAX)]
+    )
+    async with given.server, Collector(given, [source]) as collector:
+        await until(lambda: source.reads == 2)
+        await asyncio.sleep(0.5)
+        assert source.reads == 2
+        messages = collector.messages()
+        for _ in range(2 * QUEUE_MAX):
+            await anext(messages)
+        await until(lambda: source.reads > 2)
+
+
+async def test_all_of_a_cluster_from_its_file_to_its_messages() -> None:
+    """An API server with two nodes and their proxies, and a Prometheus with GPUs."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        path, at_ms = request.path, now_ms()
+        if "watch" in request.query:
+            await asyncio.sleep(60)
+        if path == "/api/v1/nodes":
+            items: list[Any] = [{"metadata": {"name": name}, "status": {}} for name in ("n1", "n2")]
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": items})
+        if path == "/api/v1/pods":
+            pod = {"metadata": {"namespace": "shop", "name": "a", "uid": "u"}, "spec": {"nodeName": "n1"}}  # fmt: skip
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [pod]})
+        if path == "/api/v1/query":
+            result = [{"metric": {"instance": "n1"}, "value": [1, "4"]}]
+            data = {"resultType": "vector", "result": result}
+            return text(orjson.dumps({"status": "success", "data": data}))
+        assert path.endswith("/proxy/metrics/resource")
+        seconds = 100 + time.monotonic()
+        return text(exposition(node_lines(seconds, 2**30, at_ms) + pod_lines("a", seconds, 2**20, at_ms)))  # fmt: skip
+
+    async with playing(answer) as url, api_server(url) as api:
+        listed = f"""
+        sources:
+          - {{source: kubelet_resource, via: apiServer, interval: 200ms}}
+          - {{source: prometheus, url: "{url}", interval: 200ms, nodes: {{nvidia.com/gpu: gpus}}}}
+        """
+        given = context(api, Directory())
+        sources = make_sources(read_sources(listed, known_settings()), given)
+        found: dict[str, NodeUsage] = {}
+        async with Collector(given, sources) as collector:
+            async for topic, message in collector.messages():
+                assert topic == "node-usage"
+                assert isinstance(message, NodeUsage)
+                found[message.node] = message
+                done = {"n1", "n2"} <= found.keys() and "nvidia.com/gpu" in found["n1"].usage
+                if done and found["n1"].pods:
+                    break
+    assert found["n1"].usage["nvidia.com/gpu"] == 4
+    assert "nvidia.com/gpu" not in found["n2"].usage
+    assert 800 <= found["n1"].usage["cpu"] <= 1_200
+    assert [(pod.uid, pod.usage["memory"]) for pod in found["n1"].pods] == [("u", 2**20)]

@@ -1,0 +1,108 @@
+"""Figures from the text that kubelets answer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from connectors.kubernetes.sources.exposition import (
+    UNTIMED,
+    NoExposition,
+    labels_of,
+    number,
+    samples,
+    whole,
+)
+from tests.connectors.kubernetes.sources.answers import busy_node
+
+_NAMES = ("pod_cpu_usage_seconds_total", "pod_cpu_usage_seconds_total_more", "up")
+#: Labels, number, time in ms.
+_Line = tuple[dict[str, str], float, int | None]
+
+_values = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=12)
+_labels = st.dictionaries(st.sampled_from(("namespace", "pod", "x")), _values, max_size=3)
+_lines = st.lists(
+    st.tuples(
+        _labels,
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.none() | st.integers(0, 2**42),
+    ),
+    max_size=8,
+)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+@given(st.lists(st.tuples(st.sampled_from(_NAMES), _lines), max_size=3, unique_by=lambda f: f[0]))
+def test_it_reads_what_the_general_parser_reads(families: list[tuple[str, list[_Line]]]) -> None:
+    text = ""
+    for name, lines in families:
+        text += f'# HELP {name} Some {name}{{x="y"}} 1\n# TYPE {name} gauge\n'
+        for labels, value, at_ms in lines:
+            pairs = ",".join(f'{key}="{_escaped(each)}"' for key, each in labels.items())
+            stamp = "" if at_ms is None else f" {at_ms}"
+            text += f"{name}{{{pairs}}} {value!r}{stamp}\n"
+    for name in _NAMES:
+        expected = [
+            (sample.labels, sample.value, sample.timestamp)
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name
+        ]
+        found = samples(text.encode(), name.encode())
+        assert [(labels_of(labels), value) for labels, value, _ in found] == [
+            (labels, value) for labels, value, _ in expected
+        ]
+        times = [None if at_ms == UNTIMED else at_ms / 1000 for _, _, at_ms in found]
+        assert times == [None if at is None else float(at) for _, _, at in expected]
+
+
+def test_a_line_without_labels_or_time_is_read() -> None:
+    body = b"node_cpu_usage_seconds_total 12.5\nup 1 1770000000000\n"
+    assert number(body, b"node_cpu_usage_seconds_total") == (b"", 12.5, UNTIMED)
+    assert number(body, b"up") == (b"", 1.0, 1770000000000)
+    assert number(body, b"down") is None
+
+
+def test_numbers_that_are_not_finite_are_left_out() -> None:
+    body = b'm{a="1"} NaN\nm{a="2"} +Inf\nm{a="3"} 4e2\n'
+    assert samples(body, b"m") == [(b'a="3"', 400.0, UNTIMED)]
+
+
+def test_a_line_without_a_number_is_an_error() -> None:
+    with pytest.raises(NoExposition, match="a line of m has no number: b'many'"):
+        samples(b"m many\n", b"m")
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b"", "the answer is empty"),
+        (b"up 1\nnode_cpu_us", "has 16 bytes and ends in the middle of a line"),
+        (b"<html>no</html>\n", "is no text of metrics; it begins with b'<html>"),
+        (b'{"kind": "Status"}\n', "is no text of metrics"),
+    ],
+)
+def test_what_is_no_whole_answer_is_an_error(body: bytes, complaint: str) -> None:
+    with pytest.raises(NoExposition, match=complaint):
+        whole(body)
+
+
+def test_a_real_kubelets_answer_has_every_pod_once() -> None:
+    body = busy_node(30, 2, 100.0, 1_770_000_000_000)
+    whole(body)
+    found = samples(body, b"pod_cpu_usage_seconds_total")
+    assert len({labels for labels, _, _ in found}) == len(found) == 30
+    assert len(samples(body, b"container_memory_working_set_bytes")) == 60
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_raise_anything_else(body: bytes) -> None:
+    try:
+        whole(body)
+        for labels, _, _ in samples(body, b"m"):
+            labels_of(labels)
+    except NoExposition:
+        pass

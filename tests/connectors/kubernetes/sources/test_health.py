@@ -1,0 +1,65 @@
+"""How a source does, as plain values."""
+
+import logging
+
+import pytest
+
+from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
+
+
+def _health() -> SourceHealth:
+    times = iter(range(1_000, 100_000, 1_000))
+    return SourceHealth("kubelets", lambda: next(times))
+
+
+def test_the_last_success_and_the_failures_of_each_node_are_known() -> None:
+    health = _health()
+    health.succeeded("n1", 900)
+    health.failed(SourceFailed("timeout", "no answer"), "n2")
+    health.failed(SourceFailed("timeout", "no answer"), "n1")
+    n1, n2 = health.report().nodes
+    assert (n1.node, n1.succeeded_at_ms, n1.sampled_at_ms) == ("n1", 1_000, 900)
+    assert n1.failure is not None
+    assert (n1.failure.cause, n1.failure.at_ms) == ("timeout", 3_000)
+    assert (n2.succeeded_at_ms, n2.sampled_at_ms) == (None, None)
+    assert health.report().failures == {"timeout": 2}
+    assert health.failing("n1")
+    health.succeeded("n1")
+    assert not health.failing("n1")
+    assert health.report().nodes[0].sampled_at_ms == 900
+
+
+def test_a_source_that_fails_as_a_whole_says_so_once_and_recovers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    health = _health()
+    with caplog.at_level(logging.INFO):
+        health.failed(ConnectionRefusedError("refused"))
+        health.failed(ConnectionRefusedError("refused"))
+        assert health.report().failure is not None
+        health.succeeded()
+    assert health.report().failure is None
+    assert len(caplog.records) == 2
+
+
+def test_a_wrong_clock_is_logged_once_and_reported_as_long_as_it_holds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    health = _health()
+    for _ in range(2):
+        health.clock("n1", -7_000, from_receipt=True)
+    assert len(caplog.records) == 1
+    assert health.report().nodes[0].times_from_receipt
+    health.clock("n1", 10, from_receipt=False)
+    (node,) = health.report().nodes
+    assert (node.clock_skew_ms, node.times_from_receipt) == (10, False)
+
+
+def test_notes_hold_until_they_are_taken_back_and_nodes_until_they_are_gone() -> None:
+    health = _health()
+    health.note("config", "it is odd")
+    health.succeeded("n1")
+    assert health.report().notes == ("it is odd",)
+    health.note("config", None)
+    health.keep_only(["n2"])
+    assert (health.report().notes, health.report().nodes) == ((), ())

@@ -1,0 +1,271 @@
+"""Koordinator's objects, listed and watched."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from connectors.kubernetes.api.errors import ApiError
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.control_plane import cluster
+from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.sources.health import SourceFailed
+from connectors.kubernetes.sources.koordinator import NODE_METRICS, Koordinator, KoordinatorSettings
+from connectors.wall_clock import now_ms
+from schemas.metrics import NodeMetric
+from tests.connectors.kubernetes.sources.answers import document
+from tests.connectors.kubernetes.sources.played import (
+    api_server,
+    context,
+    directory_of,
+    playing,
+    until,
+)
+from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
+
+_CONFIG_MAPS = "/api/v1/namespaces/koordinator-system/configmaps"
+
+
+class _ApiServer:
+    """Lists these objects, and sends what is put into `changes` as watch events."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.config: dict[str, Any] | None = None
+        self.installed = True
+        self.version = 100
+        self.changes: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def object(self, node: str, **spec: Any) -> dict[str, Any]:
+        self.version += 1
+        found: dict[str, Any] = document("koordinator_node_metric")
+        found["metadata"] = {"name": node, "resourceVersion": str(self.version)}
+        found["spec"] = spec
+        return found
+
+    def change(self, kind: str, found: dict[str, Any]) -> None:
+        self.changes.put_nowait(orjson.dumps({"type": kind, "object": found}) + b"\n")
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        config = request.path == _CONFIG_MAPS
+        if not config and not self.installed:
+            message = "the server could not find the requested resource"
+            return web.json_response({"kind": "Status", "message": message}, status=404)
+        if "watch" not in request.query:
+            items = list(self.objects.values())
+            if config:
+                items = [self.config] if self.config else []
+            listed = {"metadata": {"resourceVersion": str(self.version)}, "items": items}
+            return web.json_response(listed)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if config:
+            await asyncio.sleep(60)
+        while (line := await self.changes.get()) is not None:
+            await response.write(line)
+        return response
+
+
+@asynccontextmanager
+async def _running(server: _ApiServer, *nodes: str) -> AsyncIterator[Koordinator]:
+    async with playing(server) as url, api_server(url) as api:
+        settings = KoordinatorSettings(source="koordinator")
+        directory = directory_of({name: {} for name in nodes})
+        source = Koordinator(settings, context(api, directory))
+        task = asyncio.create_task(source.run())
+        yield source
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _next(source: Koordinator, count: int = 1) -> list[NodeMetric]:
+    found: list[NodeMetric] = []
+    while len(found) < count:
+        found += [message async for message in source.read()]
+        await asyncio.sleep(0.01)
+    return found
+
+
+async def test_what_is_there_changes_and_goes_is_reported() -> None:
+    server = _ApiServer()
+    server.objects = {"n1": server.object("n1"), "n2": server.object("n2")}
+    async with _running(server, "n1", "n2") as source:
+        assert {message.node for message in await _next(source, 2)} == {"n1", "n2"}
+        server.change("MODIFIED", server.object("n1"))
+        (changed,) = await _next(source)
+        assert (changed.node, changed.removed) == ("n1", False)
+        server.change("DELETED", server.object("n2"))
+        (gone,) = await _next(source)
+        assert (gone.node, gone.removed) == ("n2", True)
+
+
+async def test_what_a_later_list_lacks_is_gone() -> None:
+    server = _ApiServer()
+    server.objects = {"n1": server.object("n1"), "n2": server.object("n2")}
+    async with _running(server, "n1", "n2") as source:
+        await _next(source, 2)
+        del server.objects["n2"]
+        server.change("ERROR", {"kind": "Status", "code": 410, "message": "too old"})
+        (gone,) = await _next(source)
+        assert (gone.node, gone.removed) == ("n2", True)
+
+
+async def test_the_config_map_says_the_interval_where_the_object_does_not() -> None:
+    server = _ApiServer()
+    policy = orjson.dumps({"metricReportIntervalSeconds": 45}).decode()
+    server.config = {
+        "metadata": {"name": "slo-controller-config"},
+        "data": {"colocation-config": policy},
+    }
+    async with _running(server, "n1", "n2") as source:
+        await until(lambda: source._intervals.of_cluster_ms == 45_000)
+        server.change("ADDED", server.object("n1"))
+        of_object = {"metricCollectPolicy": {"reportIntervalSeconds": 90}}
+        server.change("ADDED", server.object("n2", **of_object))
+        found = {message.node: message for message in await _next(source, 2)}
+    assert found["n1"].report_interval_ms == 45_000
+    assert found["n2"].report_interval_ms == 90_000
+
+
+async def test_where_it_is_not_installed_it_says_so_and_looks_again() -> None:
+    server = _ApiServer()
+    server.installed = False
+    async with _running(server, "n1") as source:
+        await until(lambda: source._metrics.failing_since_s is not None)
+        with pytest.raises(SourceFailed, match="is not installed in this cluster") as failed:
+            await _next(source)
+        assert failed.value.cause == "not_installed"
+        assert NODE_METRICS in str(failed.value)
+        server.objects = {"n1": server.object("n1")}
+        server.installed = True
+        await until(lambda: source._metrics.lists)
+        assert [message.node for message in await _next(source)] == ["n1"]
+
+
+async def test_an_object_that_cannot_be_read_is_a_failure_of_its_node() -> None:
+    server = _ApiServer()
+    bad = server.object("bad")
+    bad["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "many"
+    server.objects = {"bad": bad, "good": server.object("good")}
+    async with _running(server, "bad", "good") as source:
+        assert [message.node for message in await _next(source)] == ["good"]
+        failures = {each.node: each.failure for each in source.health.report().nodes}
+    assert failures["good"] is None
+    assert failures["bad"] is not None
+    assert "NodeMetric bad" in failures["bad"].why
+
+
+async def test_a_metric_from_the_future_is_reported_and_keeps_its_time() -> None:
+    server = _ApiServer()
+    ahead = server.object("n1")
+    ahead["status"]["updateTime"] = "2099-01-01T00:00:00Z"
+    server.objects = {"n1": ahead}
+    async with _running(server, "n1") as source:
+        (message,) = await _next(source)
+        (node,) = source.health.report().nodes
+    assert message.updated_at_ms == 4_070_908_800_000
+    assert node.clock_skew_ms is not None
+    assert node.clock_skew_ms > 4_070_908_800_000 - now_ms() - 60_000
+
+
+class _World(UsageSourceWorld):
+    source: Koordinator
+    cluster, nodes = "c", ("n1", "n2")
+
+    def __init__(self, source: Koordinator, server: _ApiServer) -> None:
+        self.source, self.server, self.second = source, server, 0
+
+    async def pass_time(self) -> None:
+        self.second += 1
+        for node in self.nodes:
+            found = self.server.object(node)
+            found["status"]["updateTime"] = f"2026-03-01T12:00:{self.second:02}Z"
+            self.server.change("MODIFIED", found)
+        await until(lambda: len(self.source._newest._unread) == len(self.nodes))
+
+
+class TestKoordinator(UsageSourceContract):
+    @pytest.fixture
+    async def world(self) -> AsyncIterator[UsageSourceWorld]:
+        server = _ApiServer()
+        async with _running(server, "n1", "n2") as source:
+            yield _World(source, server)
+
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+#: Names and scope as in Koordinator's own; what is not looked at may be anything.
+_CRD = {
+    "metadata": {"name": "nodemetrics.slo.koordinator.sh"},
+    "spec": {
+        "group": "slo.koordinator.sh",
+        "scope": "Cluster",
+        "names": {"plural": "nodemetrics", "singular": "nodemetric", "kind": "NodeMetric"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+async def _create_served(server: ApiServer, found: dict[str, Any]) -> None:
+    """Create an object whose kind was defined a moment ago."""
+    while True:
+        try:
+            await cluster.create(server, NODE_METRICS, [found])
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+async def test_a_real_api_server_has_it_installed_later_and_taken_away(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """From no such kind to objects, a deletion and a ConfigMap, with the rights of the duty."""
+    async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
+        settings = KoordinatorSettings(source="koordinator", config_namespace=namespace)
+        source = Koordinator(settings, context(server, directory_of({"n1": {}, "n2": {}})))
+        task = asyncio.create_task(source.run())
+        try:
+            await until(lambda: source._metrics.failing_since_s is not None)
+            with pytest.raises(SourceFailed, match="not installed"):
+                await _next(source)
+            policy = {"colocation-config": '{"metricReportIntervalSeconds": 45}'}
+            config = {"metadata": {"name": "slo-controller-config"}, "data": policy}
+            await cluster.create(admin, f"/api/v1/namespaces/{namespace}/configmaps", [config])
+            await until(lambda: source._intervals.of_cluster_ms == 45_000)
+            await cluster.create(admin, _CRDS, [_CRD])
+            for node in ("n1", "n2"):
+                found = document("koordinator_node_metric")
+                found["metadata"] = {"name": node}
+                found["spec"] = {}
+                await _create_served(admin, found)
+            await until(lambda: source._metrics.lists, 60)
+            messages = {message.node: message for message in await _next(source, 2)}
+            assert messages["n1"].usage == {"cpu": 1_200, "memory": 4 * 2**30}
+            assert messages["n1"].report_interval_ms == 45_000
+            await cluster.delete_all(admin, f"{NODE_METRICS}/n2")
+            (gone,) = await _next(source)
+            assert (gone.node, gone.removed) == ("n2", True)
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await admin.send("DELETE", f"{_CRDS}/nodemetrics.slo.koordinator.sh")

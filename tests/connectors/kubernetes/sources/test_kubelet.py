@@ -1,0 +1,211 @@
+"""How kubelets are asked: addresses, TLS, credentials, the API server's proxy."""
+
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from aiohttp import web
+
+from connectors.kubernetes.sources.directory import Directory, Node
+from connectors.kubernetes.sources.health import SourceFailed
+from connectors.kubernetes.sources.kubelet import Kubelets, KubeletSettings
+from schemas.policy.errors import PolicyError
+from schemas.policy.validation import validated
+from tests.connectors.kubernetes.sources.played import (
+    TOKEN,
+    api_server,
+    context,
+    playing,
+    text,
+)
+
+
+def _settings(**given: object) -> KubeletSettings:
+    return validated(KubeletSettings, {"source": "kubelet_resource", **given})
+
+
+def _directory(port: int = 10250, **addresses: str) -> Directory:
+    return _directory_of(addresses, port)
+
+
+def _directory_of(addresses: dict[str, str], port: int = 10250) -> Directory:
+    directory = Directory()
+    directory.set_nodes([Node("n1", addresses, port, {})])
+    return directory
+
+
+@asynccontextmanager
+async def _kubelets(
+    directory: Directory, server: str = "http://nowhere.invalid", **settings: object
+) -> AsyncIterator[Kubelets]:
+    async with api_server(server) as api:
+        asked = Kubelets(_settings(**settings), context(api, directory), "/metrics/resource")
+        try:
+            yield asked
+        finally:
+            await asked.close()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that is its own CA, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(  # noqa: S603
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=kubelet",  # noqa: S607
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return cert, key
+
+
+@asynccontextmanager
+async def _encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[tuple[int, list[str]]]:
+    tokens: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        tokens.append(request.headers.get("Authorization", ""))
+        assert request.path == "/metrics/resource"
+        return text(b"up 1\n")
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+    async with playing(answer, tls) as url:
+        yield urlsplit(url).port or 0, tokens
+
+
+async def test_a_kubelet_is_asked_at_its_own_address_and_port_with_the_token(
+    certificate: tuple[Path, Path],
+) -> None:
+    async with _encrypted(certificate) as (port, tokens):
+        directory = _directory(port, Hostname="nowhere.invalid", InternalIP="127.0.0.1")
+        async with _kubelets(directory, caFile=str(certificate[0])) as kubelets:
+            answer = await kubelets.get("n1")
+    assert answer.body == b"up 1\n"
+    assert answer.times.date_ms is not None
+    assert abs(answer.times.date_ms - answer.times.came_at_ms) < 3_000
+    assert tokens == [TOKEN]
+
+
+async def test_a_certificate_that_nobody_trusts_says_what_to_do(
+    certificate: tuple[Path, Path],
+) -> None:
+    async with _encrypted(certificate) as (port, tokens):
+        directory = _directory(port, InternalIP="127.0.0.1")
+        async with _kubelets(directory) as kubelets:
+            with pytest.raises(SourceFailed, match="name its CA with caFile, or set insecure") as f:
+                await kubelets.get("n1")
+        assert f.value.cause == "certificate"
+        assert tokens == []
+        async with _kubelets(directory, insecure=True, sendCredentials=False) as kubelets:
+            await kubelets.get("n1")
+    assert tokens == [""]
+
+
+async def test_without_tls_no_credentials_are_sent() -> None:
+    headers = []
+
+    async def answer(request: web.Request) -> web.Response:
+        headers.append(request.headers)
+        return text(b"up 1\n")
+
+    async with (
+        playing(answer) as url,
+        _kubelets(_directory(), url=f"{url}/{{node}}") as kubelets,
+    ):
+        await kubelets.get("n1")
+    assert "Authorization" not in headers[0]
+
+
+async def test_credentials_that_are_refused_are_read_anew_once(
+    certificate: tuple[Path, Path],
+) -> None:
+    asked = 0
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        return web.Response(status=401, text="Unauthorized")
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+    loads: list[str] = []
+    async with (
+        playing(answer, tls) as url,
+        api_server("http://nowhere.invalid", loads=loads) as api,
+    ):
+        settings = _settings(url=url, insecure=True)
+        kubelets = Kubelets(settings, context(api, _directory()), "/metrics/resource")
+        for _ in range(3):
+            with pytest.raises(SourceFailed, match="status 401: Unauthorized") as failed:
+                await kubelets.get("n1")
+            assert failed.value.cause == "credentials"
+        await kubelets.close()
+    assert (asked, len(loads)) == (4, 2)
+
+
+async def test_through_the_api_server_the_proxy_of_the_node_is_asked() -> None:
+    asked = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        if len(asked) > 1:
+            return web.json_response(
+                {"kind": "Status", "reason": "ServiceUnavailable", "message": "dial: refused"},
+                status=503,
+            )
+        return text(b"up 1\n")
+
+    async with (
+        playing(answer) as url,
+        _kubelets(_directory(), url, via="apiServer") as kubelets,
+    ):
+        assert (await kubelets.get("n1")).body == b"up 1\n"
+        with pytest.raises(SourceFailed, match="dial: refused") as failed:
+            await kubelets.get("n1")
+    assert failed.value.cause == "server_error"
+    assert asked == ["/api/v1/nodes/n1/proxy/metrics/resource"] * 2
+
+
+@pytest.mark.parametrize(
+    ("addresses", "settings", "expected"),
+    [
+        ({"InternalIP": "10.1.2.3"}, {}, "https://10.1.2.3:10250/metrics/resource"),
+        ({"InternalIP": "fd00::1"}, {}, "https://[fd00::1]:10250/metrics/resource"),
+        ({"InternalIP": "10.1.2.3", "Hostname": "h"}, {"addresses": ["Hostname"]}, "https://h:10250/metrics/resource"),
+        ({}, {"url": "http://kwok:10247/metrics/nodes/{node}/metrics/resource"}, "http://kwok:10247/metrics/nodes/n1/metrics/resource"),
+    ],
+)  # fmt: skip
+async def test_urls(addresses: dict[str, str], settings: dict[str, object], expected: str) -> None:
+    directory = _directory_of(addresses)
+    async with api_server("http://nowhere.invalid") as api:
+        kubelets = Kubelets(_settings(**settings), context(api, directory), "/metrics/resource")
+        assert kubelets._url(directory.nodes["n1"]) == expected
+
+
+async def test_a_node_without_an_address_says_which_ones_it_has() -> None:
+    async with _kubelets(_directory(InternalDNS="n1.internal")) as kubelets:
+        with pytest.raises(SourceFailed, match="has addresses of type InternalDNS") as failed:
+            await kubelets.get("n1")
+        assert failed.value.cause == "no_address"
+        with pytest.raises(SourceFailed, match="node n2 is not known"):
+            await kubelets.get("n2")
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"url": "kwok"}, "url: found no URL template; allowed is http:// or https://"),
+        ({"url": "http://x/{who}"}, "url: found no URL template"),
+        ({"url": "http://x/", "via": "apiServer"}, "url: found with via: apiServer"),
+        ({"interval": "1ms"}, "interval: found .*; allowed is a duration from 100ms to 1h"),
+        ({"timeout": 5}, "timeout: found 5; allowed is a duration"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(given: dict[str, object], complaint: str) -> None:
+    with pytest.raises(PolicyError, match=complaint):
+        _settings(**given)

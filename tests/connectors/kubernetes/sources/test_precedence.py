@@ -1,0 +1,136 @@
+"""Which of several sources speaks for a node."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kubernetes.sources.precedence import Precedence
+from schemas.metrics import NodeMetric
+from schemas.usage import HostApplicationUsage, NodeUsage, PodUsage
+
+T0 = 1_770_000_000_000
+
+
+def _sample(at_ms: int, pods: dict[str, dict[str, int]] | None = None, **usage: int) -> NodeUsage:
+    return NodeUsage(
+        cluster="c", node="n", sampled_at_ms=T0 + at_ms,
+        usage=usage or {"cpu": 1, "memory": 1},
+        pods=tuple(PodUsage(namespace="s", name=uid, uid=uid, usage=each) for uid, each in (pods or {}).items()),
+    )  # fmt: skip
+
+
+class _Three:
+    """Three sources, each fresh for 30 s."""
+
+    def __init__(self) -> None:
+        self.counts: list[Counter[str]] = [Counter(), Counter(), Counter()]
+        self.precedence = Precedence(
+            [30_000] * 3, lambda index, what: self.counts[index].update((what,))
+        )
+
+    def offer(
+        self, source: int, at_ms: int, message: NodeUsage | NodeMetric | None = None
+    ) -> object:
+        return self.precedence.offer(source, message or _sample(at_ms), T0 + at_ms)
+
+
+def test_the_first_that_measures_a_node_speaks_and_the_others_are_held_back() -> None:
+    three = _Three()
+    assert three.offer(1, 0) is not None  # nobody else has said anything yet
+    assert three.offer(2, 1_000) is None
+    assert three.offer(0, 2_000) is not None
+    assert three.offer(1, 3_000) is None
+    assert three.offer(0, 4_000) is not None
+    assert three.counts[1] == {"took_over": 1, "held_back": 1}
+
+
+def test_the_next_one_steps_in_when_the_speaker_is_silent_and_leaves_again() -> None:
+    three = _Three()
+    three.offer(0, 0)
+    assert three.offer(1, 30_000) is None
+    assert three.offer(1, 30_001) is not None
+    assert three.offer(2, 30_002) is None
+    assert three.offer(0, 40_000) is not None
+    assert three.offer(1, 41_000) is None
+
+
+def test_what_the_speaker_did_not_measure_is_filled_in_and_nothing_else() -> None:
+    three = _Three()
+    three.offer(0, 0)
+    gpu = _sample(1_000, {"a": {"nvidia.com/gpu": 1, "cpu": 9}, "b": {"cpu": 7}}, **{"nvidia.com/gpu": 3, "cpu": 9})  # fmt: skip
+    assert three.offer(1, 1_000, gpu) is None
+    filled = three.offer(0, 2_000, _sample(2_000, {"a": {"cpu": 2}}, cpu=5, memory=6))
+    assert isinstance(filled, NodeUsage)
+    assert filled.usage == {"cpu": 5, "memory": 6, "nvidia.com/gpu": 3}
+    assert {pod.uid: pod.usage for pod in filled.pods} == {
+        "a": {"cpu": 2, "nvidia.com/gpu": 1},
+        "b": {"cpu": 7},
+    }
+    assert three.counts[0]["filled_in"] == 1
+
+
+def test_host_applications_are_filled_in_by_name() -> None:
+    three = _Three()
+    three.offer(0, 0)
+    nginx = HostApplicationUsage(name="nginx", usage={"cpu": 3})
+    three.offer(1, 1, _sample(1).model_copy(update={"host_applications": (nginx,)}))
+    filled = three.offer(0, 2_000)
+    assert isinstance(filled, NodeUsage)
+    assert filled.host_applications == (nginx,)
+
+
+def test_what_is_not_fresh_is_not_filled_in() -> None:
+    three = _Three()
+    three.offer(0, 0)
+    three.offer(1, 0, _sample(0, gpu=3))
+    filled = three.offer(0, 30_001)
+    assert isinstance(filled, NodeUsage)
+    assert "gpu" not in filled.usage
+
+
+def test_a_sample_without_cpu_or_memory_never_speaks() -> None:
+    three = _Three()
+    assert three.offer(0, 0, _sample(0, gpu=3)) is None
+    assert three.offer(0, 0, _sample(0, cpu=3)) is None
+    filled = three.offer(1, 1_000)
+    assert isinstance(filled, NodeUsage)
+    assert filled.usage == {"cpu": 1, "memory": 1}  # that of the same source was replaced
+
+
+def test_samples_of_a_node_with_aggregates_are_held_back() -> None:
+    three = _Three()
+    aggregate = NodeMetric(cluster="c", node="n", updated_at_ms=T0, usage={"cpu": 1})
+    assert three.offer(0, 0, aggregate) is aggregate
+    assert three.offer(1, 1_000) is None
+    # No aggregate any more: the samples speak at once.
+    gone = NodeMetric(cluster="c", node="n", removed=True)
+    assert three.offer(0, 2_000, gone) is gone
+    assert three.offer(1, 3_000) is not None
+
+
+def test_that_a_metric_is_gone_is_said_only_by_who_spoke() -> None:
+    three = _Three()
+    three.offer(0, 0)
+    assert three.offer(1, 1, NodeMetric(cluster="c", node="n", removed=True)) is None
+    assert three.offer(0, 1_000) is not None
+
+
+def test_nodes_that_are_gone_are_forgotten() -> None:
+    three = _Three()
+    three.offer(0, 5_000)
+    three.precedence.keep_only([])
+    assert three.offer(2, 1_000) is not None
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60_000), st.integers(-5_000, 0))))
+def test_times_of_a_node_never_go_back_and_no_time_is_sent_twice(
+    offers: list[tuple[int, int, int]],
+) -> None:
+    three, now_ms, sent = _Three(), 0, []
+    for source, pause_ms, late_ms in offers:
+        now_ms += pause_ms
+        message = three.offer(source, now_ms, _sample(now_ms + late_ms))
+        if isinstance(message, NodeUsage):
+            sent.append(message.sampled_at_ms)
+    assert sent == sorted(set(sent))

@@ -1,0 +1,428 @@
+"""Samples from Prometheus: a server played by the test, and a real one."""
+
+import asyncio
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from connectors.kubernetes.sources.directory import Directory
+from connectors.kubernetes.sources.health import SourceFailed
+from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSettings
+from connectors.kubernetes.sources.promql_presets import PRESETS
+from connectors.wall_clock import now_ms
+from schemas.policy.errors import PolicyError
+from schemas.policy.validation import validated
+from schemas.usage import NodeUsage
+from tests.connectors.kubernetes.sources.debian import prometheus
+from tests.connectors.kubernetes.sources.played import (
+    api_server,
+    context,
+    directory_of,
+    playing,
+    set_pods,
+)
+from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
+
+Series = list[tuple[dict[str, str], float | str]]
+
+
+def _settings(**given: object) -> PrometheusSettings:
+    return validated(PrometheusSettings, {"source": "prometheus", **given})
+
+
+class _Played:
+    """Answers each query with series, in the words of Prometheus' HTTP API."""
+
+    def __init__(self, **series: Series) -> None:
+        self.series = series
+        self.asked: list[tuple[str, str]] = []
+        self.more: dict[str, Any] = {}
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        query = str(form["query"])
+        self.asked.append((request.path, query))
+        result = [
+            {"metric": labels, "value": [float(str(form["time"])), str(value)]}
+            for labels, value in self.series.get(query, [])
+        ]
+        data = {"resultType": "vector", "result": result}
+        return web.json_response({"status": "success", "data": data, **self.more})
+
+
+@asynccontextmanager
+async def _source(
+    server: Callable[[web.Request], Any],
+    directory: Directory,
+    clock: Callable[[], int] = now_ms,
+    **settings: object,
+) -> AsyncIterator[Prometheus]:
+    async with playing(server) as url, api_server("http://nowhere.invalid") as api:
+        source = Prometheus(_settings(url=url, **settings), context(api, directory, clock))
+        async with _at_work(source):
+            yield source
+
+
+async def _read(source: Prometheus) -> list[NodeUsage]:
+    return [message async for message in source.read()]
+
+
+_NODES = {"cpu": "cpu", "memory": "memory"}
+
+
+async def test_numbers_go_to_the_nodes_and_pods_that_labels_name() -> None:
+    server = _Played(
+        cpu=[({"instance": "n1"}, 1.5), ({"instance": "10.0.0.1:9100"}, 0.25), ({"instance": "x"}, 9)],
+        memory=[({"instance": "n1:9100"}, 4096.4), ({"instance": "10.0.0.1"}, 1)],
+        gpu=[({"instance": "n2", "namespace": "shop", "pod": "a"}, 2)],
+        pods=[({"instance": "n1", "namespace": "shop", "pod": "a"}, 0.5),
+              ({"instance": "n1", "namespace": "shop", "pod": "unknown"}, 0.5)],
+    )  # fmt: skip
+    directory = directory_of({"n1": {"a": "uid-1"}, "n2": {"a": "uid-2"}})
+    async with _source(
+        server, directory, nodes=_NODES, pods={"cpu": "pods", "nvidia.com/gpu": "gpu"}
+    ) as source:
+        n1, n2 = await _read(source)
+    assert (n1.node, n1.usage) == ("n1", {"cpu": 1_500, "memory": 4_096})
+    assert (n2.node, n2.usage) == ("n2", {"cpu": 250, "memory": 1})
+    assert [(pod.uid, pod.usage) for pod in n1.pods] == [("uid-1", {"cpu": 500})]
+    assert [(pod.uid, pod.usage) for pod in n2.pods] == [("uid-2", {"nvidia.com/gpu": 2})]
+    assert source.health.counts["of_no_node"] == 1
+    assert {path for path, _ in server.asked} == {"/api/v1/query"}
+
+
+async def test_a_node_that_one_query_lacks_is_left_out_and_reported() -> None:
+    server = _Played(cpu=[({"instance": "n1"}, 1), ({"instance": "n2"}, "NaN")],
+                     memory=[({"instance": "n1"}, 1), ({"instance": "n2"}, 1)])  # fmt: skip
+    async with _source(
+        server, directory_of({"n1": {}, "n2": {}, "n3": {}}), nodes=_NODES
+    ) as source:
+        assert [sample.node for sample in await _read(source)] == ["n1"]
+        failures = {each.node: each.failure for each in source.health.report().nodes}
+    assert failures["n1"] is None
+    assert failures["n2"] is not None
+    assert failures["n2"].why == "no answer about cpu"
+    assert failures["n3"] is not None
+    assert failures["n3"].why == "no answer is about this node"
+
+
+async def test_times_are_those_of_the_scrapes_where_a_query_says_them() -> None:
+    at_s = now_ms() // 1_000 - 40
+    server = _Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
+                     times=[({"instance": "n1"}, at_s)])  # fmt: skip
+    async with _source(
+        server, directory_of({"n1": {}}), nodes=_NODES, nodeTimes="times", window="1m"
+    ) as source:
+        (sample,) = await _read(source)
+        assert (sample.sampled_at_ms, sample.interval_ms) == (at_s * 1_000, 60_000)
+        assert await _read(source) == []  # a rate goes on, though nothing was scraped
+        server.series["times"] = []
+        assert await _read(source) == []
+        (node,) = source.health.report().nodes
+    assert node.failure is not None
+
+
+async def test_a_pod_younger_than_the_window_is_left_out() -> None:
+    server = _Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
+                     pods=[({"instance": "n1", "namespace": "shop", "pod": "a"}, 0.5)])  # fmt: skip
+    directory = directory_of({"n1": {}})
+    set_pods(directory, "n1", {"a": "new"}, created_at_ms=now_ms() - 30_000)
+    async with _source(
+        server, directory, nodes=_NODES, pods={"cpu": "pods"}, window="1m"
+    ) as source:
+        (sample,) = await _read(source)
+    assert sample.pods == ()
+
+
+async def test_a_partial_answer_counts_as_none_unless_it_is_wanted() -> None:
+    server = _Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)])
+    server.more = {"warnings": ["a store could not be asked"]}
+    async with _source(server, directory_of({"n1": {}}), nodes=_NODES) as source:
+        with pytest.raises(SourceFailed, match="a partial answer: a store could not") as failed:
+            await _read(source)
+        assert failed.value.cause == "incomplete"
+        server.more = {"warnings": ["PromQL warning: not a counter"], "infos": ["PromQL info: x"]}
+        assert len(await _read(source)) == 1
+    server.more = {"warnings": ["a store could not be asked"]}
+    async with _source(server, directory_of({"n1": {}}), nodes=_NODES, usePartial=True) as source:
+        assert len(await _read(source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "cause"),
+    [
+        (400, b'{"status":"error","errorType":"bad_data","error":"parse error"}', "refused"),
+        (200, b'{"status":"error","error":"query timed out"}', "refused"),
+        (200, b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "refused"),
+        (200, b'{"status":"success","data":{}}', "unreadable"),
+        (200, b"[1]", "unreadable"),
+        (200, b"<html>", "unreadable"),
+        (401, b"who?", "credentials"),
+        (503, b"starting", "server_error"),
+    ],
+)
+async def test_an_answer_that_is_none_is_a_failure(status: int, body: bytes, cause: str) -> None:
+    async def server(request: web.Request) -> web.Response:
+        return web.Response(status=status, body=body)
+
+    async with _source(server, directory_of({"n1": {}}), nodes=_NODES) as source:
+        with pytest.raises(SourceFailed) as failed:
+            await _read(source)
+    assert failed.value.cause == cause
+
+
+async def test_a_server_that_does_not_answer_is_a_failure() -> None:
+    async def server(request: web.Request) -> web.Response:
+        await asyncio.sleep(30)
+        return web.Response()
+
+    async with _source(server, directory_of({"n1": {}}), nodes=_NODES, timeout="100ms") as source:
+        with pytest.raises(SourceFailed, match=r"no answer within 0\.1 s") as failed:
+            await _read(source)
+    assert failed.value.cause == "timeout"
+
+
+def test_what_settings_and_presets_ask_together() -> None:
+    settings = _settings(
+        url="http://x", presets=["nodeExporter", "cadvisor"], window="5m", nodeLabel="node",
+        nodes={"cpu": 'mine{a="{node}"}', "nvidia.com/gpu": "gpus"},
+    )  # fmt: skip
+    queries = settings.queries()
+    assert queries.nodes["cpu"] == 'mine{a="node"}'
+    assert queries.nodes["nvidia.com/gpu"] == "gpus"
+    assert "[300000ms]" in queries.pods["cpu"]
+    assert "by (node, namespace, pod)" in queries.pods["cpu"]
+    assert not any(
+        place in text
+        for text in (*queries.nodes.values(), *queries.pods.values(), queries.node_times or "")
+        for place in ("{window}", "{node}", "{pod}", "{namespace}")
+    )
+
+
+def test_without_anything_about_nodes_there_is_nothing_to_ask() -> None:
+    with pytest.raises(PolicyError, match="nodes: required where there is no preset"):
+        _settings(url="http://x", pods={"cpu": "x"})
+
+
+def test_presets_ask_about_cpu_and_memory_of_nodes() -> None:
+    for preset in PRESETS.values():
+        assert preset.nodes.keys() == {"cpu", "memory"}
+        assert preset.node_times
+
+
+class _World(UsageSourceWorld):
+    cluster, nodes = "c", ("n1", "n2")
+
+    def __init__(self, source: Prometheus, at_ms: list[int]) -> None:
+        self.source, self.at_ms = source, at_ms
+
+    async def pass_time(self) -> None:
+        self.at_ms[0] += 15_000
+
+
+class TestPrometheus(UsageSourceContract):
+    @pytest.fixture
+    async def world(self) -> AsyncIterator[UsageSourceWorld]:
+        series: Series = [({"instance": "n1"}, 1), ({"instance": "n2"}, 2)]
+        directory, at_ms = directory_of({"n1": {}, "n2": {}}), [now_ms()]
+        server = _Played(cpu=series, memory=series)
+        async with _source(server, directory, lambda: at_ms[0], nodes=_NODES) as source:
+            yield _World(source, at_ms)
+
+
+class _Exporters:
+    """Two nodes, as node_exporter and a kubelet's cAdvisor export them, with the lines that mislead:
+    the pod's own cgroup, the pause container, and the kubelet's other metrics of the same name."""
+
+    def __init__(self) -> None:
+        self.began_s = time.monotonic()
+        self.gone: set[str] = set()
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        node, _, kind = request.path.strip("/").partition("/")
+        if node in self.gone:
+            return web.Response(status=503)
+        passed_s = time.monotonic() - self.began_s
+        lines = {"machine": self._machine, "cadvisor": self._cadvisor, "resource": self._resource}
+        return web.Response(body="".join(lines[kind](passed_s)), content_type="text/plain")
+
+    @staticmethod
+    def _machine(passed_s: float) -> list[str]:
+        modes = {"user": 1.5, "system": 0.5, "idle": 9.0, "iowait": 3.0, "steal": 2.0}
+        lines = [
+            f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {500 + rate / 2 * passed_s}\n'
+            for cpu in range(2)
+            for mode, rate in modes.items()
+        ]
+        return [
+            *lines,
+            "node_memory_MemTotal_bytes 8192\n",
+            "node_memory_MemAvailable_bytes 2048\n",
+        ]
+
+    @staticmethod
+    def _cadvisor(passed_s: float) -> list[str]:
+        of_pod = 'namespace="shop",pod="a"'
+        cgroups = {
+            'id="/",container="",namespace="",pod=""': (2.0, 6144),
+            f'id="/kubepods/1",container="",{of_pod}': (1.0, 999),
+            f'id="/kubepods/1/p",container="POD",{of_pod}': (1.0, 999),
+            f'id="/kubepods/1/a",container="app",image="i",{of_pod}': (0.5, 100),
+            f'id="/kubepods/1/b",container="proxy",image="i",{of_pod}': (0.25, 11),
+        }
+        return [
+            line
+            for labels, (rate, memory) in cgroups.items()
+            for line in (
+                f"container_cpu_usage_seconds_total{{{labels}}} {100 + rate * passed_s}\n",
+                f"container_memory_working_set_bytes{{{labels}}} {memory}\n",
+            )
+        ]
+
+    @staticmethod
+    def _resource(passed_s: float) -> list[str]:
+        labels = 'container="app",namespace="shop",pod="a"'
+        return [
+            f"container_cpu_usage_seconds_total{{{labels}}} {100 + 50 * passed_s}\n",
+            f"container_memory_working_set_bytes{{{labels}}} 77777\n",
+        ]
+
+
+def _configuration(target: str) -> str:
+    """Two nodes, each scraped by three jobs, and node_exporter by a fourth once more."""
+    jobs = ""
+    for job, kind in (
+        ("node", "machine"),
+        ("again", "machine"),
+        ("kubelet", "cadvisor"),
+        ("kubelet-resource", "resource"),
+    ):
+        for node in ("n1", "n2"):
+            jobs += (
+                f"  - job_name: {job}-{node}\n    metrics_path: /{node}/{kind}\n    static_configs:\n"
+                f"      - targets: ['{target}']\n        labels: {{instance: '{node}:9100'}}\n"
+            )
+    return f"global: {{scrape_interval: 250ms, scrape_timeout: 200ms}}\nscrape_configs:\n{jobs}"
+
+
+@asynccontextmanager
+async def _real_prometheus(target: str, folder: Path) -> AsyncIterator[str]:
+    """A server that scrapes the target; its URL."""
+    binary = prometheus()
+    (folder / "prometheus.yml").write_text(_configuration(target))
+    for _ in range(5):  # another process may take the port meanwhile
+        port = _free_port()
+        with (folder / "log").open("w") as log:
+            server = subprocess.Popen(  # noqa: S603 - the binary is Debian's
+                [binary, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+                 f"--web.listen-address=127.0.0.1:{port}"],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        try:
+            if await _ready(server, f"http://127.0.0.1:{port}"):
+                yield f"http://127.0.0.1:{port}"
+                return
+        finally:
+            server.terminate()
+            await asyncio.to_thread(server.wait)
+    pytest.fail((folder / "log").read_text()[-2_000:])
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+async def _ready(server: "subprocess.Popen[bytes]", url: str) -> bool:
+    async with aiohttp.ClientSession() as session:
+        while server.poll() is None:
+            with suppress(aiohttp.ClientError):
+                async with session.get(f"{url}/-/ready") as answer:
+                    if answer.status == 200:
+                        return True
+            await asyncio.sleep(0.05)
+    return False
+
+
+@pytest.mark.slow
+async def test_a_real_prometheus_gives_the_figures_of_both_presets_once(tmp_path: Path) -> None:
+    exporters = _Exporters()
+    directory = directory_of({"n1": {"a": "uid-1"}, "n2": {}})
+    async with (
+        playing(exporters) as target,
+        _real_prometheus(target.removeprefix("http://"), tmp_path) as url,
+        api_server("http://nowhere.invalid") as api,
+    ):
+        found: dict[str, dict[str, NodeUsage]] = {}
+        for preset in ("nodeExporter", "cadvisor"):
+            given = _settings(url=url, presets=[preset], window="2s")
+            source = Prometheus(given, context(api, directory))
+            async with asyncio.timeout(60), _at_work(source):
+                await _scraped_for_a_window(source)
+                found[preset] = {each.node: each for each in await _read(source)}
+                if preset == "cadvisor":
+                    await _until_silent(source, exporters)
+    for samples in found.values():
+        for sample in samples.values():
+            assert sample.usage["cpu"] == pytest.approx(2_000, rel=0.05)
+            assert sample.usage["memory"] == 6_144
+            assert sample.interval_ms == 2_000
+    (pod,) = found["cadvisor"]["n1"].pods
+    assert pod.usage["cpu"] == pytest.approx(750, rel=0.05)
+    assert pod.usage["memory"] == 111
+
+
+async def _scraped_for_a_window(source: Prometheus) -> None:
+    """Prometheus takes up its targets some seconds after its start, not all at once."""
+    scrapes: list[float] = []
+    while len(scrapes) < 8 or min(scrapes) < 6:
+        query = "count_over_time(up[2s])"
+        scrapes = [value for _, value in await source._query(query, now_ms())]
+        await asyncio.sleep(0.3)
+
+
+async def _until_silent(source: Prometheus, exporters: _Exporters) -> None:
+    """A node whose exporter is gone has no more samples, though its rates go on for a while."""
+    exporters.gone.add("n2")
+    nodes: set[str] = set()
+    while nodes != {"n1"}:
+        nodes = {each.node for each in await _read(source)}
+        await asyncio.sleep(0.3)
+    failures = {each.node: each.failure for each in source.health.report().nodes}
+    assert failures["n2"] is not None
+
+
+async def test_a_real_prometheus_says_what_is_wrong_with_a_query(tmp_path: Path) -> None:
+    async with (
+        playing(_Exporters()) as target,
+        _real_prometheus(target.removeprefix("http://"), tmp_path) as url,
+        api_server("http://nowhere.invalid") as api,
+    ):
+        source = Prometheus(
+            _settings(url=url, nodes={"cpu": "sum(("}), context(api, directory_of({"n1": {}}))
+        )
+        async with _at_work(source):
+            with pytest.raises(SourceFailed, match="unclosed left parenthesis") as failed:
+                await _read(source)
+    assert failed.value.cause == "refused"
+
+
+@asynccontextmanager
+async def _at_work(source: Prometheus) -> AsyncIterator[None]:
+    task = asyncio.create_task(source.run())
+    await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

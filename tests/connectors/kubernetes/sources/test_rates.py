@@ -1,0 +1,97 @@
+"""Rates from counters of CPU time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kubernetes.sources.rates import RATE_MAX_MS, CpuCounter
+
+#: Readings: ms since the last one, CPU seconds used since, whether the counter began anew before.
+_histories = st.lists(
+    st.tuples(st.integers(0, 20_000), st.floats(0, 64, allow_subnormal=False), st.booleans()),
+    max_size=30,
+)
+
+
+@given(st.floats(0.001, 1e6), _histories)
+def test_rates_are_never_negative_and_add_up_to_at_most_what_was_used(
+    start: float, history: list[tuple[int, float, bool]]
+) -> None:
+    counter, at_ms, value, used, said = CpuCounter(start, 0), 0, start, 0.0, 0.0
+    last_at_ms = 0
+    for span_ms, seconds, anew in history:
+        at_ms += span_ms
+        used += seconds
+        value = seconds if anew else value + seconds
+        counter.take(value, at_ms)
+        if counter.at_ms == last_at_ms:
+            continue
+        last_at_ms = counter.at_ms
+        if counter.millicores is not None:
+            assert counter.millicores >= 0
+            said += counter.millicores * counter.span_ms / 1e6
+    rounding = 0.5 * at_ms / 1e6 + 1e-6 * (1 + start + used)
+    assert said <= used + rounding
+
+
+@given(st.floats(10.0, 1e6), st.lists(st.floats(0, 64), min_size=1, max_size=20))
+def test_without_a_reset_rates_add_up_to_all_that_was_used(start: float, used: list[float]) -> None:
+    counter, value, said = CpuCounter(start, 0), start, 0.0
+    for index, seconds in enumerate(used):
+        value += seconds
+        counter.take(value, (index + 1) * 10_000)
+        assert counter.millicores is not None
+        said += counter.millicores * counter.span_ms / 1e6
+    assert said == pytest.approx(sum(used), abs=0.006 * len(used))
+
+
+def test_a_rate_is_the_mean_between_two_readings() -> None:
+    counter = CpuCounter(100.0, 1_000)
+    counter.take(115.0, 11_000)
+    assert (counter.millicores, counter.span_ms) == (1_500, 10_000)
+
+
+def test_a_counter_that_fell_has_no_rate_until_the_next_reading() -> None:
+    counter = CpuCounter(100.0, 0)
+    counter.take(90.0, 10_000)  # not a reset to 0: 90 s in 10 s would be a spike
+    assert counter.millicores is None
+    counter.take(95.0, 20_000)
+    assert counter.millicores == 500
+
+
+def test_a_counter_that_leaves_0_may_have_begun_long_before() -> None:
+    counter = CpuCounter(0.0, 0)
+    counter.take(0.0, 10_000)
+    assert counter.millicores == 0
+    counter.take(3_600.0, 20_000)
+    assert counter.millicores is None
+    counter.take(3_605.0, 30_000)
+    assert counter.millicores == 500
+
+
+def test_a_reading_of_the_same_time_says_nothing_new() -> None:
+    counter = CpuCounter(100.0, 0)
+    counter.take(105.0, 10_000)
+    counter.take(105.0, 10_000)
+    counter.take(105.1, 10_050)
+    assert (counter.millicores, counter.at_ms) == (500, 10_000)
+
+
+def test_a_reading_that_is_too_old_is_only_a_beginning() -> None:
+    counter = CpuCounter(100.0, 0)
+    counter.take(200.0, RATE_MAX_MS + 1)
+    assert counter.millicores is None
+
+
+def test_a_reading_from_before_the_last_one_begins_anew() -> None:
+    counter = CpuCounter(100.0, 100_000)
+    counter.take(200.0, 50_000)
+    assert counter.millicores is None
+    counter.take(210.0, 60_000)
+    assert counter.millicores == 1_000
+
+
+def test_a_rate_that_no_machine_has_is_none() -> None:
+    counter = CpuCounter(1.0, 0)
+    counter.take(1e300, 10_000)
+    assert counter.millicores is None

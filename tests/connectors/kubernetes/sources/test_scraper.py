@@ -1,0 +1,129 @@
+"""Many nodes asked in turn."""
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kubernetes.sources.scraper import Scraper
+from tests.connectors.kubernetes.sources.played import until
+
+
+def _scraper(**limits: int) -> Scraper:
+    async def nothing(node: str) -> None:
+        """Never called."""
+
+    return Scraper(nothing, interval_s=10, failing=lambda _: False, skipped=print, **limits)
+
+
+@given(st.lists(st.floats(0, 0.4), min_size=1, max_size=60))
+def test_each_node_is_due_once_an_interval_however_often_one_looks(steps: list[float]) -> None:
+    scraper, nodes = _scraper(), [f"node-{index}" for index in range(200)]
+    scraper.set_nodes(nodes)
+    now, due = 100.25, Counter[str]()
+    for step in steps:
+        due.update(scraper._due(now, now + step))
+        now += step
+    whole = int(now - 100.25)
+    assert all(whole <= due[node] <= whole + 1 for node in nodes)
+
+
+def test_a_loop_that_was_held_up_asks_each_node_once() -> None:
+    scraper = _scraper()
+    scraper.set_nodes(["a", "b", "c"])
+    assert sorted(scraper._due(0.5, 7.5)) == ["a", "b", "c"]
+
+
+def test_nodes_are_spread_over_the_interval() -> None:
+    scraper = _scraper()
+    scraper.set_nodes(f"node-{index}" for index in range(5_000))
+    due = [len(scraper._due(step / 20, (step + 1) / 20)) for step in range(20)]
+    assert sum(due) == 5_000
+    assert max(due) < 1.3 * 250
+
+
+class _Run:
+    """A scraper at work, of nodes that answer at once or never."""
+
+    def __init__(self, nodes: list[str], **limits: int) -> None:
+        self.asked: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.failed: set[str] = set()
+        self.most = self.now = 0
+        self.scraper = Scraper(
+            self.scrape, interval_s=0.1, failing=lambda node: node in self.failed,
+            skipped=lambda node: self.skipped.update((node,)), **limits,
+        )  # fmt: skip
+        self.changes = [nodes]
+
+    async def scrape(self, node: str) -> None:
+        self.asked[node] += 1
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            if node.startswith("dead"):
+                await asyncio.sleep(0.3)
+                self.failed.add(node)
+        finally:
+            self.now -= 1
+
+    async def __aenter__(self) -> "_Run":
+        changes = self.changes
+        self.task = asyncio.create_task(
+            self.scraper.run(lambda: changes.pop() if changes else None)
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.task
+
+
+async def test_dead_nodes_wait_for_each_other_and_delay_nobody() -> None:
+    dead = [f"dead-{index}" for index in range(50)]
+    async with _Run(["a", "b", *dead], failing_max=2) as run:
+        await until(lambda: len(run.failed) == 50)
+        before = run.asked.copy()
+        began = time.monotonic()
+        await until(lambda: run.asked["a"] >= before["a"] + 10)
+        intervals = (time.monotonic() - began) / 0.1
+    # Two at once, each for three intervals; a few began before they were known to be dead.
+    asked_dead = sum(run.asked[node] - before[node] for node in dead)
+    assert asked_dead <= 2 * (intervals / 3 + 2) + 50
+    assert run.asked["b"] >= before["b"] + 8
+
+
+async def test_a_node_that_is_still_being_asked_is_skipped_and_not_queued() -> None:
+    async with _Run(["dead"]) as run:
+        await until(lambda: run.asked["dead"] >= 2)
+        assert run.skipped["dead"] >= 2
+        assert run.most == 1
+
+
+async def test_when_no_slot_is_free_a_node_is_skipped() -> None:
+    async with _Run([f"dead-{index}" for index in range(9)], in_flight_max=3, failing_max=1) as run:
+        await until(lambda: sum(run.skipped.values()) >= 6)
+        assert run.most <= 4
+
+
+async def test_nodes_that_come_and_go_are_followed() -> None:
+    async with _Run(["a"]) as run:
+        await until(lambda: run.asked["a"])
+        run.changes.append(["b"])
+        await until(lambda: run.asked["b"] >= 2)
+        asked = run.asked["a"]
+        await until(lambda: run.asked["b"] >= 5)
+        assert run.asked["a"] == asked
+
+
+async def test_what_is_under_way_ends_with_the_scraper() -> None:
+    async with _Run(["dead"]) as run:
+        await until(lambda: run.now == 1)
+    assert run.now == 0
+    with pytest.raises(asyncio.CancelledError):
+        run.task.result()

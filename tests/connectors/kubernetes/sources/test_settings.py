@@ -1,0 +1,71 @@
+"""The file that lists the sources of a cluster."""
+
+import pytest
+
+from connectors.kubernetes.sources.base import known_settings, known_sources
+from connectors.kubernetes.sources.kubelet import KubeletSettings
+from connectors.kubernetes.sources.prometheus import PrometheusSettings
+from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
+
+_KNOWN = known_settings()
+
+
+def test_a_file_is_settings_in_its_order() -> None:
+    kubelet, prometheus = read_sources(
+        """
+        sources:
+          - source: kubelet_resource
+            interval: 5s
+            via: apiServer
+          - {source: prometheus, url: "http://prometheus:9090", presets: [cadvisor], name: gpus}
+        """,
+        _KNOWN,
+    )
+    assert isinstance(kubelet, KubeletSettings)
+    assert (kubelet.label, kubelet.interval_ms, kubelet.via) == (
+        "kubelet_resource",
+        5_000,
+        "apiServer",
+    )
+    assert isinstance(prometheus, PrometheusSettings)
+    assert (prometheus.label, prometheus.fresh_ms) == ("gpus", 90_000)
+
+
+def test_without_a_file_kubelets_are_asked() -> None:
+    (only,) = read_sources(DEFAULT_TEXT, _KNOWN)
+    assert only == KubeletSettings(source="kubelet_resource")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", r"file: found 0 documents; allowed is one"),
+        ("- a", r"file: line 1: found a list of 1; allowed is a map with the field sources"),
+        ("sources: []", r"line 1: sources: found an empty list; allowed is a list of 1 to 16 sources"),
+        ("source: []", r'line 1: source: unknown field; did you mean "sources"\?'),
+        ("sources: [x]", r'sources\[0\]: found "x" \(text\); allowed is a map with the field source'),
+        ("sources: [{}]", r"sources\[0\].source: found null; allowed is one of koordinator, kubelet_"),
+        ("sources: [{source: kubelet_resorce}]", r'did you mean "kubelet_resource"\?'),
+        ("sources:\n- source: kubelet_resource\n  intervall: 5s", r'line 3: sources\[0\].intervall: unknown field; did you mean "interval"\?'),
+        ("sources:\n- source: prometheus\n", r"line 2: sources\[0\].url: required, but not given"),
+        ("sources: [{source: kubelet_resource}, {source: kubelet_resource}]", r"sources\[1\].name: found 'kubelet_resource' a second time"),
+        ("sources: [{source: kubelet_resource, insecure: 1}]", r"insecure: found 1; allowed is true or false"),
+        ("sources: [", r"not readable as YAML"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_place(text: str, complaint: str) -> None:
+    with pytest.raises(SourcesError, match=complaint):
+        read_sources(text, _KNOWN, "file")
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    with pytest.raises(SourcesError) as error:
+        read_sources("sources: [{source: x}, {source: prometheus}, 3]", _KNOWN)
+    assert len(str(error.value).splitlines()) >= 3
+
+
+def test_every_source_has_settings_whose_fields_are_documented() -> None:
+    for name, source in known_sources().items():
+        assert source.settings_class.__doc__
+        made = [each for each in source.settings_class.model_fields if each != "source"]
+        assert made, name
