@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Any
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.api.list_watch import Begun, Deleted, Ended, Event, ListWatch
+from connectors.kubernetes.api.list_watch import Absent, Begun, Deleted, Ended, Event, ListWatch
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.migration_job import (
     Job,
@@ -130,6 +130,9 @@ class MigrationJobs:
             self._known.set()
             left = [uid for uid in self._jobs if uid not in self._listed]
             return [self._deleted(uid) for uid in left]
+        if isinstance(event, Absent):
+            self.installed = False
+            return []
         job = read_job(event.object)
         self._listed.add(job.uid)
         if isinstance(event, Deleted):

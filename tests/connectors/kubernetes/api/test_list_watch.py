@@ -10,7 +10,15 @@ import pytest
 
 from connectors.kubernetes.api import list_watch
 from connectors.kubernetes.api.access import access
-from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended, Event, ListWatch
+from connectors.kubernetes.api.list_watch import (
+    Absent,
+    Begun,
+    Changed,
+    Deleted,
+    Ended,
+    Event,
+    ListWatch,
+)
 from connectors.kubernetes.api.list_watch import Present as Listed
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.control_plane import cluster
@@ -41,6 +49,7 @@ class Reader:
             self._listed[meta["uid"]] = meta["resourceVersion"]
             self.names[meta["uid"]] = meta["name"]
         else:
+            assert not isinstance(event, Absent), event.why
             meta = event.object["metadata"]
             self.names[meta["uid"]] = meta["name"]
             self.seen.append((type(event).__name__, meta["uid"], meta["resourceVersion"]))
