@@ -347,7 +347,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         (ended,) = await asyncio.gather(task, return_exceptions=True)
         if isinstance(ended, Exception) and not isinstance(ended, TurnOver):
             logger.error("%s: the work has failed at its end", self.group, exc_info=ended)
-        logger.info("%s: another process is the active one", self.group)
+        logger.info("%s: this process is not the active one any more", self.group)
 
 
 async def _nothing(turn: Turn) -> None:
