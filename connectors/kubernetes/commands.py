@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.arguments import MetricsHost, MetricsPort, as_field
+from connectors.arguments import MetricsHost, MetricsPort, as_field, number
 from connectors.terminal import echo
 
 if TYPE_CHECKING:
@@ -131,6 +131,60 @@ def all_duties(
 
     makes = [_watch(scheduler), _collect(sources), kinds.bind, kinds.evict]
     _run(cluster, kubeconfig, context, makes, metrics_host, metrics_port)
+
+
+@app.command()
+def demo(
+    nodes: Annotated[
+        int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="How many nodes.")
+    ] = 200,
+    pods: Annotated[
+        int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="How many pods.")
+    ] = 1000,
+    output: Annotated[
+        Path, typer.Option(help="Directory for logs, the audit log, the summary and the picture.")
+    ] = Path("demo-output/kubernetes"),
+) -> None:
+    """Run a real control plane here, and let loadstream place and rebalance pods on it.
+
+    API server, etcd and controllers are Kubernetes' own; kwok plays the kubelets. It takes about
+    four minutes, the first time also those of building them with Go. Exit code 0: all went as it
+    should, by the API server's own audit log; 1: something did not; 2: there is no Go.
+    """
+    from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.wire import WireError
+    from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable, build
+    from connectors.kubernetes.demo.observed import Observed
+    from connectors.kubernetes.demo.picture import draw
+    from connectors.kubernetes.demo.processes import ProcessDied
+    from connectors.kubernetes.demo.runner import run
+    from connectors.kubernetes.demo.story import Look, Size
+
+    def show(look: Look, observed: Observed) -> None:
+        echo(
+            f"{look.at_s:4.0f} s, {look.step}: {len(observed.cpu)} nodes measured, {look.bound} of "
+            f"{len(look.pods)} pods bound, {len(look.hot)} nodes hot, "
+            f"{observed.outcomes['evict', 'done']} pods evicted"
+        )
+
+    try:
+        echo("the control plane is built, where it is not in the cache ...")
+        binary = build()
+        story, summed = run(binary, output.absolute(), Size(nodes, pods), show)
+    except ControlPlaneUnavailable as error:
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except (BrokerUnavailable, WireError, ProcessDied, OSError) as error:
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    draw(output / "nodes.png", story.cpu_before, story.observed.cpu)
+    text = "\n".join([*summed.lines, *(f"problem: {each}" for each in summed.problems)])
+    (output / "summary.txt").write_text(f"{text}\n", encoding="utf-8")
+    echo(text)
+    echo(f"picture: {output / 'nodes.png'}; logs and the audit log: {output}")
+    raise typer.Exit(1 if summed.problems else 0)
 
 
 def _watch(schedulers: list[str] | None) -> "Make":

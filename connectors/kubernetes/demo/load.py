@@ -1,16 +1,17 @@
 """The cluster of the demo: nodes, deployments with budgets, and what their pods use.
 
-    make            nodes and deployments; their pods ask for nodes under loadstream's name
-    make_hot        pods of some nodes use more than they ask for
-    what is there   pods by node, which are bound, which wait
+    make_nodes    nodes that are measured before there are pods
+    make_pods     deployments, whose pods ask for nodes under loadstream's name
+    make_hot      all pods of some nodes use more than they ask for
+    pods          what there is: which pods are bound, and where
 
 One deployment has a budget that lets nobody go: its pods stay where they are, however hot it is.
 Everything is done as the administrator; loadstream has no part in it.
 """
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ NODE_MILLICORES = 8_000
 REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 USED = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
 #: What the pods of a node that is to be hot use together, as a share of the node.
-HOT = 0.9
+HOT = 0.85
 _REPLICAS_PER_DEPLOYMENT = 50
 _PAGE = 1_000
 
@@ -65,11 +66,15 @@ def deployments(pods: int) -> Iterator[dict[str, Any]]:
         yield _deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
 
 
-async def make(server: ApiServer, node_count: int, pod_count: int) -> None:
-    """Nodes first, then budgets, then what makes pods."""
-    await create_nodes(server, nodes(node_count))
+async def make_nodes(server: ApiServer, count: int) -> None:
+    """Nodes without pods."""
+    await create_nodes(server, nodes(count))
+
+
+async def make_pods(server: ApiServer, count: int) -> None:
+    """Budgets, then what makes pods."""
     await create_namespace(server, NAMESPACE)
-    wanted = list(deployments(pod_count))
+    wanted = list(deployments(count))
     budgets = [_budget(each["metadata"]["name"]) for each in wanted]
     await create(server, f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets", budgets)
     await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", wanted)
@@ -111,11 +116,6 @@ async def make_hot(server: ApiServer, count: int) -> list[str]:
         changes += [annotate_pod(server, NAMESPACE, pod.name, usage) for pod in by_node[name]]
     await asyncio.gather(*changes)
     return hot
-
-
-def per_node(found: Collection[PodOfCluster]) -> Counter[str]:
-    """How many pods each node has."""
-    return Counter(each.node for each in found if each.node)
 
 
 def _deployment(name: str, replicas: int) -> dict[str, Any]:

@@ -71,3 +71,18 @@ def duty(
     """A process of one duty; several of a name need directories of their own."""
     arguments = ("kubernetes", name, "--cluster", cluster, "--kubeconfig", str(kubeconfig), *more)
     return Loadstream(directory / name, arguments, settings)
+
+
+def all_duties(
+    directory: Path,
+    cluster: str,
+    kubeconfigs: Mapping[str, Path],
+    settings: Mapping[str, str],
+    sources: Path,
+) -> list[Loadstream]:
+    """A process for each duty that has a kubeconfig."""
+    more = {"collect": ("--sources", str(sources))}
+    return [
+        duty(directory, name, cluster, kubeconfig, settings, more.get(name, ()))
+        for name, kubeconfig in kubeconfigs.items()
+    ]

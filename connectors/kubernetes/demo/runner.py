@@ -1,0 +1,119 @@
+"""Runs the demo: a control plane, a broker and loadstream's processes, then the story.
+
+Everything runs on this machine and ends with it; what is left is the directory of the output: logs,
+the audit log, the summary and the picture.
+"""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from connectors.brokers.embedded import EmbeddedBroker
+from connectors.kafka.wire import Wire
+from connectors.kubernetes.control_plane import audit
+from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.demo.observed import READ_TOPICS, Observed
+from connectors.kubernetes.demo.processes import Loadstream, all_duties, worker
+from connectors.kubernetes.demo.story import Look, Size, Story
+from connectors.kubernetes.demo.summary import Summary, summary
+from schemas.connection import ENV_PREFIX, KafkaSettings
+from schemas.policies import PolicyRecord
+
+CLUSTER = "kwok"
+DUTIES = ("watch", "collect", "bind", "evict")
+#: How often kubelets are asked, as the sources' file says.
+_INTERVAL = "5s"
+_STOP_S = 20.0
+
+
+def environment(kafka: KafkaSettings) -> dict[str, str]:
+    """Variables by which processes find a local broker."""
+    return {
+        f"{ENV_PREFIX}BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+        f"{ENV_PREFIX}PARTITIONS": str(kafka.partitions),
+    }
+
+
+def write_sources(path: Path, plane: ControlPlane) -> Path:
+    """The file that tells `collect` where kwok plays the kubelets."""
+    url = f"{plane.kwok_url}/metrics/nodes/{{node}}/metrics/resource"
+    path.write_text(
+        f"sources:\n  - source: kubelet_resource\n    interval: {_INTERVAL}\n    url: {url!r}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def policy() -> PolicyRecord:
+    """The policy of the demo, as an operator would apply it."""
+    document = (Path(__file__).parent / "policy.yaml").read_text(encoding="utf-8")
+    return PolicyRecord(
+        cluster=CLUSTER,
+        document=document,
+        applied_at_ms=time.time_ns() // 1_000_000,
+        comment="the demo's policy",
+    )
+
+
+@contextmanager
+def running(
+    directory: Path, plane: ControlPlane, kafka: KafkaSettings
+) -> Iterator[list[Loadstream]]:
+    """A worker and all duties, while they run; they are asked to end afterwards."""
+    settings: Mapping[str, str] = environment(kafka)
+    kubeconfigs = {name: plane.kubeconfig(f"loadstream-{name}") for name in DUTIES}
+    sources = write_sources(directory / "sources.yaml", plane)
+    processes = [
+        worker(directory, settings),
+        *all_duties(directory, CLUSTER, kubeconfigs, settings, sources),
+    ]
+    try:
+        for each in processes:
+            each.start()
+        yield processes
+    finally:
+        for each in reversed(processes):
+            each.ask_to_stop()
+        for each in reversed(processes):
+            each.wait_for_end(_STOP_S)
+
+
+def run(
+    binary: Path, directory: Path, size: Size, show: Callable[[Look, Observed], None]
+) -> tuple[Story, Summary]:
+    """The whole demo on the embedded broker; `directory` gets logs and the audit log.
+
+    Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable.
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    with ExitStack() as stack:
+        plane = stack.enter_context(ControlPlane(binary, directory / "control-plane"))
+        broker = stack.enter_context(EmbeddedBroker())
+        processes = stack.enter_context(running(directory, plane, broker.settings))
+        wire = stack.enter_context(Wire(broker.settings, READ_TOPICS))
+        wire.send("policies", policy())
+        return asyncio.run(tell(plane, wire, processes, size, show))
+
+
+async def tell(
+    plane: ControlPlane,
+    wire: Wire,
+    processes: list[Loadstream],
+    size: Size,
+    show: Callable[[Look, Observed], None],
+) -> tuple[Story, Summary]:
+    """The story on what runs, and its summary."""
+    looks: list[Look] = []
+
+    def seen(look: Look, observed: Observed) -> None:
+        looks[:] = [look]
+        show(look, observed)
+
+    async with plane.api() as server:
+        story = Story(server, wire, processes, size, seen)
+        await story.run()
+    return story, summary(story, looks[-1], audit.read(plane.audit_log))
