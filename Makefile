@@ -18,7 +18,7 @@ WORKERS ?= 5
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test control-plane test-quick check fix golden bench figures chaos fuzz-records lock schemas clean
+.PHONY: help demo demo-kubernetes test control-plane test-quick check fix golden bench figures chaos fuzz-records lock schemas clean
 
 help: ## List the words.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -33,6 +33,9 @@ $(STAMP): pyproject.toml locks/dev.txt
 
 demo: $(STAMP) ## Place pods by real load on the embedded broker, in about a minute; ARGS='--trace DIR' for real traces.
 	@$(BIN)/loadstream demo $(ARGS)
+
+demo-kubernetes: $(STAMP) ## Place and rebalance pods of a real control plane here, in about four minutes; needs Go.
+	@LOADSTREAM_CONTROL_PLANE_MODULE=tests/control_plane $(BIN)/loadstream kubernetes demo $(ARGS)
 
 test: $(STAMP) ## Run all tests; those that need Java and Maven, or Go, say so where these are missing.
 	@if command -v go >/dev/null; then $(MAKE) --no-print-directory control-plane || true; fi

@@ -179,7 +179,8 @@ def demo(
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    draw(output / "nodes.png", story.cpu_before, story.observed.cpu)
+    hottest = max(story.looks, key=lambda look: len(look.hot))
+    draw(output / "nodes.png", hottest.cpu, story.looks[-1].cpu)
     text = "\n".join([*summed.lines, *(f"problem: {each}" for each in summed.problems)])
     (output / "summary.txt").write_text(f"{text}\n", encoding="utf-8")
     echo(text)

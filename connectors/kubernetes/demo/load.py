@@ -11,7 +11,7 @@ Everything is done as the administrator; loadstream has no part in it.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,8 @@ class PodOfCluster:
     node: str
     """Empty: it has none."""
     running: bool
+    millicores: int
+    """CPU that it really uses."""
 
 
 def nodes(count: int) -> Iterator[dict[str, Any]]:
@@ -94,21 +96,36 @@ async def pods(server: ApiServer) -> list[PodOfCluster]:
                         meta["labels"]["app"],
                         spec.get("nodeName") or "",
                         status.get("phase") == "Running",
+                        int(meta["annotations"][CPU_USAGE].removesuffix("m")),
                     )
                 )
     return found
 
 
-async def make_hot(server: ApiServer, count: int) -> list[str]:
-    """Let all pods of the nodes with the most pods use more; answers with these nodes.
+def cpu_used(found: Iterable[PodOfCluster]) -> dict[str, int]:
+    """CPU that the pods of each node use, in millicores; nodes without pods are left out."""
+    used: dict[str, int] = defaultdict(int)
+    for each in found:
+        if each.node:
+            used[each.node] += each.millicores
+    return used
 
-    Some pods of a hot node may not be evicted, if there are such.
+
+async def make_hot(server: ApiServer, count: int) -> list[str]:
+    """Let all pods of some nodes use more; answers with these nodes.
+
+    Half of them have a pod that may not be evicted, if so many do; of each half those with the most
+    pods.
     """
     by_node: dict[str, list[PodOfCluster]] = defaultdict(list)
     for each in await pods(server):
         if each.node:
             by_node[each.node].append(each)
-    hot = sorted(by_node, key=lambda name: (-len(by_node[name]), name))[:count]
+    most = sorted(by_node, key=lambda name: (-len(by_node[name]), name))
+    protected = [
+        name for name in most if any(each.workload == PROTECTED for each in by_node[name])
+    ][: count // 2]
+    hot = [*protected, *(name for name in most if name not in protected)][:count]
     changes = []
     for name in hot:
         each_uses = round(HOT * NODE_MILLICORES / len(by_node[name]))

@@ -31,6 +31,8 @@ class Observed:
     placed: int = 0
     commanded: int = 0
     rounds: int = 0
+    why: str = ""
+    """Why the newest eviction was commanded."""
     reasons: Counter[str] = field(default_factory=Counter)
     """Why commands were not carried out."""
 
@@ -43,13 +45,10 @@ class Observed:
             self.placed += message.outcome == "placed"
         elif isinstance(message, EvictionCommand):
             self.commanded += not message.dry_run
+            self.why = message.reason
         elif isinstance(message, CommandOutcome):
             self.outcomes[message.command, message.result] += 1
             if message.result not in ("done", "dry"):
                 self.reasons[message.reason[:120]] += 1
         elif isinstance(message, RebalanceRound):
             self.rounds += 1
-
-    def hot(self, millicores: int, percent: int) -> list[str]:
-        """Nodes above this share of their CPU, by their newest metric."""
-        return sorted(node for node, used in self.cpu.items() if 100 * used > percent * millicores)

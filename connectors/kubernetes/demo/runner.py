@@ -107,13 +107,7 @@ async def tell(
     show: Callable[[Look, Observed], None],
 ) -> tuple[Story, Summary]:
     """The story on what runs, and its summary."""
-    looks: list[Look] = []
-
-    def seen(look: Look, observed: Observed) -> None:
-        looks[:] = [look]
-        show(look, observed)
-
     async with plane.api() as server:
-        story = Story(server, wire, processes, size, seen)
+        story = Story(server, wire, processes, size, show)
         await story.run()
-    return story, summary(story, looks[-1], audit.read(plane.audit_log))
+    return story, summary(story, audit.read(plane.audit_log))

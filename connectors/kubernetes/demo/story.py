@@ -44,7 +44,17 @@ class Look:
     at_s: float
     step: str
     pods: Sequence[load.PodOfCluster]
-    hot: Sequence[str]
+
+    @property
+    def cpu(self) -> dict[str, int]:
+        """CPU that is really used on each node with pods, in millicores."""
+        return load.cpu_used(self.pods)
+
+    @property
+    def hot(self) -> list[str]:
+        """Nodes that use too much."""
+        limit = load.NODE_MILLICORES * HOT_PERCENT / 100
+        return sorted(node for node, used in self.cpu.items() if used > limit)
 
     @property
     def bound(self) -> int:
@@ -64,8 +74,8 @@ class Story:
     observed: Observed = field(default_factory=Observed)
     problems: list[str] = field(default_factory=list)
     """What did not happen in time."""
-    cpu_before: dict[str, int] = field(default_factory=dict)
-    """Measured CPU of each node when the hot ones were hottest."""
+    looks: list[Look] = field(default_factory=list)
+    """The last one of each step."""
     made_hot: list[str] = field(default_factory=list)
     protected: set[str] = field(default_factory=set)
     """Uids of the pods on hot nodes that may not be evicted."""
@@ -86,9 +96,12 @@ class Story:
             load.make_pods(self.server, size.pods),
             lambda look: look.bound >= size.pods,
         )
-        await self._step("nodes become hot", self._heat(), self._all_hot)
-        self.cpu_before = dict(self.observed.cpu)
-        await self._step("hot nodes are relieved", None, lambda look: not look.hot)
+        await self._step("nodes become hot", self._heat(), lambda look: bool(look.hot))
+        await self._step(
+            "hot nodes are relieved",
+            None,
+            lambda look: not look.hot and look.bound >= size.pods,
+        )
 
     async def _heat(self) -> None:
         count = max(1, self.size.nodes // HOT_EVERY)
@@ -98,10 +111,6 @@ class Story:
             for each in await load.pods(self.server)
             if each.node in self.made_hot and each.workload == load.PROTECTED
         }
-
-    def _all_hot(self, look: Look) -> bool:
-        """Each was measured as hot, or is relieved already."""
-        return self.observed.commanded > 0 or set(self.made_hot) <= set(look.hot)
 
     async def _step(
         self, name: str, act: Awaitable[Any] | None, happened: Callable[[Look], bool]
@@ -119,6 +128,7 @@ class Story:
                 self.problems.append(f"not within {self.size.step_s:.0f} s: {name}")
                 break
         self.seconds[name] = time.monotonic() - began_s
+        self.looks.append(look)
 
     async def _look(self, step: str) -> Look:
         for message, _ in await asyncio.to_thread(lambda: list(self.wire.receive(_LOOK_S))):
@@ -129,5 +139,4 @@ class Story:
             found = await load.pods(self.server)
         except (ApiError, ApiUnreachable):
             found = []  # it is away for a moment
-        hot = self.observed.hot(load.NODE_MILLICORES, HOT_PERCENT)
-        return Look(time.monotonic() - self.began_s, step, found, hot)
+        return Look(time.monotonic() - self.began_s, step, found)

@@ -17,8 +17,9 @@ class Summary:
     problems: tuple[str, ...]
 
 
-def summary(story: Story, last: Look, log: AuditLog) -> Summary:
-    """Put the run into words; `last` is the last look at the cluster."""
+def summary(story: Story, log: AuditLog) -> Summary:
+    """Put the run into words."""
+    last = story.looks[-1]
     problems = [*story.problems, *judge(log.pods), *_broken(story, last, log)]
     return Summary(tuple(_lines(story, last, log)), tuple(problems))
 
@@ -39,6 +40,8 @@ def _lines(story: Story, last: Look, log: AuditLog) -> Iterator[str]:
         f"{len(moved)} pods were evicted and {len(elsewhere)} bound elsewhere since; "
         f"{len(story.protected)} pods on hot nodes have a budget that lets nobody go"
     )
+    if story.observed.why:
+        yield f"the newest eviction was commanded because {story.observed.why}"
     yield (
         f"the API server's audit log: {sum(log.by_user('bindings').values())} bindings "
         f"({_users(log, 'bindings')}), {sum(log.by_user('evictions').values())} evictions "
@@ -63,8 +66,8 @@ def _broken(story: Story, last: Look, log: AuditLog) -> Iterator[str]:
     gone = {pod.uid for pod in log.pods if pod.evictions}
     for uid in sorted(story.protected & gone):
         yield f"the protected pod of uid {uid} was evicted"
-    for node in sorted({act.node for act in _replacements(log)} & set(story.made_hot)):
-        yield f"a replacement was bound to {node}, which was hot"
+    if story.made_hot and not any(act.node not in story.made_hot for act in _replacements(log)):
+        yield "no replacement was bound elsewhere"
 
 
 def _replacements(log: AuditLog) -> list[Act]:
