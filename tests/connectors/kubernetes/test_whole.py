@@ -1,0 +1,162 @@
+"""The whole path on a real control plane and a real Kafka, with everything failing once.
+
+200 nodes are scraped, 1,000 pods are placed and bound, ten nodes become hot and are relieved, while
+every process is killed, the API server is away for 20 s and forgets its versions, and the broker
+starts again. The judge is the API server's own audit log.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.brokers.server import KafkaServer
+from connectors.kafka.admin import create_topics
+from connectors.kafka.client import connect
+from connectors.kafka.topics import expected_topics
+from connectors.kafka.wire import Wire
+from connectors.kubernetes.control_plane.audit import judge, read
+from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.demo import load
+from connectors.kubernetes.demo.observed import READ_TOPICS, Observed
+from connectors.kubernetes.demo.processes import Loadstream
+from connectors.kubernetes.demo.runner import policy, running
+from connectors.kubernetes.demo.story import Look, Size, Story
+from connectors.kubernetes.demo.summary import summary
+from tests import conftest
+
+AWAY_S = 20.0
+#: What is done to the run.
+Act = Callable[[], Coroutine[Any, Any, None]]
+SIZE = Size(nodes=200, pods=1_000, step_s=300.0)
+
+
+@dataclass
+class Fault:
+    """What is done to the run once, as soon as the look says so."""
+
+    name: str
+    due: Callable[[Look, Observed], bool]
+    do: Act
+    done: bool = False
+
+
+def killed(process: Loadstream) -> Act:
+    """End it with SIGKILL, and start it again a moment later."""
+
+    async def fault() -> None:
+        process.kill()
+        await asyncio.sleep(1)
+        process.start()
+
+    return fault
+
+
+def api_server_away(plane: ControlPlane) -> Act:
+    """Away for 20 s; what is watched goes on from versions that it does not know any more."""
+
+    async def fault() -> None:
+        await asyncio.to_thread(plane.compact)
+        await asyncio.to_thread(plane.api_server.stop)
+        await asyncio.sleep(AWAY_S)
+        await asyncio.to_thread(plane.api_server.start)
+
+    return fault
+
+
+def broker_again(kafka: KafkaServer) -> Act:
+    """The broker is killed and started again."""
+
+    async def fault() -> None:
+        await asyncio.to_thread(kafka.kill_broker)
+        await asyncio.to_thread(kafka.start_broker)
+
+    return fault
+
+
+def bound(count: int) -> Callable[[Look, Observed], bool]:
+    return lambda look, observed: look.bound >= count
+
+
+def evicted(count: int) -> Callable[[Look, Observed], bool]:
+    return lambda look, observed: observed.outcomes["evict", "done"] >= count
+
+
+class Faults:
+    """Does one after the other while the story goes on."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        self._under_way: asyncio.Task[None] | None = None
+
+    def look(self, look: Look, observed: Observed) -> None:
+        """Begin the next fault that is due, when the one before is over."""
+        print(
+            f"{look.at_s:5.0f} s {look.step}: {len(observed.cpu)} measured, {look.bound} of "
+            f"{len(look.pods)} bound, {len(look.hot)} hot, {dict(observed.outcomes)}"
+        )
+        if self._under_way is not None:
+            if not self._under_way.done():
+                return
+            self._under_way.result()
+            self._under_way = None
+        left = [each for each in self.faults if not each.done]
+        if left and left[0].due(look, observed):
+            left[0].done = True
+            print(f"{time.strftime('%X')} fault: {left[0].name}")
+            self._under_way = asyncio.create_task(left[0].do())
+
+    async def over(self) -> None:
+        """The last one has ended."""
+        if self._under_way is not None:
+            await self._under_way
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.control_plane
+@pytest.mark.timeout(1_200)
+async def test_nothing_is_bound_or_evicted_twice_and_nothing_is_lost_whatever_fails(
+    control_plane_binary: Path, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        plane = ControlPlane(control_plane_binary, tmp_path / "plane")
+        await asyncio.to_thread(plane.start)
+        stack.callback(plane.stop)
+        kafka = stack.enter_context(conftest.running(KafkaServer(tmp_path / "kafka")))
+        create_topics(connect(kafka.settings), expected_topics(kafka.settings))
+        processes = stack.enter_context(running(tmp_path, plane, kafka.settings))
+        worker, watch, collect, bind, evict = processes
+        wire = stack.enter_context(Wire(kafka.settings, READ_TOPICS))
+        wire.send("policies", policy())
+        faults = Faults(
+            [
+                Fault("binder killed", bound(100), killed(bind)),
+                Fault("watch killed", bound(250), killed(watch)),
+                Fault("worker killed", bound(400), killed(worker)),
+                Fault("API server away", bound(550), api_server_away(plane)),
+                Fault("collector killed", bound(SIZE.pods), killed(collect)),
+                Fault("evictor killed", evicted(1), killed(evict)),
+                Fault("broker started again", evicted(2), broker_again(kafka)),
+            ]
+        )
+        async with plane.api() as server:
+            story = Story(server, wire, processes, SIZE, faults.look)
+            await story.run()
+            await faults.over()
+            left = await load.pods(server)
+        log = read(plane.audit_log)
+    summed = summary(story, log)
+    print("\n".join([*summed.lines, *summed.problems]))
+    assert [each.name for each in faults.faults if not each.done] == []
+    assert summed.problems == ()
+    assert judge(log.pods) == []
+    assert len(left) == SIZE.pods
+    assert all(each.node for each in left)
+    assert story.protected <= {each.uid for each in left}
+    assert story.observed.outcomes["evict", "done"] >= 2
