@@ -144,13 +144,36 @@ def demo(
     output: Annotated[
         Path, typer.Option(help="Directory for logs, the audit log, the summary and the picture.")
     ] = Path("demo-output/kubernetes"),
+    observe: Annotated[
+        bool,
+        typer.Option(
+            "--observe",
+            help="Look at the cluster of the current kubeconfig instead; change nothing.",
+        ),
+    ] = False,
+    seconds: Annotated[
+        int,
+        typer.Option(
+            parser=number("seconds", 10, 86_400),
+            metavar="SECONDS",
+            help="With --observe: for how long.",
+        ),
+    ] = 180,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    sources: Sources = None,
 ) -> None:
     """Run a real control plane here, and let loadstream place and rebalance pods on it.
 
     API server, etcd and controllers are Kubernetes' own; kwok plays the kubelets. It takes about
-    four minutes, the first time also those of building them with Go. Exit code 0: all went as it
-    should, by the API server's own audit log; 1: something did not; 2: there is no Go.
+    two minutes, the first time also those of building them with Go. Exit code 0: all went as it
+    should, by the API server's own audit log; 1: something did not; 2: there is no Go. With
+    --observe no binder and no evictor runs, so nothing can be changed.
     """
+    if observe:
+        return _observe(kubeconfig, context, sources, output.absolute(), seconds)
+    if kubeconfig or context or sources:
+        raise typer.BadParameter("--kubeconfig, --context and --sources go with --observe")
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kafka.wire import WireError
     from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable, build
@@ -186,6 +209,42 @@ def demo(
     echo(text)
     echo(f"picture: {output / 'nodes.png'}; logs and the audit log: {output}")
     raise typer.Exit(1 if summed.problems else 0)
+
+
+def _observe(
+    kubeconfig: Path | None,
+    context: str | None,
+    sources: Path | None,
+    output: Path,
+    seconds: int,
+) -> None:
+    from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.wire import WireError
+    from connectors.kubernetes.api.access import access
+    from connectors.kubernetes.api.errors import AccessError
+    from connectors.kubernetes.demo.observation import Seen, observe
+    from connectors.kubernetes.demo.processes import ProcessDied
+
+    _read_sources(sources)
+
+    def show(seen: Seen) -> None:
+        echo(
+            f"{seen.at_s:4.0f} s: {len(seen.allocatable_millicores)} nodes, "
+            f"{len(seen.observed.cpu)} measured, {len(seen.pods)} pods, "
+            f"{seen.observed.dry} dry evictions"
+        )
+
+    try:
+        access(kubeconfig, context)
+        seen = observe(kubeconfig, context, sources, output, seconds, show)
+    except (AccessError, BrokerUnavailable, WireError, ProcessDied, OSError) as error:
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    for line in seen.lines():
+        echo(line)
+    raise typer.Exit(0 if seen.allocatable_millicores else 1)
 
 
 def _watch(schedulers: list[str] | None) -> "Make":

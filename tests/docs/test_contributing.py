@@ -23,6 +23,8 @@ _OVER_MODULES = {
     "connectors/brokers": {"brokers"},
     "connectors/demo": {"run", "worker_process"},
     "connectors/kafka": {"security"},
+    "connectors/kubernetes": {"whole"},
+    "connectors/kubernetes/watch": {"control_plane"},
     "connectors/simulated": {"simulate_command"},
     "connectors/whynot": {"why_not"},
     "schemas": {"ajv", "fuzz"},

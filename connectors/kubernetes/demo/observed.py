@@ -30,7 +30,10 @@ class Observed:
     """What was to be done, and what came of it."""
     placed: int = 0
     commanded: int = 0
-    rounds: int = 0
+    """Evictions that are to be carried out."""
+    dry: int = 0
+    """Evictions that are only to be noted."""
+    newest_round: RebalanceRound | None = None
     why: str = ""
     """Why the newest eviction was commanded."""
     reasons: Counter[str] = field(default_factory=Counter)
@@ -45,10 +48,11 @@ class Observed:
             self.placed += message.outcome == "placed"
         elif isinstance(message, EvictionCommand):
             self.commanded += not message.dry_run
+            self.dry += message.dry_run
             self.why = message.reason
         elif isinstance(message, CommandOutcome):
             self.outcomes[message.command, message.result] += 1
             if message.result not in ("done", "dry"):
                 self.reasons[message.reason[:120]] += 1
         elif isinstance(message, RebalanceRound):
-            self.rounds += 1
+            self.newest_round = message

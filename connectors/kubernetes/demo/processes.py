@@ -64,25 +64,14 @@ def duty(
     directory: Path,
     name: str,
     cluster: str,
-    kubeconfig: Path,
+    kubeconfig: Path | None,
     settings: Mapping[str, str],
     more: Sequence[str] = (),
 ) -> Loadstream:
-    """A process of one duty; several of a name need directories of their own."""
-    arguments = ("kubernetes", name, "--cluster", cluster, "--kubeconfig", str(kubeconfig), *more)
+    """A process of one duty; several of a name need directories of their own.
+
+    Without a kubeconfig it finds its API server as any process does.
+    """
+    named = () if kubeconfig is None else ("--kubeconfig", str(kubeconfig))
+    arguments = ("kubernetes", name, "--cluster", cluster, *named, *more)
     return Loadstream(directory / name, arguments, settings)
-
-
-def all_duties(
-    directory: Path,
-    cluster: str,
-    kubeconfigs: Mapping[str, Path],
-    settings: Mapping[str, str],
-    sources: Path,
-) -> list[Loadstream]:
-    """A process for each duty that has a kubeconfig."""
-    more = {"collect": ("--sources", str(sources))}
-    return [
-        duty(directory, name, cluster, kubeconfig, settings, more.get(name, ()))
-        for name, kubeconfig in kubeconfigs.items()
-    ]

@@ -7,7 +7,7 @@ the audit log, the summary and the picture.
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from connectors.kafka.wire import Wire
 from connectors.kubernetes.control_plane import audit
 from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.demo.observed import READ_TOPICS, Observed
-from connectors.kubernetes.demo.processes import Loadstream, all_duties, worker
+from connectors.kubernetes.demo.processes import Loadstream, duty, worker
 from connectors.kubernetes.demo.story import Look, Size, Story
 from connectors.kubernetes.demo.summary import Summary, summary
 from schemas.connection import ENV_PREFIX, KafkaSettings
@@ -47,29 +47,41 @@ def write_sources(path: Path, plane: ControlPlane) -> Path:
     return path
 
 
-def policy() -> PolicyRecord:
-    """The policy of the demo, as an operator would apply it."""
-    document = (Path(__file__).parent / "policy.yaml").read_text(encoding="utf-8")
+def policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
+    """One of the two policies of the demo, as an operator would apply it."""
+    document = (Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8")
     return PolicyRecord(
-        cluster=CLUSTER,
+        cluster=cluster,
         document=document,
         applied_at_ms=time.time_ns() // 1_000_000,
         comment="the demo's policy",
     )
 
 
-@contextmanager
-def running(
-    directory: Path, plane: ControlPlane, kafka: KafkaSettings
-) -> Iterator[list[Loadstream]]:
-    """A worker and all duties, while they run; they are asked to end afterwards."""
-    settings: Mapping[str, str] = environment(kafka)
-    kubeconfigs = {name: plane.kubeconfig(f"loadstream-{name}") for name in DUTIES}
+def everything(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -> list[Loadstream]:
+    """A worker and all duties around a control plane; they are not started yet."""
+    settings = environment(kafka)
     sources = write_sources(directory / "sources.yaml", plane)
-    processes = [
+    more = {"collect": ("--sources", str(sources))}
+    return [
         worker(directory, settings),
-        *all_duties(directory, CLUSTER, kubeconfigs, settings, sources),
+        *(
+            duty(
+                directory,
+                name,
+                CLUSTER,
+                plane.kubeconfig(f"loadstream-{name}"),
+                settings,
+                more.get(name, ()),
+            )
+            for name in DUTIES
+        ),
     ]
+
+
+@contextmanager
+def running(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
+    """The processes while they run; they are asked to end afterwards."""
     try:
         for each in processes:
             each.start()
@@ -93,7 +105,8 @@ def run(
     with ExitStack() as stack:
         plane = stack.enter_context(ControlPlane(binary, directory / "control-plane"))
         broker = stack.enter_context(EmbeddedBroker())
-        processes = stack.enter_context(running(directory, plane, broker.settings))
+        parts = everything(directory, plane, broker.settings)
+        processes = stack.enter_context(running(parts))
         wire = stack.enter_context(Wire(broker.settings, READ_TOPICS))
         wire.send("policies", policy())
         return asyncio.run(tell(plane, wire, processes, size, show))
@@ -102,7 +115,7 @@ def run(
 async def tell(
     plane: ControlPlane,
     wire: Wire,
-    processes: list[Loadstream],
+    processes: Sequence[Loadstream],
     size: Size,
     show: Callable[[Look, Observed], None],
 ) -> tuple[Story, Summary]:

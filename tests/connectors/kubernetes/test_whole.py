@@ -25,7 +25,7 @@ from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.demo import load
 from connectors.kubernetes.demo.observed import READ_TOPICS, Observed
 from connectors.kubernetes.demo.processes import Loadstream
-from connectors.kubernetes.demo.runner import policy, running
+from connectors.kubernetes.demo.runner import everything, policy, running
 from connectors.kubernetes.demo.story import Look, Size, Story
 from connectors.kubernetes.demo.summary import summary
 from tests import conftest
@@ -130,7 +130,7 @@ async def test_nothing_is_bound_or_evicted_twice_and_nothing_is_lost_whatever_fa
         stack.callback(plane.stop)
         kafka = stack.enter_context(conftest.running(KafkaServer(tmp_path / "kafka")))
         create_topics(connect(kafka.settings), expected_topics(kafka.settings))
-        processes = stack.enter_context(running(tmp_path, plane, kafka.settings))
+        processes = stack.enter_context(running(everything(tmp_path, plane, kafka.settings)))
         worker, watch, collect, bind, evict = processes
         wire = stack.enter_context(Wire(kafka.settings, READ_TOPICS))
         wire.send("policies", policy())
