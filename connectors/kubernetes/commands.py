@@ -144,6 +144,9 @@ def demo(
     output: Annotated[
         Path, typer.Option(help="Directory for logs, the audit log, the summary and the picture.")
     ] = Path("demo-output/kubernetes"),
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
+    ] = False,
     observe: Annotated[
         bool,
         typer.Option(
@@ -174,26 +177,22 @@ def demo(
         return _observe(kubeconfig, context, sources, output.absolute(), seconds)
     if kubeconfig or context or sources:
         raise typer.BadParameter("--kubeconfig, --context and --sources go with --observe")
+    from rich.console import Console
+
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kafka.wire import WireError
     from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable, build
-    from connectors.kubernetes.demo.observed import Observed
     from connectors.kubernetes.demo.picture import draw
     from connectors.kubernetes.demo.processes import ProcessDied
     from connectors.kubernetes.demo.runner import run
-    from connectors.kubernetes.demo.story import Look, Size
-
-    def show(look: Look, observed: Observed) -> None:
-        echo(
-            f"{look.at_s:4.0f} s, {look.step}: {len(observed.cpu)} nodes measured, {look.bound} of "
-            f"{len(look.pods)} pods bound, {len(look.hot)} nodes hot, "
-            f"{observed.outcomes['evict', 'done']} pods evicted"
-        )
+    from connectors.kubernetes.demo.story import Size
+    from connectors.kubernetes.demo.view import shown
 
     try:
         echo("the control plane is built, where it is not in the cache ...")
         binary = build()
-        story, summed = run(binary, output.absolute(), Size(nodes, pods), show)
+        with shown(Console(), plain=plain) as show:
+            story, summed = run(binary, output.absolute(), Size(nodes, pods), show)
     except ControlPlaneUnavailable as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
