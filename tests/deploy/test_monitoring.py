@@ -1,4 +1,4 @@
-"""Dashboard and alerts speak of metrics that a worker has, and the documents of all of them."""
+"""Dashboard and alerts speak of metrics that there are, and the documents of all of them."""
 
 import json
 import re
@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
+from connectors.kubernetes.duties.telemetry import Telemetry as DutyTelemetry
+from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
+from connectors.kubernetes.watch.health import CollectionHealth
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.worker.gauges import Gauges, Look
@@ -52,14 +56,34 @@ def _exposed() -> dict[str, set[str]]:
             written_bytes={("cluster", "journal"): 1},
         )
     )
+    return _series(telemetry.registry)
+
+
+def _exposed_by_duties() -> dict[str, set[str]]:
+    """The same of a process of all duties of a cluster."""
+    telemetry, source = DutyTelemetry("c"), SourceHealth("s", lambda: 1)
+    source.succeeded("n")
+    source.clock("n", 1, from_receipt=False)
+    source.failed(SourceFailed("timeout", "no answer"))
+    for duty in ("watch", "collect", "bind", "evict"):
+        telemetry.has_duty(duty)
+        telemetry.active(duty, active=True)
+    telemetry.watch(lambda: [CollectionHealth("/p", 1, 1, None, "", None, 0, {})])
+    telemetry.collect(lambda: [source.report()])
+    telemetry.look(1)
+    return _series(telemetry.registry)
+
+
+def _series(registry: CollectorRegistry) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for family in telemetry.registry.collect():
+    for family in registry.collect():
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return {name: labels for name, labels in found.items() if not name.endswith("_created")}
 
 
 EXPOSED = _exposed()
+EXPOSED_BY_DUTIES = _exposed_by_duties()
 DASHBOARD = json.loads((DEPLOY / "grafana/dashboards/loadstream.json").read_text())
 RULES = [
     rule
@@ -83,9 +107,10 @@ def test_a_query_uses_metrics_and_labels_that_there_are(expression: str) -> None
     used = list(_METRIC.finditer(expression))
     assert used or "up{" in expression
     known = set(_OF_PROMETHEUS)
+    exposed = EXPOSED_BY_DUTIES | EXPOSED
     for match in used:
-        assert match[1] in EXPOSED, f"{match[1]} is no metric of a worker"
-        labels = EXPOSED[match[1]] | _OF_PROMETHEUS
+        assert match[1] in exposed, f"{match[1]} is no metric of ours"
+        labels = exposed[match[1]] | _OF_PROMETHEUS
         matchers = re.findall(r"(\w+)\s*[=!]~?=?", match[2] or "")
         assert set(matchers) <= labels
         known |= labels
@@ -158,11 +183,18 @@ def test_each_alert_has_a_severity_a_sentence_and_a_paragraph_in_the_runbook() -
     assert sorted(told) == sorted(rule["alert"] for rule in RULES)
 
 
-def test_every_metric_of_ours_is_documented_and_no_other() -> None:
-    told = set(re.findall(r"`(loadstream_[a-z_]+)`", (ROOT / "docs/operations.md").read_text()))
+@pytest.mark.parametrize(
+    ("page", "exposed"),
+    [("operations.md", EXPOSED), ("kubernetes.md", EXPOSED_BY_DUTIES)],
+    ids=["worker", "duties"],
+)
+def test_every_metric_of_ours_is_documented_and_no_other(
+    page: str, exposed: dict[str, set[str]]
+) -> None:
+    told = set(re.findall(r"`(loadstream_[a-z_]+)`", (ROOT / "docs" / page).read_text()))
     ours = {
         re.sub(r"_(bucket|sum|count)$", "", name)
-        for name in EXPOSED
+        for name in exposed
         if name.startswith("loadstream_")
     }
     assert told == ours

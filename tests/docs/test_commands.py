@@ -26,7 +26,7 @@ _VALUES = {
     "samples.jsonl": "/dev/null",
 }  # fmt: skip
 #: Begin something that does not end by itself, or wait for a worker.
-_GO_ON = {"broker", "worker", "demo", "simulate", "agent", "--follow", "--wait"}
+_GO_ON = {"broker", "worker", "demo", "simulate", "agent", "kubernetes", "--follow", "--wait"}
 
 
 def _pieces(text: str) -> Iterator[list[str]]:

@@ -62,7 +62,7 @@ def nodes(count: int) -> Iterator[dict[str, Any]]:
 
 
 def deployments(pods: int) -> Iterator[dict[str, Any]]:
-    """Deployments with so many pods together, of 50 pods each but for the last."""
+    """Deployments with `pods` pods together, of 50 pods each but for the last."""
     for number, first in enumerate(range(0, pods, _REPLICAS_PER_DEPLOYMENT)):
         name = PROTECTED if number == 0 else f"service-{number:02}"
         yield _deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
@@ -114,7 +114,7 @@ def cpu_used(found: Iterable[PodOfCluster]) -> dict[str, int]:
 async def make_hot(server: ApiServer, count: int) -> list[str]:
     """Let all pods of some nodes use more; answers with these nodes.
 
-    Half of them have a pod that may not be evicted, if so many do; of each half those with the most
+    Half of them have a pod that may not be evicted, as far as there are such; of each half those with the most
     pods.
     """
     by_node: dict[str, list[PodOfCluster]] = defaultdict(list)

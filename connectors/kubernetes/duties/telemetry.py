@@ -30,6 +30,7 @@ class Telemetry:
         self._collect: Callable[[], Sequence[SourceReport]] = list
         self._pictures: tuple[Sequence[CollectionHealth], Sequence[SourceReport]] = ((), ())
         self._beat_s = time.monotonic()
+        self._active_duties: set[str] = set()
         self._active = Gauge(
             "loadstream_duty_active",
             "1: this process is the active one of its cluster and duty; 0: it stands by.",
@@ -70,14 +71,21 @@ class Telemetry:
         self._outcomes.labels(self._cluster, outcome.command, outcome.result).inc()
 
     def active(self, duty: str, *, active: bool) -> None:
-        """Whether this process is the active one."""
+        """Whether this process is the active one.
+
+        What a duty watched or measured in an earlier turn is not shown: the active one knows.
+        """
         self._active.labels(self._cluster, duty).set(active)
+        (self._active_duties.add if active else self._active_duties.discard)(duty)
 
     def look(self, sent: int) -> None:
         """Take a picture of what changes; in the event loop, every second."""
         self._beat_s = time.monotonic()
         self._sent.labels(self._cluster).set(sent)
-        self._pictures = (tuple(self._watch()), tuple(self._collect()))
+        self._pictures = (
+            tuple(self._watch()) if "watch" in self._active_duties else (),
+            tuple(self._collect()) if "collect" in self._active_duties else (),
+        )
 
     def problems(self) -> list[str]:
         """Why the process should be started again; from any thread."""

@@ -1,0 +1,92 @@
+"""What a process of duties shows of itself."""
+
+import pytest
+
+from connectors.kubernetes.duties.telemetry import STANDS_S, Telemetry
+from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
+from connectors.kubernetes.watch.health import CollectionHealth
+from schemas.outcomes import CommandOutcome
+
+_PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 1.0, 2, {"shop/a": "too large"})
+
+
+def _value(telemetry: Telemetry, name: str, **labels: str) -> float | None:
+    return telemetry.registry.get_sample_value(name, {"cluster": "c", **labels})
+
+
+def _source() -> SourceHealth:
+    health = SourceHealth("kubelet_resource", lambda: 5_000)
+    health.succeeded("n1")
+    health.clock("n1", -6_000, from_receipt=True)
+    health.failed(SourceFailed("timeout", "no answer"), "n2")
+    return health
+
+
+def _telemetry() -> Telemetry:
+    """Of an active process of both duties that look at a cluster."""
+    telemetry = Telemetry("c")
+    for duty in ("watch", "collect"):
+        telemetry.has_duty(duty)
+        telemetry.active(duty, active=True)
+    telemetry.watch(lambda: [_PODS])
+    health = _source()
+    telemetry.collect(lambda: [health.report()])
+    telemetry.look(3)
+    return telemetry
+
+
+def test_the_active_one_shows_its_collections_and_its_sources() -> None:
+    telemetry = _telemetry()
+    pods = {"collection": "/api/v1/pods"}
+    assert _value(telemetry, "loadstream_watch_objects", **pods) == 7
+    assert _value(telemetry, "loadstream_watch_objects_left_out", **pods) == 2
+    assert _value(telemetry, "loadstream_watch_failing_seconds", **pods) == 90
+    source = {"source": "kubelet_resource"}
+    assert _value(telemetry, "loadstream_source_failing_nodes", **source) == 1
+    assert _value(telemetry, "loadstream_source_failures_total", cause="timeout", **source) == 1
+    success = "loadstream_source_last_success_timestamp_seconds"
+    assert _value(telemetry, success, node="n1", **source) == 5
+    assert _value(telemetry, success, node="n2", **source) is None
+    skew = _value(telemetry, "loadstream_source_clock_skew_seconds", node="n1", **source)
+    assert skew == -6
+    assert _value(telemetry, "loadstream_duty_records_sent") == 3
+
+
+@pytest.mark.parametrize(
+    ("duty", "series"),
+    [
+        ("watch", ("loadstream_watch_failing_seconds", {"collection": "/api/v1/pods"})),
+        ("collect", ("loadstream_source_failing_nodes", {"source": "kubelet_resource"})),
+    ],
+)
+def test_what_stands_by_shows_nothing_of_its_last_turn(
+    duty: str, series: tuple[str, dict[str, str]]
+) -> None:
+    """It would fail for ever where it failed last, while the active one is well."""
+    telemetry = _telemetry()
+    telemetry.active(duty, active=False)
+    telemetry.look(3)
+    name, labels = series
+    assert _value(telemetry, name, **labels) is None
+    assert _value(telemetry, "loadstream_duty_active", duty=duty) == 0
+
+
+def test_outcomes_are_counted_from_zero_on() -> None:
+    telemetry = Telemetry("c")
+    telemetry.has_duty("bind")
+    name = "loadstream_duty_outcomes_total"
+    assert _value(telemetry, name, command="bind", result="failed") == 0
+    pod = {"namespace": "shop", "name": "a", "uid": "u"}
+    outcome = {"command_id": "d-12345678", "cluster": "c", "command": "bind", "pod": pod, "node": "n1",
+               "result": "failed", "reason": "gone", "happened_at_ms": 1_800_000_000_000}  # fmt: skip
+    telemetry.outcome(CommandOutcome.model_validate(outcome))
+    assert _value(telemetry, name, command="bind", result="failed") == 1
+
+
+def test_a_loop_that_stands_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    telemetry = Telemetry("c")
+    telemetry.look(0)
+    assert telemetry.problems() == []
+    monkeypatch.setattr(telemetry, "_beat_s", telemetry._beat_s - STANDS_S - 1)
+    (problem,) = telemetry.problems()
+    assert "nothing has moved for 6" in problem
