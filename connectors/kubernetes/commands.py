@@ -293,8 +293,9 @@ def _run(
         import uvloop
 
         from connectors import process_log
-        from connectors.kafka.admin import find_topics
-        from connectors.kafka.client import connect
+        from connectors.kafka.admin import partitions_of
+        from connectors.kafka.client import BrokerUnavailable, connect
+        from connectors.kafka.membership import LOCK
         from connectors.kubernetes.api.access import access
         from connectors.kubernetes.api.errors import AccessError
         from connectors.kubernetes.duties.process import run
@@ -304,7 +305,13 @@ def _run(
 
         process_log.configure()
         kafka = KafkaSettings.from_environment()
-        find_topics(connect(kafka), ())  # a broker that cannot be reached is named before all else
+        # A broker that cannot be reached is named before all else. With another number of partitions
+        # a process would be active for a partition that is not its cluster's.
+        if (found := partitions_of(connect(kafka), LOCK)) != kafka.partitions:
+            raise BrokerUnavailable(
+                f"topic {LOCK} has {found} partitions; LOADSTREAM_KAFKA_PARTITIONS says "
+                f"{kafka.partitions}: set it to {found}"
+            )
         telemetry = Telemetry(cluster)
         try:
             with serving(metrics_host, metrics_port, telemetry.registry, telemetry.problems):
