@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from streams.worker.gauges import Gauges, Look
 from streams.worker.settings import LogSettings, WorkerSettings
 from streams.worker.telemetry import TOPIC_PROBLEMS, Telemetry
 from streams.worker.topic_watch import LOOK_S
+from tests.connectors.kubernetes.sources.debian import prometheus
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -124,6 +126,19 @@ def test_counters_are_only_used_as_rates(expression: str) -> None:
     for match in re.finditer(r"\b(loadstream_[a-z_]+_(?:total|bucket|sum|count))\b", expression):
         before = expression[: match.start()]
         assert re.search(r"(rate|increase)\($", before), match[1]
+
+
+def test_alerts_are_rules_of_a_real_prometheus_and_fire_when_they_should() -> None:
+    """Another copy that stands by is no help where nobody is active, and no alert where one is."""
+    for arguments in (
+        ["check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")],
+        ["test", "rules", str(Path(__file__).parent / "alerts_test.yml")],
+    ):
+        done = subprocess.run(  # noqa: S603 - our own words and paths
+            [prometheus().with_name("promtool"), *arguments],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_legends_name_labels_that_the_query_keeps() -> None:
