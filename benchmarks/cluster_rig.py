@@ -1,0 +1,128 @@
+"""A real control plane beside the broker, and loadstream's duties between the two.
+
+kwok and the controllers run while nodes are made ready, and are stopped before anything is measured:
+in a cluster they have cores of their own. etcd does not wait for its disk. The audit log is on, as
+in every control plane that is started here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import uvloop
+
+from benchmarks import messages
+from benchmarks.figures import Unproven
+from benchmarks.rig import Rig, usage
+from benchmarks.wire import PATIENCE_S
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.control_plane.build import build
+from connectors.kubernetes.control_plane.cluster import create_namespace, create_nodes, node
+from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.demo.processes import Loadstream, duty
+from connectors.kubernetes.demo.runner import environment
+
+NAMESPACE = "bench"
+_MODULE = Path(__file__).parents[1] / "tests/control_plane"
+_LOOK_S = 0.25
+_STOP_S = 20.0
+
+T = TypeVar("T")
+
+
+@contextmanager
+def control_plane(nodes: int) -> Iterator[ControlPlane]:
+    """etcd and an API server with so many nodes that pods can be placed on.
+
+    Raises ControlPlaneUnavailable where Go is missing.
+    """
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(TemporaryDirectory(prefix="loadstream-")))
+        plane = stack.enter_context(ControlPlane(build(_MODULE), directory))
+        in_loop(_make_nodes(plane, nodes))
+        plane.kwok.stop()
+        plane.controllers.stop()
+        yield plane
+
+
+@contextmanager
+def duties(
+    place: Rig, plane: ControlPlane, directory: Path, names: Iterable[str]
+) -> Iterator[dict[str, Loadstream]]:
+    """These duties, a process each, as a user would start them."""
+    settings = environment(place.settings)
+    processes = {
+        name: duty(
+            directory, name, messages.CLUSTER, plane.kubeconfig(f"loadstream-{name}"), settings
+        )
+        for name in names
+    }
+    with running(processes):
+        yield processes
+
+
+@contextmanager
+def running(processes: dict[str, Loadstream]) -> Iterator[None]:
+    """Start them all, and end them afterwards."""
+    try:
+        for each in processes.values():
+            each.start()
+        yield
+    finally:
+        for each in processes.values():
+            each.ask_to_stop()
+        for each in processes.values():
+            each.wait_for_end(_STOP_S)
+
+
+def cpu_s(pids: dict[str, int | None]) -> dict[str, float]:
+    """CPU time that each process has used so far; raises Unproven if one is gone."""
+    gone = [name for name, pid in pids.items() if pid is None]
+    if gone:
+        raise Unproven(f"{', '.join(gone)} ended by itself")
+    return {name: usage(pid).cpu_s for name, pid in pids.items() if pid is not None}
+
+
+def in_loop(work: Awaitable[T]) -> T:
+    """Run it in a loop as the processes have it."""
+
+    async def main() -> T:
+        return await work
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main())
+
+
+async def each_of(
+    items: Iterable[T], at_once: int, work: Callable[[T], Awaitable[Any]]
+) -> None:
+    """Work on all items, so many at once, in their order."""
+    left = iter(items)
+
+    async def worker() -> None:
+        for item in left:
+            await work(item)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(at_once):
+            tasks.create_task(worker())
+
+
+async def _make_nodes(plane: ControlPlane, nodes: int) -> None:
+    async with plane.api() as server:
+        await create_namespace(server, NAMESPACE)
+        await create_nodes(server, (node(messages.node_name(n)) for n in range(nodes)))
+        async with asyncio.timeout(PATIENCE_S):
+            while not await _all_ready(server):
+                await asyncio.sleep(_LOOK_S)
+
+
+async def _all_ready(server: ApiServer) -> bool:
+    """No node has a taint; every new one has, until it is ready."""
+    async for page in server.pages("/api/v1/nodes", 500):
+        if any(each["spec"].get("taints") for each in page["items"]):
+            return False
+    return True
