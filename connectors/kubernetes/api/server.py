@@ -12,12 +12,15 @@ request that was refused for its credentials (401), once, with credentials that 
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
@@ -34,6 +37,10 @@ CONNECT_S = 10.0
 IN_FLIGHT_MAX = 64
 #: Largest answer that is read as one: a page of 500 large objects.
 BODY_MAX_BYTES = 256 * 1024 * 1024
+#: Certificates are looked at for changes this often at most, in seconds: a system call for each file.
+LOOK_S = 1.0
+#: What is read ahead of an answer: objects of a watch may be as large as etcd allows, 1.5 MiB.
+_READ_AHEAD_BYTES = 2 * 1024 * 1024
 _JSON = "application/json"
 
 Query = Mapping[str, str | int]
@@ -75,6 +82,8 @@ class ApiServer:
         self._sessions: dict[tuple[Any, ...], _Session] = {}
         """By what they were made from; all but the newest end with their last use."""
         self._newest: tuple[Any, ...] = ()
+        self._looked: tuple[Any, float] = (None, 0.0)
+        """The configuration whose certificates were looked at last, and when."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,9 +98,10 @@ class ApiServer:
 
     async def close(self) -> None:
         """Close all connections."""
+        self._looked = (None, 0.0)
         while self._sessions:
             _, used = self._sessions.popitem()
-            await used.session.close()
+            await used.http.close()
 
     async def send(
         self,
@@ -218,7 +228,7 @@ class ApiServer:
         try:
             async with (
                 self._session(configuration) as session,
-                session.pool_manager.request(
+                session.http.request(
                     method,
                     f"{host}{path}",
                     params=query,
@@ -235,29 +245,65 @@ class ApiServer:
             raise ApiUnreachable(f"API server {host}: {method} {path}: {why}") from error
 
     @asynccontextmanager
-    async def _session(self, configuration: Any) -> AsyncIterator[RESTClientObject]:
+    async def _session(self, configuration: Any) -> AsyncIterator["_Session"]:
         """The session for this configuration's certificates; older ones end with their last use."""
-        key = _identity(configuration)
-        if key not in self._sessions:
-            # Watches hold a connection each, so connections are limited by `_slots` alone.
-            self._sessions[key] = _Session(RESTClientObject(configuration, maxsize=0))
-            self._newest = key
-        used = self._sessions[key]
+        used = self._current(configuration)
         used.users += 1
         try:
-            yield used.session
+            yield used
         finally:
             used.users -= 1
-            for each in [k for k, v in self._sessions.items() if k != self._newest and not v.users]:
-                await self._sessions.pop(each).session.close()
+            if len(self._sessions) > 1:
+                await self._close_older()
+
+    def _current(self, configuration: Any) -> "_Session":
+        seen, at_s = self._looked
+        now_s = time.monotonic()
+        if configuration is not seen or now_s - at_s > LOOK_S:
+            key = _identity(configuration)
+            if key not in self._sessions:
+                self._sessions[key] = _Session.of(configuration)
+            self._newest, self._looked = key, (configuration, now_s)
+        return self._sessions[self._newest]
+
+    async def _close_older(self) -> None:
+        for each in [k for k, v in self._sessions.items() if k != self._newest and not v.users]:
+            await self._sessions.pop(each).http.close()
 
 
 @dataclass(slots=True)
 class _Session:
     """Connections with one set of certificates, and how many requests use them now."""
 
-    session: RESTClientObject
+    http: aiohttp.ClientSession
+    proxy: str | None
+    server_hostname: str | None
     users: int = 0
+
+    @classmethod
+    def of(cls, configuration: Any) -> Self:
+        """Connections as kubernetes-asyncio makes them, in a session that asks the environment once.
+
+        Its own session asks for proxies and reads ~/.netrc, in another thread, with every request:
+        a third of what a request costs. A password for the API server in ~/.netrc is not used.
+        """
+        # Watches hold a connection each, so connections are limited by the caller alone.
+        made = RESTClientObject(configuration, maxsize=0)
+        connector = made.pool_manager.connector
+        made.pool_manager.detach()
+        return cls(
+            aiohttp.ClientSession(connector=connector, read_bufsize=_READ_AHEAD_BYTES),
+            made.proxy or _proxy_of_environment(str(configuration.host)),
+            made.server_hostname,
+        )
+
+
+def _proxy_of_environment(host: str) -> str | None:
+    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for this address; none: no proxy."""
+    found = urlsplit(host)
+    if proxy_bypass(found.netloc):
+        return None
+    return getproxies().get(found.scheme)
 
 
 def _identity(configuration: Any) -> tuple[Any, ...]:
