@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from benchmarks import messages
-from benchmarks.cluster_rig import NAMESPACE, control_plane, cpu_s, duties, each_of, in_loop
+from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, control_plane, cpu_s, duties, each_of, in_loop
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import Rig, rig
 from benchmarks.wire import PATIENCE_S, Encoded, Receiver, encoded
@@ -115,7 +115,7 @@ def _by_binder(
     pids = {"bind": binder.pid, "kafka": place.broker_pid, **_servers(plane)}
     outcomes: dict[str, str] = {}
     last_s = 0.0
-    with Receiver(place.settings, ["command-outcomes"]) as receiver:
+    with Receiver(place.settings, ["command-outcomes"], fetch_wait_ms=FETCH_WAIT_MS) as receiver:
         before, bench_s, began = cpu_s(pids), time.process_time(), time.monotonic()
         place.sender.send(records)
         while len(outcomes) < len(records):

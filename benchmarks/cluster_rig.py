@@ -26,6 +26,8 @@ from connectors.kubernetes.demo.processes import Loadstream, duty
 from connectors.kubernetes.demo.runner import environment
 
 NAMESPACE = "bench"
+#: A real broker answers at the first record, so a short wait would only cost it.
+FETCH_WAIT_MS = 500
 _MODULE = Path(__file__).parents[1] / "tests/control_plane"
 _LOOK_S = 0.25
 _STOP_S = 20.0

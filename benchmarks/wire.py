@@ -71,8 +71,14 @@ class Receiver:
     """Reads topics from where they end now, or from their beginning; a context manager."""
 
     def __init__(
-        self, settings: KafkaSettings, topics: Sequence[str], *, from_beginning: bool = False
+        self,
+        settings: KafkaSettings,
+        topics: Sequence[str],
+        *,
+        from_beginning: bool = False,
+        fetch_wait_ms: int = 10,
     ) -> None:
+        """`fetch_wait_ms` is how long a broker may wait for the first record of any partition."""
         connection = connect(settings)
         extents = {(t, e.partition): e for t in topics for e in extents_of(connection, t)}
         self._ends = {place: extent.next_offset for place, extent in extents.items()}
@@ -80,7 +86,7 @@ class Receiver:
             place: extent.first_offset if from_beginning else extent.next_offset
             for place, extent in extents.items()
         }
-        self._reader = Reader(connection, starts, fetch_wait_ms=10)
+        self._reader = Reader(connection, starts, fetch_wait_ms=fetch_wait_ms)
 
     def __enter__(self) -> Self:
         return self

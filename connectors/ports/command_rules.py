@@ -22,7 +22,13 @@ takes what was reported before a restart.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
 from itertools import islice
 
 from connectors.ports.sink import Answer, Sink, SinkError
@@ -127,20 +133,22 @@ class CommandRules:
         outcome: CommandOutcome | None = None
         number = 0
         while True:
-            async with self._slots:
-                if self._stopped.is_set():
-                    return None
-                async with self._gate():
+            async with AsyncExitStack() as gate:
+                async with self._slots:
+                    if self._stopped.is_set():
+                        return None
+                    await gate.enter_async_context(self._gate())
                     number += 1
                     if has_room:
                         outcome, pause_s = await self._attempt(command, outcome, number)
                     else:
                         why = f"{IDS_MAX} commands are remembered already"
                         outcome, pause_s = self._outcome(command, "refused", why), None
-                    if pause_s is None:
-                        if self._report is not None:
-                            await self._report(outcome)
-                        return outcome
+                # The cluster need not wait for Kafka: a report takes no place of an attempt.
+                if pause_s is None:
+                    if self._report is not None:
+                        await self._report(outcome)
+                    return outcome
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), pause_s)
 
