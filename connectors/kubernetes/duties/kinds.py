@@ -50,6 +50,8 @@ class Surroundings:
     cluster: str
     access: Access
     outbox: Outbox
+    outcomes: Outbox
+    """For outcomes alone, which are sent in larger batches."""
     telemetry: Telemetry
     stack: AsyncExitStack
     """Ends what was begun, when the process ends."""
@@ -118,7 +120,7 @@ async def bind(around: Surroundings) -> Duty:
     sink, _ = await _sink(around)
     topic = "placement-decisions"
     work = CarryOut(
-        around.kafka, around.cluster, topic, sink, around.outbox, around.telemetry.outcome
+        around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.outcome
     )
 
     async def of_turn(turn: Turn) -> None:
@@ -135,7 +137,7 @@ async def evict(around: Surroundings) -> Duty:
     sink, server = await _sink(around)
     topic = "eviction-commands"
     work = CarryOut(
-        around.kafka, around.cluster, topic, sink, around.outbox, around.telemetry.outcome
+        around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.outcome
     )
 
     async def of_turn(turn: Turn) -> None:

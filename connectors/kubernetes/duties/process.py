@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 #: Time between two pictures for the metrics, in seconds.
 _LOOK_S = 1.0
+#: How long an outcome may wait for others: nobody waits for it as for a request, and each batch
+#: costs the broker and the worker what a single record does.
+OUTCOMES_LINGER_MS = 50
 
 #: Makes a duty in its surroundings.
 Make = Callable[[Surroundings], Awaitable[Duty]]
@@ -57,7 +60,8 @@ async def _run(
 ) -> None:
     async with AsyncExitStack() as stack:
         outbox = await stack.enter_async_context(Outbox(kafka))
-        around = Surroundings(kafka, cluster, access, outbox, telemetry, stack)
+        outcomes = await stack.enter_async_context(Outbox(kafka, linger_ms=OUTCOMES_LINGER_MS))
+        around = Surroundings(kafka, cluster, access, outbox, outcomes, telemetry, stack)
         duties = [await make(around) for make in makes]
         members = {each.name: _member(around, each) for each in duties}
         async with asyncio.TaskGroup() as tasks:
@@ -67,7 +71,7 @@ async def _run(
             while True:
                 for name, member in members.items():
                     telemetry.active(name, active=member.turn is not None)
-                telemetry.look(outbox.sent)
+                telemetry.look(outbox.sent + outcomes.sent)
                 await asyncio.sleep(_LOOK_S)
 
 

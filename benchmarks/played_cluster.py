@@ -1,0 +1,198 @@
+"""`python -m benchmarks.played_cluster NODES PODS_PER_NODE`: the other side of `watch` and `collect`.
+
+Plays an API server that holds nodes and pods in which nothing changes, and the kubelets of all these
+nodes, on one port, which it prints. Pages are made from one page whose names are replaced, and a
+kubelet's answer is the same for all nodes and new four times a second, so it takes little of the
+cores. Lists and documents are as large as Kubernetes writes them: a pod 3.6 KB, a kubelet's answer
+with 30 pods of two containers 40 KB.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+
+import orjson
+import uvloop
+from aiohttp import web
+
+from benchmarks.messages import node_name
+
+#: How often a kubelet measures, in seconds.
+_MEASURED_S = 0.25
+_PAGE = 500
+#: What stands for the number of a pod and of its node, and for counters and times of a kubelet.
+_POD, _NODE, _COUNTER, _TIME = "%pod", "%node", "%counter", "%time"
+_CONTAINERS = ("app", "proxy")
+_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+_MADE = "2026-11-20T10:00:00Z"
+
+
+def main(nodes: int, pods_per_node: int) -> None:
+    """Serve until the process is ended."""
+    uvloop.run(_serve(PlayedCluster(nodes, pods_per_node)))
+
+
+class PlayedCluster:
+    """A cluster in which nothing changes; a pod's node is its number modulo the nodes."""
+
+    def __init__(self, nodes: int, pods_per_node: int) -> None:
+        self._nodes = nodes
+        self._pods_per_node = pods_per_node
+        self._counts = {"/api/v1/nodes": nodes, "/api/v1/pods": nodes * pods_per_node}
+        self._templates = {"/api/v1/nodes": _node(), "/api/v1/pods": _pod()}
+        self._kubelet = cache(self._answer)
+
+    async def listed(self, request: web.Request) -> web.StreamResponse:
+        """A page of a collection, or a watch in which nothing comes."""
+        if request.query.get("watch"):
+            silent = web.StreamResponse()
+            await silent.prepare(request)
+            await asyncio.sleep(float(request.query["timeoutSeconds"]))
+            return silent
+        first = int(request.query.get("continue", "0"))
+        last = min(self._counts.get(request.path, 0), first + _PAGE)
+        head = {"resourceVersion": "1000"}
+        if last < self._counts.get(request.path, 0):
+            head["continue"] = str(last)
+        body = b'{"kind":"List","apiVersion":"v1","metadata":%b,"items":[%b]}' % (
+            orjson.dumps(head),
+            b",".join(self._objects(request.path, first, last)),
+        )
+        return web.Response(body=body, content_type="application/json")
+
+    async def measured(self, request: web.Request) -> web.Response:
+        """What a node's kubelet has measured last."""
+        now_s = time.time() // _MEASURED_S * _MEASURED_S
+        counter, stamp = f"{now_s % 100_000:.2f}".encode(), f"{now_s * 1_000:.0f}".encode()
+        body = self._kubelet(request.match_info["node"])
+        body = body.replace(_COUNTER.encode(), counter).replace(_TIME.encode(), stamp)
+        return web.Response(body=body, content_type="text/plain")
+
+    def _objects(self, path: str, first: int, last: int) -> Iterator[bytes]:
+        template = self._templates.get(path, b"")
+        for number in range(first, last):
+            node = node_name(number % self._nodes).encode()
+            named = template.replace(_NODE.encode(), node)
+            yield named.replace(_POD.encode(), b"%08d" % number)
+
+    def _answer(self, node: str) -> bytes:
+        number = int(node.rpartition("-")[2])
+        pods = [_pod_name(f"{number + n * self._nodes:08d}") for n in range(self._pods_per_node)]
+        return "".join(_kubelet_lines(pods)).encode()
+
+
+async def _serve(played: PlayedCluster) -> None:
+    application = web.Application()
+    application.router.add_get("/kubelet/{node}", played.measured)
+    application.router.add_get("/{path:.*}", played.listed)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.Event().wait()
+
+
+def _kubelet_lines(pods: list[str]) -> Iterator[str]:
+    """`/metrics/resource`, families in the order of their names."""
+    counted = ("cpu_usage_seconds_total", "counter", _COUNTER)
+    gauged = ("memory_working_set_bytes", "gauge", "2.68435456e+08")
+    of_pods = [f'namespace="shop",pod="{pod}"' for pod in pods]
+    of_containers = [
+        f'container="{name}",{labels}' for labels in of_pods for name in _CONTAINERS
+    ]
+    for scope, several in (("container", of_containers), ("node", [""]), ("pod", of_pods)):
+        for metric, kind, value in (counted, gauged):
+            name = f"{scope}_{metric}"
+            yield f"# HELP {name} [STABLE] What a {scope} uses\n# TYPE {name} {kind}\n"
+            for labels in several:
+                where = f"{{{labels}}}" if labels else ""
+                yield f"{name}{where} {value} {_TIME}\n"
+    yield "# TYPE resource_scrape_error gauge\nresource_scrape_error 0\n"
+
+
+def _pod_name(number: str) -> str:
+    return f"app-6d4cf56db6-{number}"
+
+
+def _node() -> bytes:
+    room = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    images = [{"names": [f"registry.example/image-{n}:1.2.3"], "sizeBytes": n} for n in range(20)]
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": _MADE}
+    labels = {"kubernetes.io/hostname": _NODE, "topology.kubernetes.io/zone": "eu-1a"}
+    return orjson.dumps(
+        {
+            "metadata": {"name": _NODE, "uid": f"uid-of-{_NODE}", "resourceVersion": "7",
+                         "labels": labels, "creationTimestamp": _MADE},
+            "spec": {"podCIDR": "10.0.0.0/24"},
+            "status": {"allocatable": room, "capacity": room, "conditions": [ready],
+                       "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+                       "images": images},
+        }
+    )  # fmt: skip
+
+
+def _pod() -> bytes:
+    """A pod of two containers that runs, as its kubelet and its controllers have left it."""
+    labels = {"app": "web", "pod-template-hash": "6d4cf56db6", "app.kubernetes.io/part-of": "shop"}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "app-6d4cf56db6",
+             "uid": "uid-of-app-6d4cf56db6", "controller": True, "blockOwnerDeletion": True}
+    conditions = [
+        {"type": each, "status": "True", "lastProbeTime": None, "lastTransitionTime": _MADE}
+        for each in _CONDITIONS
+    ]
+    return orjson.dumps(
+        {
+            "metadata": {"name": _pod_name(_POD), "namespace": "shop", "resourceVersion": "9",
+                         "uid": f"0b8f6f0a-3a3e-4a6b-9a55-0000{_POD}", "labels": labels,
+                         "creationTimestamp": _MADE, "ownerReferences": [owner],
+                         "managedFields": _managed_fields()},
+            "spec": {"nodeName": _NODE, "schedulerName": "default-scheduler",
+                     "restartPolicy": "Always", "priority": 0,
+                     "containers": [_container(name) for name in _CONTAINERS]},
+            "status": {"phase": "Running", "qosClass": "Burstable", "hostIP": "10.0.0.1",
+                       "podIP": "10.1.1.1", "startTime": _MADE, "conditions": conditions,
+                       "containerStatuses": [_status(name) for name in _CONTAINERS]},
+        }
+    )  # fmt: skip
+
+
+def _container(name: str) -> dict[str, object]:
+    probe = {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10}
+    return {
+        "name": name,
+        "image": "registry.example/web:1.2.3",
+        "env": [{"name": f"VARIABLE_{n}", "value": "x" * 20} for n in range(10)],
+        "resources": {
+            "requests": {"cpu": "250m", "memory": "256Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+        "readinessProbe": probe,
+        "livenessProbe": probe,
+    }
+
+
+def _status(name: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "state": {"running": {"startedAt": _MADE}},
+        "ready": True,
+        "restartCount": 0,
+        "image": "registry.example/web:1.2.3",
+        "imageID": "registry.example/web@sha256:" + 64 * "a",
+        "containerID": "containerd://" + 64 * "b",
+    }
+
+
+def _managed_fields() -> list[dict[str, object]]:
+    fields = {f"f:{each}": {".": {}, "f:status": {}, "f:type": {}} for each in _CONDITIONS}
+    return [
+        {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": _MADE,
+         "fieldsType": "FieldsV1", "fieldsV1": {"f:status": fields}}
+        for manager in ("kube-controller-manager", "kubelet")
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
