@@ -20,6 +20,14 @@ Through a broker, with one worker in a process of its own:
     latency      request in to decision out at a given pace
     recovery     a large cluster after kill -9: time to the next decision, and memory
 
+On a cluster, with the processes of `loadstream kubernetes` in between:
+
+    cluster_rig        a real control plane beside the broker, and the duties
+    binding            bindings a second, and those of a bare client in turns with it
+    pod_latency        pod created to pod bound at a given pace
+    played_cluster     an API server and kubelets for sizes that no real one has room for here
+    watch_and_collect  listing all pods, measuring all nodes, and the CPU of all processes
+
     publish      the figures of the documents, from what was measured
 
 What is computed is checked inside each benchmark against the plain way of computing it, and what

@@ -22,7 +22,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from benchmarks import messages
-from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, control_plane, cpu_s, duties, each_of, in_loop
+from benchmarks.cluster_rig import (
+    FETCH_WAIT_MS,
+    NAMESPACE,
+    control_plane,
+    cpu_s,
+    duties,
+    each_of,
+    in_loop,
+)
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import Rig, rig
 from benchmarks.wire import PATIENCE_S, Encoded, Receiver, encoded
@@ -186,9 +194,7 @@ def _decision(metadata: dict[str, Any], number: int) -> PlacementDecision:
         {
             "cluster": messages.CLUSTER,
             "decision_id": f"decision-of-{metadata['name']}",
-            "pod": PodRef(
-                namespace=NAMESPACE, name=metadata["name"], uid=metadata["uid"]
-            ),
+            "pod": PodRef(namespace=NAMESPACE, name=metadata["name"], uid=metadata["uid"]),
             "outcome": "placed",
             "node": messages.node_name(number % NODES),
             "decided_at_ms": messages.now_ms(),

@@ -98,9 +98,7 @@ def in_loop(work: Awaitable[T]) -> T:
         return runner.run(main())
 
 
-async def each_of(
-    items: Iterable[T], at_once: int, work: Callable[[T], Awaitable[Any]]
-) -> None:
+async def each_of(items: Iterable[T], at_once: int, work: Callable[[T], Awaitable[Any]]) -> None:
     """Work on all items, so many at once, in their order."""
     left = iter(items)
 

@@ -25,7 +25,13 @@ _PAGE = 500
 #: What stands for the number of a pod and of its node, and for counters and times of a kubelet.
 _POD, _NODE, _COUNTER, _TIME = "%pod", "%node", "%counter", "%time"
 _CONTAINERS = ("app", "proxy")
-_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+_CONDITIONS = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+)
 _MADE = "2026-11-20T10:00:00Z"
 
 
@@ -99,9 +105,7 @@ def _kubelet_lines(pods: list[str]) -> Iterator[str]:
     counted = ("cpu_usage_seconds_total", "counter", _COUNTER)
     gauged = ("memory_working_set_bytes", "gauge", "2.68435456e+08")
     of_pods = [f'namespace="shop",pod="{pod}"' for pod in pods]
-    of_containers = [
-        f'container="{name}",{labels}' for labels in of_pods for name in _CONTAINERS
-    ]
+    of_containers = [f'container="{name}",{labels}' for labels in of_pods for name in _CONTAINERS]
     for scope, several in (("container", of_containers), ("node", [""]), ("pod", of_pods)):
         for metric, kind, value in (counted, gauged):
             name = f"{scope}_{metric}"
@@ -136,8 +140,14 @@ def _node() -> bytes:
 def _pod() -> bytes:
     """A pod of two containers that runs, as its kubelet and its controllers have left it."""
     labels = {"app": "web", "pod-template-hash": "6d4cf56db6", "app.kubernetes.io/part-of": "shop"}
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "app-6d4cf56db6",
-             "uid": "uid-of-app-6d4cf56db6", "controller": True, "blockOwnerDeletion": True}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "app-6d4cf56db6",
+        "uid": "uid-of-app-6d4cf56db6",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
     conditions = [
         {"type": each, "status": "True", "lastProbeTime": None, "lastTransitionTime": _MADE}
         for each in _CONDITIONS
@@ -186,7 +196,9 @@ def _status(name: str) -> dict[str, object]:
 
 
 def _managed_fields() -> list[dict[str, object]]:
-    fields = {f"f:{each}": {".": {}, "f:status": {}, "f:type": {}} for each in _CONDITIONS}
+    fields: dict[str, object] = {
+        f"f:{each}": {".": {}, "f:status": {}, "f:type": {}} for each in _CONDITIONS
+    }
     return [
         {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": _MADE,
          "fieldsType": "FieldsV1", "fieldsV1": {"f:status": fields}}

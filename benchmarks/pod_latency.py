@@ -72,7 +72,10 @@ def run(nodes: int, per_s: int, seconds: int) -> dict[str, Any]:
             "etcd": plane.etcd.pid,
         }
         steps: dict[str, Times] = {topic: {} for topic in _STEPS}
-        with Receiver(place.settings, _STEPS, fetch_wait_ms=FETCH_WAIT_MS) as receiver, _reading(receiver, steps):
+        with (
+            Receiver(place.settings, _STEPS, fetch_wait_ms=FETCH_WAIT_MS) as receiver,
+            _Reading(receiver, steps),
+        ):
             due, bound, shares = in_loop(_paced(plane, per_s, seconds, partial(cpu_s, pids)))
         for each in processes.values():
             each.check()
@@ -103,7 +106,7 @@ def _waited(due: Times, seen: Times, warm: set[str], which: tuple[int, ...]) -> 
     return [round(float(value), 2) for value in np.percentile(waited, which)]
 
 
-class _reading(Thread):  # noqa: N801 - used as a context manager's call
+class _Reading(Thread):
     """Notes when records about pods come, beside the loop."""
 
     def __init__(self, receiver: Receiver, steps: Mapping[str, Times]) -> None:

@@ -4,7 +4,7 @@ API server and kubelets are played by one other process (`played_cluster`), the 
 Kafka, and the processes are those that a user would start:
 
     watch_list_pods_per_s    pods of the full list that `watch` sends, from its first record to its last
-    collect_nodes_per_s      nodes that one `collect` measures when all are due each second
+    collect_nodes_per_s      nodes that one `collect` measures when 2,000 are due each second
     collect_cpu_cores        of `collect` alone, with 30,000 pods on 1,000 nodes, each measured every
                              10 s; `detail` has it for every process of loadstream, a worker included
 
@@ -70,21 +70,25 @@ class Place:
             sources.write_text(_SOURCES.format(port=self._port, interval=interval))
             more = ["--sources", str(sources)]
         settings = environment(self.rig.settings)
-        return duty(
-            self._directory, name, messages.CLUSTER, self._kubeconfig, settings, more
-        )
+        return duty(self._directory, name, messages.CLUSTER, self._kubeconfig, settings, more)
 
 
 @contextmanager
 def _place(nodes: int, pods_per_node: int) -> Iterator[Place]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="loadstream-")))
-        command = [sys.executable, "-m", "benchmarks.played_cluster", str(nodes), str(pods_per_node)]
-        played = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.played_cluster",
+            str(nodes),
+            str(pods_per_node),
+        ]
+        played = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 - ours
         stack.callback(played.wait)
         stack.callback(played.kill)
         stack.callback(Guard(played).dismiss)
-        said = played.stdout.readline() if played.stdout else ""
+        said = played.stdout.readline() if played.stdout else b""
         if not said:
             raise Unproven("no cluster is played")
         yield Place(stack.enter_context(rig("kafka")), directory, int(said), played.pid)
@@ -157,7 +161,9 @@ def collecting(
             took_s = time.monotonic() - began_s
             after = cpu_s(pids)
     if len(measured) < nodes or pods < samples * pods_per_node:
-        raise Unproven(f"{len(measured)} of {nodes} nodes measured, {pods} pods in {samples} samples")
+        raise Unproven(
+            f"{len(measured)} of {nodes} nodes measured, {pods} pods in {samples} samples"
+        )
     cores = {name: round((after[name] - before[name]) / took_s, 3) for name in pids}
     ours = {name: cores[name] for name in (*processes, *(["worker"] if with_others else []))}
     return {
@@ -190,7 +196,7 @@ def _watch_list(name: str) -> Figure:
 
 
 def _collect_rate(name: str) -> Figure:
-    measured = collecting(1_000, 30, "1s", 20, with_others=False)
+    measured = collecting(1_000, 30, "500ms", 20, with_others=False)
     return Figure(name, measured["nodes_per_s"], "1/s", measured)
 
 

@@ -59,7 +59,7 @@ def access(host: str, certificate: Path | None = None) -> Access:
 
     async def load(configuration: Configuration) -> None:
         configuration.host = host
-        configuration.ssl_ca_cert = certificate and str(certificate)
+        configuration.ssl_ca_cert = None if certificate is None else str(certificate)
 
     return Access(load, "played")
 
