@@ -4,7 +4,7 @@ API server and kubelets are played by one other process (`played_cluster`), the 
 Kafka, and the processes are those that a user would start:
 
     watch_list_pods_per_s    pods of the full list that `watch` sends, from its first record to its last
-    collect_nodes_per_s      nodes that one `collect` measures when 2,000 are due each second
+    collect_nodes_per_s      nodes that one `collect` measures when 1,000 are due each second
     collect_cpu_cores        of `collect` alone, with 30,000 pods on 1,000 nodes, each measured every
                              10 s; `detail` has it for every process of loadstream, a worker included
 
@@ -196,7 +196,7 @@ def _watch_list(name: str) -> Figure:
 
 
 def _collect_rate(name: str) -> Figure:
-    measured = collecting(1_000, 30, "500ms", 20, with_others=False)
+    measured = collecting(1_000, 30, "1s", 20, with_others=False)
     return Figure(name, measured["nodes_per_s"], "1/s", measured)
 
 

@@ -187,6 +187,26 @@ async def test_each_attempt_is_made_within_the_gate_and_only_the_last_is_reporte
     assert steps == ["in", "out", "in", "out", "in", "done", "out"]
 
 
+async def test_a_report_that_waits_for_its_acknowledgement_holds_up_no_attempt() -> None:
+    acknowledged = asyncio.Event()
+
+    async def report(outcome: CommandOutcome) -> None:
+        await acknowledged.wait()
+
+    sink = _Sink()
+    rules = CommandRules(CLUSTER, sink, NOW_MS, report=report)
+    count = 2 * IN_FLIGHT_MAX
+    tasks = [
+        asyncio.create_task(rules.carry_out(eviction(_pod(str(n)), "n"))) for n in range(count)
+    ]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(sink.asked) == count
+    assert not any(task.done() for task in tasks)
+    acknowledged.set()
+    assert all(await asyncio.gather(*tasks))
+
+
 @pytest.mark.usefixtures("_no_pauses")
 async def test_a_turn_that_is_over_between_attempts_leaves_the_command_to_the_next_owner() -> None:
     sink = _Sink(None, AGAIN, DONE)
