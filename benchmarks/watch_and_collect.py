@@ -85,7 +85,7 @@ def _place(nodes: int, pods_per_node: int) -> Iterator[Place]:
             str(pods_per_node),
         ]
         played = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 - ours
-        stack.callback(played.wait)
+        stack.enter_context(played)
         stack.callback(played.kill)
         stack.callback(Guard(played).dismiss)
         said = played.stdout.readline() if played.stdout else b""

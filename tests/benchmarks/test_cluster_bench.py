@@ -64,6 +64,7 @@ def test_a_played_kubelet_measures_the_pods_that_the_played_api_server_has_on_it
         assert any(name in each for each in listed)
 
 
+@pytest.mark.broker
 def test_a_small_cluster_is_listed_and_measured() -> None:
     with skipped_where_unavailable():
         listed = watch_and_collect.listing(20, 3)
@@ -74,6 +75,7 @@ def test_a_small_cluster_is_listed_and_measured() -> None:
     assert measured["nodes_per_s"] > 0
 
 
+@pytest.mark.broker
 @pytest.mark.control_plane
 def test_pods_are_bound_by_the_binder_and_by_the_bare_client(control_plane_binary: Path) -> None:
     assert control_plane_binary.exists()
@@ -86,6 +88,7 @@ def test_pods_are_bound_by_the_binder_and_by_the_bare_client(control_plane_binar
     assert measured["share_of_bare_client"] > 0
 
 
+@pytest.mark.broker
 @pytest.mark.control_plane
 def test_created_pods_are_seen_bound(control_plane_binary: Path) -> None:
     assert control_plane_binary.exists()
