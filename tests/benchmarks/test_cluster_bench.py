@@ -55,7 +55,7 @@ def test_waiting_counts_from_when_a_pod_was_due_and_leaves_out_the_first_ones() 
 
 def test_a_played_kubelet_measures_the_pods_that_the_played_api_server_has_on_its_node() -> None:
     played = PlayedCluster(3, 2)
-    answer = played._answer(messages.node_name(1))
+    answer = played.answer(messages.node_name(1), 1_700_000_000.0)
     named = {labels for labels, _, _ in samples(answer, b"pod" + CPU)}
     listed = [each for each in played._objects("/api/v1/pods", 0, 6) if b"node-00001" in each]
     assert len(named) == len(listed) == 2
