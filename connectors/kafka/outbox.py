@@ -3,6 +3,7 @@
 As `sender`, whose calls block: each record is acknowledged by all replicas, retries double nothing,
 and keys choose partitions by the contract's partitioner. A record that is not acknowledged in time
 raises, here or at the next call: the process then ends, and what is not marked as done comes again.
+A record that no reader would take is refused by name, before it is sent.
 """
 
 import asyncio
@@ -15,15 +16,22 @@ from aiokafka.errors import KafkaError
 
 from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.records import place
+from connectors.kafka.wording import sentence
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
-from schemas.limits import BATCH_BYTES_MAX
+from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.topics import TOPIC_BY_NAME
 
 #: How long a record may wait for its acknowledgement before the broker counts as gone.
 DELIVERY_TIMEOUT_S = 60.0
 #: Records under way: more wait before they are handed over, and with them who sends them.
 UNDER_WAY_MAX = 5_000
+#: Of the sentence about a record, what an error has room for.
+_SENTENCE_MAX = 200
+
+
+class RecordTooLong(ValueError):
+    """A message that no reader would take; the error says which one."""
 
 
 class Outbox:
@@ -63,23 +71,32 @@ class Outbox:
     async def send(self, topic: str, message: Any) -> asyncio.Future[Any]:
         """Hand a message over; waits while too many are under way.
 
-        Answers with what is done once the record is acknowledged. Raises BrokerUnavailable if an
-        earlier one was not.
+        Answers with what is done once the record is acknowledged. Raises RecordTooLong, and
+        BrokerUnavailable if an earlier one was not acknowledged.
         """
-        self._check()
+        self.check()
+        value = encode(message)
+        if len(value) > VALUE_BYTES_MAX:
+            raise RecordTooLong(
+                f"topic {topic}: the record has {len(value)} bytes; allowed are at most "
+                f"{VALUE_BYTES_MAX}: {sentence(message)[:_SENTENCE_MAX]}"
+            )
+        target = place(TOPIC_BY_NAME[topic], message)
         await self._room.acquire()
         try:
-            target = place(TOPIC_BY_NAME[topic], message)
             acknowledged: asyncio.Future[Any] = await self._producer.send(
                 topic,
-                encode(message),
+                value,
                 key=target.key,
                 partition=target.partition,
                 timestamp_ms=target.timestamp_ms,
             )
-        except KafkaError as error:
+        except BaseException as error:
             self._room.release()
-            raise BrokerUnavailable(f"topic {topic}: {error}") from error
+            if isinstance(error, KafkaError):
+                why = str(error) or type(error).__name__
+                raise BrokerUnavailable(f"topic {topic}: {why}") from error
+            raise
         self.sent += 1
         self._under_way.add(acknowledged)
         acknowledged.add_done_callback(self._settled)
@@ -89,20 +106,21 @@ class Outbox:
         """Send messages and wait until all of them are acknowledged; raises BrokerUnavailable."""
         waiting = [await self.send(topic, message) for message in messages]
         await asyncio.gather(*waiting, return_exceptions=True)
-        self._check()
+        self.check()
 
     async def flush(self) -> None:
         """Wait until all that was sent is acknowledged; raises BrokerUnavailable."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
-        self._check()
+        self.check()
+
+    def check(self) -> None:
+        """Raise BrokerUnavailable if a record was not acknowledged."""
+        if self._failed is not None:
+            why = str(self._failed) or type(self._failed).__name__
+            raise BrokerUnavailable(f"a record was not acknowledged: {why}")
 
     def _settled(self, acknowledged: asyncio.Future[Any]) -> None:
         self._under_way.discard(acknowledged)
         self._room.release()
         if not acknowledged.cancelled() and (error := acknowledged.exception()) is not None:
             self._failed = error
-
-    def _check(self) -> None:
-        if self._failed is not None:
-            why = str(self._failed) or type(self._failed).__name__
-            raise BrokerUnavailable(f"a record was not acknowledged: {why}")

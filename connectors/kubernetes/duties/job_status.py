@@ -4,7 +4,7 @@ A status that could not be written is not tried again here beyond what `Migratio
 next one of the same migration says more. Records of other clusters and of drains mean nothing here.
 """
 
-from connectors.kafka.membership import Turn, TurnOver
+from connectors.kafka.turn import Turn, TurnOver
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from schemas.codec import decode
 from schemas.migrations import MigrationStatus

@@ -17,8 +17,9 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 
 from connectors import wall_clock
-from connectors.kafka.membership import Beginning, Turn
+from connectors.kafka.membership import Beginning
 from connectors.kafka.outbox import Outbox
+from connectors.kafka.turn import Turn
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.duties.carry_out import CLOCK, CarryOut

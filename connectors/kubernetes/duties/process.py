@@ -1,7 +1,8 @@
 """One process with one or several duties of a cluster, until it is ended.
 
-It joins the group of each duty and does the work when it is its turn. A broker or an API server that
-does not answer is waited for; a duty that fails in any other way ends the process with its error, so
+It joins the group of each duty and does the work when it is its turn. An API server that does not
+answer is waited for, and so are brokers, unless a record waits for its acknowledgement for longer than
+`DELIVERY_TIMEOUT_S`. That, and a duty that fails in any other way, ends the process with its error, so
 that it is started again and takes its place in the groups anew. At SIGTERM what is being written
 comes to its end, and others take over at once.
 """
@@ -32,7 +33,7 @@ Make = Callable[[Surroundings], Awaitable[Duty]]
 async def run(
     kafka: KafkaSettings, cluster: str, access: Access, makes: Sequence[Make], telemetry: Telemetry
 ) -> None:
-    """Run until SIGTERM or SIGINT; raises what a duty raises."""
+    """Run until SIGTERM or SIGINT; raises what a duty raises, of several the first one."""
     # A full list makes millions of objects that stay; looking for garbage among them again and again
     # takes half of the time.
     gc.set_threshold(100_000, 10, 100)
@@ -49,7 +50,14 @@ async def run(
         running.cancel()
         (outcome,) = await asyncio.gather(running, return_exceptions=True)
     if isinstance(outcome, Exception):
-        raise outcome
+        raise _first(outcome)
+
+
+def _first(error: Exception) -> Exception:
+    """The error itself, where tasks have gathered errors in groups."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _run(
@@ -68,6 +76,7 @@ async def _run(
                 for name, member in members.items():
                     telemetry.active(name, active=member.turn is not None)
                 telemetry.look(outbox.sent)
+                outbox.check()
                 await asyncio.sleep(_LOOK_S)
 
 
