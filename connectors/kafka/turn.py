@@ -12,7 +12,7 @@ written must bear that: bindings and evictions name the pod's uid.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -108,6 +108,19 @@ class Turn:
         """A write goes on after `writing` was left, until this is done."""
         self._begin_write()
         written.add_done_callback(self._end_write)
+
+    async def during(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work until it ends, or drop it when the turn is over; raises what it raises."""
+        working = asyncio.ensure_future(work)
+        over = asyncio.ensure_future(self.over.wait())
+        try:
+            await asyncio.wait((working, over), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            over.cancel()
+            working.cancel()
+            await asyncio.wait((working,))
+        if not working.cancelled():
+            working.result()
 
     async def confirm(self) -> bool:
         """Commit how far everything is; whether the coordinator took that from us."""

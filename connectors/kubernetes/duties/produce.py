@@ -6,7 +6,6 @@ turn is not given up before what was handed over is acknowledged, so nothing of 
 next active process sends. A message that no reader would take is named in the log and left out.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
@@ -33,18 +32,7 @@ class Produce:
 
     async def __call__(self, turn: Turn) -> None:
         """Send until the turn is over; raises what the source raises, and BrokerUnavailable."""
-        sending = asyncio.create_task(self._send(turn))
-        over = asyncio.create_task(turn.over.wait())
-        try:
-            await asyncio.wait((sending, over), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            over.cancel()
-            if not sending.done():
-                sending.cancel()
-                with suppress(asyncio.CancelledError):
-                    await sending
-        if sending.done() and not sending.cancelled():
-            sending.result()
+        await turn.during(self._send(turn))
 
     async def _send(self, turn: Turn) -> None:
         with suppress(TurnOver):
