@@ -87,8 +87,8 @@ async def _consumer(
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=BATCH_BYTES_MAX,
     )
-    await consumer.start()
     try:
+        await consumer.start()
         consumer.assign([place])
         yield consumer, place
     finally:
