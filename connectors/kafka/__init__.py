@@ -16,7 +16,8 @@
     records           key, partition and time of a message
     sender            records out, acknowledged
     outbox            the same without blocking, for processes that stand between Kafka and others
-    membership        a process's place in a group of which one at a time is active for a cluster
+    membership        a process's place in a group of which one at a time is active for a cluster;
+                      turn: the time in which it is
     produce           JSON lines or messages into a topic
     consumer_reading  a record read as its consumer would read it
     wire              both ways at once, for simulated clusters

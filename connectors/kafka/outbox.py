@@ -1,29 +1,46 @@
 """Sends records without blocking the event loop; for processes that stand between Kafka and others.
 
 As `sender`, whose calls block: each record is acknowledged by all replicas, retries double nothing,
-and keys choose partitions by the contract's partitioner. A record that is not acknowledged in time
-raises, here or at the next call: the process then ends, and what is not marked as done comes again.
+and keys choose partitions by the contract's partitioner. While brokers are away records wait for as
+long as it takes, and who sends more waits with them; only at the end what still waits is dropped after
+`CLOSE_S`. A record that a broker refuses raises, here or at the next call: the process then ends, and
+what is not marked as done comes again.
+A record that no reader would take is refused by name, before it is sent.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from connectors.kafka.client import BrokerUnavailable
-from connectors.kafka.records import place
+from connectors.kafka.records import Place, place
+from connectors.kafka.wording import sentence
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
-from schemas.limits import BATCH_BYTES_MAX
+from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.topics import TOPIC_BY_NAME
 
-#: How long a record may wait for its acknowledgement before the broker counts as gone.
-DELIVERY_TIMEOUT_S = 60.0
+logger = logging.getLogger(__name__)
+
+#: How long a broker may take for one request, in seconds, and a topic to take one more record,
+#: before that is said in the log and tried again.
+REQUEST_S = 60.0
+#: How long what is under way is waited for at the end, in seconds: less than Kubernetes gives a
+#: process between SIGTERM and SIGKILL.
+CLOSE_S = 15.0
 #: Records under way: more wait before they are handed over, and with them who sends them.
 UNDER_WAY_MAX = 5_000
+#: Of the sentence about a record, what an error has room for.
+_SENTENCE_MAX = 200
+
+
+class RecordTooLong(ValueError):
+    """A message that no reader would take; the error says which one."""
 
 
 class Outbox:
@@ -39,7 +56,7 @@ class Outbox:
             linger_ms=linger_ms,
             max_request_size=BATCH_BYTES_MAX,
             max_batch_size=256 * 1024,
-            request_timeout_ms=round(DELIVERY_TIMEOUT_S * 1000),
+            request_timeout_ms=round(REQUEST_S * 1000),
         )
         self._room = asyncio.Semaphore(UNDER_WAY_MAX)
         self._under_way: set[asyncio.Future[Any]] = set()
@@ -48,8 +65,11 @@ class Outbox:
     async def __aenter__(self) -> Self:
         try:
             await self._producer.start()
-        except KafkaError as error:
-            raise BrokerUnavailable(f"no broker answers: {error}") from error
+        except BaseException as error:
+            await self._producer.stop()
+            if isinstance(error, KafkaError):
+                raise BrokerUnavailable(f"no broker answers: {error}") from error
+            raise
         return self
 
     async def __aexit__(
@@ -58,51 +78,75 @@ class Outbox:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._producer.stop()
+        try:
+            await asyncio.wait_for(self._producer.stop(), CLOSE_S)
+        except TimeoutError:
+            count = len(self._under_way)
+            logger.warning("%d records were not acknowledged after %g s: dropped", count, CLOSE_S)
+            await self._producer.client.close()
 
     async def send(self, topic: str, message: Any) -> asyncio.Future[Any]:
         """Hand a message over; waits while too many are under way.
 
-        Answers with what is done once the record is acknowledged. Raises BrokerUnavailable if an
-        earlier one was not.
+        Answers with what is done once the record is acknowledged. Raises RecordTooLong, and
+        BrokerUnavailable if an earlier one was refused by a broker.
         """
-        self._check()
+        self.check()
+        value = encode(message)
+        if len(value) > VALUE_BYTES_MAX:
+            raise RecordTooLong(
+                f"topic {topic}: the record has {len(value)} bytes; allowed are at most "
+                f"{VALUE_BYTES_MAX}: {sentence(message)[:_SENTENCE_MAX]}"
+            )
+        target = place(TOPIC_BY_NAME[topic], message)
         await self._room.acquire()
         try:
-            target = place(TOPIC_BY_NAME[topic], message)
-            acknowledged: asyncio.Future[Any] = await self._producer.send(
-                topic,
-                encode(message),
-                key=target.key,
-                partition=target.partition,
-                timestamp_ms=target.timestamp_ms,
-            )
-        except KafkaError as error:
+            acknowledged = await self._hand_over(topic, value, target)
+        except BaseException as error:
             self._room.release()
-            raise BrokerUnavailable(f"topic {topic}: {error}") from error
+            if isinstance(error, KafkaError):
+                why = str(error) or type(error).__name__
+                raise BrokerUnavailable(f"topic {topic}: {why}") from error
+            raise
         self.sent += 1
         self._under_way.add(acknowledged)
         acknowledged.add_done_callback(self._settled)
         return acknowledged
 
+    async def _hand_over(self, topic: str, value: bytes, target: Place) -> asyncio.Future[Any]:
+        while True:
+            try:
+                acknowledged: asyncio.Future[Any] = await self._producer.send(
+                    topic,
+                    value,
+                    key=target.key,
+                    partition=target.partition,
+                    timestamp_ms=target.timestamp_ms,
+                )
+            except KafkaTimeoutError:
+                logger.warning("topic %s: no broker has taken a record for %g s", topic, REQUEST_S)
+            else:
+                return acknowledged
+
     async def deliver(self, topic: str, messages: Iterable[Any]) -> None:
         """Send messages and wait until all of them are acknowledged; raises BrokerUnavailable."""
         waiting = [await self.send(topic, message) for message in messages]
         await asyncio.gather(*waiting, return_exceptions=True)
-        self._check()
+        self.check()
 
     async def flush(self) -> None:
         """Wait until all that was sent is acknowledged; raises BrokerUnavailable."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
-        self._check()
+        self.check()
+
+    def check(self) -> None:
+        """Raise BrokerUnavailable if a broker has refused a record."""
+        if self._failed is not None:
+            why = str(self._failed) or type(self._failed).__name__
+            raise BrokerUnavailable(f"a record was refused: {why}")
 
     def _settled(self, acknowledged: asyncio.Future[Any]) -> None:
         self._under_way.discard(acknowledged)
         self._room.release()
         if not acknowledged.cancelled() and (error := acknowledged.exception()) is not None:
             self._failed = error
-
-    def _check(self) -> None:
-        if self._failed is not None:
-            why = str(self._failed) or type(self._failed).__name__
-            raise BrokerUnavailable(f"a record was not acknowledged: {why}")

@@ -1,4 +1,6 @@
-"""The records of one partition since a moment, up to its end now; read without blocking.
+"""The records of one partition since a moment, up to its end or for ever; read without blocking.
+
+There is no consumer group: what is read is kept nowhere.
 
 The embedded broker does not know times. There the newest record says whether there may be any that
 is recent, and then all are read.
@@ -43,6 +45,23 @@ async def recent(
             next_offset = await consumer.position(place)
 
 
+async def end_of(kafka: KafkaSettings, topic: str, partition: int) -> int:
+    """Offset of the next record that comes. Raises aiokafka's KafkaError."""
+    async with _consumer(kafka, topic, partition) as (consumer, place):
+        return int((await consumer.end_offsets([place]))[place])
+
+
+async def follow(
+    kafka: KafkaSettings, topic: str, partition: int, offset: int
+) -> AsyncIterator[Any]:
+    """aiokafka's records from an offset on, for ever. Raises aiokafka's KafkaError."""
+    async with _consumer(kafka, topic, partition) as (consumer, place):
+        consumer.seek(place, offset)
+        while True:
+            for record in (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ()):
+                yield record
+
+
 async def _first(consumer: Any, place: Any, since_ms: int) -> int:
     first = (await consumer.beginning_offsets([place]))[place]
     end = (await consumer.end_offsets([place]))[place]
@@ -68,8 +87,8 @@ async def _consumer(
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=BATCH_BYTES_MAX,
     )
-    await consumer.start()
     try:
+        await consumer.start()
         consumer.assign([place])
         yield consumer, place
     finally:

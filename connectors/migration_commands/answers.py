@@ -12,6 +12,8 @@ from connectors.kafka.wording import sentence
 from schemas.deadletters import DeadLetter, source_record
 from schemas.migrations import LIVE, DrainStatus, MigrationRequest, MigrationStatus
 
+REQUESTS = "migration-requests"
+
 _DRAINED = {"drain": "Drained", "undrain": "Undrained"}
 
 
@@ -37,14 +39,21 @@ def answer(request: MigrationRequest, message: object) -> Answer | None:
     return None
 
 
-def _refused(request: MigrationRequest, letter: DeadLetter) -> Answer | None:
-    if letter.topic != "migration-requests" or letter.parts > 1:
+def refused_request(letter: DeadLetter) -> tuple[str, str] | None:
+    """Cluster and id of the request that a dead letter is about; none: it is about none."""
+    if letter.topic != REQUESTS or letter.parts > 1:
         return None
     try:
         record = orjson.loads(source_record(letter)[1] or b"")
     except ValueError:
         return None
-    if not isinstance(record, dict) or record.get("request_id") != request.request_id:
+    if not isinstance(record, dict):
+        return None
+    return str(record.get("cluster")), str(record.get("request_id"))
+
+
+def _refused(request: MigrationRequest, letter: DeadLetter) -> Answer | None:
+    if refused_request(letter) != (request.cluster, request.request_id):
         return None
     return Answer(f"refused: {letter.reason}", done=True, failed=True)
 

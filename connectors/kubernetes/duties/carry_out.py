@@ -16,9 +16,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from connectors import wall_clock
-from connectors.kafka.membership import Turn, TurnOver
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.recent import first_since, recent
+from connectors.kafka.turn import Turn, TurnOver
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink
 from schemas.clock import ClockTick
@@ -103,11 +103,11 @@ class CarryOut:
         progress = Progress()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_follow(ticks, rules))
+            tasks.create_task(_stop(turn, rules))
             async for record in turn.records(self._topic):
                 await self._room.acquire()
                 progress.begin(record.offset)
                 tasks.create_task(self._carry_out(turn, rules, progress, record))
-            rules.stop()  # what waits for another attempt waits no longer
 
     async def _remember(self, turn: Turn, rules: CommandRules) -> None:
         """What was reported lately was carried out before this turn."""
@@ -132,6 +132,12 @@ class CarryOut:
             pass  # the next active one begins with it
         finally:
             self._room.release()
+
+
+async def _stop(turn: Turn, rules: CommandRules) -> None:
+    """Once the turn is over nothing waits for another attempt, nor for those that do."""
+    await turn.over.wait()
+    rules.stop()
 
 
 async def _follow(ticks: AsyncIterator[Any], rules: CommandRules) -> None:

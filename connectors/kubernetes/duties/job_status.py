@@ -1,15 +1,25 @@
-"""Writes the status of migrations to the PodMigrationJobs that asked for them.
+"""Writes what came of PodMigrationJobs to them: status of migrations, refusals of requests.
 
+A request that the worker refuses has no migration; the record of it is in `dead-letters`, which are
+followed from the beginning of the turn: a job without a status is requested again in each turn.
 A status that could not be written is not tried again here beyond what `MigrationJobs` tries: the
 next one of the same migration says more. Records of other clusters and of drains mean nothing here.
 """
 
-from connectors.kafka.membership import Turn, TurnOver
+from contextlib import suppress
+
+from connectors.kafka.recent import end_of, follow
+from connectors.kafka.turn import Turn, TurnOver
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
+from connectors.migration_commands.answers import REQUESTS, refused_request
 from schemas.codec import decode
+from schemas.connection import KafkaSettings
+from schemas.deadletters import DeadLetter
 from schemas.migrations import MigrationStatus
+from schemas.partitions import partition_for
 
 STATUS = "migration-status"
+LETTERS = "dead-letters"
 
 
 class JobStatus:
@@ -30,3 +40,32 @@ class JobStatus:
                 except TurnOver:
                     return
             turn.done(STATUS, record.offset + 1)
+
+
+class JobRefusals:
+    """Follows topic `dead-letters` during one turn."""
+
+    def __init__(self, kafka: KafkaSettings, cluster: str, jobs: MigrationJobs) -> None:
+        self._kafka = kafka
+        self._cluster = cluster
+        self._jobs = jobs
+        self._partition = partition_for(REQUESTS.encode(), kafka.partitions)
+        """Dead letters of one topic are in one partition."""
+        self._from = 0
+
+    async def begin(self) -> None:
+        """What comes from now on counts; raises aiokafka's KafkaError."""
+        self._from = await end_of(self._kafka, LETTERS, self._partition)
+
+    async def __call__(self, turn: Turn) -> None:
+        """Report refusals until the turn is over; raises aiokafka's KafkaError."""
+        await turn.during(self._follow(turn))
+
+    async def _follow(self, turn: Turn) -> None:
+        with suppress(TurnOver):
+            async for record in follow(self._kafka, LETTERS, self._partition, self._from):
+                letter = decode(LETTERS, record.value)
+                request = refused_request(letter) if isinstance(letter, DeadLetter) else None
+                if request is not None and request[0] == self._cluster:
+                    async with turn.writing():
+                        await self._jobs.refused(request[1], letter.reason)

@@ -17,12 +17,13 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 
 from connectors import wall_clock
-from connectors.kafka.membership import Beginning, Turn
+from connectors.kafka.membership import Beginning
 from connectors.kafka.outbox import Outbox
+from connectors.kafka.turn import Turn
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.duties.carry_out import CLOCK, CarryOut
-from connectors.kubernetes.duties.job_status import STATUS, JobStatus
+from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
 from connectors.kubernetes.duties.produce import Messages, Produce
 from connectors.kubernetes.duties.telemetry import Telemetry
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
@@ -142,9 +143,12 @@ async def evict(around: Surroundings) -> Duty:
 
     async def of_turn(turn: Turn) -> None:
         jobs = MigrationJobs(server, around.cluster, sink.throttle)
+        refusals = JobRefusals(around.kafka, around.cluster, jobs)
         try:
+            await refusals.begin()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(work(turn))
+                tasks.create_task(refusals(turn))
                 tasks.create_task(JobStatus(around.cluster, jobs)(turn))
                 tasks.create_task(Produce(around.outbox, lambda: _requests(jobs))(turn))
         finally:

@@ -35,7 +35,7 @@ Make = Callable[[Surroundings], Awaitable[Duty]]
 async def run(
     kafka: KafkaSettings, cluster: str, access: Access, makes: Sequence[Make], telemetry: Telemetry
 ) -> None:
-    """Run until SIGTERM or SIGINT; raises what a duty raises."""
+    """Run until SIGTERM or SIGINT; raises what a duty raises, of several the first one."""
     # A full list makes millions of objects that stay; looking for garbage among them again and again
     # takes half of the time.
     gc.set_threshold(100_000, 10, 100)
@@ -52,7 +52,14 @@ async def run(
         running.cancel()
         (outcome,) = await asyncio.gather(running, return_exceptions=True)
     if isinstance(outcome, Exception):
-        raise outcome
+        raise _first(outcome)
+
+
+def _first(error: Exception) -> Exception:
+    """The error itself, where tasks have gathered errors in groups."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _run(
@@ -72,6 +79,8 @@ async def _run(
                 for name, member in members.items():
                     telemetry.active(name, active=member.turn is not None)
                 telemetry.look(outbox.sent + outcomes.sent)
+                outbox.check()
+                outcomes.check()
                 await asyncio.sleep(_LOOK_S)
 
 

@@ -1,16 +1,20 @@
 """Sends what a watch or usage sources say, as long as this process is the active one.
 
 Each message is handed over under permission, in the order in which it comes. The source is not asked
-on while too many wait for their acknowledgement: what cannot be sent stays where it came from.
+on while too many wait for their acknowledgement: what cannot be sent stays where it came from. The
+turn is not given up before what was handed over is acknowledged, so nothing of it comes after what the
+next active process sends. A message that no reader would take is named in the log and left out.
 """
 
-import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 
-from connectors.kafka.membership import Turn, TurnOver
-from connectors.kafka.outbox import Outbox
+from connectors.kafka.outbox import Outbox, RecordTooLong
+from connectors.kafka.turn import Turn, TurnOver
 from schemas.base import Message
+
+logger = logging.getLogger(__name__)
 
 #: Topics and messages, for ever.
 Messages = AsyncGenerator[tuple[str, Message], None]
@@ -21,27 +25,22 @@ class Produce:
 
     def __init__(self, outbox: Outbox, messages: Callable[[], Messages]) -> None:
         """`messages` is called anew for each turn: a turn begins with all that there is."""
+        self.left_out = 0
+        """Messages that no reader would take."""
         self._outbox = outbox
         self._messages = messages
 
     async def __call__(self, turn: Turn) -> None:
         """Send until the turn is over; raises what the source raises, and BrokerUnavailable."""
-        sending = asyncio.create_task(self._send(turn))
-        over = asyncio.create_task(turn.over.wait())
-        try:
-            await asyncio.wait((sending, over), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            over.cancel()
-            if not sending.done():
-                sending.cancel()
-                with suppress(asyncio.CancelledError):
-                    await sending
-        if sending.done() and not sending.cancelled():
-            sending.result()
+        await turn.during(self._send(turn))
 
     async def _send(self, turn: Turn) -> None:
         with suppress(TurnOver):
             async with aclosing(self._messages()) as messages:
                 async for topic, message in messages:
                     async with turn.writing():
-                        await self._outbox.send(topic, message)
+                        try:
+                            turn.under_way(await self._outbox.send(topic, message))
+                        except RecordTooLong as error:
+                            self.left_out += 1
+                            logger.warning("left out: %s", error)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from connectors.kafka.membership import Membership, Turn, TurnOver
+from connectors.kafka.membership import Membership
 from connectors.kafka.outbox import Outbox
+from connectors.kafka.turn import Turn, TurnOver
 from schemas.codec import decode
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodRef
@@ -172,7 +173,7 @@ async def test_work_that_fails_ends_the_membership_with_its_error(broker: Runnin
 async def test_nothing_is_written_while_the_coordinator_does_not_answer(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.kafka.membership.LEASE_S", 0.5)
+    monkeypatch.setattr("connectors.kafka.turn.LEASE_S", 0.5)
     log: list[str] = []
     worker = _Worker("first", log)
     async with joined(embedded, worker) as member:

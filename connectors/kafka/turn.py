@@ -1,0 +1,199 @@
+"""The time in which a process is the active one of its group: what it may write, and what is done.
+
+A process that stood still, or was cut off from its brokers, learns too late that another is active.
+So `writing` asks the group's coordinator, by a commit, unless it has confirmed a moment ago. After
+that the coordinator gives the partition to nobody else for the session time-out, and a confirmation
+counts for half of it.
+
+Not guaranteed: that a request which was sent before the turn was over does not arrive later. What is
+written must bear that: bindings and evictions name the pod's uid.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+logger = logging.getLogger(__name__)
+
+#: The topic whose partition says who is active.
+LOCK = "placement-decisions"
+#: A member that was not heard of for so long is replaced, in seconds.
+SESSION_S = 10.0
+#: How long a confirmation counts, in seconds: well below the session time-out.
+LEASE_S = SESSION_S / 2
+#: How often what is done is committed, in seconds.
+COMMIT_S = 1.0
+#: Pause after a confirmation that failed, in seconds.
+RETRY_S = 0.25
+#: How long writes may take to come to their end at a rebalance, in seconds. The API server gives a
+#: request up after a minute, and Kafka a record.
+END_S = 75.0
+
+
+class TurnOver(Exception):
+    """Another member is the active one, or will be: nothing more may be written."""
+
+
+class Turn:
+    """The time in which this process is the active one."""
+
+    def __init__(
+        self,
+        consumer: Any,
+        partition: int,
+        positions: Mapping[str, int],
+        committed: Collection[str],
+    ) -> None:
+        """`positions` are the offsets from which the topics that are read go on; of those among
+        `committed` it is kept how far they are done."""
+        self.partition = partition
+        """The cluster's partition of every topic."""
+        self.over = asyncio.Event()
+        """Set once another may be the active one."""
+        self.read_up_to = dict(positions)
+        """Offset that follows on the newest record read, by topic."""
+        self._consumer = consumer
+        self._done = {topic: positions[topic] for topic in committed}
+        self._committed: dict[str, int] = {}
+        self._confirmed_at_s = float("-inf")
+        self._confirming = asyncio.Lock()
+        self._going = asyncio.Event()
+        self._going.set()
+        self._writes = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._arrived: dict[str, asyncio.Queue[Any]] = {
+            topic: asyncio.Queue() for topic in positions
+        }
+
+    async def records(self, topic: str) -> AsyncIterator[Any]:
+        """The records of a topic that is read, in their order; ends when the turn is over."""
+        while not self.over.is_set():
+            record = await self._arrived[topic].get()
+            if record is None:
+                return
+            yield record
+
+    def ahead(self, topic: str) -> int:
+        """Records of a topic that were read and nobody has asked for yet."""
+        return self._arrived[topic].qsize()
+
+    def done(self, topic: str, next_offset: int) -> None:
+        """Records of a topic before this offset need not come again.
+
+        After the turn it means nothing: the next active one begins with what was committed.
+        """
+        self._done[topic] = next_offset
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """Around each write; waits while the group is being rebalanced or nobody confirms.
+
+        Raises TurnOver.
+        """
+        await self._permitted()
+        self._begin_write()
+        try:
+            yield
+        finally:
+            self._end_write()
+
+    def under_way(self, written: asyncio.Future[Any]) -> None:
+        """A write goes on after `writing` was left, until this is done."""
+        self._begin_write()
+        written.add_done_callback(self._end_write)
+
+    async def during(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work until it ends, or drop it when the turn is over; raises what it raises."""
+        working = asyncio.ensure_future(work)
+        over = asyncio.ensure_future(self.over.wait())
+        try:
+            await asyncio.wait((working, over), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            over.cancel()
+            working.cancel()
+            await asyncio.wait((working,))
+        if not working.cancelled():
+            working.result()
+
+    async def confirm(self) -> bool:
+        """Commit how far everything is; whether the coordinator took that from us."""
+        async with self._confirming:
+            if not self._going.is_set():
+                return False  # a commit that is late must not meet the group's next generation
+            if time.monotonic() - self._confirmed_at_s < RETRY_S:
+                return True  # another has asked meanwhile
+            return await self._commit()
+
+    async def _commit(self) -> bool:
+        asked_at_s = time.monotonic()
+        done = {LOCK: 0, **self._done}
+        offsets = {TopicPartition(topic, self.partition): at for topic, at in done.items()}
+        try:
+            await asyncio.wait_for(self._consumer.commit(offsets), SESSION_S)
+        except (KafkaError, TimeoutError) as error:
+            why = str(error) or type(error).__name__
+            logger.info("not confirmed as the active one: %s", why)
+            return False
+        self._confirmed_at_s = asked_at_s
+        self._committed = done
+        return True
+
+    @property
+    def is_commit_due(self) -> bool:
+        """More is done than was committed a moment ago."""
+        more = any(self._committed.get(topic) != at for topic, at in self._done.items())
+        return more and time.monotonic() - self._confirmed_at_s > COMMIT_S
+
+    async def suspend(self) -> None:
+        """The group is being rebalanced: begin nothing, and let what has begun come to its end."""
+        self._going.clear()
+        try:
+            await asyncio.wait_for(self._quiet.wait(), END_S)
+        except TimeoutError:
+            logger.warning("%d writes have not ended after %g s", self._writes, END_S)
+        async with self._confirming:
+            await self._commit()
+            self._confirmed_at_s = float("-inf")
+
+    def resume(self) -> None:
+        """The partition has come back to this process."""
+        self._going.set()
+
+    def end(self) -> None:
+        """The partition is another's."""
+        self.over.set()
+        self._going.set()
+        for queue in self._arrived.values():
+            queue.put_nowait(None)
+
+    def arrived(self, topic: str, records: Sequence[Any]) -> None:
+        """Records of a topic have come."""
+        for record in records:
+            self._arrived[topic].put_nowait(record)
+        self.read_up_to[topic] = records[-1].offset + 1
+
+    def _begin_write(self) -> None:
+        self._writes += 1
+        self._quiet.clear()
+
+    def _end_write(self, _: object = None) -> None:
+        self._writes -= 1
+        if not self._writes:
+            self._quiet.set()
+
+    async def _permitted(self) -> None:
+        while True:
+            await self._going.wait()
+            if self.over.is_set():
+                raise TurnOver
+            if time.monotonic() - self._confirmed_at_s < LEASE_S:
+                return
+            if not await self.confirm():
+                await asyncio.sleep(RETRY_S)

@@ -1,0 +1,276 @@
+"""What a member of a group does when it, its work or its broker is slow, away or stands still."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaTimeoutError
+from confluent_kafka.admin import NewPartitions
+
+from connectors.brokers.server import KafkaServer
+from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.kafka.membership import Membership
+from connectors.kafka.outbox import Outbox
+from connectors.kafka.turn import LOCK, Turn, TurnOver
+from schemas.partitions import partition_for
+from tests.conftest import RunningBroker
+from tests.connectors.kafka.test_membership import (
+    _CLUSTER,
+    _TOPIC,
+    _Worker,
+    assert_alone,
+    grown,
+    joined,
+    outcome,
+    until,
+)
+
+#: The shortest time after which a broker takes a member for gone, in seconds.
+_SESSION_S = 6.0
+
+
+@pytest.fixture
+def short_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes longer than the session takes as short as a broker allows."""
+    for module in ("membership", "turn"):
+        monkeypatch.setattr(f"connectors.kafka.{module}.SESSION_S", _SESSION_S)
+    monkeypatch.setattr("connectors.kafka.turn.LEASE_S", _SESSION_S / 2)
+
+
+@pytest.mark.slow
+async def test_a_write_that_takes_longer_than_the_session_ends_before_another_begins(
+    clean_kafka: RunningBroker, short_session: None
+) -> None:
+    log: list[str] = []
+    writes = asyncio.Event()
+
+    async def slow(turn: Turn) -> None:
+        with suppress(TurnOver):
+            async with turn.writing():
+                log.append("slow: begins")
+                writes.set()
+                await asyncio.sleep(_SESSION_S * 1.5)
+                log.append("slow: ends")
+        await turn.over.wait()
+
+    async with joined(clean_kafka, slow):
+        await writes.wait()
+        async with joined(clean_kafka, _Worker("second", log)):
+            await until(lambda: "slow: ends" in log)
+    assert_alone(log)
+
+
+@pytest.mark.slow
+async def test_a_turn_that_ends_slowly_keeps_its_member_in_the_group(
+    clean_kafka: RunningBroker, short_session: None
+) -> None:
+    """Otherwise the active one would be interrupted again."""
+    members: dict[str, Membership] = {}
+    ends = asyncio.Event()
+
+    async def lingers(turn: Turn) -> None:
+        await turn.over.wait()
+        await asyncio.sleep(_SESSION_S * 1.5)
+        ends.set()
+
+    async with joined(clean_kafka, lingers) as members["first"]:
+        await until(lambda: members["first"].turn)
+        # The member whose id comes first is active: give it away until it is the other's.
+        async with joined(clean_kafka, lingers) as members["second"]:
+            while not any(each.turn and each.turn.over.is_set() for each in members.values()):
+                for each in members.values():
+                    coordinator = each._consumer._coordinator
+                    if each.turn is not None and coordinator.generation > 0:
+                        await coordinator._maybe_leave_group()  # comes back under another id
+                await asyncio.sleep(1)
+            generation = max(each._consumer._coordinator.generation for each in members.values())
+            await asyncio.wait_for(ends.wait(), 60)
+            now = max(each._consumer._coordinator.generation for each in members.values())
+    assert now == generation
+
+
+async def test_a_turn_that_could_not_begin_begins_later(broker: RunningBroker) -> None:
+    """The group knows nothing of it, so nobody else would."""
+    attempts = 0
+
+    async def begin(topic: str, partition: int) -> int:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise KafkaTimeoutError("no answer")
+        return 0
+
+    worker = _Worker("first", [])
+    member = Membership(broker.settings, _CLUSTER, "test", topics=[_TOPIC], begin=begin)
+    running = asyncio.create_task(member.run(worker))
+    try:
+        await until(lambda: worker.log)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert attempts == 2
+
+
+async def test_a_turn_is_not_given_up_before_its_records_are_acknowledged(
+    broker: RunningBroker,
+) -> None:
+    handed_over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    begun = asyncio.Event()
+
+    async def hands_over(turn: Turn) -> None:
+        async with turn.writing():
+            turn.under_way(handed_over)
+        begun.set()
+        await turn.over.wait()
+
+    async with joined(broker, hands_over) as member:
+        await begun.wait()
+        assert member.turn is not None
+        giving_up = asyncio.create_task(member.turn.suspend())
+        await asyncio.sleep(1)
+        assert not giving_up.done()
+        handed_over.set_result(None)
+        await asyncio.wait_for(giving_up, 30)
+
+
+async def test_topics_with_different_numbers_of_partitions_end_the_process_with_a_sentence(
+    clean_kafka: RunningBroker,
+) -> None:
+    """The cluster's partition of some topics may then be another member's."""
+    count = clean_kafka.settings.partitions
+    connection = connect(clean_kafka.settings)
+    (answer,) = connection.admin.create_partitions([NewPartitions(_TOPIC, 4 * count)]).values()
+    answer.result()
+    # In the upper half of its own topic, in the lower half of the grown one.
+    cluster = next(
+        name
+        for name in (f"c{number}" for number in range(100))
+        if partition_for(name.encode(), count) >= (count + 1) // 2
+    )
+    members = [Membership(clean_kafka.settings, cluster, "test", topics=[_TOPIC]) for _ in range(2)]
+    running = [asyncio.create_task(each.run(_Worker("w", []))) for each in members]
+    await asyncio.wait(running, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+    for each in running:
+        each.cancel()
+    ended = await asyncio.gather(*running, return_exceptions=True)
+    (error,) = (each for each in ended if isinstance(each, Exception))
+    assert isinstance(error, BrokerUnavailable)
+    assert f"of {_TOPIC} is another member's, though that of {LOCK} is ours" in str(error)
+
+
+async def test_work_that_ends_early_ends_the_membership(broker: RunningBroker) -> None:
+    async def ends(turn: Turn) -> None:
+        async with turn.writing():
+            pass
+
+    member = Membership(broker.settings, _CLUSTER, "test")
+    with pytest.raises(RuntimeError, match="the work has ended before its turn"):
+        await asyncio.wait_for(member.run(ends), 60)
+
+
+#: A member in a process of its own; it writes a line whenever it may.
+_CHILD = """
+    import asyncio, json, sys, time
+    from connectors.kafka import membership, turn
+    from schemas.connection import KafkaSettings
+
+    address, path, session_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    membership.SESSION_S = turn.SESSION_S = session_s
+    turn.LEASE_S = session_s / 2
+    turns = 0
+
+    async def work(turn_):
+        global turns
+        turns += 1
+        with open(path, "a", buffering=1) as out:
+            try:
+                while True:
+                    async with turn_.writing():
+                        out.write(json.dumps(["child", turns]) + chr(10))
+                    await asyncio.sleep(0.01)
+            except turn.TurnOver:
+                pass
+
+    settings = KafkaSettings.local(address)
+    asyncio.run(membership.Membership(settings, "c1", "test").run(work))
+"""
+
+
+@asynccontextmanager
+async def _child(broker: RunningBroker, path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(_CHILD),
+        broker.bootstrap_servers, str(path), str(_SESSION_S),
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def _lines(path: Path) -> list[list[Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.slow
+async def test_a_process_that_stood_still_writes_nothing_after_another_took_over(
+    clean_kafka: RunningBroker, short_session: None, tmp_path: Path
+) -> None:
+    path = tmp_path / "written"
+
+    async def parent(turn: Turn) -> None:
+        with path.open("a", buffering=1, encoding="utf-8") as out, suppress(TurnOver):
+            while True:
+                async with turn.writing():
+                    out.write(json.dumps(["parent", 1]) + "\n")
+                await asyncio.sleep(0.01)
+
+    async with _child(clean_kafka, path) as child:
+        await until(lambda: len(_lines(path)) > 100)
+        os.kill(child.pid, signal.SIGSTOP)
+        member = Membership(clean_kafka.settings, _CLUSTER, "test")
+        running = asyncio.create_task(member.run(parent))
+        await until(lambda: _lines(path)[-1][0] == "parent")
+        os.kill(child.pid, signal.SIGCONT)
+        await asyncio.sleep(_SESSION_S)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await until(lambda: _lines(path)[-1] == ["child", 2])
+    written = _lines(path)
+    begun = written.index(["parent", 1])
+    assert set(map(tuple, written[:begun])) == {("child", 1)}
+    assert ["child", 1] not in written[begun:]
+
+
+@pytest.mark.slow
+async def test_a_broker_that_restarts_is_waited_for_and_nothing_is_lost(
+    kafka: KafkaServer, clean_kafka: RunningBroker
+) -> None:
+    worker = _Worker("first", [])
+    async with joined(clean_kafka, worker), Outbox(clean_kafka.settings) as outbox:
+        await outbox.deliver(_TOPIC, [outcome(number) for number in range(5)])
+        await until(lambda: len(worker.read) == 5)
+        await asyncio.to_thread(kafka.kill_broker)
+        sending = asyncio.create_task(
+            outbox.deliver(_TOPIC, [outcome(number) for number in range(5, 10)])
+        )
+        await asyncio.sleep(12)  # longer than the session
+        size = len(worker.log)
+        await asyncio.sleep(1)
+        assert len(worker.log) == size  # nobody confirms
+        await asyncio.to_thread(kafka.start_broker)
+        await sending
+        await until(lambda: len(set(worker.read)) == 10)
+        await grown(worker.log)
+    assert sorted(set(worker.read)) == [f"command-{number:04}" for number in range(10)]

@@ -1,0 +1,134 @@
+"""Records are handed over without waiting, refused by name, and missed when they are lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
+
+from connectors.kafka.client import BrokerUnavailable
+from connectors.kafka.outbox import Outbox, RecordTooLong
+from connectors.kafka.recent import recent
+from schemas.codec import decode
+from schemas.limits import VALUE_BYTES_MAX
+from schemas.nodes import NodeState
+from schemas.partitions import partition_for
+from tests.conftest import RunningBroker
+from tests.connectors.kafka.test_membership import outcome
+
+_TOPIC = "command-outcomes"
+
+
+def too_long() -> NodeState:
+    """A node with more annotations than a record carries."""
+    piece = 60_000
+    return NodeState(
+        cluster="c1",
+        node="n1",
+        event="changed",
+        allocatable={"cpu": "1"},
+        annotations={f"a{number}": "x" * piece for number in range(VALUE_BYTES_MAX // piece + 1)},
+    )
+
+
+async def ids(broker: RunningBroker) -> list[str]:
+    partition = partition_for(b"c1", broker.settings.partitions)
+    records = recent(broker.settings, _TOPIC, partition, 0)
+    return [decode(_TOPIC, record.value).command_id async for record in records]
+
+
+async def test_what_was_delivered_is_there(broker: RunningBroker) -> None:
+    async with Outbox(broker.settings) as outbox:
+        await outbox.deliver(_TOPIC, [outcome(number) for number in range(3)])
+        assert await ids(broker) == ["command-0000", "command-0001", "command-0002"]
+        assert outbox.sent == 3
+
+
+async def test_what_is_under_way_at_the_end_is_sent(broker: RunningBroker) -> None:
+    async with Outbox(broker.settings, linger_ms=5_000) as outbox:
+        await outbox.send(_TOPIC, outcome(1))
+    assert await ids(broker) == ["command-0001"]
+
+
+async def test_a_record_that_no_reader_takes_is_refused_by_name_and_stops_nothing(
+    embedded: RunningBroker,
+) -> None:
+    async with Outbox(embedded.settings) as outbox:
+        with pytest.raises(RecordTooLong, match=r"topic node-state: the record has \d+ bytes.*n1"):
+            await outbox.send("node-state", too_long())
+        await outbox.deliver(_TOPIC, [outcome(1)])
+
+
+async def test_a_record_that_is_dropped_before_it_was_handed_over_makes_room(
+    embedded: RunningBroker,
+) -> None:
+    async with Outbox(embedded.settings) as outbox:
+        outbox._room = asyncio.Semaphore(1)
+        await outbox.deliver(_TOPIC, [outcome(1)])
+        outbox._producer.client._wait_on_metadata = lambda topic: asyncio.Event().wait()
+        dropped = asyncio.create_task(outbox.send(_TOPIC, outcome(2)))
+        await asyncio.sleep(0.1)
+        dropped.cancel()
+        await asyncio.wait((dropped,))
+        del outbox._producer.client._wait_on_metadata
+        await asyncio.wait_for(outbox.deliver(_TOPIC, [outcome(3)]), 30)
+
+
+@pytest.fixture
+async def cut_off(embedded: RunningBroker) -> AsyncIterator[Outbox]:
+    """An outbox whose requests reach no broker any more; `client.send` is its own again if deleted."""
+
+    async def refused(*args: object, **more: object) -> None:
+        raise NodeNotReadyError("cut off")
+
+    async with Outbox(embedded.settings) as outbox:
+        await outbox.deliver(_TOPIC, [outcome(1)])
+        outbox._producer.client.send = refused
+        yield outbox
+
+
+async def test_brokers_that_are_away_are_waited_for(
+    embedded: RunningBroker, cut_off: Outbox
+) -> None:
+    waiting = asyncio.create_task(cut_off.deliver(_TOPIC, [outcome(2)]))
+    await asyncio.sleep(2)
+    assert not waiting.done()
+    cut_off.check()
+    del cut_off._producer.client.send
+    await asyncio.wait_for(waiting, 30)
+    assert await ids(embedded) == ["command-0001", "command-0002"]
+
+
+async def test_at_the_end_brokers_that_are_away_are_not_waited_for(
+    cut_off: Outbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("connectors.kafka.outbox.CLOSE_S", 1.0)
+    await cut_off.send(_TOPIC, outcome(2))
+    await asyncio.wait_for(cut_off.__aexit__(None, None, None), 30)
+    assert "1 records were not acknowledged after 1 s: dropped" in caplog.text
+
+
+async def test_a_record_that_a_broker_refuses_is_an_error_also_without_another_record(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Outbox(embedded.settings) as outbox:
+        await outbox.deliver(_TOPIC, [outcome(1)])
+
+        async def refused(*args: object, **more: object) -> None:
+            raise TopicAuthorizationFailedError(_TOPIC)
+
+        outbox._producer.client.send = refused
+        lost = await outbox.send(_TOPIC, outcome(2))
+        await asyncio.wait((lost,), timeout=30)
+        with pytest.raises(BrokerUnavailable, match="a record was refused"):
+            outbox.check()
+        with pytest.raises(BrokerUnavailable, match="a record was refused"):
+            await outbox.send(_TOPIC, outcome(3))
+        del outbox._producer.client.send
+
+
+async def test_no_broker_is_said_at_the_start(embedded: RunningBroker) -> None:
+    away = embedded.settings.local("127.0.0.1:1")
+    with pytest.raises(BrokerUnavailable, match="no broker answers"):
+        async with Outbox(away):
+            pass

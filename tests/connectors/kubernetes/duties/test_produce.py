@@ -1,0 +1,65 @@
+"""What a source says is sent as long as it is this process's turn, anew in each turn."""
+
+import asyncio
+import logging
+
+import pytest
+
+from connectors.kafka.membership import Membership
+from connectors.kafka.outbox import Outbox
+from connectors.kubernetes.duties.produce import Messages, Produce
+from tests.conftest import RunningBroker
+from tests.connectors.kafka.test_membership import outcome, until
+from tests.connectors.kafka.test_outbox import ids, too_long
+
+_TOPIC = "command-outcomes"
+
+
+class _Source:
+    """Says some things, then nothing more; counts how often it was opened and closed."""
+
+    def __init__(self, *, error: Exception | None = None) -> None:
+        self.opened = self.closed = 0
+        self.error = error
+
+    async def messages(self) -> Messages:
+        self.opened += 1
+        try:
+            yield _TOPIC, outcome(self.opened)
+            yield "node-state", too_long()
+            yield _TOPIC, outcome(10 * self.opened)
+            if self.error is not None:
+                raise self.error
+            await asyncio.Event().wait()
+        finally:
+            self.closed += 1
+
+
+async def test_each_turn_begins_with_all_there_is_and_closes_its_source(
+    embedded: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = _Source()
+    async with Outbox(embedded.settings) as outbox:
+        produce = Produce(outbox, source.messages)
+        for turn in (1, 2):
+            member = Membership(embedded.settings, "c1", "watch")
+            with caplog.at_level(logging.WARNING):
+                running = asyncio.create_task(member.run(produce))
+                await until(lambda turn=turn: outbox.sent == 2 * turn)  # type: ignore[misc]
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+            assert (source.opened, source.closed) == (turn, turn)
+    assert await ids(embedded) == ["command-0001", "command-0010", "command-0002", "command-0020"]
+    assert produce.left_out == 2
+    assert "left out: topic node-state" in caplog.text
+    assert "n1" in caplog.text
+
+
+async def test_a_source_that_fails_ends_the_work_with_its_error(embedded: RunningBroker) -> None:
+    source = _Source(error=ZeroDivisionError("it fails"))
+    async with Outbox(embedded.settings) as outbox:
+        work = Produce(outbox, source.messages)
+        member = Membership(embedded.settings, "c1", "watch")
+        with pytest.raises(ZeroDivisionError, match="it fails"):
+            await asyncio.wait_for(member.run(work), 60)
+    assert source.closed == 1
