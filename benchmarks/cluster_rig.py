@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @contextmanager
 def control_plane(nodes: int) -> Iterator[ControlPlane]:
-    """etcd and an API server with so many nodes that pods can be placed on.
+    """etcd and an API server with this number of nodes that pods can be placed on.
 
     Raises ControlPlaneUnavailable where Go is missing.
     """
@@ -99,7 +99,7 @@ def in_loop(work: Awaitable[T]) -> T:
 
 
 async def each_of(items: Iterable[T], at_once: int, work: Callable[[T], Awaitable[Any]]) -> None:
-    """Work on all items, so many at once, in their order."""
+    """Work on all items in their order, at most this number at once."""
     left = iter(items)
 
     async def worker() -> None:

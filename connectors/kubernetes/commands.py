@@ -295,7 +295,7 @@ def _run(
         from connectors import process_log
         from connectors.kafka.admin import partitions_of
         from connectors.kafka.client import BrokerUnavailable, connect
-        from connectors.kafka.membership import LOCK
+        from connectors.kafka.turn import LOCK
         from connectors.kubernetes.api.access import access
         from connectors.kubernetes.api.errors import AccessError
         from connectors.kubernetes.duties.process import run

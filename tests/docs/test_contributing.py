@@ -19,11 +19,12 @@ _IO = {
 }  # fmt: skip
 #: Tests that are named after what they hold over several modules of their folder.
 _OVER_MODULES = {
-    "benchmarks": {"bench"},
+    "benchmarks": {"bench", "cluster_bench"},
     "connectors/brokers": {"brokers"},
     "connectors/demo": {"run", "worker_process"},
-    "connectors/kafka": {"security"},
+    "connectors/kafka": {"membership_faults", "security"},
     "connectors/kubernetes": {"whole"},
+    "connectors/kubernetes/api": {"session"},
     "connectors/kubernetes/watch": {"control_plane"},
     "connectors/simulated": {"simulate_command"},
     "connectors/whynot": {"why_not"},

@@ -12,6 +12,7 @@ from connectors.kafka.recent import recent
 from schemas.codec import decode
 from schemas.limits import VALUE_BYTES_MAX
 from schemas.nodes import NodeState
+from schemas.outcomes import CommandOutcome
 from schemas.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_membership import outcome
@@ -34,7 +35,8 @@ def too_long() -> NodeState:
 async def ids(broker: RunningBroker) -> list[str]:
     partition = partition_for(b"c1", broker.settings.partitions)
     records = recent(broker.settings, _TOPIC, partition, 0)
-    return [decode(_TOPIC, record.value).command_id async for record in records]
+    found = [decode(_TOPIC, record.value) async for record in records]
+    return [each.command_id for each in found if isinstance(each, CommandOutcome)]
 
 
 async def test_what_was_delivered_is_there(broker: RunningBroker) -> None:
