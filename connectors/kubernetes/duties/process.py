@@ -35,7 +35,10 @@ Make = Callable[[Surroundings], Awaitable[Duty]]
 async def run(
     kafka: KafkaSettings, cluster: str, access: Access, makes: Sequence[Make], telemetry: Telemetry
 ) -> None:
-    """Run until SIGTERM or SIGINT; raises what a duty raises, of several the first one."""
+    """Run until SIGTERM or SIGINT; raises what a duty raises, of several the first one.
+
+    Raises AccessError if the credentials cannot be read at the start.
+    """
     # A full list makes millions of objects that stay; looking for garbage among them again and again
     # takes half of the time.
     gc.set_threshold(100_000, 10, 100)
@@ -65,6 +68,7 @@ def _first(error: Exception) -> Exception:
 async def _run(
     kafka: KafkaSettings, cluster: str, access: Access, makes: Sequence[Make], telemetry: Telemetry
 ) -> None:
+    await access.configuration()  # once it runs, credentials that cannot be read are waited for
     async with AsyncExitStack() as stack:
         outbox = await stack.enter_async_context(Outbox(kafka))
         outcomes = await stack.enter_async_context(Outbox(kafka, linger_ms=OUTCOMES_LINGER_MS))
