@@ -7,7 +7,14 @@ from contextlib import asynccontextmanager
 from connectors.kafka.membership import Membership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.recent import recent
-from connectors.kubernetes.duties.carry_out import CLOCK, OUTCOMES, CarryOut, Progress
+from connectors.kafka.turn import END_S
+from connectors.kubernetes.duties.carry_out import (
+    CLOCK,
+    OUTCOMES,
+    UNDER_WAY_MAX,
+    CarryOut,
+    Progress,
+)
 from connectors.ports.sink import DONE, Answer, Sink
 from connectors.wall_clock import now_ms
 from schemas.clock import ClockTick
@@ -172,3 +179,27 @@ def test_progress_never_passes_a_record_that_is_not_done() -> None:
     assert progress.end(5) == 4
     assert progress.end(4) == 9
     assert progress.end(9) == 10
+
+
+async def test_the_end_of_a_turn_waits_for_no_further_attempt(broker: RunningBroker) -> None:
+    """More commands wait for another attempt than may be under way; the next active one has them."""
+
+    class Full(_Cluster):
+        async def bind(self, decision: PlacementDecision) -> Answer:
+            self.under_way += 1
+            return Answer("failed", "later", again_in_s=3_600.0)
+
+    cluster, at_ms = Full(), now_ms()
+    await tick(broker, at_ms)
+    await send(broker, [placed(n, at_ms, 2 * 3_600_000) for n in range(UNDER_WAY_MAX + 10)])
+    async with binder(broker, cluster):
+        async with asyncio.timeout(60):
+            while cluster.under_way < UNDER_WAY_MAX:
+                await asyncio.sleep(0.05)
+        leaving = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - leaving < END_S
+    assert await outcomes(broker) == []
+    later = _Cluster()
+    async with binder(broker, later):
+        await reported(broker, UNDER_WAY_MAX + 10)
+    assert sorted(later.bound) == ids(0, UNDER_WAY_MAX + 10)
