@@ -33,7 +33,9 @@ def kubeconfig(tmp_path: Path) -> Path:
 
 
 def start(broker: str, *options: str) -> "subprocess.Popen[str]":
-    environment = {**os.environ, "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker}
+    # Wide: a sentence in a box is not wrapped.
+    wide = {"COLUMNS": "1000"}
+    environment = {**os.environ, **wide, "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker}
     return subprocess.Popen(  # noqa: S603 - our own command
         [*_COMMAND, *options], env=environment, stderr=subprocess.PIPE, text=True
     )
