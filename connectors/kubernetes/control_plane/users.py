@@ -5,6 +5,7 @@ name with the rights of `connectors/kubernetes/rights.yaml`, so what one may not
 would in a cluster; and the audit log tells them apart.
 """
 
+import asyncio
 import csv
 import secrets
 from collections.abc import Iterator
@@ -23,8 +24,10 @@ CONTROLLERS = "kube-controller-manager"
 DUTIES = ("loadstream-watch", "loadstream-collect", "loadstream-bind", "loadstream-evict")
 _ALL_RIGHTS = "system:masters"
 _RIGHTS = Path(__file__).parents[1] / "rights.yaml"
-_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CONFLICT = 409
+_LOOK_S = 0.05
 
 
 def write_tokens(path: Path) -> dict[str, str]:
@@ -70,24 +73,48 @@ def write_kubeconfig(path: Path, url: str, certificate: Path, token: str) -> Non
 async def grant_rights(server: ApiServer) -> None:
     """Make the roles of all duties, and bind each to its user; `server` is the administrator's.
 
-    What is there already stays. Raises ApiError and ApiUnreachable.
+    What is there already stays. An API server learns of rights a moment after they were written:
+    this waits until it goes by them. Raises ApiError and ApiUnreachable.
     """
-    for path, document in _roles():
-        answer = await server.send("POST", path, body=document)
-        if not answer.ok and answer.status != _CONFLICT:
-            raise answer.error()
-
-
-def _roles() -> Iterator[tuple[str, dict[str, Any]]]:
-    for role in yaml.safe_load_all(_RIGHTS.read_text(encoding="utf-8")):
+    roles = list(_roles())
+    for role in roles:
         name = role["metadata"]["name"]
-        yield f"{_RBAC}/clusterroles", role
-        group = "rbac.authorization.k8s.io"
-        yield (
-            f"{_RBAC}/clusterrolebindings",
-            {
-                "metadata": {"name": name},
-                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-                "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
-            },
-        )
+        for kind, document in (
+            ("clusterroles", role),
+            ("clusterrolebindings", binding(name, name)),
+        ):
+            answer = await server.send("POST", f"{RBAC}/{kind}", body=document)
+            if not answer.ok and answer.status != _CONFLICT:
+                raise answer.error()
+    for role in roles:
+        while not await _may(server, role["metadata"]["name"], role["rules"][0]):
+            await asyncio.sleep(_LOOK_S)
+
+
+def binding(role: str, user: str) -> dict[str, Any]:
+    """What gives a role to a user."""
+    group = "rbac.authorization.k8s.io"
+    return {
+        "metadata": {"name": f"{role}.{user}"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
+
+
+async def _may(server: ApiServer, user: str, rule: dict[str, Any]) -> bool:
+    resource, _, subresource = rule["resources"][0].partition("/")
+    asked = {
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": resource,
+        "subresource": subresource,
+    }
+    spec = {"user": user, "resourceAttributes": asked}
+    answer = await server.send("POST", _REVIEWS, body={"spec": spec})
+    if not answer.ok:
+        raise answer.error()
+    return bool(answer.json()["status"]["allowed"])
+
+
+def _roles() -> Iterator[dict[str, Any]]:
+    yield from yaml.safe_load_all(_RIGHTS.read_text(encoding="utf-8"))

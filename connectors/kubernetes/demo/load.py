@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.kubernetes.api.errors import ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.control_plane.cluster import (
     CPU_USAGE,
@@ -39,6 +40,7 @@ USED = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
 HOT = 0.85
 _REPLICAS_PER_DEPLOYMENT = 50
 _PAGE = 1_000
+_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +113,14 @@ def cpu_used(found: Iterable[PodOfCluster]) -> dict[str, int]:
     return used
 
 
-async def make_hot(server: ApiServer, count: int) -> list[str]:
-    """Let all pods of some nodes use more; answers with these nodes.
+async def make_hot(server: ApiServer, found: Iterable[PodOfCluster], count: int) -> list[str]:
+    """Let all pods of some nodes use more; returns these nodes.
 
     Half of them have a pod that may not be evicted, as far as there are such; of each half those with the most
     pods.
     """
     by_node: dict[str, list[PodOfCluster]] = defaultdict(list)
-    for each in await pods(server):
+    for each in found:
         if each.node:
             by_node[each.node].append(each)
     most = sorted(by_node, key=lambda name: (-len(by_node[name]), name))
@@ -129,10 +131,18 @@ async def make_hot(server: ApiServer, count: int) -> list[str]:
     changes = []
     for name in hot:
         each_uses = round(HOT * NODE_MILLICORES / len(by_node[name]))
-        usage = {CPU_USAGE: f"{each_uses}m"}
-        changes += [annotate_pod(server, NAMESPACE, pod.name, usage) for pod in by_node[name]]
+        changes += [_let_use(server, pod.name, each_uses) for pod in by_node[name]]
     await asyncio.gather(*changes)
     return hot
+
+
+async def _let_use(server: ApiServer, pod: str, millicores: int) -> None:
+    """Wait for an API server that is away for a while: a node is hot by all of its pods."""
+    while True:
+        try:
+            return await annotate_pod(server, NAMESPACE, pod, {CPU_USAGE: f"{millicores}m"})
+        except ApiUnreachable:
+            await asyncio.sleep(_AGAIN_S)
 
 
 def _deployment(name: str, replicas: int) -> dict[str, Any]:

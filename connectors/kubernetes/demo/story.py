@@ -11,6 +11,7 @@ loadstream's topics.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,10 +106,12 @@ class Story:
 
     async def _heat(self) -> None:
         count = max(1, self.size.nodes // HOT_EVERY)
-        self.made_hot = await load.make_hot(self.server, count)
+        while not (found := await self._pods()):
+            await asyncio.sleep(_LOOK_S)
+        self.made_hot = await load.make_hot(self.server, found, count)
         self.protected = {
             each.uid
-            for each in await load.pods(self.server)
+            for each in found
             if each.node in self.made_hot and each.workload == load.PROTECTED
         }
 
@@ -118,7 +121,8 @@ class Story:
         """Act, and look until it has happened."""
         began_s = time.monotonic()
         if act is not None:
-            await act
+            with suppress(TimeoutError):  # what is left of it is seen below
+                await asyncio.wait_for(act, self.size.step_s)
         while True:
             look = await self._look(name)
             self.show(look, self.observed)
@@ -135,8 +139,12 @@ class Story:
             self.observed.take(message)
         for each in self.processes:
             each.check()
-        try:
-            found = await load.pods(self.server)
-        except (ApiError, ApiUnreachable):
-            found = []  # it is away for a moment
+        found = await self._pods()
         return Look(time.monotonic() - self.began_s, step, found)
+
+    async def _pods(self) -> list[load.PodOfCluster]:
+        """All pods; none if the API server is away for a moment."""
+        try:
+            return await load.pods(self.server)
+        except (ApiError, ApiUnreachable):
+            return []

@@ -7,6 +7,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.control_plane import cluster
 from connectors.kubernetes.control_plane.audit import judge, read
 from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.control_plane.users import RBAC, binding
 
 
 async def _until(holds: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) -> None:
@@ -85,6 +86,7 @@ async def test_usage_is_what_annotations_say_asked_through_the_api_server(
     busy = f'pod_memory_working_set_bytes{{namespace="{namespace}",pod="busy"}}'
     async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
         await cluster.create_nodes(admin, [cluster.node("n1")])
+        assert (await server.send("GET", path, accept="*/*")).status == 403
         used = {cluster.CPU_USAGE: "1500m", cluster.MEMORY_USAGE: "3Gi"}
         await cluster.create_pods(
             admin, namespace, [cluster.pod("busy", node_name="n1", annotations=used)]
@@ -93,13 +95,21 @@ async def test_usage_is_what_annotations_say_asked_through_the_api_server(
 
         async def measured() -> bool:
             answer = await server.send("GET", path, accept="*/*")
+            if answer.status == 403:  # the API server goes by new rights a moment later
+                return False
             assert answer.ok, answer.body
             lines = [line for line in answer.body.decode().splitlines() if line[:1] != "#"]
             pairs = (line.rsplit(" ", 1) for line in lines)
             values.update((name, float(value)) for name, value in pairs)
             return values.get(busy) == 3 * 1024**3
 
-        await _until(measured)
+        given = binding("loadstream-collect-proxy", "loadstream-collect")
+        await cluster.create(admin, f"{RBAC}/clusterrolebindings", [given])
+        try:
+            await _until(measured)
+        finally:
+            name = given["metadata"]["name"]
+            await admin.send("DELETE", f"{RBAC}/clusterrolebindings/{name}")
     of = f'container="main",namespace="{namespace}",pod="busy"'
     assert values[f"container_memory_working_set_bytes{{{of}}}"] == 3 * 1024**3
     assert {"node_cpu_usage_seconds_total", "node_memory_working_set_bytes"} <= set(values)

@@ -373,11 +373,12 @@ async def test_a_real_prometheus_gives_the_figures_of_both_presets_once(tmp_path
                     await _until_silent(source, exporters)
     for samples in found.values():
         for sample in samples.values():
-            assert sample.usage["cpu"] == pytest.approx(2_000, rel=0.05)
+            # Counted twice it would be 4,000; a scrape on a busy machine is late by some of 2 s.
+            assert sample.usage["cpu"] == pytest.approx(2_000, rel=0.3)
             assert sample.usage["memory"] == 6_144
             assert sample.interval_ms == 2_000
     (pod,) = found["cadvisor"]["n1"].pods
-    assert pod.usage["cpu"] == pytest.approx(750, rel=0.05)
+    assert pod.usage["cpu"] == pytest.approx(750, rel=0.3)
     assert pod.usage["memory"] == 111
 
 
