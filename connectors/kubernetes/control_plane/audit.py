@@ -4,7 +4,9 @@
     judge   these -> what must not be: a pod that was bound or evicted more than once
 
 It is the other side's own record: nothing of ours can forget or repeat an entry. Only requests that
-succeeded count; refused ones are counted by status. Dry runs change nothing and are left out.
+succeeded count; refused ones are counted by status. What was being carried out when its client went
+away stands there as a timeout, done or not: it is counted as unclear. Dry runs change nothing and
+are left out.
 
 A binding names its pod by name, and by uid where the binder sets one. A name is that of the pod
 which was made last under it when the request came in. The log may be read while the server writes
@@ -24,6 +26,7 @@ _KINDS = {
     ("create", "eviction"): "evictions",
     ("delete", None): "deletions",
 }
+_TIMEOUT = 504
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class AuditLog:
     """In the order in which the log names them."""
     refused: Mapping[tuple[str, str, int], int]
     """Requests that were refused: (user, `bindings` or `evictions` or `deletions`, status)."""
+    unclear: Mapping[str, int]
+    """How many `bindings`, `evictions` or `deletions` ended without a known outcome."""
     unreadable: int
     """Lines that are no event: an API server was killed while it wrote."""
 
@@ -79,16 +84,19 @@ def read(path: Path) -> AuditLog:
     events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
     names = _Names(events)
     refused: Counter[tuple[str, str, int]] = Counter()
+    unclear: Counter[str] = Counter()
     for event in events:
         kind = _KINDS.get((event["verb"], event["objectRef"].get("subresource")))
         status = event["responseStatus"]["code"]
         if kind is None:
             continue
-        if status >= 300:
+        if status == _TIMEOUT:
+            unclear[kind] += 1
+        elif status >= 300:
             refused[_user(event), kind, status] += 1
         else:
             getattr(names.pod(event), kind).append(_act(event))
-    return AuditLog(tuple(names.pods.values()), dict(refused), unreadable)
+    return AuditLog(tuple(names.pods.values()), dict(refused), dict(unclear), unreadable)
 
 
 def judge(pods: Iterable[PodRecord]) -> list[str]:

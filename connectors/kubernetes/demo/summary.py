@@ -45,7 +45,7 @@ def _lines(story: Story, last: Look, log: AuditLog) -> Iterator[str]:
     yield (
         f"the API server's audit log: {sum(log.by_user('bindings').values())} bindings "
         f"({_users(log, 'bindings')}), {sum(log.by_user('evictions').values())} evictions "
-        f"({_users(log, 'evictions')}); no pod was bound or evicted twice"
+        f"({_users(log, 'evictions')}){_unclear(log)}; no pod was bound or evicted twice"
         if not judge(log.pods)
         else "the API server's audit log shows pods that were bound or evicted twice"
     )
@@ -53,6 +53,11 @@ def _lines(story: Story, last: Look, log: AuditLog) -> Iterator[str]:
 
 def _users(log: AuditLog, kind: str) -> str:
     return ", ".join(f"{user} {count}" for user, count in log.by_user(kind).items()) or "nobody"
+
+
+def _unclear(log: AuditLog) -> str:
+    counted = ", ".join(f"{count} {kind}" for kind, count in sorted(log.unclear.items()))
+    return f", {counted} whose client was gone before the answer" if counted else ""
 
 
 def _broken(story: Story, last: Look, log: AuditLog) -> Iterator[str]:

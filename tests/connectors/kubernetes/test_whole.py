@@ -46,13 +46,21 @@ class Fault:
     done: bool = False
 
 
-def killed(process: Loadstream) -> Act:
-    """End it with SIGKILL, and start it again a moment later."""
+def killed(process: Loadstream, active: str = "this process is the active one") -> Act:
+    """End it with SIGKILL, start it again a moment later, and wait until it is at work again.
+
+    One that starts while no broker answers ends by itself, and Kubernetes starts it again; nobody
+    does that here.
+    """
 
     async def fault() -> None:
         process.kill()
         await asyncio.sleep(1)
         process.start()
+        async with asyncio.timeout(SIZE.step_s):
+            while active not in process.output():
+                process.check()
+                await asyncio.sleep(0.5)
 
     return fault
 
@@ -138,7 +146,7 @@ async def test_nothing_is_bound_or_evicted_twice_and_nothing_is_lost_whatever_fa
             [
                 Fault("binder killed", bound(100), killed(bind)),
                 Fault("watch killed", bound(250), killed(watch)),
-                Fault("worker killed", bound(400), killed(worker)),
+                Fault("worker killed", bound(400), killed(worker, "stage cluster has")),
                 Fault("API server away", bound(550), api_server_away(plane)),
                 Fault("collector killed", bound(SIZE.pods), killed(collect)),
                 Fault("evictor killed", evicted(1), killed(evict)),

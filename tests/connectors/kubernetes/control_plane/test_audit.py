@@ -164,6 +164,12 @@ def test_refused_requests_and_dry_runs_are_nothing_that_was_done(log: Path) -> N
     }
 
 
+def test_what_lost_its_client_on_the_way_is_counted_apart(log: Path) -> None:
+    found = _read(log, _created(1, "web", "u1"), _bound(2, "web", status=504))
+    (pod,) = found.pods
+    assert (pod.bindings, found.refused, found.unclear) == ([], {}, {"bindings": 1})
+
+
 def test_a_pod_that_was_there_before_the_log_is_known_by_its_name(log: Path) -> None:
     (pod,) = _read(log, _bound(1, "old")).pods
     assert str(pod) == "shop/old (uid unknown)"
@@ -178,4 +184,4 @@ def test_a_line_that_is_not_complete_yet_waits_and_one_that_broke_off_is_counted
     found = read(log)
     assert [pod.uid for pod in found.pods] == ["u1"]
     assert found.unreadable == 1
-    assert read(log.with_name("none")) == AuditLog((), {}, 0)
+    assert read(log.with_name("none")) == AuditLog((), {}, {}, 0)
