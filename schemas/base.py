@@ -77,6 +77,8 @@ ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=NAME_PAT
 NodeName = Annotated[
     ObjectName, Field(json_schema_extra=published(description="Name of the node."))
 ]
+#: What measures nodes, as it is called in metrics and messages.
+SourceName = Annotated[str, Field(min_length=1, max_length=253)]
 #: uid of a Kubernetes object.
 Uid = Annotated[
     str,

@@ -20,6 +20,7 @@ from schemas.base import (
     ObjectName,
     Part,
     ResourceAmounts,
+    SourceName,
 )
 from schemas.pressure import Pressure
 
@@ -99,3 +100,5 @@ class NodeMetric(Message):
     """How many samples stand behind the average window; 0: not said."""
     pressure: Pressure | None = None
     """Pressure on the node as its newest sample has it, without totals; none: not measured."""
+    source: SourceName | None = None
+    """What measured the newest sample, or the aggregate; none: not said."""

@@ -21,6 +21,7 @@ from schemas.base import (
     ObjectName,
     Part,
     ResourceAmounts,
+    SourceName,
     Uid,
     published,
 )
@@ -102,3 +103,5 @@ class NodeUsage(Message):
     """What processes outside of Kubernetes used that are known by name."""
     pressure: Pressure | None = None
     """How much of the time tasks of the node waited; none: not measured."""
+    source: SourceName | None = None
+    """What measured the node; what it lacked may have been filled in by another source."""

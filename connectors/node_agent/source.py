@@ -111,6 +111,7 @@ class AgentSource(UsageSource):
             pressure=node_pressure(self.files, self._proc),
             pods=self._measure_pods(),
             host_applications=self._measure_applications(),
+            source=self.name,
         )
         # What was not read this time begins anew: its rate would be over another time.
         self._counters = self._seen

@@ -105,7 +105,10 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         )
         return
     if metric is None or metric.usage is None or metric.updated_at_ms is None:
-        yield "Its usage is not known: no metric of it was found, so rounds skip it."
+        gone = "no metric of it was found"
+        if metric is not None and metric.source:
+            gone = f"{metric.source}, which measured it last, has no figures of it any more"
+        yield f"Its usage is not known: {gone}, so rounds skip it."
         return
     percents = {}
     for name, text in {} if state is None else state.allocatable.items():
@@ -113,8 +116,9 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         if name in metric.usage and whole > 0:
             percents[name] = 100 * metric.usage[name] / whole
     share = " and ".join(f"{name} {percent:.1f} %" for name, percent in percents.items())
+    by = f", measured by {metric.source}" if metric.source else ""
     yield (
-        f"Its newest metric is of {evidence.at(metric.updated_at_ms)}: it uses "
+        f"Its newest metric is of {evidence.at(metric.updated_at_ms)}{by}: it uses "
         f"{amounts_text(metric.usage)}{f', of its allocatable {share}' if share else ''}."
     )
     yield from _hotter_than_said(evidence, percents, metric.updated_at_ms)

@@ -70,6 +70,7 @@ _USAGE = NodeUsage(
             some=Stalled(avg10_bp=1_242, avg60_bp=941, avg300_bp=585, total_us=19_521_096_885)
         )
     ),
+    source="agent",
 )
 
 _DEFAULT, _POOLS = CollectPolicies().of_nodes
@@ -225,6 +226,7 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
             pressure=Pressure(
                 cpu=ResourcePressure(some=Stalled(avg10_bp=1_242, avg60_bp=941, avg300_bp=585))
             ),
+            source="agent",
         ),
     ),
     "clock": (ClockTick(partition=2, now_ms=NOW_MS),),

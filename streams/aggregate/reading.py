@@ -41,6 +41,8 @@ class Reading:
     """Resources of the columns of `matrix`."""
     pressure: dict[str, Any] | None = None
     """Pressure on the node as a metric carries it; none: not measured."""
+    source: str | None = None
+    """What measured it; none: not said."""
     matrix: Figures | None = None
     """The members as the node's `PodWindow.matrix` has them; none: nobody has made it yet."""
 
@@ -75,6 +77,7 @@ def read(sample: NodeUsage, value: bytes, memory_field: str) -> Reading:
         members,
         resources,
         pressure=_without_totals(sample.pressure),
+        source=sample.source,
     )
 
 

@@ -5,8 +5,8 @@ samples there are. A percentile window is given for a resource once its samples 
 of it, so that the first minutes of a node do not pass for half an hour. Every resource is on its
 own: its p95 is not of the same instant as that of another one.
 
-Pressure is that of the newest sample. The kernel has averaged it over 10, 60 and 300 seconds
-already, so no window keeps it, and no row.
+Pressure is that of the newest sample, and so is the source. The kernel has averaged pressure over
+10, 60 and 300 seconds already, so no window keeps it, and no row.
 """
 
 from typing import Any
@@ -23,9 +23,12 @@ _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
 
 def report(
-    node: NodeState, policy: CollectPolicy, pressure: dict[str, Any] | None = None
+    node: NodeState,
+    policy: CollectPolicy,
+    pressure: dict[str, Any] | None = None,
+    source: str | None = None,
 ) -> dict[str, Any]:
-    """Fields of the `NodeMetric`; the node has at least one sample, whose newest has `pressure`."""
+    """Fields of the `NodeMetric`; the node's newest sample has this pressure and source."""
     newest_ms = int(node.samples.times[-1])
     start = node.samples.index(newest_ms - policy.average_ms)
     figures = node.samples.figures(start)
@@ -45,7 +48,7 @@ def report(
             pods.append({"namespace": namespace, **fields})
         else:
             applications.append(fields)
-    measured = {} if pressure is None else {"pressure": pressure}
+    newest = {"pressure": pressure, "source": source}
     return {
         "schema_version": 1,
         "cluster": node.cluster,
@@ -60,7 +63,7 @@ def report(
         "pods": pods,
         "host_applications": applications,
         "samples": len(figures),
-        **measured,
+        **{name: said for name, said in newest.items() if said is not None},
     }
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.base import DurationMs, EpochMs, ObjectName
+from schemas.base import DurationMs, EpochMs, ObjectName, SourceName
 from schemas.limits import VALUE_BYTES_MAX
 from schemas.usage import PODS_PER_SAMPLE_MAX
 from streams.aggregate.node import NodeState
@@ -32,7 +32,7 @@ from streams.aggregate.reading import Amounts, Member, Reading
 _FIELDS = frozenset(
     (
         "schema_version", "cluster", "node", "pool", "sampled_at_ms", "interval_ms", "usage", "memory",
-        "system_usage", "pods", "host_applications", "pressure",
+        "system_usage", "pods", "host_applications", "pressure", "source",
     )
 )  # fmt: skip
 _READINGS = frozenset(
@@ -53,6 +53,7 @@ _MEMORY = itemgetter("memory")
 _FIGURE_MAX = 2**52
 
 _OBJECT_NAME: TypeAdapter[str] = TypeAdapter(ObjectName)
+_SOURCE_NAME: TypeAdapter[str] = TypeAdapter(SourceName)
 _EPOCH_MS: TypeAdapter[int] = TypeAdapter(EpochMs)
 _DURATION_MS: TypeAdapter[int] = TypeAdapter(DurationMs)
 
@@ -90,6 +91,9 @@ def _read(
     pool = sample.get("pool")
     if pool is not None:
         _check_name(pool)
+    source = sample.get("source")
+    if source is not None:
+        _check_source(source)
     memory_field = memory_field_of(pool)
     known = node.samples.resources
     usage = _amounts(sample["usage"], known)
@@ -128,7 +132,7 @@ def _read(
     _require(value.count(b":") == fields)
     digest = zlib.crc32(value)
     return pool, Reading(
-        at_ms, digest, usage, system, members, named, tuple(known), pressure, matrix
+        at_ms, digest, usage, system, members, named, tuple(known), pressure, source, matrix
     )
 
 
@@ -226,6 +230,11 @@ def _matrix(
 @lru_cache(maxsize=4_096)
 def _check_name(name: str) -> None:
     _OBJECT_NAME.validate_python(name, strict=True)
+
+
+@lru_cache(maxsize=1_024)
+def _check_source(name: str) -> None:
+    _SOURCE_NAME.validate_python(name, strict=True)
 
 
 def _require(holds: bool) -> None:

@@ -268,7 +268,7 @@ class AggregateStage:
     def _report(
         self, node: NodeState, policy: CollectPolicy, reading: Reading, offset: int
     ) -> Refusal | None:
-        metric = report(node, policy, reading.pressure)
+        metric = report(node, policy, reading.pressure, reading.source)
         value = encoded(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:

@@ -153,6 +153,8 @@ class UsageInputs:
             shares = {f"avg{seconds}_bp": random.randint(0, 10_000) for seconds in (10, 60, 300)}
             payload["pressure"] = {random.choice(("cpu", "memory", "io")): {"some": shares}}
         if random.random() < 0.2:
+            payload["source"] = random.choice(("kubelet", "agent"))
+        if random.random() < 0.2:
             payload["system_usage"] = self._usage()
         if random.random() < 0.2:
             payload["pool"] = random.choice(("slow", "none"))

@@ -121,7 +121,10 @@ class Collector:
         if self._nodes_version != directory.nodes_version:
             self._nodes_version = directory.nodes_version
             self._precedence.keep_only(directory.nodes)
-        return self._precedence.offer(index, message, self._context.now_ms())
+        let_through = self._precedence.offer(index, message, self._context.now_ms())
+        if let_through is None:
+            return None
+        return let_through.model_copy(update={"source": self._sources[index].settings.label})
 
 
 def _failure(error: Exception) -> OSError:

@@ -223,6 +223,29 @@ def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_
     assert "such a node is never hot): 1 node." in said.stdout
 
 
+@pytest.mark.parametrize(
+    ("newest", "said"),
+    [
+        (
+            {"updated_at_ms": ASKED_MS - 12 * MINUTE_MS, "usage": {"cpu": 4_000}},
+            "(12m ago), measured by kubelet_resource: it uses cpu 4.",
+        ),
+        (
+            {"removed": True},
+            "Its usage is not known: kubelet_resource, which measured it last, has no figures of it "
+            "any more, so rounds skip it.",
+        ),
+    ],
+)
+def test_the_answer_for_a_node_says_what_measured_it_and_when(
+    recorded: Recorded, newest: dict[str, Any], said: str
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    metric = NodeMetric(cluster=BLUE, node="n1", source="kubelet_resource", **newest)
+    recorded.write("node-metrics", [metric])
+    assert said in ask(BLUE, "--node", "n1").stdout
+
+
 def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3), hot_left_out=4)])
     said = ask(BLUE, "--node", "n9").stdout

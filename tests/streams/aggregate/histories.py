@@ -99,6 +99,7 @@ def usage_sample(at_ms: int, node: str, seed: int) -> dict[str, Any]:
             pods=_pods(chosen),
             host_applications=_applications(chosen),
             pressure=_pressure(chosen),
+            source=chosen.choice((None, "kubelet", "agent")),
         )
     )
 

@@ -118,6 +118,7 @@ class NaiveNode:
             ),
             samples=len(recent),
             pressure=_pressure(sample),
+            source=sample.source,
         )
 
 

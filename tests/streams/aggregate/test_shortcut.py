@@ -76,6 +76,7 @@ def shown(node: NodeState, found: tuple[str | None, Reading] | None) -> Any:
         [(member, dict(amounts)) for member, amounts in reading.members],
         reading.resources,
         reading.pressure,
+        reading.source,
         None if matrix is None else matrix.tolist(),
     )
 
@@ -139,6 +140,8 @@ def odd_samples(draw: st.DrawFn) -> bytes:
         made["memory"] = draw(_some_memory)
     if draw(st.booleans()):
         made["pressure"] = draw(_some_pressure)
+    if draw(st.booleans()):
+        made["source"] = draw(st.sampled_from(["kubelet", "", "a:b", None]) | _ODD)
     for part in ("usage", "system_usage"):
         if draw(st.booleans()):
             made[part] = draw(
@@ -187,6 +190,8 @@ def test_a_sample_that_is_read_the_short_way_is_what_the_contract_makes_of_it(va
         {"pods": [pod("c", 1, priority_class="koord-prod", memory=_MEMORY)]},
         {"pressure": _PRESSURE},
         {"pressure": {}},
+        {"source": "kubelet_resource"},
+        {"source": "Zähler der GPUs"},
     ],
 )  # fmt: skip
 def test_samples_of_the_common_kind_go_the_short_way(fields: dict[str, Any]) -> None:
@@ -223,6 +228,10 @@ def test_samples_of_the_common_kind_go_the_short_way(fields: dict[str, Any]) -> 
         {"usage": {"gpu": 1}},
         {"usage": {"cpu": True}},
         {"pool": "a/b"},
+        {"source": ""},
+        {"source": 1},
+        {"source": "x" * 254},
+        {"source": "gpus: of the team"},
         {"node": "n1"},
         {"schema_version": True},
         {"schema_version": 2},

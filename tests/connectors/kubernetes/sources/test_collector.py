@@ -91,6 +91,19 @@ async def test_a_source_that_fails_is_reported_tried_again_and_disturbs_nobody()
     assert reports["good"].failure is None
 
 
+async def test_each_message_names_the_source_that_speaks_for_the_node() -> None:
+    given = _context(directory_of({"n1": {}, "n2": {}}))
+    first = _Source(given, "first", lambda: [_sample("n1", now_ms())])
+    second = _Source(given, "second", lambda: [_sample(name, now_ms()) for name in ("n1", "n2")])
+    named: dict[str, str | None] = {}
+    async with given.server, Collector(given, [first, second]) as collector:
+        async for _, message in collector.messages():
+            named[message.node] = message.source
+            if len(named) == 2 and second.reads > 2:
+                break
+    assert named == {"n1": "first", "n2": "second"}
+
+
 async def test_a_reader_that_does_not_read_holds_the_sources_back() -> None:
     given = _context(directory_of({f"n{index}": {} for index in range(QUEUE_MAX)}))
     source = _Source(
