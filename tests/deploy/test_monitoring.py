@@ -67,6 +67,7 @@ def _exposed_by_duties() -> dict[str, set[str]]:
     source.succeeded("n")
     source.clock("n", 1, from_receipt=False)
     source.failed(SourceFailed("timeout", "no answer"))
+    source.counts["samples"] += 1
     for duty in ("watch", "collect", "bind", "evict"):
         telemetry.has_duty(duty)
         telemetry.active(duty, active=True)

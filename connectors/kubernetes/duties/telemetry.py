@@ -28,6 +28,7 @@ class Telemetry:
         self._cluster = cluster
         self._watch: Callable[[], Sequence[CollectionHealth]] = list
         self._collect: Callable[[], Sequence[SourceReport]] = list
+        self._sent = 0
         self._pictures: tuple[Sequence[CollectionHealth], Sequence[SourceReport]] = ((), ())
         self._beat_s = time.monotonic()
         self._active_duties: set[str] = set()
@@ -35,12 +36,6 @@ class Telemetry:
             "loadstream_duty_active",
             "1: this process is the active one of its cluster and duty; 0: it stands by.",
             ["cluster", "duty"],
-            registry=self.registry,
-        )
-        self._sent = Gauge(
-            "loadstream_duty_records_sent",
-            "Records handed to Kafka since the start.",
-            ["cluster"],
             registry=self.registry,
         )
         self._outcomes = Counter(
@@ -81,7 +76,7 @@ class Telemetry:
     def look(self, sent: int) -> None:
         """Take a picture of what changes; in the event loop, every second."""
         self._beat_s = time.monotonic()
-        self._sent.labels(self._cluster).set(sent)
+        self._sent = sent
         self._pictures = (
             tuple(self._watch()) if "watch" in self._active_duties else (),
             tuple(self._collect()) if "collect" in self._active_duties else (),
@@ -99,6 +94,11 @@ class Telemetry:
         return self._pictures
 
     @property
+    def sent(self) -> int:
+        """Records handed to Kafka when the newest picture was taken."""
+        return self._sent
+
+    @property
     def cluster(self) -> str:
         """Its cluster."""
         return self._cluster
@@ -112,6 +112,13 @@ class _Pictures:
 
     def collect(self) -> Iterator[Metric]:
         """All families of the picture."""
+        sent = CounterMetricFamily(
+            "loadstream_duty_records_sent",
+            "Records handed to Kafka since the start.",
+            labels=["cluster"],
+        )
+        sent.add_metric([self._telemetry.cluster], self._telemetry.sent)
+        yield sent
         watched, sources = self._telemetry.pictures()
         yield from _of_watch(self._telemetry.cluster, watched)
         yield from _of_sources(self._telemetry.cluster, sources)
@@ -154,6 +161,21 @@ def _of_sources(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metri
     failures = CounterMetricFamily(
         "loadstream_source_failures", "Attempts that failed.", labels=["cluster", "source", "cause"]
     )
+    unreadable = GaugeMetricFamily(
+        "loadstream_source_unreadable",
+        "1: nothing of the source can be read now, for this cause.",
+        labels=["cluster", "source", "cause"],
+    )
+    notes = GaugeMetricFamily(
+        "loadstream_source_notes",
+        "What else a person should know of a source, in sentences of its log that hold now.",
+        labels=["cluster", "source"],
+    )
+    events = CounterMetricFamily(
+        "loadstream_source_events",
+        "What else was counted, such as samples and moments of nodes that were skipped.",
+        labels=["cluster", "source", "event"],
+    )
     skew = GaugeMetricFamily(
         "loadstream_source_clock_skew_seconds",
         "A node's clock minus the collector's, where it is known.",
@@ -164,9 +186,14 @@ def _of_sources(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metri
         failing.add_metric(at, sum(node.failure is not None for node in source.nodes))
         for cause, count in source.failures.items():
             failures.add_metric([*at, cause], count)
+        for event, count in source.counts.items():
+            events.add_metric([*at, event], count)
+        if source.failure is not None:
+            unreadable.add_metric([*at, source.failure.cause], 1)
+        notes.add_metric(at, len(source.notes))
         for node in source.nodes:
             if node.succeeded_at_ms is not None:
                 success.add_metric([*at, node.node], node.succeeded_at_ms / 1_000)
             if node.clock_skew_ms is not None:
                 skew.add_metric([*at, node.node], node.clock_skew_ms / 1_000)
-    yield from (success, failing, failures, skew)
+    yield from (success, failing, failures, unreadable, notes, events, skew)

@@ -19,6 +19,9 @@ def _source() -> SourceHealth:
     health.succeeded("n1")
     health.clock("n1", -6_000, from_receipt=True)
     health.failed(SourceFailed("timeout", "no answer"), "n2")
+    health.failed(SourceFailed("forbidden", "no rights"))
+    health.note("config", "it cannot be read")
+    health.counts["samples"] = 4
     return health
 
 
@@ -49,7 +52,29 @@ def test_the_active_one_shows_its_collections_and_its_sources() -> None:
     assert _value(telemetry, success, node="n2", **source) is None
     skew = _value(telemetry, "loadstream_source_clock_skew_seconds", node="n1", **source)
     assert skew == -6
-    assert _value(telemetry, "loadstream_duty_records_sent") == 3
+    assert _value(telemetry, "loadstream_source_notes", **source) == 1
+    assert _value(telemetry, "loadstream_source_events_total", event="samples", **source) == 4
+    unreadable = "loadstream_source_unreadable"
+    assert _value(telemetry, unreadable, cause="forbidden", **source) == 1
+
+
+def test_a_source_that_can_be_read_again_is_no_longer_unreadable() -> None:
+    telemetry, health = Telemetry("c"), _source()
+    telemetry.active("collect", active=True)
+    telemetry.collect(lambda: [health.report()])
+    health.succeeded("n1")
+    telemetry.look(0)
+    labels = {"source": "kubelet_resource", "cause": "forbidden"}
+    assert _value(telemetry, "loadstream_source_unreadable", **labels) is None
+    assert _value(telemetry, "loadstream_source_failures_total", **labels) == 1
+
+
+def test_records_that_were_sent_are_a_counter() -> None:
+    telemetry = Telemetry("c")
+    telemetry.look(3)
+    families = {family.name: family.type for family in telemetry.registry.collect()}
+    assert families["loadstream_duty_records_sent"] == "counter"
+    assert _value(telemetry, "loadstream_duty_records_sent_total") == 3
 
 
 @pytest.mark.parametrize(
