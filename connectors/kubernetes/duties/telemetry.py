@@ -166,6 +166,11 @@ def _of_sources(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metri
         "1: nothing of the source can be read now, for this cause.",
         labels=["cluster", "source", "cause"],
     )
+    behind = GaugeMetricFamily(
+        "loadstream_source_behind_seconds",
+        "For how long the oldest node has waited to be asked, because more are due than can be.",
+        labels=["cluster", "source"],
+    )
     notes = GaugeMetricFamily(
         "loadstream_source_notes",
         "What else a person should know of a source, in sentences of its log that hold now.",
@@ -190,10 +195,11 @@ def _of_sources(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metri
             events.add_metric([*at, event], count)
         if source.failure is not None:
             unreadable.add_metric([*at, source.failure.cause], 1)
+        behind.add_metric(at, source.behind_s)
         notes.add_metric(at, len(source.notes))
         for node in source.nodes:
             if node.succeeded_at_ms is not None:
                 success.add_metric([*at, node.node], node.succeeded_at_ms / 1_000)
             if node.clock_skew_ms is not None:
                 skew.add_metric([*at, node.node], node.clock_skew_ms / 1_000)
-    yield from (success, failing, failures, unreadable, notes, events, skew)
+    yield from (success, failing, failures, unreadable, behind, notes, events, skew)

@@ -31,6 +31,9 @@ Cause = Literal[
 
 #: Of a sentence of failure, what is kept.
 WHY_MAX = 300
+#: A source that was behind keeps up again once it has not been behind for so long, in ms: so that is
+#: said at most once a minute.
+SETTLED_MS = 60_000
 #: A difference of clocks above this is reported, in ms. `Date` has whole seconds, and answers are on
 #: the way for a while.
 SKEW_MAX_MS = 5_000
@@ -86,6 +89,8 @@ class SourceReport:
     counts: Mapping[str, int]
     """What else was counted: samples, skipped, overwritten ..."""
     nodes: tuple[NodeHealth, ...]
+    behind_s: float = 0.0
+    """For how long the oldest node has waited to be asked, because more are due than can be."""
 
 
 @dataclass(slots=True)
@@ -109,6 +114,8 @@ class SourceHealth:
         self._notes: dict[str, str] = {}
         self._failure: Failure | None = None
         self._succeeded_at_ms: int | None = None
+        self._behind_s = 0.0
+        self._was_behind_at_ms = 0
 
     def succeeded(self, node: str | None = None, sampled_at_ms: int | None = None) -> None:
         """A node was read, or the source as a whole; `sampled_at_ms`: the time of what was new."""
@@ -155,6 +162,17 @@ class SourceHealth:
             logger.warning("%s: %s", self.source, sentence)
         self._notes[about] = sentence[:WHY_MAX]
 
+    def behind(self, seconds: float, allowed_s: float) -> None:
+        """For how long the oldest node has waited to be asked; beyond what is allowed it is noted."""
+        self._behind_s = seconds
+        if seconds > allowed_s:
+            self._was_behind_at_ms = self._now_ms()
+            why = "more nodes are due than can be asked"
+            self.note("behind", f"{why}: each in turn, the oldest {seconds:.0f} s late")
+        elif "behind" in self._notes and self._now_ms() - self._was_behind_at_ms > SETTLED_MS:
+            logger.info("%s: all nodes are asked in time again", self.source)
+            self.note("behind", None)
+
     def keep_only(self, nodes: Collection[str]) -> None:
         """Forget the nodes that are no longer there."""
         for gone in self._nodes.keys() - set(nodes):
@@ -181,6 +199,7 @@ class SourceHealth:
                 )
                 for name, each in sorted(self._nodes.items())
             ),
+            behind_s=self._behind_s,
         )  # fmt: skip
 
     def _node(self, node: str) -> _Node:

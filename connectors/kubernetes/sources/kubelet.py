@@ -41,6 +41,8 @@ from schemas.usage import NodeUsage
 
 #: From one read of what was measured to the next, in seconds.
 READ_S = 0.25
+#: A node that is asked later than an interval, and than this, is worth a word, in seconds.
+BEHIND_MAX_S = 1.0
 #: Credentials that a kubelet has refused are read anew at most this often, in ms.
 RENEW_MIN_MS = 10_000
 #: Places in a URL template that are filled in.
@@ -208,6 +210,7 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
             interval_s=self.settings.interval_ms / 1_000,
             failing=self.health.failing,
             skipped=self._skipped,
+            behind=self._behind,
         )
         try:
             await scraper.run(self._changed_nodes)
@@ -240,6 +243,9 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
 
     def _skipped(self, node: str) -> None:
         self.health.counts["skipped"] += 1
+
+    def _behind(self, seconds: float) -> None:
+        self.health.behind(seconds, max(BEHIND_MAX_S, self.settings.interval_ms / 1_000))
 
     def _changed_nodes(self) -> Iterable[str] | None:
         directory = self.directory

@@ -22,6 +22,7 @@ def _source() -> SourceHealth:
     health.failed(SourceFailed("forbidden", "no rights"))
     health.note("config", "it cannot be read")
     health.counts["samples"] = 4
+    health.behind(0.5, allowed_s=10)
     return health
 
 
@@ -53,6 +54,7 @@ def test_the_active_one_shows_its_collections_and_its_sources() -> None:
     skew = _value(telemetry, "loadstream_source_clock_skew_seconds", node="n1", **source)
     assert skew == -6
     assert _value(telemetry, "loadstream_source_notes", **source) == 1
+    assert _value(telemetry, "loadstream_source_behind_seconds", **source) == 0.5
     assert _value(telemetry, "loadstream_source_events_total", event="samples", **source) == 4
     unreadable = "loadstream_source_unreadable"
     assert _value(telemetry, unreadable, cause="forbidden", **source) == 1

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
+from connectors.kubernetes.sources.health import SETTLED_MS, SourceFailed, SourceHealth
 
 
 def _health() -> SourceHealth:
@@ -63,3 +63,21 @@ def test_notes_hold_until_they_are_taken_back_and_nodes_until_they_are_gone() ->
     health.note("config", None)
     health.keep_only(["n2"])
     assert (health.report().notes, health.report().nodes) == ((), ())
+
+
+def test_a_source_that_is_behind_says_so_once_and_again_only_after_it_kept_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now_ms = [0]
+    health = SourceHealth("kubelets", lambda: now_ms[0])
+    with caplog.at_level(logging.INFO):
+        for second in range(SETTLED_MS // 100):
+            now_ms[0] = second * 1_000
+            health.behind(second % 30, allowed_s=10)
+        assert len(caplog.messages) == 1
+        assert health.report().notes[0].startswith("more nodes are due than can be asked")
+        assert health.report().behind_s == 29
+        now_ms[0] += SETTLED_MS + 1
+        health.behind(1, allowed_s=10)
+    assert caplog.messages[1:] == ["kubelets: all nodes are asked in time again"]
+    assert not health.report().notes

@@ -2,8 +2,10 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import pytest
 from aiohttp import web
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from connectors.kubernetes.control_plane import cluster
 from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.sources import kubelet
 from connectors.kubernetes.sources.base import make_sources
 from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.collector import Collector
@@ -20,6 +23,7 @@ from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import Answer
 from connectors.kubernetes.sources.kubelet import KubeletSettings
 from connectors.kubernetes.sources.kubelet_resource import KubeletResource
+from connectors.kubernetes.sources.scraper import Scraper
 from connectors.wall_clock import now_ms
 from schemas.usage import NodeUsage
 from tests.connectors.kubernetes.sources.answers import (
@@ -299,6 +303,32 @@ class TestKubeletResource(UsageSourceContract):
             source = _source(directory, url=f"{url}/{{node}}", interval="200ms")
             async with running(source):
                 yield _World(source)
+
+
+async def test_slow_kubelets_are_asked_in_turn_and_the_source_says_how_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twelve are due each 100 ms, and a kubelet answers after as long; two are asked at once."""
+    monkeypatch.setattr(kubelet, "Scraper", partial(Scraper, in_flight_max=2))
+    monkeypatch.setattr(kubelet, "BEHIND_MAX_S", 0.2)
+    asked: Counter[str] = Counter()
+
+    async def slow(request: web.Request) -> web.Response:
+        asked[request.path] += 1
+        await asyncio.sleep(0.1)
+        return await _busy(request)
+
+    directory = directory_of({f"n{index}": {} for index in range(12)})
+    async with playing(slow) as url:
+        source = _source(directory, url=f"{url}/{{node}}", interval="100ms")
+        async with running(source):
+            await until(lambda: source.health.counts["samples"] >= 30)
+            report = source.health.report()
+    assert max(asked.values()) - min(asked.values()) <= 1
+    assert report.behind_s > 0.1
+    assert [note.partition(":")[0] for note in report.notes] == [
+        "more nodes are due than can be asked"
+    ]
 
 
 async def test_a_kubelet_that_fails_is_silent_and_its_neighbours_are_not() -> None:

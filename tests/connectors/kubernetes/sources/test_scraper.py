@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
@@ -13,11 +14,13 @@ from connectors.kubernetes.sources.scraper import Scraper
 from tests.connectors.kubernetes.sources.played import until
 
 
-def _scraper(**limits: int) -> Scraper:
+def _scraper() -> Scraper:
     async def nothing(node: str) -> None:
         """Never called."""
 
-    return Scraper(nothing, interval_s=10, failing=lambda _: False, skipped=print, **limits)
+    return Scraper(
+        nothing, interval_s=10, failing=lambda _: False, skipped=print, behind=lambda _: None
+    )
 
 
 @given(st.lists(st.floats(0, 0.4), min_size=1, max_size=60))
@@ -56,7 +59,7 @@ class _Run:
         self.most = self.now = 0
         self.scraper = Scraper(
             self.scrape, interval_s=0.1, failing=lambda node: node in self.failed,
-            skipped=lambda node: self.skipped.update((node,)), **limits,
+            skipped=lambda node: self.skipped.update((node,)), behind=lambda _: None, **limits,
         )  # fmt: skip
         self.changes = [nodes]
 
@@ -109,6 +112,86 @@ async def test_when_no_slot_is_free_a_node_is_skipped() -> None:
     async with _Run([f"dead-{index}" for index in range(9)], in_flight_max=3, failing_max=1) as run:
         await until(lambda: sum(run.skipped.values()) >= 6)
         assert run.most <= 4
+
+
+class _Beyond:
+    """A scraper of more nodes than it can ask, each within a time that counts."""
+
+    def __init__(self, count: int, ask: Callable[[], Awaitable[None]], **limits: int) -> None:
+        self.ask = ask
+        self.answered: Counter[str] = Counter()
+        self.late: Counter[str] = Counter()
+        self.behind_s: list[float] = []
+        self.most = self.now = 0
+        self.scraper = Scraper(
+            self.scrape, interval_s=0.2, failing=lambda _: False, skipped=lambda _: None,
+            behind=self.behind_s.append, **limits,
+        )  # fmt: skip
+        self.nodes = [f"node-{index}" for index in range(count)]
+
+    async def scrape(self, node: str) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            async with asyncio.timeout(0.5):
+                await self.ask()
+            self.answered[node] += 1
+        except TimeoutError:
+            self.late[node] += 1
+        finally:
+            self.now -= 1
+
+    async def __aenter__(self) -> "_Beyond":
+        changes = [self.nodes]
+        self.task = asyncio.create_task(
+            self.scraper.run(lambda: changes.pop() if changes else None)
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.task
+
+
+async def test_beyond_its_places_each_node_is_asked_in_turn_and_nothing_piles_up() -> None:
+    """Kubelets that are slow: 100 nodes, of which 5 can be asked within 20 ms."""
+    slow_s = 0.02
+
+    async def ask() -> None:
+        await asyncio.sleep(slow_s)
+
+    async with _Beyond(100, ask, in_flight_max=5) as run:
+        await until(lambda: len(run.answered) == 100)
+        began, tasks = run.answered.copy(), []
+        while sum(run.answered.values()) < sum(began.values()) + 500:
+            tasks.append(len(asyncio.all_tasks()))
+            await asyncio.sleep(0.01)
+        turns = [run.answered[node] - began[node] for node in run.nodes]
+        assert max(turns) - min(turns) <= 1
+        assert max(run.behind_s[-5:]) > 0.1
+        assert run.most == 5
+        assert max(tasks) <= 5 + 3
+        slow_s = 0
+        await until(lambda: not any(run.behind_s[-4:]))
+
+
+async def test_answers_are_read_in_time_where_reading_them_is_all_that_one_can() -> None:
+    """Three turns of the event loop with 1 ms of work each a node, and 2,000 are due in 0.2 s."""
+
+    async def ask() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+            until_s = time.thread_time() + 0.001
+            while time.thread_time() < until_s:
+                pass
+
+    async with _Beyond(2_000, ask) as run:
+        await until(lambda: len(run.answered) + len(run.late) >= 1_000, limit_s=60)
+        run.late.clear()
+        before = sum(run.answered.values())
+        await until(lambda: sum(run.answered.values()) >= before + 500, limit_s=60)
+        assert sum(run.late.values()) <= 100
 
 
 async def test_nodes_that_come_and_go_are_followed() -> None:
