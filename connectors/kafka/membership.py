@@ -81,6 +81,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         self._assigned: frozenset[Any] = frozenset()
         """What the group has given to this process; nothing while it is being rebalanced."""
         self._leaving = False
+        self._why_out: str | None = None
+        """Why it is out of the group, as the log has it; none: it has joined since."""
         self._consumer: Any = None
 
     async def run(self, work: Callable[[Turn], Awaitable[None]]) -> None:
@@ -95,7 +97,9 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
                 await self._stay()
             except* KafkaError as errors:
                 why = "; ".join(str(each) or type(each).__name__ for each in errors.exceptions)
-                logger.warning("%s: left the group: %s; it is joined anew", self.group, why)
+                if why != self._why_out:
+                    logger.warning("%s: left the group: %s; it is joined anew", self.group, why)
+                self._why_out = why
             await asyncio.sleep(REJOIN_S)
 
     async def _stay(self) -> None:
@@ -115,6 +119,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         )
         try:
             await self._consumer.start()
+            self._why_out = None
             self._consumer.subscribe(sorted({LOCK, *self._read}), listener=self)
             while True:
                 await self._step()
