@@ -158,7 +158,20 @@ def test_the_dashboard_shows_the_clusters_that_are_chosen() -> None:
     for panel, target in _panels():
         for match in _METRIC.finditer(target["expr"]):
             chosen = 'cluster=~"$cluster"' in (match[2] or "")
-            assert chosen == ("cluster" in EXPOSED[match[1]]), panel["title"]
+            exposed = EXPOSED_BY_DUTIES | EXPOSED
+            assert chosen == ("cluster" in exposed[match[1]]), panel["title"]
+
+
+def test_the_dashboard_shows_who_is_active_what_is_sent_done_and_measured() -> None:
+    shown = {match[1] for _, target in _panels() for match in _METRIC.finditer(target["expr"])}
+    assert shown >= {
+        "loadstream_duty_active",
+        "loadstream_duty_records_sent_total",
+        "loadstream_duty_outcomes_total",
+        "loadstream_source_last_success_timestamp_seconds",
+        "loadstream_source_failing_nodes",
+        "loadstream_source_behind_seconds",
+    }
 
 
 def test_what_a_person_asked_for_in_vain_raises_no_alert_on_dead_letters() -> None:
