@@ -11,7 +11,8 @@ whose status has a phase was taken before a restart, and is followed, not reques
 job is left alone: it is kept until somebody deletes it.
 
 Not applied: `reservationOptions` and `deleteOptions`; the status names them. Where the resource is
-not installed nothing is missing: it is looked for again from time to time.
+not installed nothing is missing: it is looked for again every `LOOK_AGAIN_S`. Where jobs may not be
+read they are asked for again as `ListWatch` does.
 
 Not guaranteed: one request for each job. A process that ends before the first status of a migration
 has come requests it again; the worker refuses that, since the migration is under way.
@@ -127,11 +128,13 @@ class MigrationJobs:
             self._listed = set()
             return []
         if isinstance(event, Ended):
+            self.installed = True
             self._known.set()
             left = [uid for uid in self._jobs if uid not in self._listed]
             return [self._deleted(uid) for uid in left]
         if isinstance(event, Absent):
             self.installed = False
+            self._known.set()  # no report waits for what may not be read
             return []
         job = read_job(event.object)
         self._listed.add(job.uid)

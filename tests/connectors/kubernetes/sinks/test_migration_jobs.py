@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import orjson
@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from connectors.kubernetes.api import list_watch
 from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended, Event, Present
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks import migration_jobs as module
@@ -246,3 +247,41 @@ async def test_where_it_is_not_installed_nothing_is_missing_and_it_is_looked_for
     assert (request.action, jobs.installed, looks) == ("migrate", True, 3)
     assert asked[:3] == [GROUP] * 3
     assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
+
+
+async def test_jobs_that_may_be_read_later_are_found_and_no_report_waits_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
+    monkeypatch.setattr(module, "LIST_S", 60.0)
+    allowed = False
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == GROUP:
+            return web.Response(body=orjson.dumps(INSTALLED.body))
+        if request.path == COLLECTION and not allowed:
+            return web.Response(status=403, body=b'{"kind": "Status", "message": "no rights"}')
+        if request.path == COLLECTION and "watch" not in request.query:
+            items = {"metadata": {"resourceVersion": "1"}, "items": [job_object()]}
+            return web.Response(body=orjson.dumps(items))
+        status_code = 500 if request.path == COLLECTION else 200
+        return web.Response(status=status_code, body=orjson.dumps(pod(NODE).body))
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    played = Played()
+    async with TestServer(app) as server, played.served() as client:
+        configuration = await client.access.configuration()
+        configuration.host = f"http://{server.host}:{server.port}"
+        jobs = MigrationJobs(client, CLUSTER)
+        async with aclosing(jobs.requests()) as requests:
+            first = asyncio.create_task(anext(requests))
+            async with asyncio.timeout(10):
+                assert not await jobs.report(status())
+                assert not jobs.installed
+                allowed = True
+                assert (await first).action == "migrate"
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.2):
+                        await anext(requests)
+    assert jobs.installed
