@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml locks/dev.txt
 demo: $(STAMP) ## Place pods by real load on the embedded broker, in about a minute; ARGS='--trace DIR' for real traces.
 	@$(BIN)/loadstream demo $(ARGS)
 
-demo-kubernetes: $(STAMP) ## Place and rebalance pods of a real control plane here, in about four minutes; needs Go.
+demo-kubernetes: $(STAMP) ## Place and rebalance pods of a real control plane here, in two to four minutes, the first time with a build by Go.
 	@LOADSTREAM_CONTROL_PLANE_MODULE=tests/control_plane $(BIN)/loadstream kubernetes demo $(ARGS)
 
 test: $(STAMP) ## Run all tests; those that need Java and Maven, or Go, say so where these are missing.

@@ -7,16 +7,31 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from connectors.cli import app
 
 ROOT = Path(__file__).parents[1]
 
 
+def _part(heading: str) -> str:
+    """README from a heading to the next one."""
+    after = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
+    return after.partition("\n## ")[0]
+
+
 def _block(heading: str) -> str:
     """The first block of shell under a heading of README."""
-    part = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
-    match = re.search(r"```sh\n(.*?)```", part, re.DOTALL)
+    match = re.search(r"```sh\n(.*?)```", _part(heading), re.DOTALL)
     assert match is not None
     return match[1]
+
+
+def test_the_demo_of_kubernetes_takes_as_long_wherever_it_is_said() -> None:
+    help_text = CliRunner().invoke(app, ["kubernetes", "demo", "--help"]).output
+    pages = [(ROOT / each).read_text("utf-8") for each in ("Makefile", "docs/kubernetes.md")]
+    for text in (*pages, _part("Try it by hand"), help_text):
+        assert "two to four minutes" in " ".join(text.split())
 
 
 @pytest.mark.broker

@@ -168,8 +168,8 @@ def demo(
 ) -> None:
     """Run a real control plane here, and let loadstream place and rebalance pods on it.
 
-    API server, etcd and controllers are Kubernetes' own; kwok plays the kubelets. It takes about
-    two minutes, the first time also those of building them with Go. Exit code 0: all went as it
+    API server, etcd and controllers are Kubernetes' own; kwok plays the kubelets. It takes two to
+    four minutes, and some more the first time, to build them with Go. Exit code 0: all went as it
     should, by the API server's own audit log; 1: something did not; 2: there is no Go. With
     --observe no binder and no evictor runs, so nothing can be changed.
     """
