@@ -28,5 +28,7 @@ class CommandOutcome(Message):
     not executed."""
     reason: Annotated[str, Field(max_length=2_000)] = ""
     """Why, where it was not done."""
+    pod_gone: bool = False
+    """The cluster has no pod of this uid any more: there is nothing left to be done for it."""
     happened_at_ms: EpochMs
     """When it was done or given up."""

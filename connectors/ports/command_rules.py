@@ -175,7 +175,8 @@ class CommandRules:
         except (SinkError, OSError) as error:
             answer = Answer("failed", str(error) or type(error).__name__)
         if answer.again_in_s is None:
-            return self._outcome(command, answer.result, answer.reason), None
+            found = self._outcome(command, answer.result, answer.reason, pod_gone=answer.pod_gone)
+            return found, None
         pause_s = max(answer.again_in_s, min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** (number - 1)))
         if number >= ATTEMPTS_MAX or self._late_ms(command, pause_s) is not None:
             why = f"{answer.reason}; given up after attempt {number}"
@@ -212,7 +213,9 @@ class CommandRules:
                 del self._ids[command_id]
         return len(self._ids) < IDS_MAX
 
-    def _outcome(self, command: Command, result: str, reason: str) -> CommandOutcome:
+    def _outcome(
+        self, command: Command, result: str, reason: str, *, pod_gone: bool = False
+    ) -> CommandOutcome:
         pod = command.pod
         return CommandOutcome.model_validate(
             {
@@ -223,6 +226,7 @@ class CommandRules:
                 "node": command.node,
                 "result": result,
                 "reason": reason[:_REASON_MAX],
+                "pod_gone": pod_gone,
                 "happened_at_ms": self.now_ms,
             }
         )

@@ -7,6 +7,7 @@ A sink checks what only its cluster knows:
 
 - a pod is bound only if it has the uid of the decision and no node yet;
 - a pod is evicted only if it has the uid of the command and is on its node;
+- a command for a pod that is not there any more is answered with `pod_gone`;
 - `EvictionCommand.policy`: Eviction heeds disruption budgets, Delete does not, SoftEviction gives
   the pod the command's annotations and leaves the rest to its owner.
 
@@ -36,10 +37,17 @@ class Answer:
     """Why, if it was not done: the cluster's own sentence."""
     again_in_s: float | None = None
     """Another attempt may help after that time, in seconds, at the earliest; none: it cannot."""
+    pod_gone: bool = False
+    """The cluster has no pod of this uid any more, which is final."""
 
 
 #: It was accepted.
 DONE = Answer("done")
+
+
+def no_such_pod(result: Literal["failed", "refused"], reason: str) -> Answer:
+    """The cluster has no pod of this uid: it was deleted, or another one has its name now."""
+    return Answer(result, reason, pod_gone=True)
 
 
 class Sink(ABC):

@@ -6,7 +6,7 @@ An evicted pod terminates, and its controller makes another one.
 
 from typing import ClassVar
 
-from connectors.ports.sink import DONE, Answer, Sink
+from connectors.ports.sink import DONE, Answer, Sink, no_such_pod
 from connectors.simulated.cluster import SimulatedCluster
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
@@ -27,7 +27,7 @@ class SimulatedSink(Sink):
             return Answer("failed", f"pod {name} is on node {node} already")
         plan = self._cluster.asking.get(uid)
         if plan is None:
-            return Answer("failed", f"there is no pod {name} of uid {uid} that asks for a node")
+            return no_such_pod("failed", f"there is no pod {name} of uid {uid}")
         why = self._cluster.place(plan, decision.node or "")
         return DONE if why is None else Answer("failed", why)
 
@@ -36,7 +36,7 @@ class SimulatedSink(Sink):
         uid, name = command.pod.uid, command.pod.name
         running = self._cluster.kubelets.pod(uid)
         if running is None or running.ended:
-            return Answer("refused", f"pod {name} is gone")
+            return no_such_pod("refused", f"pod {name} is gone")
         if running.node != command.node:
             return Answer("refused", f"pod {name} is on node {running.node}")
         if running.going:

@@ -5,7 +5,8 @@ result. One that comes before the first tick of the clock is kept until then, be
 a time. What cannot be placed waits (see `pending`) and is tried at clock ticks, as many as one tick
 may (see `effort`). A decision takes its room at once, so two requests never see the same room; the
 room is given back when the binding fails, the pod goes, or the reservation's time is over
-unconfirmed.
+unconfirmed. A request ends without a node when it is withdrawn, when its pod goes, and when a
+binding finds that the pod has gone: the record that says so may have come before the request.
 """
 
 from schemas.base import EPOCH_MS_MAX
@@ -90,7 +91,13 @@ class Placement:
         return [decision for decisions in judged for decision in decisions]
 
     def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[PlacementDecision]:
-        """Something came of a binding."""
+        """Something came of a binding.
+
+        A pod that is gone never comes back under its uid, so its request ends with any outcome that
+        says so, also with that of an earlier decision.
+        """
+        if outcome.pod_gone:
+            return self.gone(outcome.pod.uid, cause, "the pod is not there any more")
         found = self.inventory.held(outcome.pod.uid)
         if outcome.command != "bind" or found is None:
             return []

@@ -36,6 +36,11 @@ def in_background(response: Response) -> bool:
     return not response.ok and _BACKGROUND in response.body
 
 
+def absent(error: ApiError) -> bool:
+    """The object does not exist, by the word of the API server and not of a proxy before it."""
+    return error.status == 404 and error.reason == "NotFound"
+
+
 def sentence(error: ApiError) -> str:
     """The server's own sentence, with the causes that it names."""
     try:

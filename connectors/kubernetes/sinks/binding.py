@@ -7,11 +7,11 @@ is done where the answer does not say it: a conflict, a failure of the server, n
 """
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.sinks.answers import sentence
+from connectors.kubernetes.sinks.answers import absent, sentence
 from connectors.kubernetes.sinks.nodes import Nodes
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Answer
+from connectors.ports.sink import DONE, Answer, no_such_pod
 from schemas.decisions import PlacementDecision
 
 #: Annotation of a pod that loadstream has bound: the id of the decision.
@@ -47,8 +47,8 @@ class Binder:
         if error.status == 429:
             why = f"the API server is overloaded: {sentence(error)}"
             return Answer("failed", why, again_in_s=error.retry_after_s or 0.0)
-        if error.status == 404:
-            return Answer("failed", f"pod {pod.name} is gone: {sentence(error)}")
+        if absent(error):
+            return no_such_pod("failed", f"pod {pod.name} is gone: {sentence(error)}")
         return Answer("failed", f"binding was not accepted ({error.status}): {sentence(error)}")
 
     async def _found_out(self, decision: PlacementDecision, why: str) -> Answer:
@@ -81,7 +81,7 @@ def _judged(decision: PlacementDecision, seen: Seen | None, why: str) -> Answer:
     pod = decision.pod
     missing = gone(pod, seen)
     if missing is not None or seen is None:
-        return Answer("failed", missing or "")
+        return no_such_pod("failed", missing or "")
     if seen.node is not None:
         by = seen.annotations.get(DECISION_ANNOTATION)
         if by == decision.decision_id and seen.node == decision.node:

@@ -20,6 +20,7 @@ from typing import Any
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import Response
 from connectors.kubernetes.sinks.answers import (
+    absent,
     by_budget,
     by_two_budgets,
     in_background,
@@ -27,7 +28,7 @@ from connectors.kubernetes.sinks.answers import (
 )
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Answer
+from connectors.ports.sink import DONE, Answer, no_such_pod
 from schemas.evictions import EvictionCommand
 
 #: Annotation of a pod whose eviction goes on in the background: a virtual machine that is being
@@ -50,9 +51,12 @@ class Evictor:
         Raises ApiError, ApiUnreachable, AccessError where the look failed: nothing was done.
         """
         seen = await look(self._server, command.pod)
+        missing = gone(command.pod, seen)
+        if missing is not None or seen is None:
+            return no_such_pod("refused", missing or ""), seen
         why = _forbidden(command, seen)
-        if why is not None or seen is None:
-            return Answer("refused", why or ""), seen
+        if why is not None:
+            return Answer("refused", why), seen
         if IN_PROGRESS_ANNOTATION in seen.annotations and command.policy == "Eviction":
             return Answer("done", _going_on(command)), seen
         try:
@@ -78,12 +82,9 @@ class Evictor:
         return Answer("failed", why, again_in_s=0.0)
 
 
-def _forbidden(command: EvictionCommand, seen: Seen | None) -> str | None:
+def _forbidden(command: EvictionCommand, seen: Seen) -> str | None:
     """What of the pod forbids its eviction; None: nothing."""
     name, options = command.pod.name, command.delete_options
-    missing = gone(command.pod, seen)
-    if missing is not None or seen is None:
-        return missing
     if seen.node != command.node:
         return f"pod {name} is on {f'node {seen.node}' if seen.node else 'no node'}"
     if seen.terminates:
@@ -162,8 +163,8 @@ def _refused(command: EvictionCommand, response: Response) -> Answer:
     if error.status == 429:
         why = f"the API server is overloaded: {said}"
         return Answer("failed", why, again_in_s=error.retry_after_s or 0.0)
-    if error.status == 404:
-        return Answer("refused", f"pod {name} is gone")
+    if absent(error):
+        return no_such_pod("refused", f"pod {name} is gone")
     if error.status == 409:  # it is another pod now, or was changed meanwhile: the next look says
         return Answer("refused", said, again_in_s=0.0)
     return Answer("failed", f"eviction was not accepted ({error.status}): {said}")

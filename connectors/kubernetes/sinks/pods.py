@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kubernetes.api.errors import ApiError
+from connectors.kubernetes.sinks.answers import absent
 from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.pods import PodRef
 
@@ -86,11 +87,12 @@ async def look(server: Throttle, pod: PodRef) -> Seen | None:
     Raises ApiError, ApiUnreachable, AccessError.
     """
     response = await server.send("GET", path(pod), timeout_s=LOOK_S)
-    if response.status == 404:
+    if response.ok:
+        return Seen(response.json())
+    error = response.error()
+    if absent(error):
         return None
-    if not response.ok:
-        raise response.error()
-    return Seen(response.json())
+    raise error
 
 
 def gone(pod: PodRef, seen: Seen | None) -> str | None:

@@ -19,6 +19,7 @@ from schemas.pods import PodRef
 NOW_MS = 1_772_409_600_000
 MINUTE_MS = 60_000
 CLUSTER = "c"
+UNKNOWN = PodRef(namespace="default", name="unknown", uid="unknown")
 _AS_OF = AsOf(partition=0, offsets={}, policy_digest="")
 
 
@@ -82,6 +83,11 @@ class SinkContract:
         outcomes = [await rules.carry_out(command) for command in commands]
         return outcomes[-1].result if outcomes[-1] is not None else ""
 
+    async def _outcome(self, world: SinkWorld, command: Command) -> CommandOutcome:
+        outcome = await CommandRules(CLUSTER, world.sink, NOW_MS).carry_out(command)
+        assert outcome is not None
+        return outcome
+
     async def test_a_placed_pod_is_bound_to_its_node(self, world: SinkWorld) -> None:
         pod = await world.waiting_pod()
         rules = CommandRules(CLUSTER, world.sink, NOW_MS)
@@ -121,14 +127,24 @@ class SinkContract:
         assert await self._result(world, decision(pod, world.node), now_ms=late_ms) == "expired"
         assert await world.node_of(pod) is None
 
-    async def test_a_pod_of_another_uid_is_not_bound(self, world: SinkWorld) -> None:
+    async def test_a_pod_of_another_uid_is_not_bound_and_reported_as_gone(
+        self, world: SinkWorld
+    ) -> None:
         pod = await world.waiting_pod()
-        assert await self._result(world, decision(another(pod), world.node)) == "failed"
+        outcome = await self._outcome(world, decision(another(pod), world.node))
+        assert (outcome.result, outcome.pod_gone) == ("failed", True)
         assert await world.node_of(pod) is None
 
-    async def test_a_pod_that_does_not_exist_is_not_bound(self, world: SinkWorld) -> None:
-        unknown = PodRef(namespace="default", name="unknown", uid="unknown")
-        assert await self._result(world, decision(unknown, world.node)) == "failed"
+    async def test_a_pod_that_does_not_exist_is_not_bound_and_reported_as_gone(
+        self, world: SinkWorld
+    ) -> None:
+        outcome = await self._outcome(world, decision(UNKNOWN, world.node))
+        assert (outcome.result, outcome.pod_gone) == ("failed", True)
+
+    async def test_a_pod_that_is_there_is_not_reported_as_gone(self, world: SinkWorld) -> None:
+        pod = await world.running_pod()
+        for command in (decision(pod, "elsewhere"), eviction(pod, "elsewhere")):
+            assert not (await self._outcome(world, command)).pod_gone
 
     async def test_many_placements_at_once_have_one_outcome_each(self, world: SinkWorld) -> None:
         pods = [await world.waiting_pod() for _ in range(100)]
@@ -167,14 +183,19 @@ class SinkContract:
         assert await self._result(world, command) == "dry"
         assert not await world.terminates(pod)
 
-    async def test_a_pod_of_another_uid_is_not_evicted(self, world: SinkWorld) -> None:
+    async def test_a_pod_of_another_uid_is_not_evicted_and_reported_as_gone(
+        self, world: SinkWorld
+    ) -> None:
         pod = await world.running_pod()
-        assert await self._result(world, eviction(another(pod), world.node)) == "refused"
+        outcome = await self._outcome(world, eviction(another(pod), world.node))
+        assert (outcome.result, outcome.pod_gone) == ("refused", True)
         assert not await world.terminates(pod)
 
-    async def test_a_pod_that_does_not_exist_is_not_evicted(self, world: SinkWorld) -> None:
-        unknown = PodRef(namespace="default", name="unknown", uid="unknown")
-        assert await self._result(world, eviction(unknown, world.node)) == "refused"
+    async def test_a_pod_that_does_not_exist_is_not_evicted_and_reported_as_gone(
+        self, world: SinkWorld
+    ) -> None:
+        outcome = await self._outcome(world, eviction(UNKNOWN, world.node))
+        assert (outcome.result, outcome.pod_gone) == ("refused", True)
 
     async def test_a_pod_on_another_node_is_not_evicted(self, world: SinkWorld) -> None:
         pod = await world.running_pod()

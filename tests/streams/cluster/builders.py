@@ -112,7 +112,9 @@ def lifecycle(event: Any, of: Pod, node: str | None = None, **fields: Any) -> Po
     return PodLifecycle(cluster=CLUSTER, event=event, pod=there, **fields)
 
 
-def outcome(of: PlacementDecision, result: Any, reason: str = "") -> CommandOutcome:
+def outcome(
+    of: PlacementDecision, result: Any, reason: str = "", *, pod_gone: bool = False
+) -> CommandOutcome:
     """What came of a binding."""
     return CommandOutcome(
         command_id=of.decision_id,
@@ -122,6 +124,7 @@ def outcome(of: PlacementDecision, result: Any, reason: str = "") -> CommandOutc
         node=of.node,
         result=result,
         reason=reason,
+        pod_gone=pod_gone,
         happened_at_ms=of.decided_at_ms,
     )
 

@@ -199,6 +199,37 @@ def test_a_binding_that_fails_is_tried_again_after_its_own_back_off(result: Any)
     assert second.decision_id != first.decision_id
 
 
+def test_a_request_ends_when_a_binding_finds_that_its_pod_is_gone() -> None:
+    run = cluster(node(), tick(50))
+    run.say(lifecycle("deleted", full("p")))
+    first = only(run.say(request(full("p"))))  # it comes after its pod has gone
+    made = only(run.say(outcome(first, "failed", pod_gone=True)))
+    assert (made.outcome, made.node) == ("withdrawn", "node-1")
+    assert made.message == "the pod is not there any more"
+    assert waiting(run) == []
+    assert only(run.say(request(full("another")))).outcome == "placed", "its room is given back"
+    assert {each.pod.uid for each in run.say(tick(51), tick(5000))} == {"another"}
+
+
+def test_a_pod_that_was_found_gone_late_does_not_wait_any_more() -> None:
+    run = cluster(node(), tick(50))
+    first = only(run.say(request(full("p"))))
+    assert only(run.say(outcome(first, "failed"))).outcome == "waiting"
+    made = only(run.say(outcome(first, "failed", pod_gone=True)))
+    assert (made.pod.uid, made.outcome) == ("p", "withdrawn")
+    assert waiting(run) == []
+
+
+def test_a_pod_of_the_same_name_is_placed_after_the_one_that_is_gone() -> None:
+    run = cluster(node(), tick(50))
+    first = only(run.say(request(full("p"))))
+    later = full("p").model_copy(update={"uid": "later"})
+    assert only(run.say(request(later))).outcome == "waiting"
+    run.say(outcome(first, "failed", pod_gone=True))
+    made = only(run.say(tick(52)))
+    assert (made.pod.uid, made.outcome) == ("later", "placed")
+
+
 def test_bindings_that_fail_again_and_again_wait_longer_each_time_up_to_the_limit() -> None:
     run = cluster(node(), policy_record("maxBackoffSeconds: 10"))
     made, now, waits = only(run.say(request())), 0.0, []

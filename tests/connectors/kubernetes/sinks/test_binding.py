@@ -91,6 +91,7 @@ async def test_what_an_answer_does_not_say_is_read_from_the_pod(
     found = await binder.bind(decision(POD, NODE))
     assert (found.result, found.again_in_s) == (result, None)
     assert reason in found.reason
+    assert found.pod_gone == (" is gone" in reason)
     assert len(played.of("POST")) == 1
 
 
@@ -128,7 +129,7 @@ async def test_an_overloaded_server_is_asked_again_when_it_says(
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (GONE, 'pod web-1 is gone: pods "web-1" not found'),
+        (Said(404), "binding was not accepted (404): {}"),
         (failure(403, "Forbidden", "no rights"), "binding was not accepted (403): no rights"),
         (failure(422, "Invalid", "bad"), "binding was not accepted (422): bad"),
     ],
@@ -138,6 +139,21 @@ async def test_a_refusal_for_good_is_final(
 ) -> None:
     played.says("POST", BINDING, answer)
     assert await binder.bind(decision(POD, NODE)) == Answer("failed", reason)
+
+
+async def test_a_pod_that_is_not_found_is_gone(played: Played, binder: Binder) -> None:
+    played.says("POST", BINDING, GONE)
+    gone = Answer("failed", 'pod web-1 is gone: pods "web-1" not found', pod_gone=True)
+    assert await binder.bind(decision(POD, NODE)) == gone
+
+
+async def test_what_a_proxy_does_not_find_says_nothing_about_the_pod(
+    played: Played, binder: Binder
+) -> None:
+    played.says("POST", BINDING, LOST)
+    played.says("GET", POD_PATH, Said(404))
+    found = await binder.bind(decision(POD, NODE))
+    assert (found.pod_gone, found.again_in_s) == (False, 0.0)
 
 
 @pytest.mark.parametrize("name", ["../nodes", "web?x", "a b", "%2e%2e", ".."])
