@@ -21,6 +21,10 @@ from streams.worker.runner import Rows, StageRunner
 from streams.worker.tables import RowTable
 from streams.worker.telemetry import Telemetry
 
+#: Inputs that somebody waits for an answer to: a decision, a command, or that time goes on. The
+#: others say what is, and what comes after them sees it.
+ANSWERED = frozenset({"scheduling-requests", "migration-requests", "policies", "clock"})
+
 
 def register(
     app: Any,
@@ -58,6 +62,7 @@ def register(
         settings=kafka,
         build=build,
         limits=limits,
+        patient=frozenset(CLUSTER_INPUTS) - ANSWERED,
         name="cluster",
         telemetry=telemetry,
     )

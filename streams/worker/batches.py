@@ -3,13 +3,17 @@
 Faust's own `take` acknowledges by itself and forbids table writes. Here the records of a stream's
 parcels are collected until there are enough of them, or enough bytes, or the first one has waited
 long enough; they are handed out in the order of their partitions' logs, and their parcels are
-acknowledged by the code that has made their effects durable. Records that were fetched before a
+acknowledged by the code that has made their effects durable. A batch costs a journal record and two
+trips to the broker however small it is, so records that nobody waits for an answer to stay longer,
+until one comes that somebody does wait for: that one meets the newest state all the same, and one
+batch does for all. Records that were fetched before a
 rebalance are not handed out after it: they may belong to another worker now, and to this one they
 come again.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -27,6 +31,9 @@ class BatchLimits:
     """Batch size, in bytes of keys and values, that is not added to any more."""
     wait_s: float = 0.004
     """Longest time that a record waits for others, in seconds."""
+    patience_s: float = 0.05
+    """The same of a record of a patient topic, while there are no others; `wait_s` if that is
+    longer."""
 
 
 @dataclass(slots=True)
@@ -54,13 +61,22 @@ class _Waiting(NamedTuple):
 class Batches:
     """Collects records; `pump` and `take` run in two tasks of one event loop."""
 
-    def __init__(self, app: Any, limits: BatchLimits) -> None:
+    def __init__(
+        self, app: Any, limits: BatchLimits, patient: Collection[str] = frozenset()
+    ) -> None:
+        """`patient` are topics whose records nobody waits for an answer to."""
         self._app = app
         self._limits = limits
+        self._patience_s = max(limits.wait_s, limits.patience_s)
+        self._patient = patient
+        self._prompt = 0
+        """How many of those that wait are of other topics."""
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
         self._held = True
         self._some = asyncio.Event()
+        self._hurried = asyncio.Event()
+        """A batch is complete, or somebody waits for one of its records."""
         self._full = asyncio.Event()
         self._room = asyncio.Event()
 
@@ -76,12 +92,18 @@ class Batches:
         """The next batch: one record or more."""
         while True:
             await self._some.wait()
-            if not self._full.is_set():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._full.wait(), self._limits.wait_s)
+            await self._collected()
             batch = self._hand_out()
             if batch.records:
                 return batch
+
+    async def _collected(self) -> None:
+        """Returns when the batch is complete, or a record has waited long enough."""
+        with suppress(TimeoutError):
+            if not self._hurried.is_set():
+                await asyncio.wait_for(self._hurried.wait(), self._patience_s)
+            if not self._full.is_set():
+                await asyncio.wait_for(self._full.wait(), self._limits.wait_s)
 
     def hold(self) -> None:
         """Forget what is collected and hand out nothing until `release`: a rebalance is under way."""
@@ -101,6 +123,7 @@ class Batches:
             size = len(record.key or b"") + len(record.value or b"")
             self._waiting.append(_Waiting(record, size, event, number == len(records)))
             self._bytes += size
+            self._prompt += record.topic not in self._patient
         self._judge()
 
     def _hand_out(self) -> Batch:
@@ -114,6 +137,7 @@ class Batches:
         ):
             waiting = self._waiting.popleft()
             self._bytes -= waiting.size
+            self._prompt -= waiting.record.topic not in self._patient
             if waiting.event.message.generation_id != generation:
                 continue
             batch.records.append(waiting.record)
@@ -125,13 +149,14 @@ class Batches:
 
     def _empty(self) -> None:
         self._waiting.clear()
-        self._bytes = 0
+        self._bytes = self._prompt = 0
         self._judge()
 
     def _judge(self) -> None:
         _set(self._some, bool(self._waiting))
         full = len(self._waiting) >= self._limits.records or self._bytes >= self._limits.bytes
         _set(self._full, full)
+        _set(self._hurried, full or self._prompt > 0)
         if not full:
             self._room.set()
 

@@ -72,10 +72,12 @@ class StageRunner:
         settings: KafkaSettings,
         build: Callable[[int, Rows], Stage],
         limits: BatchLimits,
+        patient: Collection[str] = frozenset(),
         name: str = "stage",
         telemetry: Telemetry | None = None,
     ) -> None:
-        """`build` makes the stage of a partition from its rows, which may be none."""
+        """`build` makes the stage of a partition from its rows, which may be none; `patient` are
+        topics whose records nobody waits for an answer to."""
         self._app = app
         self.topics = frozenset(topics)
         self._tables = {table.name: table for table in tables}
@@ -83,7 +85,7 @@ class StageRunner:
         self._durability = durability
         self._settings = settings
         self._build = build
-        self._batches = Batches(app, limits)
+        self._batches = Batches(app, limits, patient)
         self._assignment = Assignment(app, self.topics, name)
         self._applying = asyncio.Lock()
         self._opening = asyncio.Lock()

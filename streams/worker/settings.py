@@ -40,7 +40,8 @@ class WorkerSettings(BaseSettings):
     batch_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024
     """Batch size, in bytes, that is not added to any more."""
     batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 4.0
-    """Longest time that a record waits for others."""
+    """Longest time that a record waits for others. Those that nobody waits for an answer to wait for
+    one that somebody does wait for: see `BatchLimits.patience_s`."""
     session_timeout_s: Annotated[float, Field(ge=1, le=300)] = 6.0
     """A worker that is not heard of for so long loses its partitions. Faust's default of a minute
     would leave a cluster without decisions for as long after a crash."""

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -33,10 +33,14 @@ class Event:
 
 
 def parcel(
-    *offsets: int, key: bytes | None = None, value: bytes = b"value", generation_id: int = 1
+    *offsets: int,
+    topic: str = "topic",
+    key: bytes | None = None,
+    value: bytes = b"value",
+    generation_id: int = 1,
 ) -> Message:
     """A parcel of these records."""
-    records = [InputRecord("topic", 0, offset, key, value, 0) for offset in offsets]
+    records = [InputRecord(topic, 0, offset, key, value, 0) for offset in offsets]
     return Message(records, generation_id)
 
 
@@ -69,9 +73,11 @@ class App:
 
 
 @asynccontextmanager
-async def pumping(limits: BatchLimits, app: App) -> AsyncIterator[tuple[Batches, Stream]]:
+async def pumping(
+    limits: BatchLimits, app: App, patient: Collection[str] = ()
+) -> AsyncIterator[tuple[Batches, Stream]]:
     """Batches that are filled from a stream."""
-    batches, stream = Batches(app, limits), Stream()
+    batches, stream = Batches(app, limits, patient), Stream()
     pump = asyncio.create_task(batches.pump(stream))
     batches.release()
     try:
@@ -125,6 +131,45 @@ async def test_a_record_waits_no_longer_than_the_limit() -> None:
         assert await taken(batches) == [0]
         stream.put([parcel(1), parcel(2)])
         assert await taken(batches) == [1, 2]
+
+
+async def test_records_that_nobody_waits_for_come_with_one_that_somebody_does() -> None:
+    limits = BatchLimits(wait_s=0, patience_s=LONG_S)
+    async with pumping(limits, App(), patient={"report"}) as (batches, stream):
+        stream.put([parcel(0, topic="report"), parcel(1, topic="report")])
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(batches.take(), timeout=0.05)
+        stream.put([parcel(2), parcel(3, topic="report")])
+        assert await taken(batches) == [0, 1, 2, 3]
+        stream.put([parcel(4, topic="report")])
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(batches.take(), timeout=0.05)
+
+
+async def test_records_that_nobody_waits_for_are_handed_out_once_they_are_many() -> None:
+    limits = BatchLimits(records=2, wait_s=LONG_S, patience_s=LONG_S)
+    async with pumping(limits, App(), patient={"report"}) as (batches, stream):
+        stream.put([parcel(0, topic="report"), parcel(1, topic="report")])
+        assert await taken(batches) == [0, 1]
+
+
+async def test_a_record_that_nobody_waits_for_waits_no_longer_than_its_own_limit() -> None:
+    limits = BatchLimits(wait_s=0, patience_s=0.01)
+    async with pumping(limits, App(), patient={"report"}) as (batches, stream):
+        stream.put([parcel(0, topic="report")])
+        assert await taken(batches) == [0]
+
+
+async def test_nobody_waits_any_more_for_what_a_rebalance_has_taken_away() -> None:
+    limits = BatchLimits(wait_s=0, patience_s=LONG_S)
+    async with pumping(limits, App(), patient={"report"}) as (batches, stream):
+        stream.put([parcel(0)])
+        await asyncio.sleep(0)
+        batches.hold()
+        batches.release()
+        stream.put([parcel(1, topic="report")])
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(batches.take(), timeout=0.05)
 
 
 async def test_nothing_is_handed_out_while_a_rebalance_is_under_way() -> None:
