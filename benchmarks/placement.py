@@ -125,7 +125,7 @@ def _check(placer: Placer, kind: Kind) -> None:
         if plugin.normalised and scores:
             low, high = min(scores.values()), max(scores.values())
             scores = {
-                row: 100 if high <= low else (score - low) * (100.0 / (high - low))
+                row: 100 if high <= low else (score - low) / (high - low) * 100.0
                 for row, score in scores.items()
             }
         for row in passing:

@@ -21,6 +21,7 @@ from schemas.policy.maintenance import MaintenanceArgs
 from schemas.policy.migration import MigrationControllerArgs
 from schemas.policy.moves import MoveArgs
 from schemas.policy.moving import MovingThresholds, moving_conflicts
+from schemas.policy.overutilization import OverutilizationRiskArgs, is_default
 from schemas.policy.parts import Conflict, PolicyPart, refuse, whole
 from schemas.policy.plugins import PluginChoice
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
@@ -39,6 +40,9 @@ class Policy(PolicyPart):
     load_aware: LoadAwareSchedulingArgs = Field(default_factory=LoadAwareSchedulingArgs)
     resource_limits: NodeResourceLimitsAwareArgs = Field(
         default_factory=NodeResourceLimitsAwareArgs
+    )
+    overutilization_risk: Annotated[OverutilizationRiskArgs, Field(exclude_if=is_default)] = Field(
+        default_factory=OverutilizationRiskArgs
     )
     collect: CollectPolicies = Field(default_factory=CollectPolicies)
     # After `compat`, on which its defaults and rules depend.

@@ -13,7 +13,7 @@ from schemas.policy.document import Policy
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
 from schemas.policy.moves import MoveArgs
-from schemas.policy.plugins import LOAD_AWARE
+from schemas.policy.plugins import LOAD_AWARE, OVERUTILIZATION_RISK
 
 #: Path and reason.
 Found = tuple[Path, str]
@@ -113,6 +113,9 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
     filters = {plugin.name for plugin in policy.plugins.filter}
     if "NodeResourceLimitsAware" not in scores:
         yield ("resourceLimits",), "plugins.score does not enable NodeResourceLimitsAware"
+    if OVERUTILIZATION_RISK not in scores:
+        why = f"plugins.score does not enable {OVERUTILIZATION_RISK}"
+        yield ("overutilizationRisk",), why
     name, args = LOAD_AWARE, policy.load_aware
     here = ("loadAware",)
     for enabled, point, own, aggregated in (

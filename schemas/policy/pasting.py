@@ -29,6 +29,7 @@ from schemas.policy.yamltext import YamlDocument
 SECTIONS = {
     "LoadAwareScheduling": "loadAware",
     "NodeResourceLimitsAware": "resourceLimits",
+    "OverutilizationRisk": "overutilizationRisk",
     "LowNodeLoad": "rebalance",
     "MigrationController": "migration",
     "DefaultEvictor": "evictor",

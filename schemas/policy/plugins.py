@@ -28,6 +28,8 @@ class KnownPlugins:
 
 #: The filter and score by real load.
 LOAD_AWARE = "LoadAwareScheduling"
+#: The score by the risk that nodes are overutilized.
+OVERUTILIZATION_RISK = "OverutilizationRisk"
 
 BUILT_IN = KnownPlugins(
     filter=(
@@ -39,7 +41,7 @@ BUILT_IN = KnownPlugins(
         "NodeResourcesFit",
         LOAD_AWARE,
     ),
-    score=(LOAD_AWARE, "NodeResourceLimitsAware"),
+    score=(LOAD_AWARE, "NodeResourceLimitsAware", OVERUTILIZATION_RISK),
     balance=("LowNodeLoad",),
 )
 

@@ -17,7 +17,7 @@ both agree to the bit, and with every other machine (see `normal_table`).
 """
 
 from collections.abc import Callable
-from math import sqrt
+from math import floor, sqrt
 from typing import Any
 
 import numpy as np
@@ -41,13 +41,13 @@ def cost_function(excess_weight: float) -> Callable[[float, float], float]:
     def cost(mean: float, variance: float) -> float:
         deviation = sqrt(variance)
         place = mean / deviation * _STEPS + _ZERO
-        if place < 0.0:
-            place = 0.0
-        index = LAST if place >= _LAST else int(place)
+        index = LAST if place >= _LAST else floor(place)
         beyond = place - index
+        if index < 0:
+            index = 0
         at_point = distribution[index]
         hot = growth[index] * beyond + at_point
-        over = (hot + at_point) * (beyond * _HALF_STEP) + excess[index]
+        over = (at_point + hot) * (beyond * _HALF_STEP) + excess[index]
         return deviation * excess_weight * over + hot
 
     return cost
@@ -82,10 +82,9 @@ class CostArrays:
         np.divide(mean, deviation, out=beyond)
         beyond *= _STEPS
         beyond += _ZERO
-        np.maximum(beyond, 0.0, out=beyond)
         np.minimum(beyond, _LAST, out=point)
-        index[...] = point  # truncated
         np.floor(point, out=point)
+        index[...] = point
         beyond -= point
         np.take(table.step, index, out=hot, mode="clip")
         np.take(table.distribution, index, out=point, mode="clip")

@@ -102,6 +102,14 @@ POLICIES = (
     "loadAware: {usageThresholds: {cpu: 50}, nodeMetricExpirationSeconds: 30}\n"
     "plugins: {score: [{name: NodeResourceLimitsAware, weight: 1}]}\n",
     policy_text(_ROUNDS + "loadAware: {estimatedScalingFactors: {cpu: 20, memory: 150}}\n"),
+    policy_text(_ROUNDS + "plugins: {score: [LoadAwareScheduling, OverutilizationRisk]}\n"),
+    policy_text(
+        _ROUNDS + "plugins: {score: [OverutilizationRisk]}\n"
+        "overutilizationRisk: {meanPriorMinutes: 9, usagePriorPods: 1, usagePriorPercent: 30}\n",
+        defaultJobMode="EvictDirectly",
+    ),
+    "plugins: {score: [OverutilizationRisk]}\n"
+    "overutilizationRisk: {resources: [{name: memory, weight: 2, hotPercent: 50}]}\n",
     policy_text(
         _ROUNDS + "loadAware: {estimatedScalingFactors: {cpu: 99, pods: 5}, allowCustomizeEstimation: true}\n",
         maxMigratingPerNode=1,
