@@ -57,7 +57,8 @@ class Moments:
         """Keep account of a node, of whose pods nothing is known."""
         node.moments = None if self.fleet is None else NodeMoments(self.fleet)
         if node.moments is not None:
-            node.moments.measure(node.load.metric, node.held.values(), fold=False)
+            node.moments.measure(node.load.metric, (), fold=False)
+            node.moments.sum_up(node.held.values())
 
     def measure(self, node: Node, metric: NodeMetric | None, *, fold: bool) -> None:
         """A node's usage was reported, or is not reported any more."""
