@@ -50,8 +50,8 @@ from schemas.policy.document import Policy
 from schemas.policy.errors import PolicyError, Problem, path_text
 from schemas.policy.loadaware import AggregatedArgs, LoadAwareSchedulingArgs
 from schemas.policy.lownodeload import Compat, LowNodeLoadArgs, NodePool
-from schemas.policy.plugins import BUILT_IN, LOAD_AWARE, OVERUTILIZATION_RISK, KnownPlugins
 from schemas.policy.overutilization import OverutilizationRiskArgs
+from schemas.policy.plugins import BUILT_IN, LOAD_AWARE, OVERUTILIZATION_RISK, KnownPlugins
 from schemas.policy.printer import effective_yaml
 from schemas.policy.reader import read_policy
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs

@@ -87,9 +87,7 @@ def fleet(sums: Iterable[tuple[int, ...]], args: OverutilizationRiskArgs) -> tup
     return tuple(figures)
 
 
-def published(
-    figures: tuple[Fleet, ...], args: OverutilizationRiskArgs
-) -> dict[str, FleetFigures]:
+def published(figures: tuple[Fleet, ...], args: OverutilizationRiskArgs) -> dict[str, FleetFigures]:
     """The figures as a row has them."""
     return {
         resource.name: FleetFigures(**each._asdict())
@@ -97,9 +95,7 @@ def published(
     }
 
 
-def read(
-    figures: Mapping[str, FleetFigures], args: OverutilizationRiskArgs
-) -> tuple[Fleet, ...]:
+def read(figures: Mapping[str, FleetFigures], args: OverutilizationRiskArgs) -> tuple[Fleet, ...]:
     """The figures of a row; those of a resource that it has not are the priors."""
     return tuple(
         Fleet(found.usage_ppm, found.variance_ppm, found.spread_ppm)

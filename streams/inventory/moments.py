@@ -62,9 +62,7 @@ class Moments:
 
     def measure(self, node: Node, metric: NodeMetric | None, *, fold: bool) -> None:
         """A node's usage was reported, or is not reported any more."""
-        if node.moments is not None and node.moments.measure(
-            metric, node.held.values(), fold=fold
-        ):
+        if node.moments is not None and node.moments.measure(metric, node.held.values(), fold=fold):
             self.changed[node.name] = None
 
     def forget(self, name: str) -> None:

@@ -23,9 +23,10 @@ from collections.abc import Iterable, Mapping
 from operator import add, sub
 from typing import Protocol
 
+from schemas.base import AMOUNT_MAX
 from schemas.metrics import NodeMetric
-from schemas.policy.overutilization import OverutilizationRiskArgs
 from schemas.pods import Pod
+from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
 from streams.inventory.estimate import nominal
 from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
@@ -212,7 +213,10 @@ class NodeMoments:
             usage: Mapping[str, int] = metric.usage or {}
             return [usage.get(name, 0) for name in self.fleet.resources]
         parts = [metric.system_usage, *(each.usage for each in metric.host_applications)]
-        return [sum(part.get(name, 0) for part in parts) for name in self.fleet.resources]
+        return [
+            min(sum(part.get(name, 0) for part in parts), AMOUNT_MAX)
+            for name in self.fleet.resources
+        ]
 
     def _meet(self, held: HeldPod) -> None:
         """Note what the newest metric says of a pod that has no life yet."""

@@ -59,7 +59,9 @@ def normal_table() -> NormalTable:
             edge = (index + 1) * step
             upper.append(beyond)
             density.append((-edge * edge / 2).exp() / unit)
-        above = [d + index * step * p for index, (d, p) in enumerate(zip(density, upper, strict=True))]
+        above = [
+            d + index * step * p for index, (d, p) in enumerate(zip(density, upper, strict=True))
+        ]
         # G(-z) = G(z) - z.
         below = [value - index * step for index, value in enumerate(above)]
         distribution = [1 - p for p in reversed(upper[1:])] + upper

@@ -35,8 +35,9 @@ _HALF_STEP = 0.5 / STEPS
 def cost_function(excess_weight: float) -> Callable[[float, float], float]:
     """The cost of one node as a function of (mean, variance); see the module."""
     table = normal_table()
-    distribution, growth = table.distribution.tolist(), table.step.tolist()
-    excess = table.excess.tolist()
+    distribution: list[float] = table.distribution.tolist()
+    growth: list[float] = table.step.tolist()
+    excess: list[float] = table.excess.tolist()
 
     def cost(mean: float, variance: float) -> float:
         deviation = sqrt(variance)
@@ -60,7 +61,7 @@ class CostArrays:
     def __init__(self, excess_weight: float) -> None:
         self.excess_weight = excess_weight
         self._table = normal_table()
-        self._work: FloatArray = np.empty((4, 0))
+        self._work: tuple[FloatArray, ...] = ()
         self._index: Any = np.empty(0, dtype=np.intp)
 
     def costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
@@ -74,7 +75,7 @@ class CostArrays:
             Shape (nodes,); overwritten by the next call.
         """
         if self._index.size != mean.size:
-            self._work = np.empty((4, mean.size))
+            self._work = tuple(np.empty((4, mean.size)))
             self._index = np.empty(mean.size, dtype=np.intp)
         table, index = self._table, self._index
         deviation, beyond, point, hot = self._work

@@ -6,6 +6,7 @@ columns        columns of values that many nodes share
 labels         requirements on labels, read once and asked of many nodes
 load_aware     LoadAwareScheduling: keeps pods off nodes that are, or will be, too busy
 limits_aware   NodeResourceLimitsAware: spreads the limits of pods
+overutilization_risk  OverutilizationRisk: keeps the risk low that nodes are hot
 fit            NodeResourcesFit: what a pod requests is free on its node
 node_affinity  NodeAffinity: node selector and required affinity
 node_name      NodeName: a pod that names its node

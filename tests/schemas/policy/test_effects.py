@@ -90,6 +90,8 @@ _WINDOW = "from: '01:00', to: '02:00'"
     [
         ("resourceLimits: {defaultLimit: {cpu: '1'}}",
          ["resourceLimits (plugins.score does not enable NodeResourceLimitsAware)"]),
+        ("overutilizationRisk: {excessWeight: 1}",
+         ["overutilizationRisk (plugins.score does not enable OverutilizationRisk)"]),
         ("{resourceLimits: {}, plugins: {score: [NodeResourceLimitsAware]}}", []),
         ("{loadAware: {usageThresholds: {cpu: 50}, resourceWeights: {cpu: 2}, checkBoth: true, "
          "estimatedScalingFactors: {cpu: 50}}, plugins: {filter: []}}",
