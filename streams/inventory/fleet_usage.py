@@ -18,7 +18,7 @@ from schemas.usage_moments import FleetFigures
 RENEWAL_MS = 300_000
 #: A pod has a vote on mean usage once it has been measured for so long,
 VOTE_MINUTES = 5
-#: and on variance and spread, once there are so many of these.
+#: and on variance and spread, once there are 30 pods of 15 minutes.
 VARIANCE_MINUTES, VARIANCE_PODS = 15, 30
 #: A pod that uses more of its request counts as this: one with a request of next to nothing must
 #: not speak for all others. A share of 5, in millionths; squared for variances.

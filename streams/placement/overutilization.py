@@ -61,7 +61,7 @@ class CostArrays:
     def __init__(self, excess_weight: float) -> None:
         self.excess_weight = excess_weight
         self._table = normal_table()
-        self._work: tuple[FloatArray, ...] = ()
+        self._work: tuple[FloatArray, ...] = tuple(np.empty((4, 0)))
         self._index: Any = np.empty(0, dtype=np.intp)
 
     def costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
