@@ -31,6 +31,8 @@ class PodUsageRow(Message):
     """Update time of the metric that was added last."""
     whole: bool = False
     """That metric said what the node used and named no pod: the system part is the whole node."""
+    reported: bool = False
+    """That metric said what pods used over their lives."""
     uids: Annotated[tuple[Uid, ...], Field(fail_fast=True)] = ()
     """The pods, in ascending order of their uids."""
     minutes: _Counts

@@ -17,6 +17,7 @@ from schemas.metrics import AGGREGATION_TYPES
 from streams.aggregate.collect import CollectPolicy
 from streams.aggregate.node import NodeState
 from streams.aggregate.percentile import Figures, means, percentiles, spans
+from streams.inventory.life import PARTS, Life
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
@@ -27,8 +28,13 @@ def report(
     policy: CollectPolicy,
     pressure: dict[str, Any] | None = None,
     source: str | None = None,
+    since_ms: int | None = None,
 ) -> dict[str, Any]:
-    """Fields of the `NodeMetric`; the node's newest sample has this pressure and source."""
+    """Fields of the `NodeMetric`; the node's newest sample has this pressure and source.
+
+    Lives of pods are said if they have been brought up to date since the last report, at
+    `since_ms`.
+    """
     newest_ms = int(node.samples.times[-1])
     start = node.samples.index(newest_ms - policy.average_ms)
     figures = node.samples.figures(start)
@@ -42,9 +48,16 @@ def report(
             aggregated_system.append({"duration_ms": duration_ms, "usage": part})
     pods, applications = [], []
     means_of_members = node.pods.means(newest_ms - policy.average_ms, node.samples.resources)
-    for (namespace, name, _, priority_class), mean in means_of_members:
-        fields = {"name": name, "priority_class": priority_class, "usage": mean}
+    lives = node.pods.lives
+    if since_ms is None or (lives is not None and lives.at_ms <= since_ms):
+        lives = None
+    for member, mean in means_of_members:
+        namespace, name, _, priority_class = member
+        fields: dict[str, Any] = {"name": name, "priority_class": priority_class, "usage": mean}
         if namespace:
+            life = None if lives is None else lives.of.get(node.pods.members[member])
+            if lives is not None and life is not None:
+                fields["life"] = _life(lives.resources, life, mean)
             pods.append({"namespace": namespace, **fields})
         else:
             applications.append(fields)
@@ -74,6 +87,16 @@ def encoded(metric: dict[str, Any]) -> bytes:
     figures, and they are what the message class allows by construction.
     """
     return orjson.dumps(metric, option=orjson.OPT_SORT_KEYS)
+
+
+def _life(resources: tuple[str, ...], life: Life, usage: dict[str, int]) -> dict[str, Any]:
+    """Fields of a `PodLife`: of resources of which the window has some usage too."""
+    known = [(1 + 2 * index, name) for index, name in enumerate(resources) if name in usage]
+    return {
+        "minutes": life[0],
+        "mean": {name: life[at] // PARTS for at, name in known},
+        "deviation": {name: life[at + 1] // PARTS for at, name in known},
+    }
 
 
 _Usage = dict[str, dict[str, int]]

@@ -22,6 +22,7 @@ from schemas.percentiles import (
 )
 from schemas.refusals import Refusal
 from streams.aggregate.collect import Collecting
+from streams.aggregate.lives import Lives
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.partition_clock import PartitionClock
@@ -173,7 +174,33 @@ def _node(
         (time_ms, each.row, _matrix(each, node.samples.resources, known)) for time_ms, each in timed
     ]
     node.pods.load(names, members.next_number, matrices)
+    node.pods.lives = _lives(timed)
     return node
+
+
+def _lives(timed: Iterable[tuple[int, RecoveredPods]]) -> Lives | None:
+    """Those of the newest sample that has any; a resource that it has not measured is left out."""
+    found = None
+    for time_ms, each in timed:
+        if each.lives is not None:
+            places = [
+                index
+                for index in range(len(each.life_resources))
+                if all(life[1 + 2 * index] >= 0 for life in each.lives.values())
+            ]
+            resources = tuple(each.life_resources[index] for index in places)
+            found = Lives(
+                time_ms,
+                resources,
+                {
+                    number: (
+                        life[0],
+                        *(life[at] for index in places for at in (1 + 2 * index, 2 + 2 * index)),
+                    )
+                    for number, life in each.lives.items()
+                },
+            )
+    return found
 
 
 def _timed(

@@ -40,6 +40,7 @@ class PodUsageTable(TrackedTable[str, PodUsageRow]):
             node=key,
             folded_at_ms=moments.folded_at_ms,
             whole=moments.folded_whole,
+            reported=moments.reported,
             uids=tuple(uids),
             minutes=tuple(life[0] for life in lives),
             usage={
@@ -79,7 +80,9 @@ class PodUsageTable(TrackedTable[str, PodUsageRow]):
             for column in columns:
                 life += (column.mean[index], column.deviation[index])
             lives[keys[index]] = tuple(life)
-        moments.restore(node.held.values(), lives, row.folded_at_ms, whole=row.whole)
+        moments.restore(
+            node.held.values(), lives, row.folded_at_ms, whole=row.whole, reported=row.reported
+        )
 
     def restore(self, rows: Iterator[PodUsageRow]) -> None:  # type: ignore[override]
         """Take over all rows; of a new table only."""

@@ -19,6 +19,7 @@ from streams.inventory.estimate import Estimator
 from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, unlisted_nodes
 from streams.inventory.load import NodeLoad
+from streams.inventory.metric import without_lives
 from streams.inventory.moments import Moments
 from streams.inventory.node import Held, Node
 from streams.inventory.node_index import NodeIndex, NodeWatcher
@@ -196,9 +197,9 @@ class Inventory:
         if metric.removed:
             node.load.delete_metric()
         else:
-            node.load.set_metric(metric)
+            node.load.set_metric(without_lives(metric))
             self.freshness.expect(node)
-        self.moments.measure(node, node.load.metric, fold=not again)
+        self.moments.measure(node, None if metric.removed else metric, fold=not again)
         self.freshness.judge(node, self.now_ms)
         self.changed_nodes[metric.node] = None
         self._touch(node, Change.METRIC)

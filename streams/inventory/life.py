@@ -34,14 +34,20 @@ def lived(before: Life | None, minutes: int, usage: Sequence[int]) -> Life:
         minutes: length of the stretch, at least 1.
         usage: mean usage in it of each resource, in units.
     """
-    if before is None:
-        return first(minutes, usage)
-    old = min(before[0], MINUTES_MAX - minutes)
+    stretch = first(minutes, usage)
+    return stretch if before is None else joined(before, stretch)
+
+
+def joined(before: Life, stretch: Life) -> Life:
+    """A life, and a stretch of time after it that has a mean and a deviation of its own."""
+    minutes = stretch[0]
+    old = max(0, min(before[0], MINUTES_MAX - minutes))
     total = old + minutes
     life = [total]
-    for index, used in enumerate(usage):
-        mean, deviation = before[1 + 2 * index], before[2 + 2 * index]
-        apart = used * PARTS - mean
-        squares = deviation * deviation * old + apart * apart * old * minutes // total
+    for index in range(1, len(stretch), 2):
+        mean, deviation = before[index], before[index + 1]
+        apart, own = stretch[index] - mean, stretch[index + 1]
+        squares = deviation * deviation * old + own * own * minutes
+        squares += apart * apart * old * minutes // total
         life += (mean + apart * minutes // total, isqrt(squares // total))
     return tuple(life)

@@ -11,8 +11,8 @@ pod's mean. v is m less one window: from averages over windows the first one say
 variance. So each sum is linear in the fleet's figures, and is kept as five integers a resource,
 which pods are added to and taken from exactly: no order of events shows in them.
 
-A pod's life is what its node's metrics said of it one window apart: averages of five minutes. A
-younger one is measured by the newest metric alone. Metrics name pods by namespace and name, so a
+A pod's life is what its metric says of it, once in a window; or else what its node's metrics said
+one window apart: averages of five minutes. A younger pod is measured by the newest metric alone. Metrics name pods by namespace and name, so a
 pod is not believed to be measured in its first minute: the figure may be that of one of the same
 name before it. The system part is a pod that requests nothing; host applications are in it. Where
 a metric says what the node used and names no pod, the whole node is the system part, and its pods
@@ -30,7 +30,7 @@ from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
 from streams.inventory.estimate import nominal
 from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
-from streams.inventory.life import PARTS, Life, first, lived
+from streams.inventory.life import MINUTES_MAX, PARTS, Life, first, lived
 from streams.inventory.priority import priority_class
 
 #: Length of the window that averages of pods are over, and from one addition to a life to the next.
@@ -76,7 +76,7 @@ class NodeMoments:
 
     __slots__ = (
         "_measured", "_metric_ms", "_sums", "_whole", "_young", "fleet", "folded_at_ms",
-        "folded_whole", "lives", "votes",
+        "folded_whole", "lives", "reported", "votes",
     )  # fmt: skip
 
     def __init__(self, fleet: FleetInForce) -> None:
@@ -86,6 +86,8 @@ class NodeMoments:
         """Update time of the metric that was added to the lives last."""
         self.folded_whole = False
         """That metric said what the node used and named no pod."""
+        self.reported = False
+        """That metric said what pods used over their lives."""
         self.lives: dict[str, Life] = {}
         """By pod uid, and the system part; pods that have gone since the last addition included."""
         self._young: dict[str, Life] = {}
@@ -129,7 +131,7 @@ class NodeMoments:
         pods = list(held)
         usages = {} if metric is None else self._usages(metric)
         whole = metric is not None and metric.usage is not None and not usages
-        fold = fold and metric is not None and self._due(metric.updated_at_ms)
+        fold = fold and metric is not None and self._due(metric)
         if fold or whole or self._whole:
             self._look_at(metric, usages, whole=whole)
             if fold and metric is not None:
@@ -146,16 +148,29 @@ class NodeMoments:
         return fold
 
     def restore(
-        self, held: Iterable[HeldPod], lives: dict[str, Life], at_ms: int, *, whole: bool
+        self,
+        held: Iterable[HeldPod],
+        lives: dict[str, Life],
+        at_ms: int,
+        *,
+        whole: bool,
+        reported: bool,
     ) -> None:
         """Take over lives as they were written."""
-        self.lives, self.folded_at_ms, self.folded_whole = lives, at_ms, whole
+        self.lives, self.folded_at_ms = lives, at_ms
+        self.folded_whole, self.reported = whole, reported
         self.sum_up(list(held))
 
     def follow(self, before: "NodeMoments", held: Iterable[HeldPod]) -> None:
         """Go on with the lives of before, under other arguments."""
         if before.folded_at_ms is not None:
-            self.restore(held, before.lives, before.folded_at_ms, whole=before.folded_whole)
+            self.restore(
+                held,
+                before.lives,
+                before.folded_at_ms,
+                whole=before.folded_whole,
+                reported=before.reported,
+            )
 
     def sum_up(self, held: Iterable[HeldPod]) -> None:
         """Add up all pods anew."""
@@ -175,9 +190,14 @@ class NodeMoments:
         self._metric_ms = None if metric is None else metric.updated_at_ms
         self._measured, self._whole = usages, whole
 
-    def _due(self, now_ms: int | None) -> bool:
-        last_ms = self.folded_at_ms
-        return now_ms is not None and (last_ms is None or now_ms - last_ms >= WINDOW_MS)
+    def _due(self, metric: NodeMetric) -> bool:
+        now_ms, last_ms = metric.updated_at_ms, self.folded_at_ms
+        if now_ms is None or last_ms is None:
+            return now_ms is not None
+        if any(pod.life is not None for pod in metric.pods):
+            return now_ms > last_ms
+        # Who has said lives once will say them again: a window is waited for longer.
+        return now_ms - last_ms >= WINDOW_MS * (2 if self.reported else 1)
 
     def _usages(self, metric: NodeMetric) -> dict[tuple[str, str], tuple[int, ...]]:
         resources = self.fleet.resources
@@ -190,13 +210,18 @@ class NodeMoments:
     def _fold(self, metric: NodeMetric, held: Iterable[HeldPod]) -> None:
         """Add the metric to the lives."""
         now_ms = metric.updated_at_ms or 0
+        said = self._said(metric)
         lives: dict[str, Life] = {}
         for each in held:
             uid, pod = each.pod.uid, each.pod
             usage = self._measured.get((pod.namespace, pod.name))
             life = self.lives.get(uid)
             minutes = _minutes(each, now_ms)
-            if usage is not None and minutes:
+            own = said.get((pod.namespace, pod.name))
+            # One that is longer than the pod has been there is of another pod of its name.
+            if own is not None and own[0] <= _age_minutes(each, now_ms) + 1:
+                life = own
+            elif usage is not None and minutes:
                 life = lived(life, minutes, usage)
             if life is not None:
                 lives[uid] = life
@@ -207,6 +232,23 @@ class NodeMoments:
         if before is not None:
             lives[SYSTEM] = before
         self.lives, self.folded_at_ms, self.folded_whole = lives, now_ms, self._whole
+        self.reported = bool(said)
+
+    def _said(self, metric: NodeMetric) -> dict[tuple[str, str], Life]:
+        """Lives that the metric says, over the resources of the policy."""
+        resources = self.fleet.resources
+        said: dict[tuple[str, str], Life] = {}
+        for pod in metric.pods:
+            life = pod.life
+            if life is not None and life.mean.keys() >= set(resources) <= life.deviation.keys():
+                figures = [min(life.minutes, MINUTES_MAX)]
+                for name in resources:
+                    figures += (
+                        min(life.mean[name], AMOUNT_MAX) * PARTS,
+                        min(life.deviation[name], AMOUNT_MAX) * PARTS,
+                    )
+                said[pod.namespace, pod.name] = tuple(figures)
+        return said
 
     def _system_usage(self, metric: NodeMetric) -> list[int]:
         if self._whole:
@@ -306,9 +348,12 @@ class NodeMoments:
         return own
 
 
-def _minutes(held: HeldPod, now_ms: int) -> int:
-    """Whole minutes of the window before a time in which a pod was on its node."""
+def _age_minutes(held: HeldPod, now_ms: int) -> int:
+    """Whole minutes that a pod has been on its node; below 0: it was not yet."""
     since_ms = held.pod.scheduled_at_ms
-    if since_ms is None:
-        since_ms = held.assigned_at_ms
-    return max(0, min(now_ms - since_ms, WINDOW_MS) // 60_000)
+    return (now_ms - (held.assigned_at_ms if since_ms is None else since_ms)) // 60_000
+
+
+def _minutes(held: HeldPod, now_ms: int) -> int:
+    """Those of them that are within the window before a time."""
+    return max(0, min(_age_minutes(held, now_ms), _WINDOW_MINUTES))

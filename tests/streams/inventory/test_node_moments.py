@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.metrics import HostApplicationMetric, NodeMetric
+from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife
 from schemas.pods import Pod
 from schemas.policy import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand, pod_demand
@@ -191,3 +191,54 @@ def test_sums_are_those_of_adding_up_all_pods_anew(events: list[tuple[object, ..
         figures, votes = moments.figures(), moments.votes
         moments.sum_up(there.values())
         assert (moments.figures(), moments.votes) == (figures, votes)
+
+
+def _with_life(said: NodeMetric, **lives: tuple[int, int, int]) -> NodeMetric:
+    """A metric that says minutes, mean and deviation of lives."""
+    pods = tuple(
+        each.model_copy(
+            update={
+                "life": PodLife(
+                    minutes=lives[each.name][0],
+                    mean={"cpu": lives[each.name][1]},
+                    deviation={"cpu": lives[each.name][2]},
+                )
+            }
+        )
+        if each.name in lives
+        else each
+        for each in said.pods
+    )
+    return said.model_copy(update={"pods": pods})
+
+
+def test_a_life_that_the_metric_says_takes_the_place_of_averages() -> None:
+    moments, old, young = _moments(), _held("a", seconds=-60_000), _held("b", seconds=120)
+    for each in (old, young):
+        moments.add(each)
+    moments.measure(_metric(5, a=900, b=40), [old, young], fold=True)
+    said = _with_life(_metric(6, a=900, b=40), a=(600, 100, 50))
+    assert moments.measure(said, [old, young], fold=True)
+    assert moments.lives["a"] == (600, 100 * PARTS, 50 * PARTS)
+    assert moments.lives["b"] == (3 + 4, 40 * PARTS, 0)
+    # Who has said lives once says them again: averages are not added a window later.
+    assert not moments.measure(_metric(12, a=900, b=40), [old, young], fold=True)
+    assert moments.measure(_metric(16, a=900, b=40), [old, young], fold=True)
+    assert moments.lives["a"][0] == 605
+
+
+def test_a_life_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:
+    moments, held = _moments(), _held("a", seconds=0)
+    moments.add(held)
+    said = _with_life(_metric(5, a=70), a=(600, 100, 50))
+    moments.measure(said, [held], fold=True)
+    assert moments.lives["a"] == (5, 70 * PARTS, 0)
+
+
+def test_a_life_that_lacks_a_resource_is_none() -> None:
+    moments = _moments(resources=[{"name": "cpu"}, {"name": "memory"}], usagePriorPercent=50)
+    moments.fleet.figures *= 2
+    held = _held("a", seconds=-60_000)
+    moments.add(held)
+    moments.measure(_with_life(_metric(5, a=70), a=(600, 100, 50)), [held], fold=True)
+    assert moments.lives["a"] == (5, 70 * PARTS, 0, 0, 0)
