@@ -14,9 +14,19 @@ import numpy as np
 
 from schemas.base import AMOUNT_MAX
 from streams.aggregate.percentile import Figures
-from streams.inventory.life import PARTS, Life, joined
+from streams.inventory.arrays import IntArray
+from streams.inventory.life import MINUTES_MAX, PARTS, joined
 
 _MINUTE_MS = 60_000
+_NOT_MEASURED = (-1, -1)
+
+
+class MemberLife(NamedTuple):
+    """The life of one member."""
+
+    minutes: int
+    figures: dict[str, tuple[int, int]]
+    """Mean and standard deviation by resource, in thousandths."""
 
 
 class Lives(NamedTuple):
@@ -24,32 +34,19 @@ class Lives(NamedTuple):
 
     at_ms: int
     """Time of the sample."""
-    resources: tuple[str, ...]
-    of: dict[int, Life]
+    of: dict[int, MemberLife]
     """By number of the member, in the order of the sample."""
-
-    def aligned(self, number: int, resources: Sequence[str]) -> Life | None:
-        """The life of a member over other resources; none: it has not been measured by all of them."""
-        life = self.of.get(number)
-        if life is None or self.resources == resources:
-            return life
-        figures = [life[0]]
-        for resource in resources:
-            if resource not in self.resources:
-                return None
-            index = 2 * self.resources.index(resource)
-            figures += life[1 + index : 3 + index]
-        return tuple(figures)
 
 
 def brought_up(
     before: Lives | None,
     at_ms: int,
     matrices: Sequence[Figures],
-    resources: tuple[str, ...],
+    resources: Sequence[str],
     window_ms: int,
 ) -> Lives:
-    """Lives after a stretch of time.
+    """Lives after a stretch of time. A resource that was not measured in it is in no life after it,
+    and one that was not before begins.
 
     Args:
         before: the lives until then; none: they begin.
@@ -58,50 +55,76 @@ def brought_up(
         resources: of their columns.
         window_ms: the stretch is at most that long.
     """
-    newest = matrices[-1][:, 0]
-    numbers, places = np.unique(newest, return_inverse=True)
+    newest: list[int] = list(dict.fromkeys(matrices[-1][:, 0].tolist()))
+    numbers = np.array(sorted(newest), dtype=np.int64)
     lines = np.concatenate(matrices)
     place = np.searchsorted(numbers, lines[:, 0]).clip(max=len(numbers) - 1)
     known = numbers[place] == lines[:, 0]
     lines, place = lines[known], place[known]
+    minutes = 1
+    if before is not None:
+        minutes = max(1, min(at_ms - before.at_ms, window_ms) // _MINUTE_MS)
     seen = np.bincount(place, minlength=len(numbers))
-    stretch_ms = window_ms if before is None else min(at_ms - before.at_ms, window_ms)
-    minutes = max(1, stretch_ms // _MINUTE_MS) if before is not None else 1
-    spent = np.maximum(1, seen * minutes // len(matrices))
-    columns = [spent]
-    for index in range(len(resources)):
-        figures = lines[:, 1 + index]
-        measured = figures >= 0
-        at = place[measured]
-        used = np.minimum(figures[measured], AMOUNT_MAX).astype(np.float64)
-        count = np.maximum(np.bincount(at, minlength=len(numbers)), 1)
-        # Added up one after the other, and not in pairs: the same on every machine.
-        mean = np.bincount(at, weights=used, minlength=len(numbers)) / count
-        apart = used - mean[at]
-        squares = np.bincount(at, weights=apart * apart, minlength=len(numbers)) / count
-        columns += [
-            (mean * PARTS).astype(np.int64),
-            (np.sqrt(squares) * PARTS).astype(np.int64),
-        ]
-    stretches: list[list[int]] = np.stack(columns, axis=1)[places].tolist()
-    lives: dict[int, Life] = {}
-    for number, stretch in zip(newest.tolist(), stretches, strict=True):
-        old = None if before is None else before.aligned(number, resources)
-        lives[number] = tuple(stretch) if old is None else joined(old, tuple(stretch))
-    return Lives(at_ms, resources, lives)
+    spent: list[int] = np.maximum(1, seen * minutes // len(matrices)).tolist()
+    figures = {
+        resource: _figures(lines[:, 1 + index], place, len(numbers))
+        for index, resource in enumerate(resources)
+    }
+    index_of = {number: index for index, number in enumerate(numbers.tolist())}
+    lives = {}
+    for number in newest:
+        index = index_of[number]
+        measured = {
+            name: pair for name, each in figures.items() if (pair := each[index]) is not None
+        }
+        old = None if before is None else before.of.get(number)
+        lives[number] = _after(old, spent[index], measured)
+    return Lives(at_ms, lives)
+
+
+def _figures(used: IntArray, place: IntArray, members: int) -> list[tuple[int, int] | None]:
+    """Mean and deviation of each member in thousandths; none: it was not measured."""
+    measured = used >= 0
+    at = place[measured]
+    amounts = np.minimum(used[measured], AMOUNT_MAX).astype(np.float64)
+    counts = np.bincount(at, minlength=members)
+    divisors = np.maximum(counts, 1)
+    # Added up one after the other, and not in pairs: the same on every machine.
+    mean = np.bincount(at, weights=amounts, minlength=members) / divisors
+    apart = amounts - mean[at]
+    squares = np.bincount(at, weights=apart * apart, minlength=members) / divisors
+    means: list[int] = (mean * PARTS).astype(np.int64).tolist()
+    deviations: list[int] = (np.sqrt(squares) * PARTS).astype(np.int64).tolist()
+    return [
+        pair if count else None
+        for pair, count in zip(zip(means, deviations, strict=True), counts.tolist(), strict=True)
+    ]
+
+
+def _after(
+    old: MemberLife | None, minutes: int, measured: dict[str, tuple[int, int]]
+) -> MemberLife:
+    if old is None:
+        return MemberLife(minutes, measured)
+    figures = {}
+    for resource, pair in measured.items():
+        known = old.figures.get(resource)
+        if known is not None:
+            _, mean, deviation = joined((old.minutes, *known), (minutes, *pair))
+            pair = (mean, deviation)
+        figures[resource] = pair
+    return MemberLife(min(old.minutes + minutes, MINUTES_MAX), figures)
 
 
 def columns_of(lived: Iterable[Lives]) -> dict[str, object]:
-    """Lives as columns of a row; those of a resource that a sample has not are 0."""
-    all_lives = list(lived)
-    resources = dict.fromkeys(name for lives in all_lives for name in lives.resources)
-    minutes = [life[0] for lives in all_lives for life in lives.of.values()]
-    mean: dict[str, list[int]] = {name: [] for name in resources}
-    deviation: dict[str, list[int]] = {name: [] for name in resources}
-    for lives in all_lives:
-        for name in resources:
-            index = lives.resources.index(name) if name in lives.resources else None
-            for life in lives.of.values():
-                mean[name].append(-1 if index is None else life[1 + 2 * index])
-                deviation[name].append(-1 if index is None else life[2 + 2 * index])
-    return {"life_minutes": minutes, "life_mean": mean, "life_deviation": deviation}
+    """Lives as columns of a row; -1: a resource was not measured."""
+    members = [life for lives in lived for life in lives.of.values()]
+    resources = sorted({name for life in members for name in life.figures})
+    pairs = {
+        name: [life.figures.get(name, _NOT_MEASURED) for life in members] for name in resources
+    }
+    return {
+        "life_minutes": [life.minutes for life in members],
+        "life_mean": {name: [mean for mean, _ in each] for name, each in pairs.items()},
+        "life_deviation": {name: [spread for _, spread in each] for name, each in pairs.items()},
+    }

@@ -136,7 +136,7 @@ class PodWindow:
                 return None
         since_ms = time_ms if lives is None else max(lives.at_ms + 1, time_ms - window_ms)
         matrices = [matrix for _, _, matrix in self.since(since_ms)]
-        self.lives = brought_up(lives, time_ms, matrices, tuple(resources), window_ms)
+        self.lives = brought_up(lives, time_ms, matrices, resources, window_ms)
         return self.lives
 
     def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.percentiles import PodColumns, SampleColumns
+from streams.aggregate.lives import MemberLife
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.policies import Ints, Windows, counting
 from streams.aggregate.rows import TABLE
-from streams.inventory.life import Life
 from streams.stage.records import DamagedTable
 
 
@@ -41,9 +41,8 @@ class RecoveredPods:
     row: int
     number: Ints
     usage: dict[str, Ints]
-    lives: dict[int, Life] | None = None
+    lives: dict[int, MemberLife] | None = None
     """Lives of the members, where the sample has brought them up to date."""
-    life_resources: tuple[str, ...] = ()
 
 
 def node_samples(
@@ -84,19 +83,12 @@ def pods_by_node(
             if offset <= position:
                 cut = {resource: column[lines] for resource, column in usage.items()}
                 found[columns.nodes[node]].append(
-                    RecoveredPods(
-                        offset,
-                        sequence,
-                        number[lines],
-                        cut,
-                        lives.get(index),
-                        tuple(columns.life_mean),
-                    )
+                    RecoveredPods(offset, sequence, number[lines], cut, lives.get(index))
                 )
     return found
 
 
-def _lives(name: str, columns: PodColumns) -> dict[int, dict[int, Life]]:
+def _lives(name: str, columns: PodColumns) -> dict[int, dict[int, MemberLife]]:
     """By index of the sample: lives by number of the member."""
     resources = list(columns.life_mean)
     _check_places(name, columns.lived, columns.offset)
@@ -107,18 +99,22 @@ def _lives(name: str, columns: PodColumns) -> dict[int, dict[int, Life]]:
         list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
         for index in columns.lived
     ]
-    figures = [
-        columns.life_minutes,
-        *(
-            each[resource]
-            for resource in resources
-            for each in (columns.life_mean, columns.life_deviation)
-        ),
-    ]
-    _check_lengths(name, sum(map(len, numbers)), *figures)
-    lines = iter(zip(*figures, strict=True))
+    means, deviations = columns.life_mean, columns.life_deviation
+    length = sum(map(len, numbers))
+    _check_lengths(name, length, columns.life_minutes, *means.values(), *deviations.values())
+    lines = iter(range(length))
     return {
-        index: {number: next(lines) for number in of}
+        index: {
+            number: MemberLife(
+                columns.life_minutes[line],
+                {
+                    resource: (means[resource][line], deviations[resource][line])
+                    for resource in resources
+                    if means[resource][line] >= 0
+                },
+            )
+            for number, line in zip(of, lines, strict=False)
+        }
         for index, of in zip(columns.lived, numbers, strict=True)
     }
 

@@ -15,9 +15,10 @@ import orjson
 
 from schemas.metrics import AGGREGATION_TYPES
 from streams.aggregate.collect import CollectPolicy
+from streams.aggregate.lives import MemberLife
 from streams.aggregate.node import NodeState
 from streams.aggregate.percentile import Figures, means, percentiles, spans
-from streams.inventory.life import PARTS, Life
+from streams.inventory.life import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
@@ -56,8 +57,8 @@ def report(
         fields: dict[str, Any] = {"name": name, "priority_class": priority_class, "usage": mean}
         if namespace:
             life = None if lives is None else lives.of.get(node.pods.members[member])
-            if lives is not None and life is not None:
-                fields["life"] = _life(lives.resources, life, mean)
+            if life is not None:
+                fields["life"] = _life(life, mean)
             pods.append({"namespace": namespace, **fields})
         else:
             applications.append(fields)
@@ -89,13 +90,13 @@ def encoded(metric: dict[str, Any]) -> bytes:
     return orjson.dumps(metric, option=orjson.OPT_SORT_KEYS)
 
 
-def _life(resources: tuple[str, ...], life: Life, usage: dict[str, int]) -> dict[str, Any]:
+def _life(life: MemberLife, usage: dict[str, int]) -> dict[str, Any]:
     """Fields of a `PodLife`: of resources of which the window has some usage too."""
-    known = [(1 + 2 * index, name) for index, name in enumerate(resources) if name in usage]
+    known = {name: pair for name, pair in life.figures.items() if name in usage}
     return {
-        "minutes": life[0],
-        "mean": {name: life[at] // PARTS for at, name in known},
-        "deviation": {name: life[at + 1] // PARTS for at, name in known},
+        "minutes": life.minutes,
+        "mean": {name: mean // PARTS for name, (mean, _) in known.items()},
+        "deviation": {name: deviation // PARTS for name, (_, deviation) in known.items()},
     }
 
 

@@ -179,27 +179,11 @@ def _node(
 
 
 def _lives(timed: Iterable[tuple[int, RecoveredPods]]) -> Lives | None:
-    """Those of the newest sample that has any; a resource that it has not measured is left out."""
+    """Those of the newest sample that has any."""
     found = None
     for time_ms, each in timed:
         if each.lives is not None:
-            places = [
-                index
-                for index in range(len(each.life_resources))
-                if all(life[1 + 2 * index] >= 0 for life in each.lives.values())
-            ]
-            resources = tuple(each.life_resources[index] for index in places)
-            found = Lives(
-                time_ms,
-                resources,
-                {
-                    number: (
-                        life[0],
-                        *(life[at] for index in places for at in (1 + 2 * index, 2 + 2 * index)),
-                    )
-                    for number, life in each.lives.items()
-                },
-            )
+            found = Lives(time_ms, each.lives)
     return found
 
 

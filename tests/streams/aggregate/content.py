@@ -32,11 +32,7 @@ def node_content(node: NodeState, collecting: Collecting) -> Any:
     if lives is None or lives.at_ms < newest_ms - collecting.average_horizon_ms:
         lived = None  # the next sample of pods begins anew
     else:
-        named = {
-            names[number]: lives.aligned(number, tuple(sorted(lives.resources)))
-            for number in lives.of
-        }
-        lived = lives.at_ms, sorted(lives.resources), named
+        lived = lives.at_ms, {names[number]: life for number, life in lives.of.items()}
     return node.since_offset, node.anchor_ms, samples, pods, lived
 
 

@@ -124,3 +124,19 @@ def test_the_largest_amounts_can_be_written_and_read_again() -> None:
     node.measure(6, a=lambda _: 0)
     assert all(life[3] <= 2**50 for life in _lives(node))
     assert len(_lives(node)) == 3
+
+
+def test_a_resource_that_is_not_measured_for_a_window_begins_anew_and_others_go_on() -> None:
+    node = _Node()
+    for minute in range(23):
+        used = pod("a", 100)
+        if not 4 < minute < 12:
+            used["usage"]["gpu"] = minute
+        record = node.log.add(sample(T0 + MINUTE * minute, pods=[used]))
+        result = node.stage.apply(record)
+        node.said += metrics(result.outputs)
+        store(node.table, result.rows)
+        node.restart()
+    lives = [each.pods[0].life for each in node.said if each.pods and each.pods[0].life]
+    assert [life.minutes for life in lives] == [6, 11, 16, 21]
+    assert [life.mean.get("gpu") for life in lives] == [2, None, 13, 14]
