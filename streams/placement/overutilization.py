@@ -68,15 +68,15 @@ class CostArrays:
         """Costs of nodes.
 
         Args:
-            mean: mu / C - h of each node; shape (nodes,).
-            variance: var / C^2 + 0.02^2 of each node; shape (nodes,).
+            mean: mu / C - h of each node; of any shape.
+            variance: var / C^2 + 0.02^2 of each node; of the same shape.
 
         Returns:
-            Shape (nodes,); overwritten by the next call.
+            Of the same shape; overwritten by the next call.
         """
-        if self._index.size != mean.size:
-            self._work = tuple(np.empty((4, mean.size)))
-            self._index = np.empty(mean.size, dtype=np.intp)
+        if self._index.shape != mean.shape:
+            self._work = tuple(np.empty((4, *mean.shape)))
+            self._index = np.empty(mean.shape, dtype=np.intp)
         table, index = self._table, self._index
         deviation, beyond, point, hot = self._work
         np.sqrt(variance, out=deviation)
