@@ -5,7 +5,7 @@ import numpy as np
 from schemas.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Container, Pod
-from schemas.policy import LOAD_AWARE, Policy
+from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from schemas.policy.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
 from streams.cluster.state import ClusterState, Position
 
@@ -88,6 +88,8 @@ def policy(variant: str) -> Policy:
         document = {"plugins": {"score": [LOAD_AWARE, "NodeResourceLimitsAware"]}}
     elif variant == "by_requests":
         document = {"plugins": {"score": [LOAD_AWARE, RESOURCES_FIT, BALANCED_ALLOCATION]}}
+    elif variant == "risk":
+        document = {"plugins": {"score": [OVERUTILIZATION_RISK]}}
     elif variant in ("aggregated", "annotated"):
         document["loadAware"] = {
             "aggregated": {

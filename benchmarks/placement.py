@@ -3,7 +3,8 @@
 `placement_cold_us`: filter and score all nodes for a kind of pod that was not seen before.
 `placement_warm_us`: one more pod of a known kind, through the entry that decisions use, after the
 last pod's reservation and a new metric of another node have changed two nodes. Taking the room,
-applying the metric and writing the message are not part of it. After each run winners are checked
+applying the metric and writing the message are not part of it. `placement_risk_cold_us` and
+`placement_risk_warm_us`: the same with all filters and OverutilizationRisk alone as the score. After each run winners are checked
 against full scoring of every node one by one.
 """
 
@@ -45,6 +46,8 @@ def benchmarks() -> dict[str, Benchmark]:
         for variant, nodes in _VARIANTS:
             name = f"{base}.{variant}" if variant else base
             found[name] = partial(measure, name, variant, nodes)
+    for name, measure in (("placement_risk_cold_us", _cold), ("placement_risk_warm_us", _warm)):
+        found[name] = partial(measure, name, "risk", 5_000)
     return found
 
 
@@ -126,7 +129,7 @@ def _check(placer: Placer, kind: Kind) -> None:
         if plugin.normalised and scores:
             low, high = min(scores.values()), max(scores.values())
             scores = {
-                row: 100 if high <= low else (score - low) * (100.0 / (high - low))
+                row: 100 if high <= low else (score - low) / (high - low) * 100.0
                 for row, score in scores.items()
             }
         for row in passing:

@@ -40,6 +40,17 @@ class AggregatedUsage(Part):
     """Amounts per kind of figure: the mean and nearest-rank percentiles."""
 
 
+class PodLife(Part):
+    """What a pod used over its life so far, of which the last week counts."""
+
+    minutes: Count
+    """For how many minutes it has been measured."""
+    mean: ResourceAmounts
+    """Mean usage."""
+    deviation: ResourceAmounts
+    """Standard deviation of its samples."""
+
+
 class PodMetric(Part):
     """Average usage of one pod and the class by which the node's agent knows it."""
 
@@ -51,6 +62,8 @@ class PodMetric(Part):
     """Mean usage of the pod; empty: not measured."""
     priority_class: Annotated[str, Field(max_length=253)] = ""
     """Class that the node's agent knows the pod by: koord-prod, koord-mid, koord-batch, koord-free."""
+    life: PodLife | None = None
+    """What it used over its life; none: not said this time. It is said once in a window."""
 
 
 class HostApplicationMetric(Part):

@@ -179,6 +179,14 @@ class PodColumns(Part):
     """Numbers of the members, sample after sample."""
     usage: _Figures
     """Usage of the members, sample after sample, by resource."""
+    lived: _Counts = ()
+    """Indexes of samples with which the lives of their members were brought up to date."""
+    life_minutes: _Counts = ()
+    """For how many minutes the members of these samples have been measured, sample after sample."""
+    life_mean: _Figures = Field(default_factory=dict)
+    """Mean usage over the life of each, in thousandths."""
+    life_deviation: _Figures = Field(default_factory=dict)
+    """Standard deviation of each, in thousandths."""
 
 
 class NodePercentilesRow(Message):

@@ -54,6 +54,7 @@ from schemas.rows import (
     WaitingGroupRow,
 )
 from schemas.usage import NodeUsage
+from schemas.usage_moments import FleetUsageRow, PodUsageRow
 from schemas.workloads import PodLifecycleRecord
 
 KeyKind = Literal["cluster/node", "cluster", "partition", "source topic"]
@@ -176,6 +177,8 @@ TABLES: tuple[Table, ...] = (
     Table("waiting_groups", WaitingGroupRow, "What is known of kinds of pods that wait."),
     Table("hotspot_counters", HotspotCounterRow, "For how many rounds nodes have been hot."),
     Table("usage_history", UsageHistoryRow, "Mean usage of the newest rounds, filled thresholds."),
+    Table("pod_usage", PodUsageRow, "What the pods of a node used over their lives."),
+    Table("fleet_usage", FleetUsageRow, "What pods of a cluster use of their requests."),
     Table("migrations", MigrationRow, "Pods on their way from node to node."),
     Table("migration_state", MigrationStateRow, "What belongs to all migrations of a cluster."),
     Table("drains", DrainRow, "Nodes that are being emptied."),

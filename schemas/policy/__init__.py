@@ -29,6 +29,7 @@ From text to policy:
     loadaware        `loadAware`
     resourcelimits   `resourceLimits`
     resourcesfit     `resourcesFit` and `balancedAllocation`
+    overutilization  `overutilizationRisk`
     collecting       `collect`
     lownodeload      `rebalance`
     moving           `movingThresholds`
@@ -50,7 +51,8 @@ from schemas.policy.document import Policy
 from schemas.policy.errors import PolicyError, Problem, path_text
 from schemas.policy.loadaware import AggregatedArgs, LoadAwareSchedulingArgs
 from schemas.policy.lownodeload import Compat, LowNodeLoadArgs, NodePool
-from schemas.policy.plugins import BUILT_IN, LOAD_AWARE, KnownPlugins
+from schemas.policy.overutilization import OverutilizationRiskArgs
+from schemas.policy.plugins import BUILT_IN, LOAD_AWARE, OVERUTILIZATION_RISK, KnownPlugins
 from schemas.policy.printer import effective_yaml
 from schemas.policy.reader import read_policy
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
@@ -59,6 +61,7 @@ from schemas.policy.validation import validated
 __all__ = [
     "BUILT_IN",
     "LOAD_AWARE",
+    "OVERUTILIZATION_RISK",
     "AggregatedArgs",
     "CollectPolicies",
     "CollectPolicy",
@@ -68,6 +71,7 @@ __all__ = [
     "LowNodeLoadArgs",
     "NodePool",
     "NodeResourceLimitsAwareArgs",
+    "OverutilizationRiskArgs",
     "Policy",
     "PolicyError",
     "Problem",

@@ -21,7 +21,8 @@ from schemas.policy.maintenance import MaintenanceArgs
 from schemas.policy.migration import MigrationControllerArgs
 from schemas.policy.moves import MoveArgs
 from schemas.policy.moving import MovingThresholds, moving_conflicts
-from schemas.policy.parts import Conflict, PolicyPart, refuse, whole
+from schemas.policy.overutilization import OverutilizationRiskArgs
+from schemas.policy.parts import Conflict, PolicyPart, is_default, refuse, whole
 from schemas.policy.plugins import PluginChoice
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
 from schemas.policy.resourcesfit import (
@@ -44,14 +45,15 @@ class Policy(PolicyPart):
     resource_limits: NodeResourceLimitsAwareArgs = Field(
         default_factory=NodeResourceLimitsAwareArgs
     )
-    # Not given is as good as the defaults, and leaves digests of policies as they were.
-    resources_fit: Annotated[
-        NodeResourcesFitArgs, Field(exclude_if=lambda args: args == NodeResourcesFitArgs())
-    ] = Field(default_factory=NodeResourcesFitArgs)
+    resources_fit: Annotated[NodeResourcesFitArgs, Field(exclude_if=is_default)] = Field(
+        default_factory=NodeResourcesFitArgs
+    )
     balanced_allocation: Annotated[
-        NodeResourcesBalancedAllocationArgs,
-        Field(exclude_if=lambda args: args == NodeResourcesBalancedAllocationArgs()),
+        NodeResourcesBalancedAllocationArgs, Field(exclude_if=is_default)
     ] = Field(default_factory=NodeResourcesBalancedAllocationArgs)
+    overutilization_risk: Annotated[OverutilizationRiskArgs, Field(exclude_if=is_default)] = Field(
+        default_factory=OverutilizationRiskArgs
+    )
     collect: CollectPolicies = Field(default_factory=CollectPolicies)
     # After `compat`, on which its defaults and rules depend.
     rebalance: LowNodeLoadArgs = Field(default_factory=LowNodeLoadArgs, validate_default=True)

@@ -13,7 +13,12 @@ from schemas.policy.document import Policy
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
 from schemas.policy.moves import MoveArgs
-from schemas.policy.plugins import BALANCED_ALLOCATION, LOAD_AWARE, RESOURCES_FIT
+from schemas.policy.plugins import (
+    BALANCED_ALLOCATION,
+    LOAD_AWARE,
+    OVERUTILIZATION_RISK,
+    RESOURCES_FIT,
+)
 from schemas.policy.resourcesfit import LEAST_ALLOCATED
 
 #: Path and reason.
@@ -127,6 +132,9 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
         yield ("resourcesFit", "scoringStrategy"), why
     if BALANCED_ALLOCATION not in scores:
         yield ("balancedAllocation",), f"plugins.score does not enable {BALANCED_ALLOCATION}"
+    if OVERUTILIZATION_RISK not in scores:
+        why = f"plugins.score does not enable {OVERUTILIZATION_RISK}"
+        yield ("overutilizationRisk",), why
     name, args = LOAD_AWARE, policy.load_aware
     here = ("loadAware",)
     for enabled, point, own, aggregated in (

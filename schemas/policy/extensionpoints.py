@@ -17,7 +17,7 @@ from typing import Any
 from schemas.policy.errors import Path
 
 #: Plugins of ours that upstream does not enable by itself.
-_NOT_UPSTREAMS_DEFAULT = ("LoadAwareScheduling", "NodeResourceLimitsAware")
+_NOT_UPSTREAMS_DEFAULT = ("LoadAwareScheduling", "NodeResourceLimitsAware", "OverutilizationRisk")
 
 
 @dataclass(frozen=True, slots=True)

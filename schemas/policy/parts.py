@@ -105,6 +105,11 @@ def inner_model(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
+def is_default(part: "PolicyPart") -> bool:
+    """Not given is as good as the defaults, and leaves digests of policies as they were."""
+    return part == type(part)()
+
+
 class PolicyPart(BaseModel):
     """A part of the document."""
 

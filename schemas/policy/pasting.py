@@ -38,6 +38,7 @@ SECTIONS = {
     "NodeResourceLimitsAware": "resourceLimits",
     RESOURCES_FIT: "resourcesFit",
     BALANCED_ALLOCATION: "balancedAllocation",
+    "OverutilizationRisk": "overutilizationRisk",
     "LowNodeLoad": "rebalance",
     "MigrationController": "migration",
     "DefaultEvictor": "evictor",

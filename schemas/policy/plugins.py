@@ -32,6 +32,8 @@ LOAD_AWARE = "LoadAwareScheduling"
 RESOURCES_FIT = "NodeResourcesFit"
 #: The score by how evenly resources are requested.
 BALANCED_ALLOCATION = "NodeResourcesBalancedAllocation"
+#: The score by the risk that nodes are overutilized.
+OVERUTILIZATION_RISK = "OverutilizationRisk"
 
 BUILT_IN = KnownPlugins(
     filter=(
@@ -46,6 +48,7 @@ BUILT_IN = KnownPlugins(
     score=(
         LOAD_AWARE,
         "NodeResourceLimitsAware",
+        OVERUTILIZATION_RISK,
         RESOURCES_FIT,
         BALANCED_ALLOCATION,
     ),

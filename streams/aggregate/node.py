@@ -86,10 +86,15 @@ class NodeState:
         self,
         reading: Reading,
         offset: int,
+        window_ms: int,
         samples_log: RowLog[SampleEntry],
         pods_log: RowLog[PodEntry],
     ) -> list[int]:
-        """Take in a sample that was judged so; answers with its figures, for its entry in the rows."""
+        """Take in a sample that was judged so; answers with its figures, for its entry in the rows.
+
+        `window_ms` is the length of the longest average window.
+        """
+        before_ms = self.newest_ms
         self._widen(reading)
         resources = self.samples.resources
         figures = [
@@ -107,7 +112,10 @@ class NodeState:
                 matrix = self.pods.matrix(reading.members, resources)
             row = pods_log.reserve(matrix.size)
             self.pods.add(reading.sampled_at_ms, row, matrix)
-            pods_log.append(PodEntry(self.key, offset, tuple(resources), matrix))
+            lives = None
+            if before_ms is None or reading.sampled_at_ms > before_ms:
+                lives = self.pods.live(reading.sampled_at_ms, resources, window_ms, before_ms)
+            pods_log.append(PodEntry(self.key, offset, tuple(resources), matrix, lives))
         return figures
 
     def drop_expired(

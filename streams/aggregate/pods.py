@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streams.aggregate.lives import Lives, brought_up
 from streams.aggregate.percentile import UNKNOWN, Figures, counts, sums
 from streams.aggregate.reading import Amounts, Member
 
@@ -45,7 +46,16 @@ class _Order(NamedTuple):
 class PodWindow:
     """Samples of pods in the order of their times, and the members' numbers."""
 
-    __slots__ = ("_ordered", "_roster", "_samples", "members", "next_number", "renamed", "size")
+    __slots__ = (
+        "_ordered",
+        "_roster",
+        "_samples",
+        "lives",
+        "members",
+        "next_number",
+        "renamed",
+        "size",
+    )
 
     def __init__(self) -> None:
         self.members: dict[Member, int] = {}
@@ -54,6 +64,8 @@ class PodWindow:
         """Whether the names are to be written: the node is new, or a member is."""
         self.size = 0
         """How many numbers all matrices have."""
+        self.lives: Lives | None = None
+        """What members used over their lives; none: no sample has said anything of it yet."""
         self._samples: list[PodSample] = []
         self._roster: tuple[list[Member], Numbers] = ([], np.empty(0, dtype=np.int64))
         """Members of the newest sample, all of them pods, and their numbers."""
@@ -104,6 +116,29 @@ class PodWindow:
         else:
             self._samples.append((time_ms, row, matrix))
 
+    def live(
+        self, time_ms: int, resources: Sequence[str], window_ms: int, before_ms: int | None
+    ) -> Lives | None:
+        """Bring lives up to date with the newest sample, if it is time; answers with them if so.
+
+        Args:
+            time_ms: of the newest sample, which has been added.
+            resources: of the samples' columns.
+            window_ms: length of the longest average window.
+            before_ms: time of the node's sample before; none: there is none.
+        """
+        lives = self.lives
+        if lives is not None:
+            # Else the sample that they are kept with may have been dropped.
+            if before_ms is None or lives.at_ms < before_ms - window_ms:
+                lives = None
+            elif time_ms - lives.at_ms < window_ms:
+                return None
+        since_ms = time_ms if lives is None else max(lives.at_ms + 1, time_ms - window_ms)
+        matrices = [matrix for _, _, matrix in self.since(since_ms)]
+        self.lives = brought_up(lives, time_ms, matrices, resources, window_ms)
+        return self.lives
+
     def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:
         """Replace the content; samples in the order of their times."""
         self.members, self.next_number, self.renamed = members, next_number, False
@@ -119,11 +154,13 @@ class PodWindow:
         dropped = self._samples[:count]
         del self._samples[:count]
         self.size -= sum(matrix.size for _, _, matrix in dropped)
+        if self.lives is not None and self.lives.at_ms < before_ms:
+            self.lives = None
         return [row for _, row, _ in dropped]
 
     def clear(self) -> None:
         """Drop all samples; names stay."""
-        self._samples, self.size = [], 0
+        self._samples, self.size, self.lives = [], 0, None
 
     def prune(self) -> None:
         """Forget the names of members that no sample has."""

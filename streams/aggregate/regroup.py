@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.percentiles import PodColumns, SampleColumns
+from streams.aggregate.lives import MemberLife
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.policies import Ints, Windows, counting
 from streams.aggregate.rows import TABLE
@@ -40,6 +41,8 @@ class RecoveredPods:
     row: int
     number: Ints
     usage: dict[str, Ints]
+    lives: dict[int, MemberLife] | None = None
+    """Lives of the members, where the sample has brought them up to date."""
 
 
 def node_samples(
@@ -70,18 +73,50 @@ def pods_by_node(
         usage = {
             resource: np.array(each, dtype=np.int64) for resource, each in columns.usage.items()
         }
+        lives = _lives(name, columns)
         start = 0
-        for node, offset, members in zip(
-            columns.node, columns.offset, columns.members, strict=True
+        for index, (node, offset, members) in enumerate(
+            zip(columns.node, columns.offset, columns.members, strict=True)
         ):
             lines = slice(start, start + members)
             start += members
             if offset <= position:
                 cut = {resource: column[lines] for resource, column in usage.items()}
                 found[columns.nodes[node]].append(
-                    RecoveredPods(offset, sequence, number[lines], cut)
+                    RecoveredPods(offset, sequence, number[lines], cut, lives.get(index))
                 )
     return found
+
+
+def _lives(name: str, columns: PodColumns) -> dict[int, dict[int, MemberLife]]:
+    """By index of the sample: lives by number of the member."""
+    resources = list(columns.life_mean)
+    _check_places(name, columns.lived, columns.offset)
+    if resources != list(columns.life_deviation):
+        raise DamagedTable(TABLE, name, "means and deviations name different resources")
+    starts = np.cumsum((0, *columns.members)).tolist()
+    numbers = [
+        list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
+        for index in columns.lived
+    ]
+    means, deviations = columns.life_mean, columns.life_deviation
+    length = sum(map(len, numbers))
+    _check_lengths(name, length, columns.life_minutes, *means.values(), *deviations.values())
+    lines = iter(range(length))
+    return {
+        index: {
+            number: MemberLife(
+                columns.life_minutes[line],
+                {
+                    resource: (means[resource][line], deviations[resource][line])
+                    for resource in resources
+                    if means[resource][line] >= 0
+                },
+            )
+            for number, line in zip(of, lines, strict=False)
+        }
+        for index, of in zip(columns.lived, numbers, strict=True)
+    }
 
 
 _FIELDS = ("offset", "since_offset", "sampled_at_ms", "anchor_ms", "digest")
@@ -197,6 +232,6 @@ def _check_lengths(name: str, length: int, *columns: Sequence[int]) -> None:
             )
 
 
-def _check_places(name: str, places: Sequence[int], nodes: Sequence[str]) -> None:
+def _check_places(name: str, places: Sequence[int], nodes: Sequence[object]) -> None:
     if places and max(places) >= len(nodes):
         raise DamagedTable(TABLE, name, f"node {max(places)} is used; there are {len(nodes)}")

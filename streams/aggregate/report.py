@@ -15,8 +15,10 @@ import orjson
 
 from schemas.metrics import AGGREGATION_TYPES
 from streams.aggregate.collect import CollectPolicy
+from streams.aggregate.lives import MemberLife
 from streams.aggregate.node import NodeState
 from streams.aggregate.percentile import Figures, means, percentiles, spans
+from streams.inventory.life import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
@@ -27,8 +29,13 @@ def report(
     policy: CollectPolicy,
     pressure: dict[str, Any] | None = None,
     source: str | None = None,
+    since_ms: int | None = None,
 ) -> dict[str, Any]:
-    """Fields of the `NodeMetric`; the node's newest sample has this pressure and source."""
+    """Fields of the `NodeMetric`; the node's newest sample has this pressure and source.
+
+    Lives of pods are said if they have been brought up to date since the last report, at
+    `since_ms`.
+    """
     newest_ms = int(node.samples.times[-1])
     start = node.samples.index(newest_ms - policy.average_ms)
     figures = node.samples.figures(start)
@@ -42,9 +49,16 @@ def report(
             aggregated_system.append({"duration_ms": duration_ms, "usage": part})
     pods, applications = [], []
     means_of_members = node.pods.means(newest_ms - policy.average_ms, node.samples.resources)
-    for (namespace, name, _, priority_class), mean in means_of_members:
-        fields = {"name": name, "priority_class": priority_class, "usage": mean}
+    lives = node.pods.lives
+    if since_ms is None or (lives is not None and lives.at_ms <= since_ms):
+        lives = None
+    for member, mean in means_of_members:
+        namespace, name, _, priority_class = member
+        fields: dict[str, Any] = {"name": name, "priority_class": priority_class, "usage": mean}
         if namespace:
+            life = None if lives is None else lives.of.get(node.pods.members[member])
+            if life is not None:
+                fields["life"] = _life(life, mean)
             pods.append({"namespace": namespace, **fields})
         else:
             applications.append(fields)
@@ -74,6 +88,16 @@ def encoded(metric: dict[str, Any]) -> bytes:
     figures, and they are what the message class allows by construction.
     """
     return orjson.dumps(metric, option=orjson.OPT_SORT_KEYS)
+
+
+def _life(life: MemberLife, usage: dict[str, int]) -> dict[str, Any]:
+    """Fields of a `PodLife`: of resources of which the window has some usage too."""
+    known = {name: pair for name, pair in life.figures.items() if name in usage}
+    return {
+        "minutes": life.minutes,
+        "mean": {name: mean // PARTS for name, (mean, _) in known.items()},
+        "deviation": {name: deviation // PARTS for name, (_, deviation) in known.items()},
+    }
 
 
 _Usage = dict[str, dict[str, int]]

@@ -22,6 +22,7 @@ from schemas.percentiles import (
 )
 from schemas.refusals import Refusal
 from streams.aggregate.collect import Collecting
+from streams.aggregate.lives import Lives
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.partition_clock import PartitionClock
@@ -173,7 +174,17 @@ def _node(
         (time_ms, each.row, _matrix(each, node.samples.resources, known)) for time_ms, each in timed
     ]
     node.pods.load(names, members.next_number, matrices)
+    node.pods.lives = _lives(timed)
     return node
+
+
+def _lives(timed: Iterable[tuple[int, RecoveredPods]]) -> Lives | None:
+    """Those of the newest sample that has any."""
+    found = None
+    for time_ms, each in timed:
+        if each.lives is not None:
+            found = Lives(time_ms, each.lives)
+    return found
 
 
 def _timed(

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 
 from schemas.percentiles import ClusterCollectPolicy
+from streams.aggregate.lives import Lives, columns_of
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
 from streams.stage.records import RowChange
@@ -46,6 +47,8 @@ class PodEntry(NamedTuple):
     offset: int
     resources: tuple[str, ...]
     matrix: Figures
+    lives: Lives | None = None
+    """What its members used over their lives, where the sample has brought them up to date."""
 
 
 E = TypeVar("E", SampleEntry, PodEntry)
@@ -200,6 +203,9 @@ def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowC
         "number": lines[:, 0].tolist(),
         "usage": {resource: lines[:, 1 + index].tolist() for index, resource in enumerate(columns)},
     }
+    lived = {place: entry.lives for place, entry in enumerate(entries) if entry.lives is not None}
+    if lived:
+        content |= {"lived": list(lived), **columns_of(lived.values())}
     return _row(partition, "pods", sequence, content)
 
 

@@ -244,13 +244,14 @@ class AggregateStage:
             return verdict
         if node.key not in state.nodes:
             state.keep(node)
-        figures = node.take(reading, offset, state.samples_log, state.pods_log)
+        window_ms = collecting.average_horizon_ms
+        figures = node.take(reading, offset, window_ms, state.samples_log, state.pods_log)
         is_newest = reading.sampled_at_ms == node.newest_ms
         self.counts["taken" if is_newest else "taken_late"] += 1
         refusal = None
         if is_newest and reading.sampled_at_ms >= node.anchor_ms + policy.report_ms:
-            node.anchor_ms = reading.sampled_at_ms
-            refusal = self._report(node, policy, reading, offset)
+            since_ms, node.anchor_ms = node.anchor_ms, reading.sampled_at_ms
+            refusal = self._report(node, policy, reading, offset, since_ms)
         state.samples_log.append(
             SampleEntry(
                 node.key,
@@ -266,9 +267,9 @@ class AggregateStage:
         return refusal
 
     def _report(
-        self, node: NodeState, policy: CollectPolicy, reading: Reading, offset: int
+        self, node: NodeState, policy: CollectPolicy, reading: Reading, offset: int, since_ms: int
     ) -> Refusal | None:
-        metric = report(node, policy, reading.pressure, reading.source)
+        metric = report(node, policy, reading.pressure, reading.source, since_ms)
         value = encoded(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:

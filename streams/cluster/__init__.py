@@ -17,6 +17,7 @@ round_rules  what a round asks about pods
 move_events  what migrations report, for the memory of moves
 collecting   hands collect policies to the aggregate stage
 tables       state to table rows and back
+moment_tables  lives of pods, and figures of the fleet, as rows
 podrows      rows of the pods on a node, encoded fast
 row_counts   how many rows a cluster must have
 stored       rows as they are read back

@@ -28,6 +28,7 @@ from schemas.rounds import RebalanceRound
 from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
+from streams.cluster.moment_tables import FleetUsageTable, PodUsageTable
 from streams.cluster.move_events import MoveEvents
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
@@ -98,6 +99,10 @@ class ClusterState:
         self.placement.kept = self.migrations
         self._unlisted = Unlisted(self.inventory, self.placement, self.migrations, self.memory)
         self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)
+        self._moment_tables = (
+            PodUsageTable(cluster, self.inventory),
+            FleetUsageTable(cluster, self.inventory),
+        )
         self.pod_rows = PodRows()
         self.collect = CollectRelay()
         self.row_counts = RowCounts()
@@ -120,7 +125,12 @@ class ClusterState:
         """What is kept in rows beside nodes, pods and requests, in the order in which it is
         written.
         """
-        return (*self.memory.tables, *self.migrations.tables, *self.rebalancer.balancer.tables)
+        return (
+            *self.memory.tables,
+            *self.migrations.tables,
+            *self.rebalancer.balancer.tables,
+            *self._moment_tables,
+        )
 
     def apply(self, message: Any, position: Position) -> Answer:
         """Apply one record; answers with the messages that it causes."""
@@ -278,6 +288,7 @@ class ClusterState:
         self.advance(tick.now_ms)
         cause = self._cause(position)
         self.inventory.recount()
+        self.inventory.renew_fleet()
         self._unlisted.remove_nodes()
         gone = self._unlisted.remove_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)

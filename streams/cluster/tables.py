@@ -113,6 +113,8 @@ def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     """Rows of an empty cluster that is forgotten: nothing is left of it."""
     state.inventory.forget_metrics()
     yield from changed_rows(state, prefix)
+    if state.row_counts.has("fleet_usage", f"{prefix}/fleet"):
+        yield RowChange("fleet_usage", f"{prefix}/fleet", None)
     for table in ("migration_state", "clusters"):
         yield RowChange(table, prefix, None)
 
@@ -284,7 +286,7 @@ def _restore_node(state: ClusterState, row: NodeRow) -> None:
     node.list_id = row.list_id
     node.load.metric_time_ms = row.metric_time_ms
     if row.metric is not None:
-        state.inventory.apply_metric(row.metric)
+        state.inventory.apply_metric(row.metric, again=True)
         node.load.metric_time_ms = row.metric_time_ms
 
 

@@ -25,6 +25,10 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     limits          what one pod may ask for
     priority        Koordinator's classes of pods
     owners          which pods belong to one controller
+    moments         mean and variance of usage, where a plugin asks: nodes and fleet
+    node_moments    mean and variance of what one node is going to use
+    life            what one pod used over its life
+    fleet_usage     what pods use of their requests: expected of those that are not measured
     profile         what a node's state means under one policy
     thresholds      usage thresholds of a node: the policy's, or the node's annotation
     usage_history   thresholds that follow the time of the week or the recent past

@@ -12,4 +12,6 @@ class Change:
     """The pods held there."""
     METRIC: Final = 4
     """Its usage, or whether that is fresh."""
-    ALL: Final = 7
+    FLEET: Final = 8
+    """What the cluster's pods use of their requests: of all nodes at once."""
+    ALL: Final = 15

@@ -187,6 +187,15 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
     return max(min(expected, limit if limit > 0 else INT64_MAX), -INT64_MAX)
 
 
+def nominal(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
+    """What a pod says that it needs of a resource of its node: its request, else its limit, else
+    the small flat amount that it is expected to use."""
+    name = _translate(resource, of_class)
+    if name is None:
+        return 0
+    return demand.requests.get(name, 0) or demand.limits.get(name, 0) or _FLAT.get(name, 0)
+
+
 def _custom_factors(pod: Pod) -> dict[str, int]:
     text = pod.annotations.get(SCALING_FACTORS_ANNOTATION)
     try:

@@ -19,6 +19,8 @@ from streams.inventory.estimate import Estimator
 from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, unlisted_nodes
 from streams.inventory.load import NodeLoad
+from streams.inventory.metric import without_lives
+from streams.inventory.moments import Moments
 from streams.inventory.node import Held, Node
 from streams.inventory.node_index import NodeIndex, NodeWatcher
 from streams.inventory.owners import Owners
@@ -53,6 +55,7 @@ class Inventory:
         self.context = Context(policy)
         self.history = UsageHistory()
         """Mean usage in the newest rounds, for thresholds that follow it."""
+        self.moments = Moments()
         self._judged_by: tuple[object, ...] = ()
         """What of the policy the columns depend on."""
         self.recounting = Recounting(Estimator(policy.load_aware))
@@ -82,6 +85,7 @@ class Inventory:
             policy.load_aware,
             policy.plugins,
             policy.resource_limits,
+            policy.overutilization_risk,
             policy.moving_thresholds.filter,
         )
         self.context = replace(self.context, policy=policy)
@@ -97,6 +101,7 @@ class Inventory:
         plugins = (*policy.plugins.filter, *policy.plugins.score)
         self.freshness.judge_anew(by_load=any(plugin.name == LOAD_AWARE for plugin in plugins))
         self.index.judge_anew(self.nodes.values())
+        self.moments.judge_anew(policy, self.nodes.values())
         for node in self.nodes.values():
             if node.load.rebuild(self.estimator, node.state):
                 self.touched[node.name] = None
@@ -146,6 +151,13 @@ class Inventory:
             node.load.describe(node.state)
             self._touch(node, Change.METRIC)
 
+    def renew_fleet(self) -> None:
+        """A tick has passed: bring what is expected of pods that are not measured up to date."""
+        if self.moments.renew(self.nodes.values(), self.now_ms):
+            for node in self.index.nodes:
+                if node.row >= 0:
+                    self.index.touch(node.row, Change.FLEET)
+
     def lay_out(self) -> NodeIndex:
         """The index, with a place for every node that Kubernetes has named."""
         if self.layout_stale:
@@ -174,14 +186,20 @@ class Inventory:
         node.describe(state)
         self._touch(node, Change.STATE | Change.METRIC)
 
-    def apply_metric(self, metric: NodeMetric) -> None:
-        """A node's usage was reported, or is not reported any more."""
+    def apply_metric(self, metric: NodeMetric, *, again: bool = False) -> None:
+        """A node's usage was reported, or is not reported any more.
+
+        Args:
+            metric: it takes the place of the node's metric before.
+            again: it was applied before, and the state is put together from rows.
+        """
         node = self.node(metric.node)
         if metric.removed:
             node.load.delete_metric()
         else:
-            node.load.set_metric(metric)
+            node.load.set_metric(without_lives(metric))
             self.freshness.expect(node)
+        self.moments.measure(node, None if metric.removed else metric, fold=not again)
         self.freshness.judge(node, self.now_ms)
         self.changed_nodes[metric.node] = None
         self._touch(node, Change.METRIC)
@@ -207,6 +225,7 @@ class Inventory:
         if node.state is None and not node.held and node.load.metric is None:
             self.nodes.pop(node.name, None)
             self.changed_nodes[node.name] = None
+            self.moments.forget(node.name)
 
     @property
     def empty(self) -> bool:
@@ -228,6 +247,7 @@ class Inventory:
                 name, NodeLoad(self.estimator, self.recounting.counting(name))
             )
             node.cordoned = name in self.cordoned
+            self.moments.begin(node)
         return node
 
     def cordon(self, name: str, *, cordoned: bool) -> None:

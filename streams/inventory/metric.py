@@ -84,6 +84,14 @@ class MetricVectors:
         return self.node if longest is None else self.aggregated[aggregation, longest]
 
 
+def without_lives(metric: NodeMetric) -> NodeMetric:
+    """The metric as it is kept: what it says of lives is kept with these."""
+    if all(pod.life is None for pod in metric.pods):
+        return metric
+    pods = tuple([pod.model_copy(update={"life": None}) for pod in metric.pods])
+    return metric.model_copy(update={"pods": pods})
+
+
 def beyond_any_machine(metric: NodeMetric) -> Refusal | None:
     """A refusal if an amount of a metric cannot have been measured; names the first one."""
     if all(not each or max(each.values()) <= AMOUNT_MAX for _, each in _usages(metric)):

@@ -13,6 +13,7 @@ from schemas.pods import Pod
 from schemas.quantities import amounts
 from streams.inventory.demand import PodDemand
 from streams.inventory.load import NodeLoad
+from streams.inventory.node_moments import NodeMoments
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Node:
         "limits",
         "list_id",
         "load",
+        "moments",
         "name",
         "ports",
         "requested",
@@ -95,6 +97,8 @@ class Node:
         self.ports: Counter[tuple[str, int, str]] = Counter()
         """Host ports taken: protocol, port, address."""
         self.load = load
+        self.moments: NodeMoments | None = None
+        """What it is going to use, by the lives of its pods; none: no plugin asks."""
 
     def describe(self, state: NodeState | None) -> None:
         """Take over what Kubernetes says."""
@@ -107,12 +111,16 @@ class Node:
         self.release(held.pod.uid)
         self.held[held.pod.uid] = held
         self._count(held.demand, 1)
+        if self.moments is not None:
+            self.moments.add(held)
 
     def release(self, uid: str) -> Held | None:
         """Give a pod's room back."""
         held = self.held.pop(uid, None)
         if held is not None:
             self._count(held.demand, -1)
+            if self.moments is not None:
+                self.moments.remove(held)
         return held
 
     def _count(self, demand: PodDemand, sign: int) -> None:

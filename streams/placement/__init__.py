@@ -12,6 +12,8 @@ effort             how much one tick may do for pods that wait
 placer             the best node for a kind of pod; looks only at nodes that have changed
 ranking            what all filters and scores say of all nodes, for one kind of pod
 normalize          raw scores stretched to 0..100
+overutilization    what it costs that a node may be used beyond what it should be
+normal_table       the normal distribution, the same numbers on every processor
 exclusions         nodes that one owner's pods must stay away from
 excluded_requests  pods that wait alone because of exclusions
 reservations       when reservations end, and room that is kept for a pod

@@ -277,12 +277,23 @@ def _plugins(random: Random) -> Document:
     random.shuffle(names)
     filters = names if random.random() < 0.6 else names[: random.randint(0, len(names))]
     scores = [{"name": "LoadAwareScheduling", "weight": random.choice((1, 1_000_000))}]
+    if random.random() < 0.5:
+        scores.append({"name": "OverutilizationRisk", "weight": random.choice((1, 1_000))})
     return {"filter": filters, "score": scores}
+
+
+def _risk(random: Random) -> Document:
+    return {
+        "resources": [{"name": "cpu", "hotPercent": random.choice((1, 75))}, {"name": "memory"}],
+        "meanPriorMinutes": random.choice((1, 3, 10_080)),
+        "excessWeight": random.choice((0, 4, 1_000)),
+    }
 
 
 _SECTIONS = {
     "loadAware": _load_aware,
     "resourceLimits": _limits,
+    "overutilizationRisk": _risk,
     "evictor": _evictor,
     "maintenance": _maintenance,
     "moves": _moves,

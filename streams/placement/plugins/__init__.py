@@ -9,6 +9,7 @@ limits_aware         NodeResourceLimitsAware: spreads the limits of pods
 fit                  NodeResourcesFit: what a pod requests is free on its node
 least_allocated      the score of NodeResourcesFit: prefers nodes with few requests
 balanced_allocation  NodeResourcesBalancedAllocation: evens out what is requested
+overutilization_risk OverutilizationRisk: keeps the risk low that nodes are hot
 node_affinity        NodeAffinity: node selector and required affinity
 node_name            NodeName: a pod that names its node
 ports                NodePorts: two pods cannot take one port of a node

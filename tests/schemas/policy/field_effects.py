@@ -49,6 +49,27 @@ EFFECTS: dict[str, str] = {
     "test_resources_weigh_as_the_policy_says": (
         "NodeResourcesFitArgs.scoringStrategy Policy.resourcesFit ScoringStrategy.resources"
     ),
+    "tests/streams/inventory/test_fleet_usage.py::test_the_policy_says_what_is_expected_before": (
+        "OverutilizationRiskArgs.deviationPriorPercent OverutilizationRiskArgs.spreadPriorPercent "
+        "OverutilizationRiskArgs.usagePriorPercent OverutilizationRiskArgs.usagePriorPods"
+    ),
+    "tests/streams/inventory/test_node_moments.py::"
+    "test_a_young_pod_is_measured_by_the_newest_metric": (
+        "OverutilizationRiskArgs.meanPriorMinutes"
+    ),
+    "tests/streams/inventory/test_node_moments.py::test_a_life_is_added_up_one_window_apart": (
+        "OverutilizationRiskArgs.variancePriorMinutes"
+    ),
+    "tests/streams/placement/plugins/test_overutilization_risk.py::"
+    "test_a_node_beyond_what_it_has_is_worse_than_one_that_is_merely_hot": (
+        "OverutilizationRiskArgs.excessWeight"
+    ),
+    "tests/streams/placement/plugins/test_overutilization_risk.py::test_resources_are_weighed": (
+        "OverutilizationRiskArgs.resources Policy.overutilizationRisk RiskResource.name "
+        "RiskResource.weight"
+    ),
+    "tests/streams/placement/plugins/test_overutilization_risk.py::"
+    "test_the_policy_says_from_which_share_on_a_node_is_hot": ("RiskResource.hotPercent"),
     "tests/streams/placement/plugins/test_load_aware.py::"
     "test_aggregated_thresholds_take_the_place_of_the_plain_ones": (
         "AggregatedArgs.usageAggregatedDuration AggregatedArgs.usageThresholds "

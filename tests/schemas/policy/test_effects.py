@@ -96,6 +96,8 @@ _WINDOW = "from: '01:00', to: '02:00'"
     [
         ("resourceLimits: {defaultLimit: {cpu: '1'}}",
          ["resourceLimits (plugins.score does not enable NodeResourceLimitsAware)"]),
+        ("overutilizationRisk: {excessWeight: 1}",
+         ["overutilizationRisk (plugins.score does not enable OverutilizationRisk)"]),
         ("{resourceLimits: {}, plugins: {score: [NodeResourceLimitsAware]}}", []),
         ("{resourcesFit: {scoringStrategy: {type: MostAllocated}}, balancedAllocation: {}}",
          ["resourcesFit.scoringStrategy (plugins.score does not enable NodeResourcesFit)",

@@ -203,6 +203,22 @@ POLICIES = part(
     balancedAllocation=part(
         resources=st.lists(st.builds(lambda name: {"name": name}, RESOURCES), max_size=1)
     ),
+    overutilizationRisk=part(
+        resources=st.lists(
+            st.fixed_dictionaries(
+                {"name": RESOURCES}, optional={"weight": ints(1, 100), "hotPercent": ints(1, 100)}
+            ),
+            unique_by=lambda resource: resource["name"],
+            max_size=3,
+        ),
+        excessWeight=ints(0, 1_000),
+        meanPriorMinutes=ints(1, 10_080),
+        variancePriorMinutes=ints(1, 10_080),
+        usagePriorPercent=ints(1, 100),
+        usagePriorPods=ints(1, 100_000),
+        deviationPriorPercent=ints(1, 100),
+        spreadPriorPercent=ints(1, 100),
+    ),
     collect=COLLECT,
     rebalance=rebalance(),
     migration=MIGRATION,

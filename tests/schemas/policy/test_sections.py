@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from schemas.policy import CollectPolicies, NodeResourceLimitsAwareArgs, PolicyError
+from schemas.policy import (
+    CollectPolicies,
+    NodeResourceLimitsAwareArgs,
+    OverutilizationRiskArgs,
+    PolicyError,
+)
 from schemas.policy.evictor import DefaultEvictorArgs
 from schemas.policy.migration import MigrationControllerArgs
 from schemas.policy.parts import PolicyPart
@@ -174,6 +179,21 @@ def test_scores_by_requests_refuse_what_upstream_refuses(
     model: type[PolicyPart], raw: dict[str, Any], path: str
 ) -> None:
     assert problems(model, raw) == [path]
+
+
+def test_overutilization_is_of_cpu_and_memory_unless_said_otherwise() -> None:
+    args = validated(OverutilizationRiskArgs, {})
+    assert [(each.name, each.weight, each.hot_share) for each in args.resources] == [
+        ("cpu", 1, 0.75),
+        ("memory", 1, 0.8),
+    ]
+    given = validated(OverutilizationRiskArgs, {"resources": [{"name": "gpu", "hotPercent": 50}]})
+    assert given.resources[0].hot_share == 0.5
+
+
+def test_overutilization_gives_a_resource_one_weight() -> None:
+    twice = {"resources": [{"name": "cpu"}, {"name": "cpu", "weight": 2}]}
+    assert problems(OverutilizationRiskArgs, twice) == ["resources[1].name"]
 
 
 def test_a_pool_inherits_the_collect_policy_that_it_does_not_give() -> None:

@@ -28,7 +28,12 @@ def node_content(node: NodeState, collecting: Collecting) -> Any:
         (time_ms, [(names[line[0]], amounts(line[1:])) for line in matrix.tolist()])
         for time_ms, _, matrix in node.pods.since(newest_ms - collecting.average_horizon_ms)
     ]
-    return node.since_offset, node.anchor_ms, samples, pods
+    lives = node.pods.lives
+    if lives is None or lives.at_ms < newest_ms - collecting.average_horizon_ms:
+        lived = None  # the next sample of pods begins anew
+    else:
+        lived = lives.at_ms, {names[number]: life for number, life in lives.of.items()}
+    return node.since_offset, node.anchor_ms, samples, pods, lived
 
 
 def content(of: AggregateStage) -> Any:

@@ -44,7 +44,7 @@ def known_node() -> NodeState:
         )
     )
     assert first is not None
-    node.take(first[1], 0, RowLog[SampleEntry](0), RowLog[PodEntry](0))
+    node.take(first[1], 0, 300_000, RowLog[SampleEntry](0), RowLog[PodEntry](0))
     return node
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from schemas.codec import decode, encode
 from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import DeadLetter, source_record
+from schemas.metrics import NodeMetric
 from schemas.partitions import partition_for
 from schemas.refusals import Category
 from schemas.usage import NodeUsage
@@ -348,6 +349,12 @@ def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> Non
     assert "metric_bytes" in refused.reason
 
 
+def _without_lives(metric: NodeMetric) -> NodeMetric:
+    """What `test_lives` is about is left out."""
+    pods = tuple(pod.model_copy(update={"life": None}) for pod in metric.pods)
+    return metric.model_copy(update={"pods": pods})
+
+
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
@@ -368,8 +375,9 @@ def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
         expected += [metric] if metric else []
     result = subject.apply(records)
     if not subject.counts["set_back"]:
-        assert metrics(result.outputs) == expected
-        assert [each.value for each in result.outputs] == [encode(each) for each in expected]
+        said = metrics(result.outputs)
+        assert [each.value for each in result.outputs] == [encode(each) for each in said]
+        assert [_without_lives(each) for each in said] == expected
 
 
 @given(st.data())

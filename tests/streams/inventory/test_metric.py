@@ -1,9 +1,11 @@
 import pytest
 
 from schemas.base import AMOUNT_MAX
-from schemas.metrics import HostApplicationMetric, NodeMetric
+from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife
+from schemas.policy import Policy
 from streams.inventory.estimate import Estimator, Vector
-from streams.inventory.metric import MetricVectors, beyond_any_machine
+from streams.inventory.inventory import Inventory
+from streams.inventory.metric import MetricVectors, beyond_any_machine, without_lives
 from tests.streams.cluster.builders import aggregated, load_args, metric, pod_metric
 
 
@@ -95,3 +97,15 @@ def test_the_largest_amount_is_taken() -> None:
     assert (
         beyond_any_machine(metric(cpu=AMOUNT_MAX, pods=(pod_metric("a", cpu=AMOUNT_MAX),))) is None
     )
+
+
+def test_a_metric_is_kept_without_what_it_says_of_lives() -> None:
+    life = PodLife(minutes=5, mean={"cpu": 3}, deviation={"cpu": 1})
+    plain = metric(pods=(pod_metric("a", cpu=1), pod_metric("b", cpu=2)))
+    said = plain.model_copy(
+        update={"pods": (plain.pods[0].model_copy(update={"life": life}), plain.pods[1])}
+    )
+    inventory = Inventory(Policy())
+    inventory.apply_metric(said)
+    assert inventory.nodes["node-1"].load.metric == plain
+    assert without_lives(plain) is plain

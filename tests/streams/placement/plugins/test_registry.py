@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.policy import BUILT_IN, Policy, read_policy
+from schemas.policy import BUILT_IN, OVERUTILIZATION_RISK, Policy, read_policy
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.inventory.change import Change
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.load import NodeLoad
+from streams.inventory.moments import Moments
 from streams.inventory.node import Held, Node
 from streams.placement import plugins
 from streams.placement.plugins import registry
@@ -62,11 +63,16 @@ def test_every_plugin_says_what_it_watches(name: str) -> None:
 
 def _nodes(estimator: Estimator, drawn: list[Any]) -> list[Node]:
     nodes = []
+    moments = Moments()
+    choice = PluginChoice(score=(ScorePlugin(name=OVERUTILIZATION_RISK),))
+    moments.judge_anew(Policy(plugins=choice), ())
     for number, (state, said, held) in enumerate(drawn):
         node = Node(f"node-{number}", NodeLoad(estimator))
         node.describe(state.model_copy(update={"node": node.name}))
+        moments.begin(node)
         if not said.removed:
             node.load.set_metric(said)
+            moments.measure(node, said, fold=True)
         for pod in held:
             node.hold(Held(pod, pod_demand(pod), assigned_at_ms=at(0)))
             node.load.assign(pod, pod_demand(pod), at(0))

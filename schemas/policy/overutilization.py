@@ -1,0 +1,81 @@
+"""`overutilizationRisk`: arguments of the score OverutilizationRisk.
+
+A node costs what its pods' usage, taken as normally distributed, makes it likely to be hot, and how
+far it would be beyond. A pod's mean and variance are those of its life so far; as long as it has
+been measured for few minutes only, the figures of the whole cluster have a say, and before that the
+priors below.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, ClassVar
+
+from pydantic import Field, field_validator
+
+from schemas.base import ResourceName
+from schemas.policy.parts import (
+    Conflict,
+    Items,
+    PluginArgs,
+    PolicyPart,
+    PositivePercent,
+    whole,
+)
+
+#: Most resources of the score: five sums are kept of each for every node.
+RISK_RESOURCES_MAX = 8
+#: Share of a resource beyond which a node is hot, where a policy does not say.
+_HOT_PERCENT = {"cpu": 75, "memory": 80}
+_HOT_PERCENT_OTHERS = 80
+
+
+class RiskResource(PolicyPart):
+    """A resource of which a node may be overutilized."""
+
+    name: ResourceName
+    weight: PositivePercent = 1
+    hot_percent: PositivePercent | None = None
+    """Percentage of a node from which it is hot; none: 75 of cpu, 80 of all else."""
+
+    @property
+    def hot_share(self) -> float:
+        """Share of a node from which it is hot."""
+        percent = self.hot_percent or _HOT_PERCENT.get(self.name, _HOT_PERCENT_OTHERS)
+        return percent / 100
+
+
+class OverutilizationRiskArgs(PluginArgs):
+    """Arguments of the score by the risk that nodes are overutilized."""
+
+    kind: ClassVar[str] = "OverutilizationRiskArgs"
+
+    resources: Annotated[Items[RiskResource], Field(max_length=RISK_RESOURCES_MAX)] = Field(
+        (), validate_default=True
+    )
+    excess_weight: Annotated[int, whole(0, 1_000)] = 4
+    """Weight of the expected usage beyond the hot share, against the probability of being hot."""
+    mean_prior_minutes: Annotated[int, whole(1, 10_080)] = 3
+    """How many minutes of a pod's own usage count as much as the cluster's for its mean."""
+    variance_prior_minutes: Annotated[int, whole(1, 10_080)] = 30
+    """The same for its variance."""
+    usage_prior_percent: PositivePercent = 85
+    """Percentage of its request that a pod is expected to use before pods have been measured."""
+    usage_prior_pods: Annotated[int, whole(1, 100_000)] = 20
+    """How many pods count as much as that."""
+    deviation_prior_percent: PositivePercent = 20
+    """Standard deviation of a pod's usage, as a percentage of its request, until measured."""
+    spread_prior_percent: PositivePercent = 55
+    """Standard deviation of mean usage among pods, as a percentage of the request, until measured."""
+
+    @field_validator("resources")
+    @classmethod
+    def _fill_resources(cls, resources: tuple[RiskResource, ...]) -> tuple[RiskResource, ...]:
+        return resources or (RiskResource(name="cpu"), RiskResource(name="memory"))
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """Each resource has one weight."""
+        seen: set[str] = set()
+        for index, resource in enumerate(self.resources):
+            if resource.name in seen:
+                message = f"found {resource.name!r} a second time; a resource has one weight"
+                yield Conflict(("resources", index, "name"), message, ("resources",))
+            seen.add(resource.name)

@@ -1,0 +1,62 @@
+"""Rows of what pods used over their lives, and of what a whole cluster uses of its requests.
+
+Means and deviations are in thousandths of the resource's unit: of a millicore, of a byte. They are
+kept as integers, so that sums of them do not depend on the order in which they are added up.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.base import ClusterName, Count, EpochMs, Message, NodeName, Part, ResourceName, Uid
+
+_Counts = Annotated[tuple[Count, ...], Field(fail_fast=True)]
+
+
+class UsageColumns(Part):
+    """Usage of one resource, one entry a pod; the last entry is the node's system part."""
+
+    mean: _Counts
+    """Mean usage, in thousandths of the unit."""
+    deviation: _Counts
+    """Standard deviation, in thousandths of the unit."""
+
+
+class PodUsageRow(Message):
+    """Table `pod_usage`: what the pods of one node, and its system part, used over their lives."""
+
+    cluster: ClusterName
+    node: NodeName
+    folded_at_ms: EpochMs
+    """Update time of the metric that was added last."""
+    whole: bool = False
+    """That metric said what the node used and named no pod: the system part is the whole node."""
+    reported: bool = False
+    """That metric said what pods used over their lives."""
+    uids: Annotated[tuple[Uid, ...], Field(fail_fast=True)] = ()
+    """The pods, in ascending order of their uids."""
+    minutes: _Counts
+    """For how many minutes each pod, and last the system part, has been measured."""
+    usage: Annotated[dict[ResourceName, UsageColumns], Field(max_length=64, fail_fast=True)]
+    """Usage by resource."""
+
+
+class FleetFigures(Part):
+    """What the pods of a cluster use of their requests of one resource, in millionths."""
+
+    usage_ppm: Count
+    """Mean usage as a share of the request, one vote a pod."""
+    variance_ppm: Count
+    """Mean variance of a pod's usage, as a share of its request squared."""
+    spread_ppm: Count
+    """Variance, among pods, of their mean usage as a share of the request."""
+
+
+class FleetUsageRow(Message):
+    """Table `fleet_usage`: what pods that nobody has measured yet are expected to use."""
+
+    cluster: ClusterName
+    renewed_at_ms: EpochMs
+    """The log's time at which the figures were worked out."""
+    resources: Annotated[dict[ResourceName, FleetFigures], Field(max_length=64, fail_fast=True)]
+    """Figures by resource."""

@@ -1,0 +1,132 @@
+"""Lives of pods and figures of the fleet as rows.
+
+A node's row is written when a metric has been added to the lives, once in a window: with all its
+pods, and with those that have gone since the window before.
+"""
+
+from collections.abc import Iterator
+
+from schemas.base import Message
+from schemas.usage_moments import FleetUsageRow, PodUsageRow, UsageColumns
+from streams.inventory.fleet_usage import published, read
+from streams.inventory.inventory import Inventory
+from streams.inventory.life import Life
+from streams.inventory.node_moments import SYSTEM
+from streams.stage.tracked_table import TrackedTable
+
+#: The key of the fleet's row in a cluster.
+KEY = "fleet"
+
+
+class PodUsageTable(TrackedTable[str, PodUsageRow]):
+    """Table `pod_usage` of one cluster, by node."""
+
+    def __init__(self, cluster: str, inventory: Inventory) -> None:
+        super().__init__("pod_usage")
+        self._cluster, self._inventory = cluster, inventory
+
+    def row(self, key: str) -> PodUsageRow | None:
+        """The row of a node; None: nothing has been added to any life there."""
+        node = self._inventory.nodes.get(key)
+        moments = None if node is None else node.moments
+        if moments is None or moments.folded_at_ms is None:
+            return None
+        uids = sorted(uid for uid in moments.lives if uid != SYSTEM)
+        lives = [moments.lives[uid] for uid in uids]
+        if SYSTEM in moments.lives:
+            lives.append(moments.lives[SYSTEM])
+        return PodUsageRow(
+            cluster=self._cluster,
+            node=key,
+            folded_at_ms=moments.folded_at_ms,
+            whole=moments.folded_whole,
+            reported=moments.reported,
+            uids=tuple(uids),
+            minutes=tuple(life[0] for life in lives),
+            usage={
+                name: UsageColumns(
+                    mean=tuple(life[1 + 2 * index] for life in lives),
+                    deviation=tuple(life[2 + 2 * index] for life in lives),
+                )
+                for index, name in enumerate(moments.fleet.resources)
+            },
+        )
+
+    def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
+        """Rows of nodes whose lives have changed since the last call."""
+        self.changed.update(self._inventory.moments.changed)
+        self._inventory.moments.changed.clear()
+        yield from super().changed_rows()
+
+    def touch(self) -> None:
+        """Count all as changed."""
+        self.changed.update(
+            (node.name, None)
+            for node in self._inventory.nodes.values()
+            if node.moments is not None and node.moments.folded_at_ms is not None
+        )
+
+    def take(self, row: PodUsageRow) -> None:
+        """Take over a row; nothing of it where the policy asks for other resources."""
+        node = self._inventory.nodes.get(row.node)
+        moments = None if node is None else node.moments
+        if node is None or moments is None or set(row.usage) != set(moments.fleet.resources):
+            return
+        columns = [row.usage[name] for name in moments.fleet.resources]
+        keys = [*row.uids, SYSTEM]
+        lives: dict[str, Life] = {}
+        for index, minutes in enumerate(row.minutes):
+            life = [minutes]
+            for column in columns:
+                life += (column.mean[index], column.deviation[index])
+            lives[keys[index]] = tuple(life)
+        moments.restore(
+            node.held.values(), lives, row.folded_at_ms, whole=row.whole, reported=row.reported
+        )
+
+    def restore(self, rows: Iterator[PodUsageRow]) -> None:  # type: ignore[override]
+        """Take over all rows; of a new table only."""
+        super().restore(rows)
+        self._inventory.moments.changed.clear()
+
+
+class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
+    """Table `fleet_usage` of one cluster: one row."""
+
+    def __init__(self, cluster: str, inventory: Inventory) -> None:
+        super().__init__("fleet_usage")
+        self._cluster, self._moments = cluster, inventory.moments
+
+    def row(self, key: str) -> FleetUsageRow | None:
+        """The row; None: the figures are priors, or no plugin asks for them."""
+        fleet, renewed_at_ms = self._moments.fleet, self._moments.renewed_at_ms
+        if fleet is None or renewed_at_ms is None:
+            return None
+        return FleetUsageRow(
+            cluster=self._cluster,
+            renewed_at_ms=renewed_at_ms,
+            resources=published(fleet.figures, fleet.args),
+        )
+
+    def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
+        """The row, if it has changed since the last call."""
+        if self._moments.fleet_changed:
+            self.changed[KEY] = None
+        self._moments.fleet_changed = False
+        yield from super().changed_rows()
+
+    def touch(self) -> None:
+        """Count it as changed."""
+        self.changed[KEY] = None
+
+    def take(self, row: FleetUsageRow) -> None:
+        """Take over the row as it was written."""
+        fleet = self._moments.fleet
+        if fleet is not None:
+            fleet.figures = read(row.resources, fleet.args)
+            self._moments.renewed_at_ms = row.renewed_at_ms
+
+    def restore(self, rows: Iterator[FleetUsageRow]) -> None:  # type: ignore[override]
+        """Take over the row; of a new table only."""
+        super().restore(rows)
+        self._moments.fleet_changed = False

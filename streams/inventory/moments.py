@@ -1,0 +1,82 @@
+"""Mean and variance of usage in one cluster: its nodes' and its fleet's, where a plugin asks for them.
+
+What is kept between records is the lives of pods and the figures of the fleet; all else is summed
+up from these. Both become rows (`streams.cluster.moment_tables`).
+"""
+
+from collections.abc import Iterable
+
+from schemas.metrics import NodeMetric
+from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
+from streams.inventory.fleet_usage import RENEWAL_MS, fleet, prior
+from streams.inventory.node import Node
+from streams.inventory.node_moments import FleetInForce, NodeMoments
+
+
+def _asked_by(policy: Policy) -> OverutilizationRiskArgs | None:
+    enabled = any(plugin.name == OVERUTILIZATION_RISK for plugin in policy.plugins.score)
+    return policy.overutilization_risk if enabled else None
+
+
+class Moments:
+    """What is known of all nodes of a cluster; nothing where no plugin asks."""
+
+    def __init__(self) -> None:
+        self.fleet: FleetInForce | None = None
+        """None: no plugin asks."""
+        self.renewed_at_ms: int | None = None
+        """The log's time at which the fleet's figures were worked out; none: they are priors."""
+        self.fleet_changed = False
+        self.changed: dict[str, None] = {}
+        """Nodes whose lives have changed since they were written last."""
+
+    def judge_anew(self, policy: Policy, nodes: Iterable[Node]) -> None:
+        """Another policy judges. Lives go on where it asks for the same resources."""
+        args, before = _asked_by(policy), self.fleet
+        if args == (None if before is None else before.args):
+            return
+        self.fleet = None if args is None else FleetInForce(args, prior(args))
+        alike = (
+            before is not None
+            and self.fleet is not None
+            and before.resources == self.fleet.resources
+        )
+        if alike and before is not None and self.fleet is not None:
+            self.fleet.figures = before.figures
+        else:
+            self.renewed_at_ms, self.fleet_changed = None, True
+        for node in nodes:
+            lived = node.moments
+            self.begin(node)
+            if alike and lived is not None and node.moments is not None:
+                node.moments.follow(lived, node.held.values())
+            elif lived is not None:
+                self.changed[node.name] = None
+
+    def begin(self, node: Node) -> None:
+        """Keep account of a node, of whose pods nothing is known."""
+        node.moments = None if self.fleet is None else NodeMoments(self.fleet)
+        if node.moments is not None:
+            node.moments.measure(node.load.metric, (), fold=False)
+            node.moments.sum_up(node.held.values())
+
+    def measure(self, node: Node, metric: NodeMetric | None, *, fold: bool) -> None:
+        """A node's usage was reported, or is not reported any more."""
+        if node.moments is not None and node.moments.measure(metric, node.held.values(), fold=fold):
+            self.changed[node.name] = None
+
+    def forget(self, name: str) -> None:
+        """A node is no node any more."""
+        if self.fleet is not None:
+            self.changed[name] = None
+
+    def renew(self, nodes: Iterable[Node], now_ms: int) -> bool:
+        """Work the fleet's figures out anew, if it is time; answers whether they have changed."""
+        last_ms = self.renewed_at_ms
+        if self.fleet is None or (last_ms is not None and now_ms - last_ms < RENEWAL_MS):
+            return False
+        votes = (node.moments.votes for node in nodes if node.moments is not None)
+        before = self.fleet.figures
+        self.fleet.figures = fleet(votes, self.fleet.args)
+        self.renewed_at_ms, self.fleet_changed = now_ms, True
+        return self.fleet.figures != before

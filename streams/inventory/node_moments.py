@@ -1,0 +1,359 @@
+"""Mean and variance of what one node is going to use: the sums over the pods that it holds.
+
+With m the minutes for which a pod has been measured, n what it requests, and p and q the minutes
+that the policy gives the priors of mean and variance:
+
+    mean     = (usage n p + own mean m) / (p + m)
+    variance = (variance n^2 q + own variance v) / (q + v)  +  spread n^2 p / (p + m)
+
+`usage`, `variance` and `spread` are those of the fleet; the last term is what is not known of a
+pod's mean. v is m less one window: from averages over windows the first one says nothing of
+variance. So each sum is linear in the fleet's figures, and is kept as five integers a resource,
+which pods are added to and taken from exactly: no order of events shows in them.
+
+A pod's life is what its metric says of it, once in a window; or else what its node's metrics said
+one window apart: averages of five minutes. A younger pod is measured by the newest metric alone. Metrics name pods by namespace and name, so a
+pod is not believed to be measured in its first minute: the figure may be that of one of the same
+name before it. The system part is a pod that requests nothing; host applications are in it. Where
+a metric says what the node used and names no pod, the whole node is the system part, and its pods
+count by what is not known of their variance alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from operator import add, sub
+from typing import Protocol
+
+from schemas.base import AMOUNT_MAX
+from schemas.metrics import NodeMetric
+from schemas.pods import Pod
+from schemas.policy.overutilization import OverutilizationRiskArgs
+from streams.inventory.demand import PodDemand
+from streams.inventory.estimate import nominal
+from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
+from streams.inventory.life import MINUTES_MAX, PARTS, Life, first, lived
+from streams.inventory.priority import priority_class
+
+#: Length of the window that averages of pods are over, and from one addition to a life to the next.
+WINDOW_MS = 300_000
+_WINDOW_MINUTES = WINDOW_MS // 60_000
+#: Sums a resource: mean by the fleet's usage and by pods' own (both in thousandths), variance by
+#: the fleet's, pods' own, and by the fleet's spread.
+SUMS = 5
+_MILLION = 1_000_000
+#: Key of the system part among the lives.
+SYSTEM = ""
+
+
+class HeldPod(Protocol):
+    """What is asked of a pod that takes room."""
+
+    @property
+    def pod(self) -> Pod: ...
+    @property
+    def demand(self) -> PodDemand: ...
+    @property
+    def assigned_at_ms(self) -> int: ...
+
+
+class FleetInForce:
+    """What all nodes of a cluster go by."""
+
+    __slots__ = ("args", "figures", "resources")
+
+    def __init__(self, args: OverutilizationRiskArgs, figures: tuple[Fleet, ...]) -> None:
+        self.args = args
+        self.resources = tuple(resource.name for resource in args.resources)
+        self.figures = figures
+
+    def needs(self, pod: Pod, demand: PodDemand) -> tuple[int, ...]:
+        """What a pod says that it needs, by resource."""
+        of_class = priority_class(pod, demand)
+        return tuple([nominal(resource, demand, of_class) for resource in self.resources])
+
+
+class NodeMoments:
+    """Mean and variance of one node."""
+
+    __slots__ = (
+        "_measured", "_metric_ms", "_sums", "_whole", "_young", "fleet", "folded_at_ms",
+        "folded_whole", "lives", "reported", "votes",
+    )  # fmt: skip
+
+    def __init__(self, fleet: FleetInForce) -> None:
+        """Without pods and metrics."""
+        self.fleet = fleet
+        self.folded_at_ms: int | None = None
+        """Update time of the metric that was added to the lives last."""
+        self.folded_whole = False
+        """That metric said what the node used and named no pod."""
+        self.reported = False
+        """That metric said what pods used over their lives."""
+        self.lives: dict[str, Life] = {}
+        """By pod uid, and the system part; pods that have gone since the last addition included."""
+        self._young: dict[str, Life] = {}
+        """Pods without a life that the newest metric has measured."""
+        self._measured: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._metric_ms: int | None = None
+        self._whole = False
+        """The metric says what the node used and names no pod."""
+        self._sums = (0,) * (SUMS * len(fleet.resources))
+        self.votes = NO_VOTES * len(fleet.resources)
+        """What the node's pods say of the fleet."""
+
+    # --- pods -----------------------------------------------------------------------------------
+
+    def add(self, held: HeldPod) -> None:
+        """A pod takes room."""
+        if held.pod.uid in self.lives:
+            self.votes = tuple(map(add, self.votes, self._votes(held)))
+        else:
+            self._meet(held)
+        self._sums = tuple(map(add, self._sums, self._share(held)))
+
+    def remove(self, held: HeldPod) -> None:
+        """A pod gives its room back, as it was added."""
+        self._sums = tuple(map(sub, self._sums, self._share(held)))
+        if held.pod.uid in self.lives:
+            self.votes = tuple(map(sub, self.votes, self._votes(held)))
+        else:
+            self._young.pop(held.pod.uid, None)
+
+    # --- metrics --------------------------------------------------------------------------------
+
+    def measure(self, metric: NodeMetric | None, held: Iterable[HeldPod], *, fold: bool) -> bool:
+        """Take over a new metric; answers whether it was added to the lives.
+
+        Args:
+            metric: none: it was removed, and lives stay as they are.
+            held: all pods of the node.
+            fold: False: it was added already, if it was to be.
+        """
+        pods = list(held)
+        usages = {} if metric is None else self._usages(metric)
+        whole = metric is not None and metric.usage is not None and not usages
+        fold = fold and metric is not None and self._due(metric)
+        if fold or whole or self._whole:
+            self._look_at(metric, usages, whole=whole)
+            if fold and metric is not None:
+                self._fold(metric, pods)
+            self.sum_up(pods)
+        else:
+            # Only pods without a life go by the newest metric.
+            without = [each for each in pods if each.pod.uid not in self.lives]
+            for each in without:
+                self.remove(each)
+            self._look_at(metric, usages, whole=whole)
+            for each in without:
+                self.add(each)
+        return fold
+
+    def restore(
+        self,
+        held: Iterable[HeldPod],
+        lives: dict[str, Life],
+        at_ms: int,
+        *,
+        whole: bool,
+        reported: bool,
+    ) -> None:
+        """Take over lives as they were written."""
+        self.lives, self.folded_at_ms = lives, at_ms
+        self.folded_whole, self.reported = whole, reported
+        self.sum_up(list(held))
+
+    def follow(self, before: "NodeMoments", held: Iterable[HeldPod]) -> None:
+        """Go on with the lives of before, under other arguments."""
+        if before.folded_at_ms is not None:
+            self.restore(
+                held,
+                before.lives,
+                before.folded_at_ms,
+                whole=before.folded_whole,
+                reported=before.reported,
+            )
+
+    def sum_up(self, held: Iterable[HeldPod]) -> None:
+        """Add up all pods anew."""
+        self._young = {}
+        self._sums = self._system_share()
+        self.votes = NO_VOTES * len(self.fleet.resources)
+        for each in held:
+            self.add(each)
+
+    def _look_at(
+        self,
+        metric: NodeMetric | None,
+        usages: dict[tuple[str, str], tuple[int, ...]],
+        *,
+        whole: bool,
+    ) -> None:
+        self._metric_ms = None if metric is None else metric.updated_at_ms
+        self._measured, self._whole = usages, whole
+
+    def _due(self, metric: NodeMetric) -> bool:
+        now_ms, last_ms = metric.updated_at_ms, self.folded_at_ms
+        if now_ms is None or last_ms is None:
+            return now_ms is not None
+        if any(pod.life is not None for pod in metric.pods):
+            return now_ms > last_ms
+        # Who has said lives once will say them again: a window is waited for longer.
+        return now_ms - last_ms >= WINDOW_MS * (2 if self.reported else 1)
+
+    def _usages(self, metric: NodeMetric) -> dict[tuple[str, str], tuple[int, ...]]:
+        resources = self.fleet.resources
+        return {
+            (pod.namespace, pod.name): tuple([pod.usage.get(name, 0) for name in resources])
+            for pod in metric.pods
+            if pod.usage
+        }
+
+    def _fold(self, metric: NodeMetric, held: Iterable[HeldPod]) -> None:
+        """Add the metric to the lives."""
+        now_ms = metric.updated_at_ms or 0
+        said = self._said(metric)
+        lives: dict[str, Life] = {}
+        for each in held:
+            uid, pod = each.pod.uid, each.pod
+            usage = self._measured.get((pod.namespace, pod.name))
+            life = self.lives.get(uid)
+            minutes = _minutes(each, now_ms)
+            own = said.get((pod.namespace, pod.name))
+            # One that is longer than the pod has been there is of another pod of its name.
+            if own is not None and own[0] <= _age_minutes(each, now_ms) + 1:
+                life = own
+            elif usage is not None and minutes:
+                life = lived(life, minutes, usage)
+            if life is not None:
+                lives[uid] = life
+        # What is the system's part is another thing where pods are in it.
+        before = self.lives.get(SYSTEM) if self.folded_whole == self._whole else None
+        if metric.usage is not None:
+            before = lived(before, _WINDOW_MINUTES, self._system_usage(metric))
+        if before is not None:
+            lives[SYSTEM] = before
+        self.lives, self.folded_at_ms, self.folded_whole = lives, now_ms, self._whole
+        self.reported = bool(said)
+
+    def _said(self, metric: NodeMetric) -> dict[tuple[str, str], Life]:
+        """Lives that the metric says, over the resources of the policy."""
+        resources = self.fleet.resources
+        said: dict[tuple[str, str], Life] = {}
+        for pod in metric.pods:
+            life = pod.life
+            if life is not None and life.mean.keys() >= set(resources) <= life.deviation.keys():
+                figures = [min(life.minutes, MINUTES_MAX)]
+                for name in resources:
+                    figures += (
+                        min(life.mean[name], AMOUNT_MAX) * PARTS,
+                        min(life.deviation[name], AMOUNT_MAX) * PARTS,
+                    )
+                said[pod.namespace, pod.name] = tuple(figures)
+        return said
+
+    def _system_usage(self, metric: NodeMetric) -> list[int]:
+        if self._whole:
+            usage: Mapping[str, int] = metric.usage or {}
+            return [usage.get(name, 0) for name in self.fleet.resources]
+        parts = [metric.system_usage, *(each.usage for each in metric.host_applications)]
+        return [
+            min(sum(part.get(name, 0) for part in parts), AMOUNT_MAX)
+            for name in self.fleet.resources
+        ]
+
+    def _meet(self, held: HeldPod) -> None:
+        """Note what the newest metric says of a pod that has no life yet."""
+        usage = self._measured.get((held.pod.namespace, held.pod.name))
+        if usage is not None and self._metric_ms is not None:
+            minutes = _minutes(held, self._metric_ms)
+            if minutes:
+                self._young[held.pod.uid] = first(minutes, usage)
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def _share(self, held: HeldPod) -> tuple[int, ...]:
+        """What one pod adds to the sums: a function of the pod, its life and the newest metric."""
+        uid = held.pod.uid
+        needs = self.fleet.needs(held.pod, held.demand)
+        life = self.lives.get(uid) or self._young.get(uid)
+        if life is None:
+            if self._whole and self._metric_ms is not None and _minutes(held, self._metric_ms):
+                return self._within_whole(needs)
+            share: list[int] = []
+            for amount in needs:
+                square = amount * amount
+                share += (amount * PARTS, 0, square, 0, square)
+            return tuple(share)
+        return self._measured_share(needs, life)
+
+    def _measured_share(self, needs: Iterable[int], life: Life) -> tuple[int, ...]:
+        args = self.fleet.args
+        for_mean, for_variance = args.mean_prior_minutes, args.variance_prior_minutes
+        minutes = life[0]
+        varied = max(0, minutes - _WINDOW_MINUTES)
+        of_mean, of_variance = for_mean + minutes, for_variance + varied
+        share: list[int] = []
+        for index, amount in enumerate(needs):
+            mean, deviation = life[1 + 2 * index], life[2 + 2 * index]
+            square = amount * amount
+            share += (
+                amount * PARTS * for_mean // of_mean,
+                mean * minutes // of_mean,
+                square * for_variance // of_variance,
+                deviation * deviation * varied // (of_variance * PARTS * PARTS),
+                square * for_mean // of_mean,
+            )
+        return tuple(share)
+
+    def _within_whole(self, needs: Iterable[int]) -> tuple[int, ...]:
+        """A pod whose usage is in that of the whole node."""
+        system = self.lives.get(SYSTEM)
+        varied = 0 if system is None else max(0, system[0] - _WINDOW_MINUTES)
+        for_variance = self.fleet.args.variance_prior_minutes
+        share: list[int] = []
+        for amount in needs:
+            share += (0, 0, amount * amount * for_variance // (for_variance + varied), 0, 0)
+        return tuple(share)
+
+    def _system_share(self) -> tuple[int, ...]:
+        life = self.lives.get(SYSTEM)
+        nothing = (0,) * len(self.fleet.resources)
+        if life is None:
+            return (0,) * (SUMS * len(nothing))
+        # Nothing is known of it beforehand: its mean and deviation are its own.
+        share: list[int] = []
+        for index, _ in enumerate(nothing):
+            mean, deviation = life[1 + 2 * index], life[2 + 2 * index]
+            share += (0, mean, 0, deviation * deviation // (PARTS * PARTS), 0)
+        return tuple(share)
+
+    def figures(self) -> list[tuple[float, float]]:
+        """Mean and variance by resource, in units and their squares."""
+        sums = self._sums
+        found = []
+        for index, fleet in enumerate(self.fleet.figures):
+            expected, own, square, varied, unknown = sums[SUMS * index : SUMS * index + SUMS]
+            mean = (expected * fleet.usage_ppm + own * _MILLION) / (PARTS * _MILLION)
+            variance = (
+                square * fleet.variance_ppm + varied * _MILLION + unknown * fleet.spread_ppm
+            ) / _MILLION
+            found.append((mean, variance))
+        return found
+
+    def _votes(self, held: HeldPod) -> list[int]:
+        """What a pod with a life says of the fleet."""
+        life = self.lives[held.pod.uid]
+        own: list[int] = []
+        for index, amount in enumerate(self.fleet.needs(held.pod, held.demand)):
+            own += votes(life[0], life[1 + 2 * index], life[2 + 2 * index], amount)
+        return own
+
+
+def _age_minutes(held: HeldPod, now_ms: int) -> int:
+    """Whole minutes that a pod has been on its node; below 0: it was not yet."""
+    since_ms = held.pod.scheduled_at_ms
+    return (now_ms - (held.assigned_at_ms if since_ms is None else since_ms)) // 60_000
+
+
+def _minutes(held: HeldPod, now_ms: int) -> int:
+    """Those of them that are within the window before a time."""
+    return max(0, min(_age_minutes(held, now_ms), _WINDOW_MINUTES))

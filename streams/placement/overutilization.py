@@ -1,0 +1,102 @@
+"""What it costs that a node may be used beyond what it should be.
+
+A node's usage is taken to be normally distributed. With C its capacity, h the share of it from
+which it is hot, mu and var the mean and variance of its usage, and w the weight of excess:
+
+    sd   = sqrt(var + (0.02 C)^2)
+    z    = (mu - h C) / sd
+    cost = Phi(z) + w (sd phi(z) + (mu - h C) Phi(z)) / C
+         = Phi(z) + w (sd / C) G(z)           with G(z) = phi(z) + z Phi(z)
+
+The first term is the probability of being hot; the second one is the expected usage beyond the hot
+share, as a share of the node, without which a node that is hot already would be filled up. Figures
+here are shares of the node: `mean` is mu / C - h and `variance` is var / C^2 + 0.02^2.
+
+The same is worked out for one node and for all of them, with the same operations in the same order:
+both agree to the bit, and with every other machine (see `normal_table`).
+"""
+
+from collections.abc import Callable
+from math import floor, sqrt
+from typing import Any
+
+import numpy as np
+
+from streams.inventory.arrays import FloatArray
+from streams.placement.normal_table import LAST, STEPS, ZERO, normal_table
+
+#: Standard deviation, as a share of the node, that every node has besides its pods'.
+NODE_DEVIATION = 0.02
+
+_STEPS, _ZERO, _LAST = float(STEPS), float(ZERO), float(LAST)
+_HALF_STEP = 0.5 / STEPS
+
+
+def cost_function(excess_weight: float) -> Callable[[float, float], float]:
+    """The cost of one node as a function of (mean, variance); see the module."""
+    table = normal_table()
+    distribution: list[float] = table.distribution.tolist()
+    growth: list[float] = table.step.tolist()
+    excess: list[float] = table.excess.tolist()
+
+    def cost(mean: float, variance: float) -> float:
+        deviation = sqrt(variance)
+        place = mean / deviation * _STEPS + _ZERO
+        index = LAST if place >= _LAST else floor(place)
+        beyond = place - index
+        if index < 0:
+            index = 0
+        at_point = distribution[index]
+        hot = growth[index] * beyond + at_point
+        over = (at_point + hot) * (beyond * _HALF_STEP) + excess[index]
+        return deviation * excess_weight * over + hot
+
+    return cost
+
+
+class CostArrays:
+    """The cost of many nodes at once; keeps its working arrays, since making them costs more than
+    using them."""
+
+    def __init__(self, excess_weight: float) -> None:
+        self.excess_weight = excess_weight
+        self._table = normal_table()
+        self._work: tuple[FloatArray, ...] = tuple(np.empty((4, 0)))
+        self._index: Any = np.empty(0, dtype=np.intp)
+
+    def costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Costs of nodes.
+
+        Args:
+            mean: mu / C - h of each node; of any shape.
+            variance: var / C^2 + 0.02^2 of each node; of the same shape.
+
+        Returns:
+            Of the same shape; overwritten by the next call.
+        """
+        if self._index.shape != mean.shape:
+            self._work = tuple(np.empty((4, *mean.shape)))
+            self._index = np.empty(mean.shape, dtype=np.intp)
+        table, index = self._table, self._index
+        deviation, beyond, point, hot = self._work
+        np.sqrt(variance, out=deviation)
+        np.divide(mean, deviation, out=beyond)
+        beyond *= _STEPS
+        beyond += _ZERO
+        np.minimum(beyond, _LAST, out=point)
+        np.floor(point, out=point)
+        index[...] = point
+        beyond -= point
+        np.take(table.step, index, out=hot, mode="clip")
+        np.take(table.distribution, index, out=point, mode="clip")
+        hot *= beyond
+        hot += point
+        point += hot
+        beyond *= _HALF_STEP
+        point *= beyond
+        np.take(table.excess, index, out=beyond, mode="clip")
+        point += beyond
+        deviation *= self.excess_weight
+        deviation *= point
+        deviation += hot
+        return deviation

@@ -1,0 +1,147 @@
+"""OverutilizationRisk: prefers nodes that a pod makes least likely to be used beyond what they should.
+
+A node's cost (`streams.placement.overutilization`) follows from mean and variance of its usage, a
+pod's from its request and what the fleet uses of requests. The pod goes where the sum of costs
+grows least; `TIE` x the share of the node that is used on average decides among nodes that cost
+nothing. With several resources, increases are weighed and added up.
+
+The raw score is one over the increase, at most one over `LEAST`: as raw scores are stretched to
+0..100, steps are finest where the best nodes are, and one node that would be ruined does not make
+all others equal.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
+from streams.inventory.arrays import FloatArray
+from streams.inventory.change import Change
+from streams.inventory.estimate import Estimator, nominal
+from streams.inventory.fleet_usage import Fleet, prior
+from streams.inventory.kind import Kind
+from streams.inventory.node import Node
+from streams.placement.overutilization import NODE_DEVIATION, CostArrays, cost_function
+from streams.placement.plugins.base import Score
+
+#: Cost of a whole node's mean usage: decides where there is no risk.
+TIE = 0.0001
+#: Increases below this are all the same.
+LEAST = 0.00001
+
+_MILLION = 1_000_000
+_OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the pod says that it needs, by resource: millicores, bytes, pieces."""
+
+    needs: tuple[int, ...]
+
+
+class OverutilizationRiskScore(Score):
+    """Prefers nodes whose risk to be hot, and expected excess, grow least."""
+
+    name = OVERUTILIZATION_RISK
+    watches = Change.ALL
+    normalised = True
+    columns = ("_before", "_mean", "_per_unit", "_rows", "_square", "_variance")
+
+    def __init__(self, args: OverutilizationRiskArgs) -> None:
+        self._resources = tuple(resource.name for resource in args.resources)
+        self._hot = tuple(resource.hot_share for resource in args.resources)
+        total = sum(resource.weight for resource in args.resources)
+        self._weights = tuple(resource.weight / total for resource in args.resources)
+        self._fleet: tuple[Fleet, ...] = prior(args)
+        weight = float(args.excess_weight)
+        self._cost, self._costs = cost_function(weight), CostArrays(weight)
+        shape = (len(self._resources), 0)
+        self._mean: FloatArray = np.zeros(shape)
+        """Mean usage less the hot share, as a share of the node; shape (resources, nodes)."""
+        self._variance: FloatArray = np.zeros(shape)
+        """Variance of usage, as a share of the node squared."""
+        self._before: FloatArray = np.zeros(shape)
+        """Cost of the node without the pod, ties included."""
+        self._per_unit: FloatArray = np.zeros(shape)
+        """One over the capacity."""
+        self._square: FloatArray = np.zeros(shape)
+        """That squared."""
+        self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
+        """The five figures by row, one entry a resource."""
+
+    @classmethod
+    def build(cls, policy: Policy, estimator: Estimator) -> Self:
+        """Judge by the policy's arguments."""
+        return cls(policy.overutilization_risk)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Work out what the node costs as it is."""
+        moments = node.moments
+        figures = None
+        if moments is not None:
+            self._fleet = moments.fleet.figures
+            figures = moments.figures()
+        rows = self._rows[row] = []
+        for index, resource in enumerate(self._resources):
+            per_unit = 1.0 / (float(node.allocatable.get(resource, 0)) or 1.0)
+            square = per_unit * per_unit
+            mean, variance = (0.0, 0.0) if figures is None else figures[index]
+            share = mean * per_unit - self._hot[index]
+            spread = variance * square + _OWN_VARIANCE
+            before = self._cost(share, spread) + TIE * share
+            self._mean[index, row], self._variance[index, row] = share, spread
+            self._before[index, row] = before
+            self._per_unit[index, row], self._square[index, row] = per_unit, square
+            rows.append((share, spread, before, per_unit, square))
+
+    def prepare(self, kind: Kind) -> Prepared:
+        """What the pod says that it needs."""
+        return Prepared(
+            tuple(
+                nominal(resource, kind.demand, kind.priority_class) for resource in self._resources
+            )
+        )
+
+    def _expected(self, prepared: Prepared) -> list[tuple[float, float]]:
+        """Mean and variance of a pod that nobody has measured, by resource."""
+        return [
+            (
+                amount * fleet.usage_ppm / _MILLION,
+                amount * amount * (fleet.variance_ppm + fleet.spread_ppm) / _MILLION,
+            )
+            for amount, fleet in zip(prepared.needs, self._fleet, strict=True)
+        ]
+
+    def scores(self, prepared: Prepared) -> FloatArray:
+        """Raw scores, float64."""
+        # All resources in one go: with a few thousand nodes calls cost as much as their work.
+        mean, variance = np.array(self._expected(prepared)).T[:, :, np.newaxis]
+        after = self._per_unit * mean
+        after += self._mean
+        spread = self._square * variance
+        spread += self._variance
+        cost = self._costs.costs(after, spread)
+        after *= TIE
+        cost += after
+        cost -= self._before
+        increase = cost[0] * self._weights[0]
+        for index in range(1, len(self._weights)):
+            increase += cost[index] * self._weights[index]
+        raw: FloatArray = np.maximum(increase, LEAST)
+        np.divide(1.0, raw, out=raw)
+        return raw
+
+    def score(self, prepared: Prepared, row: int) -> float:
+        """Raw score of one node; the same operations in the same order as `scores`."""
+        figures = self._rows[row]
+        assert figures is not None  # noqa: S101 - every row is refreshed before it is read
+        increase = 0.0
+        for weight, (mean, variance), (share, own, before, per_unit, square) in zip(
+            self._weights, self._expected(prepared), figures, strict=True
+        ):
+            after = per_unit * mean + share
+            cost = self._cost(after, square * variance + own) + TIE * after - before
+            increase += cost * weight
+        return 1.0 / (increase if increase > LEAST else LEAST)

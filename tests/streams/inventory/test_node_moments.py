@@ -1,0 +1,245 @@
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife
+from schemas.pods import Pod
+from schemas.policy import OverutilizationRiskArgs
+from streams.inventory.demand import PodDemand, pod_demand
+from streams.inventory.fleet_usage import Fleet
+from streams.inventory.life import PARTS
+from streams.inventory.node_moments import SYSTEM, FleetInForce, NodeMoments
+from tests.streams.cluster.builders import at, metric, pod, pod_metric
+
+
+@dataclass(frozen=True)
+class _Held:
+    pod: Pod
+    demand: PodDemand
+    assigned_at_ms: int
+
+
+def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> _Held:
+    made = pod(uid, cpu=cpu, **fields)
+    return _Held(made, pod_demand(made), at(seconds))
+
+
+def _moments(**args: object) -> NodeMoments:
+    figures = Fleet(usage_ppm=500_000, variance_ppm=40_000, spread_ppm=90_000)
+    asked = OverutilizationRiskArgs.model_validate({"resources": [{"name": "cpu"}], **args})
+    return NodeMoments(FleetInForce(asked, (figures,)))
+
+
+def _metric(minutes: float, system: int = 0, **pods: int) -> NodeMetric:
+    return metric(
+        cpu=system + sum(pods.values()),
+        seconds=60 * minutes,
+        system_usage={"cpu": system},
+        pods=tuple(pod_metric(name, cpu=used) for name, used in pods.items()),
+    )
+
+
+def test_a_pod_that_is_not_measured_is_expected_to_use_what_the_fleet_does() -> None:
+    moments = _moments()
+    moments.add(_held("a"))
+    assert moments.figures() == [(500.0, 40_000.0 + 90_000.0)]
+
+
+@pytest.mark.parametrize(
+    ("args", "mean", "variance"),
+    [
+        ({}, (500 * 3 + 100 * 4) / 7, 40_000 + 90_000 * 3 / 7),
+        ({"meanPriorMinutes": 12}, (500 * 12 + 100 * 4) / 16, 40_000 + 90_000 * 12 / 16),
+    ],
+)
+def test_a_young_pod_is_measured_by_the_newest_metric(
+    args: dict[str, int], mean: float, variance: float
+) -> None:
+    moments, held = _moments(**args), _held("a")
+    moments.add(held)
+    moments.measure(_metric(-9, 0), [held], fold=True)
+    assert moments.measure(_metric(-8, a=900), [held], fold=True) is False
+    assert moments.figures() == [(500.0, 130_000.0)]  # it was not there yet
+    assert moments.measure(_metric(4, a=100), [held], fold=False) is False
+    (figures,) = moments.figures()
+    assert figures == pytest.approx((mean, variance), abs=1)
+
+
+@pytest.mark.parametrize(("args", "prior"), [({}, 30), ({"variancePriorMinutes": 5}, 5)])
+def test_a_life_is_added_up_one_window_apart(args: dict[str, int], prior: int) -> None:
+    moments, held = _moments(**args), _held("a")
+    moments.add(held)
+    for minute, used in enumerate((0, 0, 0, 0, 100, 0, 0, 0, 0, 300), start=1):
+        folded = moments.measure(_metric(minute, a=used), [held], fold=True)
+        assert folded == (minute in (1, 6))
+    assert moments.measure(_metric(11, a=500), [held], fold=True)
+    assert moments.lives["a"] == (11, 500 * PARTS * 5 // 11, 248_964)
+    (mean, variance) = moments.figures()[0]
+    own = 248.964**2
+    assert mean == pytest.approx((500 * 3 + 500 * 5) / 14, abs=1)
+    assert variance == pytest.approx(
+        (40_000 * prior + own * 6) / (prior + 6) + 90_000 * 3 / 14, abs=2
+    )
+
+
+def test_a_new_pod_of_an_old_name_is_not_measured_in_its_first_minute() -> None:
+    moments = _moments()
+    old, new = _held("a"), _held("b", seconds=299, name="a")
+    moments.add(old)
+    moments.measure(_metric(5, a=900), [old], fold=True)
+    moments.remove(old)
+    moments.add(new)
+    assert moments.figures() == [(500.0, 130_000.0)]
+    moments.measure(_metric(5.5, a=900), [new], fold=True)
+    assert moments.figures() == [(500.0, 130_000.0)]
+    moments.measure(_metric(6, a=900), [new], fold=True)
+    assert moments.figures()[0][0] == pytest.approx((500 * 3 + 900) / 4, abs=1)
+    assert "a" in moments.lives  # the life of the pod that has gone ends with the window
+    moments.measure(_metric(10, a=900), [new], fold=True)
+    assert set(moments.lives) == {"b", SYSTEM}
+
+
+def test_the_system_part_has_a_mean_and_a_variance_of_its_own() -> None:
+    moments, held = _moments(), _held("a")
+    moments.add(held)
+    host = (HostApplicationMetric(name="agent", usage={"cpu": 50}),)
+    for minute, system in ((5, 100), (10, 300)):
+        said = _metric(minute, system=system, a=0).model_copy(update={"host_applications": host})
+        moments.measure(said, [held], fold=True)
+    alone = _moments()
+    alone.add(held)
+    for minute in (5, 10):
+        alone.measure(_metric(minute, a=0), [held], fold=True)
+    (mean, variance), (mean_alone, variance_alone) = moments.figures()[0], alone.figures()[0]
+    assert mean - mean_alone == pytest.approx(250)
+    assert variance - variance_alone == pytest.approx(100**2)
+
+
+def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
+    moments, held = _moments(), _held("a", "4")
+    moments.add(held)
+    for minute in (5, 10, 15):
+        moments.measure(metric(cpu=3_000, seconds=60 * minute), [held], fold=True)
+    (mean, variance) = moments.figures()[0]
+    assert mean == 3_000
+    assert variance == pytest.approx(0.04 * 4_000**2 * 30 / 40)
+    late = _held("late", seconds=15 * 60)
+    moments.add(late)
+    assert moments.figures()[0][0] == 3_500
+    # Then they are: what was the system part is so no more.
+    moments.measure(_metric(20, system=10, a=3_000, late=0), [held, late], fold=True)
+    assert moments.lives[SYSTEM] == (5, 10 * PARTS, 0)
+
+
+def test_a_pod_of_another_class_asks_for_what_its_class_is_given() -> None:
+    batch = {"kubernetes.io/batch-cpu": "2k"}
+    made = pod("a", priority=5_500)
+    container = made.containers[0].model_copy(update={"requests": batch, "limits": batch})
+    made = made.model_copy(update={"containers": (container,)})
+    moments = _moments()
+    moments.add(_Held(made, pod_demand(made), at(0)))
+    assert moments.figures()[0][0] == 1_000.0
+
+
+def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
+    made = pod("a").model_copy(update={"containers": ()})
+    moments = _moments()
+    moments.add(_Held(made, pod_demand(made), at(0)))
+    assert moments.figures()[0][0] == 250 * 0.5
+    free = made.model_copy(update={"priority": 3_500})
+    moments.add(_Held(free, pod_demand(free), at(0)))
+    assert moments.figures()[0][0] == 250 * 0.5  # nothing: it has what others leave
+
+
+_UIDS = "abcd"
+_EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("pod"), st.sampled_from(_UIDS), st.sampled_from(("1", "3"))),
+        st.tuples(st.just("gone"), st.sampled_from(_UIDS)),
+        st.tuples(
+            st.just("metric"),
+            st.integers(0, 6),
+            st.dictionaries(st.sampled_from(_UIDS), st.integers(0, 4_000), max_size=4),
+        ),
+        st.tuples(st.just("removed")),
+    ),
+    max_size=30,
+)
+
+
+@given(_EVENTS)
+def test_sums_are_those_of_adding_up_all_pods_anew(events: list[tuple[object, ...]]) -> None:
+    moments, there, minute = _moments(), dict[str, _Held](), 0
+    for event in events:
+        match event:
+            case ("pod", str() as uid, str() as cpu):
+                if uid in there:
+                    moments.remove(there[uid])
+                there[uid] = _held(uid, cpu, seconds=60 * minute)
+                moments.add(there[uid])
+            case ("gone", str() as uid):
+                if uid in there:
+                    moments.remove(there.pop(uid))
+            case ("metric", int() as minutes, dict() as used):
+                minute += minutes
+                moments.measure(_metric(minute, 7, **used), there.values(), fold=True)
+            case _:
+                moments.measure(None, there.values(), fold=True)
+        figures, votes = moments.figures(), moments.votes
+        moments.sum_up(there.values())
+        assert (moments.figures(), moments.votes) == (figures, votes)
+
+
+def _with_life(said: NodeMetric, **lives: tuple[int, int, int]) -> NodeMetric:
+    """A metric that says minutes, mean and deviation of lives."""
+    pods = tuple(
+        each.model_copy(
+            update={
+                "life": PodLife(
+                    minutes=lives[each.name][0],
+                    mean={"cpu": lives[each.name][1]},
+                    deviation={"cpu": lives[each.name][2]},
+                )
+            }
+        )
+        if each.name in lives
+        else each
+        for each in said.pods
+    )
+    return said.model_copy(update={"pods": pods})
+
+
+def test_a_life_that_the_metric_says_takes_the_place_of_averages() -> None:
+    moments, old, young = _moments(), _held("a", seconds=-60_000), _held("b", seconds=120)
+    for each in (old, young):
+        moments.add(each)
+    moments.measure(_metric(5, a=900, b=40), [old, young], fold=True)
+    said = _with_life(_metric(6, a=900, b=40), a=(600, 100, 50))
+    assert moments.measure(said, [old, young], fold=True)
+    assert moments.lives["a"] == (600, 100 * PARTS, 50 * PARTS)
+    assert moments.lives["b"] == (3 + 4, 40 * PARTS, 0)
+    # Who has said lives once says them again: averages are not added a window later.
+    assert not moments.measure(_metric(12, a=900, b=40), [old, young], fold=True)
+    assert moments.measure(_metric(16, a=900, b=40), [old, young], fold=True)
+    (minutes, *_) = moments.lives["a"]
+    assert minutes == 605
+
+
+def test_a_life_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:
+    moments, held = _moments(), _held("a", seconds=0)
+    moments.add(held)
+    said = _with_life(_metric(5, a=70), a=(600, 100, 50))
+    moments.measure(said, [held], fold=True)
+    assert moments.lives["a"] == (5, 70 * PARTS, 0)
+
+
+def test_a_life_that_lacks_a_resource_is_none() -> None:
+    moments = _moments(resources=[{"name": "cpu"}, {"name": "memory"}], usagePriorPercent=50)
+    moments.fleet.figures *= 2
+    held = _held("a", seconds=-60_000)
+    moments.add(held)
+    moments.measure(_with_life(_metric(5, a=70), a=(600, 100, 50)), [held], fold=True)
+    assert moments.lives["a"] == (5, 70 * PARTS, 0, 0, 0)
