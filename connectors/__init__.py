@@ -4,6 +4,7 @@ Lines look only at the lines below them:
 
     cli                                          `loadstream`: all groups of commands together
     demo                                         `loadstream demo`: the whole system on one machine
+    closed_loop                                  whole days decided by several policies and rules
     simulated                                    a simulated cluster behind the ports of a real one
     kubernetes                                   a real cluster behind the same ports
     node_agent                                   `loadstream agent`: measures its own node

@@ -1,0 +1,60 @@
+"""What a rule knows of the nodes when it chooses one for a pod.
+
+A node's index is its position. Resources stand in the order of `RESOURCES`, cpu in millicores and
+memory in bytes. Arrays are float64; amounts are whole numbers below 2^53, so they are exact.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: What the last axis of amounts stands for.
+RESOURCES = ("cpu", "memory")
+CPU, MEMORY = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodesView:
+    """All nodes at the moment of a choice."""
+
+    allocatable: Array
+    """Shape (nodes, 2)."""
+    requested: Array
+    """Requests of the pods that are bound or just placed; shape (nodes, 2)."""
+    pods: Array
+    """How many these are; shape (nodes,)."""
+    measured: Array
+    """Mean usage of the last 5 minutes as the newest report has it; nan: not measured; shape
+    (nodes, 2)."""
+    deviation: Array
+    """Standard deviation of usage over the last 15 minutes; nan: not measured; shape (nodes, 2)."""
+    unreported: Array
+    """Requests of the pods that the newest report cannot know: placed after it, or not measured
+    yet; shape (nodes, 2)."""
+    future: Callable[[int], Array] | None
+    """What no scheduler knows, for the oracle alone: the demand for cpu in millicores, before any
+    node's capacity cuts it, over this many seconds from now. Shape (nodes + 1, steps), one column
+    for each step of the world, at least one: row i is node i with the pods that it has, for as long
+    as each lives; the last row is the pod that is to be placed, 0 after its end."""
+
+
+class Rule(Protocol):
+    """Chooses a node for a pod."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+
+    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+        """Index of the node for a pod; None: no node has room.
+
+        Args:
+            request: of the pod; shape (2,).
+            view: the nodes.
+            random: draws where there is a choice between equals.
+        """
