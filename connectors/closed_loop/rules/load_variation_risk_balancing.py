@@ -59,7 +59,7 @@ def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
     """Score of each node; shape (nodes,), 0 to 100."""
     each = risk_scores(view.measured, view.deviation, request, view.allocatable)
     both = ~np.isnan(view.measured).any(axis=1)
-    total = np.where(both, each.min(axis=1), each.max(axis=1))
+    total: Array = np.where(both, each.min(axis=1), each.max(axis=1))
     return np.floor(total + 0.5).astype(np.int64)
 
 
