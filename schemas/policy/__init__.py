@@ -28,6 +28,7 @@ From text to policy:
     plugins          `plugins`
     loadaware        `loadAware`
     resourcelimits   `resourceLimits`
+    resourcesfit     `resourcesFit` and `balancedAllocation`
     collecting       `collect`
     lownodeload      `rebalance`
     moving           `movingThresholds`

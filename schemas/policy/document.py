@@ -24,6 +24,10 @@ from schemas.policy.moving import MovingThresholds, moving_conflicts
 from schemas.policy.parts import Conflict, PolicyPart, refuse, whole
 from schemas.policy.plugins import PluginChoice
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
+from schemas.policy.resourcesfit import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+)
 
 _DAY_S = 86_400
 
@@ -40,6 +44,14 @@ class Policy(PolicyPart):
     resource_limits: NodeResourceLimitsAwareArgs = Field(
         default_factory=NodeResourceLimitsAwareArgs
     )
+    # Not given is as good as the defaults, and leaves digests of policies as they were.
+    resources_fit: Annotated[
+        NodeResourcesFitArgs, Field(exclude_if=lambda args: args == NodeResourcesFitArgs())
+    ] = Field(default_factory=NodeResourcesFitArgs)
+    balanced_allocation: Annotated[
+        NodeResourcesBalancedAllocationArgs,
+        Field(exclude_if=lambda args: args == NodeResourcesBalancedAllocationArgs()),
+    ] = Field(default_factory=NodeResourcesBalancedAllocationArgs)
     collect: CollectPolicies = Field(default_factory=CollectPolicies)
     # After `compat`, on which its defaults and rules depend.
     rebalance: LowNodeLoadArgs = Field(default_factory=LowNodeLoadArgs, validate_default=True)

@@ -13,7 +13,8 @@ from schemas.policy.document import Policy
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
 from schemas.policy.moves import MoveArgs
-from schemas.policy.plugins import LOAD_AWARE
+from schemas.policy.plugins import BALANCED_ALLOCATION, LOAD_AWARE, RESOURCES_FIT
+from schemas.policy.resourcesfit import LEAST_ALLOCATED
 
 #: Path and reason.
 Found = tuple[Path, str]
@@ -69,6 +70,14 @@ def refused(policy: Policy) -> Iterator[Found]:
             "allowed is an integer from 0"
         )
         yield ("migration", "objectLimiters", "namespace", "maxMigrating"), message
+    strategy = policy.resources_fit.scoring_strategy.type
+    scored = RESOURCES_FIT in (plugin.name for plugin in policy.plugins.score)
+    if scored and strategy != LEAST_ALLOCATED:
+        message = (
+            f'found "{strategy}", while plugins.score enables {RESOURCES_FIT}; '
+            f'allowed is "{LEAST_ALLOCATED}"'
+        )
+        yield ("resourcesFit", "scoringStrategy", "type"), message
 
 
 def without_effect(policy: Policy, given: Any) -> Iterator[Found]:
@@ -113,6 +122,11 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
     filters = {plugin.name for plugin in policy.plugins.filter}
     if "NodeResourceLimitsAware" not in scores:
         yield ("resourceLimits",), "plugins.score does not enable NodeResourceLimitsAware"
+    if RESOURCES_FIT not in scores:
+        why = f"plugins.score does not enable {RESOURCES_FIT}"
+        yield ("resourcesFit", "scoringStrategy"), why
+    if BALANCED_ALLOCATION not in scores:
+        yield ("balancedAllocation",), f"plugins.score does not enable {BALANCED_ALLOCATION}"
     name, args = LOAD_AWARE, policy.load_aware
     here = ("loadAware",)
     for enabled, point, own, aggregated in (

@@ -18,7 +18,14 @@ from pydantic import BaseModel
 from schemas.policy.assembly import Assembly, ignored_paths
 from schemas.policy.errors import Path, PolicyError, path_text
 from schemas.policy.extensionpoints import Reference, merged, references, unknown
-from schemas.policy.plugins import KnownPlugins, PluginChoice
+from schemas.policy.parts import PluginArgs
+from schemas.policy.plugins import (
+    BALANCED_ALLOCATION,
+    RESOURCES_FIT,
+    KnownPlugins,
+    PluginChoice,
+)
+from schemas.policy.resourcesfit import NodeResourcesBalancedAllocationArgs, NodeResourcesFitArgs
 from schemas.policy.selectors import parse_selector
 from schemas.policy.upstream import PASTED
 from schemas.policy.validation import validated
@@ -29,9 +36,17 @@ from schemas.policy.yamltext import YamlDocument
 SECTIONS = {
     "LoadAwareScheduling": "loadAware",
     "NodeResourceLimitsAware": "resourceLimits",
+    RESOURCES_FIT: "resourcesFit",
+    BALANCED_ALLOCATION: "balancedAllocation",
     "LowNodeLoad": "rebalance",
     "MigrationController": "migration",
     "DefaultEvictor": "evictor",
+}
+#: Plugins whose arguments were listed as not applied before there were sections for them. In a
+#: policy that is in force already they may be anything, and stand in several profiles.
+_READ_LATER: dict[str, type[PluginArgs]] = {
+    RESOURCES_FIT: NodeResourcesFitArgs,
+    BALANCED_ALLOCATION: NodeResourcesBalancedAllocationArgs,
 }
 #: Fields of the scheduler's configuration that have a namesake here.
 _SCHEDULER_FIELDS = {
@@ -202,7 +217,7 @@ class _Pasting:
             name = config.get("name")
             if not isinstance(name, str):
                 continue
-            if name in SECTIONS:
+            if name in SECTIONS and not self.stays_listed(name, config.get("args")):
                 self.args[name] = (*path, "args")
                 _refuse_ours(
                     self.assembly,
@@ -214,6 +229,18 @@ class _Pasting:
                 self.put((SECTIONS[name],), (*path, "args"), config.get("args"))
             else:
                 self.ignore(path, name)
+
+    def stays_listed(self, name: str, args: Any) -> bool:
+        """Whether arguments of a policy that is in force were listed when it was taken, and cannot be
+        read."""
+        model = _READ_LATER.get(name)
+        if model is None or not self.accepted:
+            return False
+        try:
+            validated(model, {} if args is None else args)
+        except PolicyError:
+            return True
+        return name in self.args
 
     def put_placement(self, plugins: dict[str, Any], at: Path) -> None:
         """Take over which filters and scores are enabled."""

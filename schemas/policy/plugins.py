@@ -28,6 +28,10 @@ class KnownPlugins:
 
 #: The filter and score by real load.
 LOAD_AWARE = "LoadAwareScheduling"
+#: The filter and score by requests.
+RESOURCES_FIT = "NodeResourcesFit"
+#: The score by how evenly resources are requested.
+BALANCED_ALLOCATION = "NodeResourcesBalancedAllocation"
 
 BUILT_IN = KnownPlugins(
     filter=(
@@ -36,10 +40,15 @@ BUILT_IN = KnownPlugins(
         "TaintToleration",
         "NodeAffinity",
         "NodePorts",
-        "NodeResourcesFit",
+        RESOURCES_FIT,
         LOAD_AWARE,
     ),
-    score=(LOAD_AWARE, "NodeResourceLimitsAware"),
+    score=(
+        LOAD_AWARE,
+        "NodeResourceLimitsAware",
+        RESOURCES_FIT,
+        BALANCED_ALLOCATION,
+    ),
     balance=("LowNodeLoad",),
 )
 

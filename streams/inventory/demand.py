@@ -3,14 +3,20 @@
 For each resource the sum is the larger of (containers + sidecars) and the largest init container in
 order (its own figure + the sidecars started before it), plus the pod's overhead; overhead counts
 for a limit only where there is a limit. Quantities are added exactly and rounded up once
-(docs/upstream.md A6.5).
+(docs/upstream.md A6.5). Scores by requests take containers without a request of cpu or memory to
+request a little (K3): what that adds stands beside the requests.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from schemas.pods import Container, HostPort, Pod
 from schemas.quantities import amount_of, nanos
+
+#: What a container that names no request of a resource counts with in scores by requests.
+ASSUMED_REQUESTS: Mapping[str, str] = MappingProxyType({"cpu": "100m", "memory": "200Mi"})
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,9 @@ class PodDemand:
 
     requests: Mapping[str, int]
     limits: Mapping[str, int]
+    assumed: Mapping[str, int]
+    """What containers without a request of cpu or memory add to the requests in scores by requests;
+    only resources of which it is more than 0."""
     host_ports: tuple[HostPort, ...]
 
     best_effort: bool
@@ -34,9 +43,11 @@ def pod_demand(pod: Pod) -> PodDemand:
     Raises:
         QuantityError: a quantity of the pod cannot be read.
     """
+    requests = _total(pod, "requests")
     return PodDemand(
-        requests=_total(pod, "requests"),
+        requests=requests,
         limits=_total(pod, "limits"),
+        assumed=_assumed(pod, requests),
         host_ports=tuple(
             port
             for container in (*pod.containers, *_sidecars(pod))
@@ -55,14 +66,24 @@ def _sidecars(pod: Pod) -> tuple[Container, ...]:
     return tuple(c for c in pod.init_containers if c.restart_policy == "Always")
 
 
-def _total(pod: Pod, field: str) -> dict[str, int]:
+def _assumed(pod: Pod, requests: Mapping[str, int]) -> dict[str, int]:
+    """What the default requests of containers that name none add to a pod's requests."""
+    containers = (*pod.containers, *pod.init_containers)
+    if all(each.requests.keys() >= ASSUMED_REQUESTS.keys() for each in containers):
+        return {}
+    counted = _total(pod, "requests", ASSUMED_REQUESTS)
+    added = {name: counted.get(name, 0) - requests.get(name, 0) for name in ASSUMED_REQUESTS}
+    return {name: amount for name, amount in added.items() if amount > 0}
+
+
+def _total(pod: Pod, field: str, missing: Mapping[str, str] = _NOTHING) -> dict[str, int]:
     running: dict[str, int] = {}
     for container in pod.containers:
-        _add(running, getattr(container, field))
+        _add(running, {**missing, **getattr(container, field)})
     starting: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     for container in pod.init_containers:
-        own = getattr(container, field)
+        own = {**missing, **getattr(container, field)}
         if container.restart_policy == "Always":
             _add(running, own)
             _add(sidecars, own)

@@ -48,6 +48,7 @@ class Node:
 
     __slots__ = (
         "allocatable",
+        "assumed",
         "cordoned",
         "fresh",
         "held",
@@ -83,6 +84,8 @@ class Node:
         """By pod uid."""
         self.requested: Counter[str] = Counter()
         """Sum of the requests of the pods held, per resource."""
+        self.assumed: Counter[str] = Counter()
+        """Sum of what scores by requests add for containers without any, per resource."""
         self.limits: Counter[str] = Counter()
         """Sum of the limits of the pods held that have one, per resource."""
         self.limited: Counter[str] = Counter()
@@ -121,6 +124,8 @@ class Node:
             if amount > 0:
                 self.limits[resource] += sign * amount
                 self.limited[resource] += sign
+        for resource, amount in demand.assumed.items():
+            self.assumed[resource] += sign * amount
         for port in demand.host_ports:
             self.ports[port.protocol, port.port, port.host_ip] += sign
             if sign < 0 and not self.ports[port.protocol, port.port, port.host_ip]:

@@ -39,6 +39,16 @@ EFFECTS: dict[str, str] = {
     "test_the_raw_score_is_the_weighted_share_that_limits_leave": (
         "NodeResourceLimitsAwareArgs.resources ResourceWeight.name ResourceWeight.weight"
     ),
+    "tests/streams/placement/plugins/test_balanced_allocation.py::"
+    "test_the_policy_names_the_resources": (
+        "NodeResourcesBalancedAllocationArgs.resources Policy.balancedAllocation"
+    ),
+    "tests/streams/placement/plugins/test_least_allocated.py::"
+    "test_a_strategy_that_there_is_not_scores_nothing": "ScoringStrategy.type",
+    "tests/streams/placement/plugins/test_least_allocated.py::"
+    "test_resources_weigh_as_the_policy_says": (
+        "NodeResourcesFitArgs.scoringStrategy Policy.resourcesFit ScoringStrategy.resources"
+    ),
     "tests/streams/placement/plugins/test_load_aware.py::"
     "test_aggregated_thresholds_take_the_place_of_the_plain_ones": (
         "AggregatedArgs.usageAggregatedDuration AggregatedArgs.usageThresholds "

@@ -69,6 +69,12 @@ _ALWAYS = {
         "migration.defaultDeleteOptions.preconditions.uid"
     ),
     "loadAware: {estimator: mine}": "loadAware.estimator",
+    "resourcesFit: {ignoredResources: [a]}": "resourcesFit.ignoredResources",
+    "resourcesFit: {ignoredResourceGroups: [a]}": "resourcesFit.ignoredResourceGroups",
+    "{resourcesFit: {scoringStrategy: {requestedToCapacityRatio: {}}}, "
+    "plugins: {score: [NodeResourcesFit]}}": (
+        "resourcesFit.scoringStrategy.requestedToCapacityRatio"
+    ),
     "{rebalance: {podSelectors: [{name: a, selector: {}}], highThresholds: {cpu: 9}, "
     "lowThresholds: {cpu: 9}}}": "rebalance.podSelectors[0].name",
 }
@@ -91,6 +97,11 @@ _WINDOW = "from: '01:00', to: '02:00'"
         ("resourceLimits: {defaultLimit: {cpu: '1'}}",
          ["resourceLimits (plugins.score does not enable NodeResourceLimitsAware)"]),
         ("{resourceLimits: {}, plugins: {score: [NodeResourceLimitsAware]}}", []),
+        ("{resourcesFit: {scoringStrategy: {type: MostAllocated}}, balancedAllocation: {}}",
+         ["resourcesFit.scoringStrategy (plugins.score does not enable NodeResourcesFit)",
+          "balancedAllocation (plugins.score does not enable NodeResourcesBalancedAllocation)"]),
+        ("{resourcesFit: {scoringStrategy: {resources: [{name: cpu}]}}, balancedAllocation: {}, "
+         "plugins: {score: [NodeResourcesFit, NodeResourcesBalancedAllocation]}}", []),
         ("{loadAware: {usageThresholds: {cpu: 50}, resourceWeights: {cpu: 2}, checkBoth: true, "
          "estimatedScalingFactors: {cpu: 50}}, plugins: {filter: []}}",
          ["loadAware.usageThresholds (plugins.filter does not enable LoadAwareScheduling)",
@@ -190,6 +201,18 @@ def test_a_percentage_of_a_namespace_is_refused_and_stays_where_it_is_in_force()
     (problem,) = caught.value.problems
     assert problem.path == "migration.objectLimiters.namespace.maxMigrating"
     assert problem.line == 1
+    read_policy(text, accepted=True)
+
+
+def test_a_strategy_that_there_is_not_is_refused_where_its_score_is_enabled() -> None:
+    text = (
+        "plugins: {score: [NodeResourcesFit]}\n"
+        "resourcesFit: {scoringStrategy: {type: MostAllocated}}"
+    )
+    with pytest.raises(PolicyError, match='allowed is "LeastAllocated"') as caught:
+        read_policy(text)
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.line) == ("resourcesFit.scoringStrategy.type", 2)
     read_policy(text, accepted=True)
 
 

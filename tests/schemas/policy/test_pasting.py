@@ -87,8 +87,65 @@ profiles:
         kind + "percentageOfNodesToScore",
         kind + "profiles[0].schedulerName",
         kind + "profiles[0].plugins.filter.enabled[1] (NodeNUMAResource)",
-        kind + "profiles[0].pluginConfig[0] (NodeResourcesFit)",
+        kind + "profiles[0].pluginConfig[0].args.scoringStrategy (plugins.score does not enable "
+        "NodeResourcesFit)",
     )
+
+
+_SCORES_BY_REQUESTS = """\
+profiles:
+- plugins:
+    score: {enabled: [{name: NodeResourcesBalancedAllocation, weight: 2}]}
+    multiPoint: {enabled: [{name: NodeResourcesFit, weight: 3}]}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: NodeResourcesFitArgs
+      ignoredResources: [example.com/a]
+      scoringStrategy: {type: LeastAllocated, resources: [{name: cpu, weight: 5}]}
+  - name: NodeResourcesBalancedAllocation
+    args: {resources: [{name: cpu, weight: 1}, {name: nvidia.com/gpu, weight: 1}]}
+"""
+
+
+def test_kube_schedulers_scores_by_requests_are_enabled_and_weighed_by_its_configuration() -> None:
+    policy = read_policy(SCHEDULER + _SCORES_BY_REQUESTS)
+    assert [(plugin.name, plugin.weight) for plugin in policy.plugins.score] == [
+        ("LoadAwareScheduling", 1),
+        ("NodeResourcesFit", 3),
+        ("NodeResourcesBalancedAllocation", 2),
+    ]
+    assert policy.resources_fit.scoring_strategy.weights == {"cpu": 5}
+    assert [each.name for each in policy.balanced_allocation.resources] == ["cpu", "nvidia.com/gpu"]
+    assert policy.not_applied == (
+        "KubeSchedulerConfiguration: profiles[0].pluginConfig[0].args.ignoredResources",
+    )
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "{scoringStrategy: {type: Random}}",
+        "{scoringStrategy: {resources: [{name: cpu, weight: 500}]}}",
+        "5",
+    ],
+)
+def test_arguments_that_came_to_be_read_later_are_listed_in_a_policy_that_is_in_force(
+    args: str,
+) -> None:
+    text = f"{SCHEDULER}profiles: [{{pluginConfig: [{{name: NodeResourcesFit, args: {args}}}]}}]"
+    with pytest.raises(PolicyError):
+        read_policy(text)
+    assert read_policy(text, accepted=True).not_applied == (
+        "KubeSchedulerConfiguration: profiles[0].pluginConfig[0] (NodeResourcesFit)",
+    )
+
+
+def test_several_profiles_of_a_policy_that_is_in_force_may_have_them() -> None:
+    config = "{pluginConfig: [{name: NodeResourcesBalancedAllocation, args: {}}]}"
+    text = f"{SCHEDULER}profiles: [{config}, {config}]"
+    assert read_policy(text, accepted=True).balanced_allocation == Policy().balanced_allocation
 
 
 def test_a_koordinator_descheduler_configuration_is_read() -> None:
@@ -415,6 +472,12 @@ def test_arguments_that_only_loadstream_has_are_refused_in_pasted_documents(
     with pytest.raises(PolicyError) as error:
         read_policy(document)
     assert f"{path}: loadstream's own; give it as loadAware.checkBoth" in str(error.value)
+
+
+def test_sections_that_came_later_change_no_digest_of_a_policy_that_does_not_give_them() -> None:
+    assert not {"resourcesFit", "balancedAllocation"} & Policy().document().keys()
+    given = read_policy("balancedAllocation: {resources: [{name: cpu}]}")
+    assert given.digest != Policy().digest
 
 
 def test_an_argument_of_our_own_changes_no_digest_of_a_policy_that_does_not_give_it() -> None:

@@ -191,6 +191,18 @@ POLICIES = part(
             max_size=3,
         )
     ),
+    resourcesFit=part(
+        scoringStrategy=part(
+            resources=st.lists(
+                st.fixed_dictionaries({"name": RESOURCES}, optional={"weight": ints(1, 100)}),
+                unique_by=lambda resource: resource["name"],
+                max_size=3,
+            )
+        )
+    ),
+    balancedAllocation=part(
+        resources=st.lists(st.builds(lambda name: {"name": name}, RESOURCES), max_size=1)
+    ),
     collect=COLLECT,
     rebalance=rebalance(),
     migration=MIGRATION,

@@ -8,6 +8,10 @@ from schemas.policy import CollectPolicies, NodeResourceLimitsAwareArgs, PolicyE
 from schemas.policy.evictor import DefaultEvictorArgs
 from schemas.policy.migration import MigrationControllerArgs
 from schemas.policy.parts import PolicyPart
+from schemas.policy.resourcesfit import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+)
 from schemas.policy.validation import validated
 
 
@@ -132,6 +136,44 @@ def test_default_limits_are_quantities_in_the_unit_of_their_resource() -> None:
 )
 def test_resource_limits_refuse_what_has_no_meaning(raw: dict[str, Any], path: str) -> None:
     assert problems(NodeResourceLimitsAwareArgs, raw) == [path]
+
+
+def test_scores_by_requests_weigh_cpu_and_memory_by_default() -> None:
+    assert validated(NodeResourcesFitArgs, {}).scoring_strategy.weights == {"cpu": 1, "memory": 1}
+    evened = validated(NodeResourcesBalancedAllocationArgs, {"resources": []}).resources
+    assert [(each.name, each.weight) for each in evened] == [("cpu", 1), ("memory", 1)]
+
+
+@pytest.mark.parametrize(
+    ("model", "raw", "path"),
+    [
+        (NodeResourcesFitArgs, {"scoringStrategy": {"type": "Most"}}, "scoringStrategy.type"),
+        (
+            NodeResourcesFitArgs,
+            {"scoringStrategy": {"resources": [{"name": "cpu"}, {"name": "cpu"}]}},
+            "scoringStrategy.resources[1].name",
+        ),
+        (
+            NodeResourcesFitArgs,
+            {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}},
+            "scoringStrategy.resources[0].weight",
+        ),
+        (
+            NodeResourcesBalancedAllocationArgs,
+            {"resources": [{"name": "cpu"}, {"name": "memory", "weight": 2}]},
+            "resources[1].weight",
+        ),
+        (
+            NodeResourcesBalancedAllocationArgs,
+            {"resources": [{"name": "cpu"}, {"name": "cpu"}]},
+            "resources[1].name",
+        ),
+    ],
+)
+def test_scores_by_requests_refuse_what_upstream_refuses(
+    model: type[PolicyPart], raw: dict[str, Any], path: str
+) -> None:
+    assert problems(model, raw) == [path]
 
 
 def test_a_pool_inherits_the_collect_policy_that_it_does_not_give() -> None:

@@ -100,7 +100,8 @@ POLICIES = (
     ),
     "maxBackoffSeconds: 4\nreservationSeconds: 20\nmaxPendingRequests: 3\n",
     "loadAware: {usageThresholds: {cpu: 50}, nodeMetricExpirationSeconds: 30}\n"
-    "plugins: {score: [{name: NodeResourceLimitsAware, weight: 1}]}\n",
+    "plugins: {score: [NodeResourceLimitsAware, NodeResourcesFit, "
+    "NodeResourcesBalancedAllocation]}\n",
     policy_text(_ROUNDS + "loadAware: {estimatedScalingFactors: {cpu: 20, memory: 150}}\n"),
     policy_text(
         _ROUNDS + "loadAware: {estimatedScalingFactors: {cpu: 99, pods: 5}, allowCustomizeEstimation: true}\n",

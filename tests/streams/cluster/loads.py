@@ -16,6 +16,11 @@ from schemas.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args
 from schemas.policy.plugins import BUILT_IN, Plugin, PluginChoice, ScorePlugin
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
+from schemas.policy.resourcesfit import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    ScoringStrategy,
+)
 from tests.streams.cluster.builders import (
     AFTER_INITIALIZED,
     AFTER_SCHEDULED,
@@ -31,6 +36,8 @@ from tests.streams.cluster.builders import (
 from tests.streams.cluster.strategies import UIDS, node_names, node_states, pods
 
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
+#: Resources that scores by requests may look at.
+_REQUESTED = (*_RESOURCES, "nvidia.com/gpu")
 _HUGE = (2**42 - 1, 2**42 + 1, 2**53 + 1, 2**62, 2**63 - 1)
 
 Json = dict[str, Any]
@@ -230,6 +237,26 @@ def _limits_aware(weights: dict[str, int], defaults: dict[str, str]) -> NodeReso
     )
 
 
+def scoring_strategies() -> SearchStrategy[ScoringStrategy]:
+    """Strategies of the score by requests."""
+    weights = st.dictionaries(st.sampled_from(_REQUESTED), st.integers(1, 100), min_size=1)
+    return weights.map(
+        lambda given: ScoringStrategy.model_validate(
+            {"resources": [{"name": name, "weight": weight} for name, weight in given.items()]}
+        )
+    )
+
+
+def balanced_arguments() -> SearchStrategy[NodeResourcesBalancedAllocationArgs]:
+    """Arguments of the score by how evenly resources are requested."""
+    names = st.lists(st.sampled_from(_REQUESTED), unique=True, min_size=1)
+    return names.map(
+        lambda given: NodeResourcesBalancedAllocationArgs.model_validate(
+            {"resources": [{"name": name} for name in given]}
+        )
+    )
+
+
 def policies() -> SearchStrategy[Policy]:
     """Policies that enable, order and weigh plugins in every way."""
     filters = st.lists(st.sampled_from(BUILT_IN.filter), unique=True)
@@ -247,4 +274,8 @@ def policies() -> SearchStrategy[Policy]:
         plugins=st.one_of(st.just(PluginChoice()), chosen),
         load_aware=load_aware_arguments(),
         resource_limits=limits_aware_arguments(),
+        resources_fit=scoring_strategies().map(
+            lambda strategy: NodeResourcesFitArgs(scoring_strategy=strategy)
+        ),
+        balanced_allocation=balanced_arguments(),
     )

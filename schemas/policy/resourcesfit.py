@@ -1,0 +1,91 @@
+"""`resourcesFit` and `balancedAllocation`: arguments of kube-scheduler's scores by requests.
+
+NodeResourcesFitArgs and NodeResourcesBalancedAllocationArgs, as kube-scheduler has them. Of the
+scoring strategies there is LeastAllocated. The others may stand in a configuration that is pasted;
+they are refused where the score is enabled.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from schemas.policy.parts import (
+    NOT_APPLIED,
+    RESOURCES_MAX,
+    Conflict,
+    Items,
+    Name,
+    PluginArgs,
+    PolicyPart,
+)
+from schemas.policy.resourcelimits import ResourceWeight
+
+#: The strategy that there is.
+LEAST_ALLOCATED: Final = "LeastAllocated"
+
+#: cpu and memory where none is named.
+_Resources = Annotated[
+    Items[ResourceWeight],
+    Field(max_length=RESOURCES_MAX),
+    AfterValidator(
+        lambda given: given or (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
+    ),
+]
+
+
+def _repeated(resources: Iterable[ResourceWeight]) -> Iterable[Conflict]:
+    seen: set[str] = set()
+    for index, resource in enumerate(resources):
+        if resource.name in seen:
+            message = f"found {resource.name!r} a second time; a resource is named once"
+            yield Conflict(("resources", index, "name"), message, ("resources",))
+        seen.add(resource.name)
+
+
+class ScoringStrategy(PolicyPart):
+    """How nodes are scored by what is requested on them."""
+
+    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = LEAST_ALLOCATED
+    resources: _Resources = Field((), validate_default=True)
+    requested_to_capacity_ratio: Annotated[Any, NOT_APPLIED] = None
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """Each resource has one weight."""
+        return _repeated(self.resources)
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Weight by resource, in the order given.
+
+        None for a strategy that there is not: it can only stand in a policy that was in force
+        before strategies were read, and had no effect there.
+        """
+        known = self.resources if self.type == LEAST_ALLOCATED else ()
+        return {resource.name: resource.weight for resource in known}
+
+
+class NodeResourcesFitArgs(PluginArgs):
+    """Arguments of the filter and score by requests."""
+
+    kind: ClassVar[str] = "NodeResourcesFitArgs"
+
+    scoring_strategy: ScoringStrategy = Field(default_factory=ScoringStrategy)
+    ignored_resources: Annotated[Items[Name], NOT_APPLIED] = ()
+    ignored_resource_groups: Annotated[Items[Name], NOT_APPLIED] = ()
+
+
+class NodeResourcesBalancedAllocationArgs(PluginArgs):
+    """Arguments of the score by how evenly resources are requested."""
+
+    kind: ClassVar[str] = "NodeResourcesBalancedAllocationArgs"
+
+    resources: _Resources = Field((), validate_default=True)
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """Each resource is named once, and all count the same."""
+        yield from _repeated(self.resources)
+        for index, resource in enumerate(self.resources):
+            if resource.weight != 1:
+                message = f"found {resource.weight}; allowed is 1: all resources count the same"
+                yield Conflict(("resources", index, "weight"), message, ("resources",))

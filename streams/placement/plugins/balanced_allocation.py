@@ -1,0 +1,163 @@
+"""Score NodeResourcesBalancedAllocation: prefers nodes whose resources the pod evens out.
+
+How even a node is: 100 less the standard deviation of the percentages of its resources that are
+requested, truncated. The score is 75 on a node that the pod leaves as even as it was, up to 100
+where it becomes more so and down to 50 where it becomes less so. A pod that requests nothing of
+these resources scores 0 everywhere. Requests count as they are, nothing is assumed for containers
+without any; which resources count is as in `least_allocated`.
+
+Both ways of asking do the same float64 operations in the same order, which are Go's.
+
+Source: docs/upstream.md K1, K5 to K7.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.policy import Policy
+from schemas.policy.resourcesfit import NodeResourcesBalancedAllocationArgs
+from streams.inventory.arrays import BoolArray, FloatArray, IntArray
+from streams.inventory.change import Change
+from streams.inventory.estimate import Estimator
+from streams.inventory.kind import Kind
+from streams.inventory.node import Node
+from streams.placement.plugins.base import Score
+from streams.placement.plugins.least_allocated import ALWAYS
+
+#: Up to here sums of amounts are exact in float64. Nodes with larger amounts are scored one by one.
+_EXACT_MAX = 2**52
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the pod requests: index of the resource and amount, of those that count; none: the pod
+    requests nothing."""
+
+    asked: tuple[tuple[int, int], ...]
+
+
+class BalancedAllocationScore(Score):
+    """Prefers nodes whose resources are requested more evenly with the pod than without it."""
+
+    name = "NodeResourcesBalancedAllocation"
+    watches = Change.STATE | Change.PODS
+    columns = ("_requested", "_capacity", "_wide", "_rows")
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
+        self._resources = tuple(resource.name for resource in args.resources)
+        self._requested: FloatArray = np.zeros((len(self._resources), 0))
+        """Shape (resources, nodes)."""
+        self._capacity: FloatArray = np.zeros((len(self._resources), 0))
+        """Allocatable, 0 where there is none; shape (resources, nodes)."""
+        self._wide: BoolArray = np.zeros(0, dtype=np.bool_)
+        """Nodes with amounts beyond `_EXACT_MAX`."""
+        self._rows: list[tuple[tuple[int, int], ...] | None] = []
+        """Requested and allocatable, by resource."""
+
+    @classmethod
+    def build(cls, policy: Policy, estimator: Estimator) -> Self:
+        """Judge by the policy's resources."""
+        return cls(policy.balanced_allocation)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over what is requested and what there is."""
+        figures = []
+        wide = False
+        for index, resource in enumerate(self._resources):
+            requested = node.requested[resource]
+            capacity = max(node.allocatable.get(resource, 0), 0)
+            figures.append((requested, capacity))
+            wide = wide or capacity > _EXACT_MAX or abs(requested) > _EXACT_MAX
+            self._requested[index, row] = requested
+            self._capacity[index, row] = capacity
+        self._wide[row] = wide
+        self._rows[row] = tuple(figures)
+
+    def prepare(self, kind: Kind) -> Prepared:
+        """What the pod requests."""
+        amounts = [kind.demand.requests.get(name, 0) for name in self._resources]
+        if not any(amounts):
+            return Prepared(())
+        return Prepared(
+            tuple(
+                (index, amount)
+                for index, (name, amount) in enumerate(zip(self._resources, amounts, strict=True))
+                if amount or name in ALWAYS
+            )
+        )
+
+    def scores(self, prepared: Prepared) -> NDArray[Any]:
+        """How much the pod evens out each node."""
+        if not prepared.asked:
+            return np.zeros(self._wide.size, dtype=np.int32)
+        indices = [index for index, _ in prepared.asked]
+        capacity, requested = self._capacity[indices], self._requested[indices]
+        amounts = np.array([[float(amount)] for _, amount in prepared.asked])
+        after = _evenness_all(requested + amounts, capacity)
+        scores = (50 + (50 + after - _evenness_all(requested, capacity)) // 2).astype(np.int32)
+        if self._wide.any():
+            for row in np.flatnonzero(self._wide).tolist():
+                scores[row] = self.score(prepared, row)
+        return scores
+
+    def score(self, prepared: Prepared, row: int) -> int:
+        """The same of one node."""
+        if not prepared.asked:
+            return 0
+        figures = self._rows[row]
+        assert figures is not None  # noqa: S101 - every row is refreshed before it is read
+        before, after = [], []
+        for index, amount in prepared.asked:
+            requested, capacity = figures[index]
+            if capacity:
+                before.append(_share(requested, capacity))
+                after.append(_share(requested + amount, capacity))
+        return 50 + (50 + _evenness(after) - _evenness(before)) // 2
+
+
+def _share(requested: int, capacity: int) -> float:
+    return min(max(float(requested) / float(capacity), 0.0), 1.0)
+
+
+def _evenness(shares: Sequence[float]) -> int:
+    """100 less the standard deviation of shares, in percent; 100 for fewer than two."""
+    deviation = 0.0
+    if len(shares) == 2:
+        deviation = abs((shares[0] - shares[1]) / 2)
+    elif len(shares) > 2:
+        total = squares = 0.0
+        for share in shares:
+            total += share
+        mean = total / len(shares)
+        for share in shares:
+            squares += (share - mean) * (share - mean)
+        deviation = math.sqrt(squares / len(shares))
+    return int((1 - deviation) * 100)
+
+
+def _evenness_all(requested: FloatArray, capacity: FloatArray) -> IntArray:
+    """`_evenness` of all nodes; amounts have shape (resources, nodes)."""
+    known = capacity > 0
+    shares: FloatArray = np.divide(requested, capacity, out=np.zeros(capacity.shape), where=known)
+    np.clip(shares, 0.0, 1.0, out=shares)
+    count = np.count_nonzero(known, axis=0)
+    # Of two shares the larger less the smaller is their difference without its sign.
+    largest = np.max(shares, axis=0, initial=0.0, where=known)
+    smallest = np.min(shares, axis=0, initial=1.0, where=known)
+    deviation: FloatArray = np.where(count == 2, (largest - smallest) / 2, 0.0)
+    if len(capacity) > 2:
+        total: FloatArray = np.zeros(count.size)
+        squares: FloatArray = np.zeros(count.size)
+        for share in shares:
+            total += share
+        mean = total / np.maximum(count, 1)
+        for share, counts in zip(shares, known, strict=True):
+            squares += np.where(counts, (share - mean) * (share - mean), 0.0)
+        spread = np.sqrt(squares / np.maximum(count, 1))
+        deviation = np.where(count > 2, spread, deviation)
+    return ((1 - deviation) * 100).astype(np.int64)
