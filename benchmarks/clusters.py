@@ -5,7 +5,8 @@ import numpy as np
 from schemas.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Container, Pod
-from schemas.policy import BUILT_IN, LOAD_AWARE, Policy
+from schemas.policy import LOAD_AWARE, Policy
+from schemas.policy.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
 from streams.cluster.state import ClusterState, Position
 
 CLUSTER = "bench"
@@ -84,7 +85,9 @@ def policy(variant: str) -> Policy:
     only_load = {"filter": [LOAD_AWARE], "score": [LOAD_AWARE]}
     document: dict[str, object] = {"plugins": only_load}
     if variant == "all_plugins":
-        document = {"plugins": {"score": list(BUILT_IN.score)}}
+        document = {"plugins": {"score": [LOAD_AWARE, "NodeResourceLimitsAware"]}}
+    elif variant == "by_requests":
+        document = {"plugins": {"score": [LOAD_AWARE, RESOURCES_FIT, BALANCED_ALLOCATION]}}
     elif variant in ("aggregated", "annotated"):
         document["loadAware"] = {
             "aggregated": {

@@ -22,6 +22,7 @@ from streams.placement.ranking import REFUSED
 _VARIANTS: tuple[tuple[str, int], ...] = (
     ("", 5_000),
     ("all_plugins", 5_000),
+    ("by_requests", 5_000),
     ("aggregated", 5_000),
     ("annotated", 5_000),
     ("nodes_1000", 1_000),

@@ -46,17 +46,23 @@ class BalancedAllocationScore(Score):
 
     name = "NodeResourcesBalancedAllocation"
     watches = Change.STATE | Change.PODS
-    columns = ("_requested", "_capacity", "_wide", "_rows")
+    columns = ("_requested", "_capacity", "_before", "_half", "_wide", "_rows")
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
         self._resources = tuple(resource.name for resource in args.resources)
+        self._always = [i for i, name in enumerate(self._resources) if name in ALWAYS]
+        """Resources that count for most pods: all but those that few pods request."""
         self._requested: FloatArray = np.zeros((len(self._resources), 0))
         """Shape (resources, nodes)."""
         self._capacity: FloatArray = np.zeros((len(self._resources), 0))
-        """Allocatable, 0 where there is none; shape (resources, nodes)."""
+        """Allocatable, infinite where there is none; shape (resources, nodes)."""
+        self._before: IntArray = np.zeros(0, dtype=np.int64)
+        """How even each node is by the resources that always count."""
+        self._half: FloatArray = np.zeros(0)
+        """0.5 on a node that has both of two such resources, 0 elsewhere."""
         self._wide: BoolArray = np.zeros(0, dtype=np.bool_)
         """Nodes with amounts beyond `_EXACT_MAX`."""
-        self._rows: list[tuple[tuple[int, int], ...] | None] = []
+        self._rows: list[list[tuple[int, int]] | None] = []
         """Requested and allocatable, by resource."""
 
     @classmethod
@@ -69,18 +75,21 @@ class BalancedAllocationScore(Score):
         figures = []
         wide = False
         for index, resource in enumerate(self._resources):
-            requested = node.requested[resource]
+            requested = max(node.requested[resource], 0)
             capacity = max(node.allocatable.get(resource, 0), 0)
             figures.append((requested, capacity))
-            wide = wide or capacity > _EXACT_MAX or abs(requested) > _EXACT_MAX
+            wide = wide or capacity > _EXACT_MAX or requested > _EXACT_MAX
             self._requested[index, row] = requested
-            self._capacity[index, row] = capacity
+            self._capacity[index, row] = capacity or np.inf
+        shares = [_share(*figures[index]) for index in self._always if figures[index][1]]
+        self._before[row] = _evenness(shares)
+        self._half[row] = 0.5 if len(shares) == 2 else 0.0
         self._wide[row] = wide
-        self._rows[row] = tuple(figures)
+        self._rows[row] = figures
 
     def prepare(self, kind: Kind) -> Prepared:
         """What the pod requests."""
-        amounts = [kind.demand.requests.get(name, 0) for name in self._resources]
+        amounts = [max(kind.demand.requests.get(name, 0), 0) for name in self._resources]
         if not any(amounts):
             return Prepared(())
         return Prepared(
@@ -96,10 +105,17 @@ class BalancedAllocationScore(Score):
         if not prepared.asked:
             return np.zeros(self._wide.size, dtype=np.int32)
         indices = [index for index, _ in prepared.asked]
-        capacity, requested = self._capacity[indices], self._requested[indices]
-        amounts = np.array([[float(amount)] for _, amount in prepared.asked])
-        after = _evenness_all(requested + amounts, capacity)
-        scores = (50 + (50 + after - _evenness_all(requested, capacity)) // 2).astype(np.int32)
+        usual = indices == self._always
+        if usual and len(indices) == 2:
+            after = self._evenness_of_two(prepared)
+        else:
+            amounts = np.array([[float(amount)] for _, amount in prepared.asked])
+            after = _evenness_all(self._requested[indices] + amounts, self._capacity[indices])
+        before = self._before
+        if not usual:
+            before = _evenness_all(self._requested[indices], self._capacity[indices])
+        # All whole and not negative, so a shift halves them as Go does.
+        scores = (50 + (50 + after - before >> 1)).astype(np.int32)
         if self._wide.any():
             for row in np.flatnonzero(self._wide).tolist():
                 scores[row] = self.score(prepared, row)
@@ -119,9 +135,19 @@ class BalancedAllocationScore(Score):
                 after.append(_share(requested + amount, capacity))
         return 50 + (50 + _evenness(after) - _evenness(before)) // 2
 
+    def _evenness_of_two(self, prepared: Prepared) -> IntArray:
+        """`_evenness` of all nodes with the pod, where the two resources count that always do."""
+        first, second = (
+            np.minimum((self._requested[index] + amount) / self._capacity[index], 1.0)
+            for index, amount in prepared.asked
+        )
+        apart: FloatArray = np.abs(first - second)
+        apart *= self._half
+        return ((1 - apart) * 100).astype(np.int64)
+
 
 def _share(requested: int, capacity: int) -> float:
-    return min(max(float(requested) / float(capacity), 0.0), 1.0)
+    return min(float(requested) / float(capacity), 1.0)
 
 
 def _evenness(shares: Sequence[float]) -> int:
@@ -142,9 +168,8 @@ def _evenness(shares: Sequence[float]) -> int:
 
 def _evenness_all(requested: FloatArray, capacity: FloatArray) -> IntArray:
     """`_evenness` of all nodes; amounts have shape (resources, nodes)."""
-    known = capacity > 0
-    shares: FloatArray = np.divide(requested, capacity, out=np.zeros(capacity.shape), where=known)
-    np.clip(shares, 0.0, 1.0, out=shares)
+    known = np.isfinite(capacity)
+    shares = np.minimum(requested / capacity, 1.0)
     count = np.count_nonzero(known, axis=0)
     # Of two shares the larger less the smaller is their difference without its sign.
     largest = np.max(shares, axis=0, initial=0.0, where=known)

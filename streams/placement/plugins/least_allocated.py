@@ -51,7 +51,7 @@ class LeastAllocatedScore(Score):
         self._weights = strategy.weights
         resources = len(self._weights)
         self._free: FloatArray = np.zeros((resources, 0))
-        """Allocatable less requests; shape (resources, nodes)."""
+        """100 times what requests leave of allocatable; shape (resources, nodes)."""
         self._capacity: FloatArray = np.zeros((resources, 0))
         """Allocatable; infinite where there is none, so that nothing is left of it."""
         self._present: FloatArray = np.zeros((resources, 0))
@@ -72,10 +72,10 @@ class LeastAllocatedScore(Score):
         wide = False
         for index, (resource, weight) in enumerate(self._weights.items()):
             capacity = max(node.allocatable.get(resource, 0), 0)
-            free = capacity - node.requested[resource] - node.assumed[resource]
+            free = capacity - max(node.requested[resource] + node.assumed[resource], 0)
             figures.append((capacity, free))
             wide = wide or capacity > _EXACT_MAX or abs(free) > _EXACT_MAX
-            self._free[index, row] = free
+            self._free[index, row] = 100 * free
             self._capacity[index, row] = capacity or np.inf
             self._present[index, row] = weight if capacity else 0
         self._wide[row] = wide
@@ -84,7 +84,7 @@ class LeastAllocatedScore(Score):
     def prepare(self, kind: Kind) -> Prepared:
         """What the pod requests, and what its containers without a request count with."""
         requests, assumed = kind.demand.requests, kind.demand.assumed
-        amounts = [requests.get(name, 0) + assumed.get(name, 0) for name in self._weights]
+        amounts = [max(requests.get(name, 0) + assumed.get(name, 0), 0) for name in self._weights]
         return Prepared(
             tuple(
                 (index, amount, weight)
@@ -100,11 +100,10 @@ class LeastAllocatedScore(Score):
         total: FloatArray = np.zeros(self._wide.size)
         weights: FloatArray = np.zeros(self._wide.size)
         for index, amount, weight in prepared.asked:
-            left = self._free[index] - amount
-            left *= 100.0
+            left = self._free[index] - 100.0 * amount
             left /= self._capacity[index]
             np.floor(left, out=left)
-            np.clip(left, 0.0, 100.0, out=left)
+            np.maximum(left, 0.0, out=left)
             total += left if weight == 1 else left * weight
             weights += self._present[index]
         # Truncated: both are small whole numbers, their quotient is exact enough.
@@ -123,6 +122,6 @@ class LeastAllocatedScore(Score):
             capacity, free = figures[index]
             if capacity:
                 if free > amount:
-                    total += min((free - amount) * 100 // capacity, 100) * weight
+                    total += (free - amount) * 100 // capacity * weight
                 weights += weight
         return total // weights if weights else 0
