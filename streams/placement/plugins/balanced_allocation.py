@@ -6,7 +6,8 @@ where it becomes more so and down to 50 where it becomes less so. A pod that req
 these resources scores 0 everywhere. Requests count as they are, nothing is assumed for containers
 without any; which resources count is as in `least_allocated`.
 
-Both ways of asking do the same float64 operations in the same order, which are Go's.
+Both ways of asking do the same float64 operations in the same order. They are Go's for amounts up
+to 2^53; beyond, Go adds requests as integers first.
 
 Source: docs/upstream.md K1, K5 to K7.
 """
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from schemas.policy import Policy
 from schemas.policy.resourcesfit import NodeResourcesBalancedAllocationArgs
-from streams.inventory.arrays import BoolArray, FloatArray, IntArray
+from streams.inventory.arrays import FloatArray, IntArray
 from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator
 from streams.inventory.kind import Kind
@@ -29,16 +30,13 @@ from streams.inventory.node import Node
 from streams.placement.plugins.base import Score
 from streams.placement.plugins.least_allocated import ALWAYS
 
-#: Up to here sums of amounts are exact in float64. Nodes with larger amounts are scored one by one.
-_EXACT_MAX = 2**52
-
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """What the pod requests: index of the resource and amount, of those that count; none: the pod
     requests nothing."""
 
-    asked: tuple[tuple[int, int], ...]
+    asked: tuple[tuple[int, float], ...]
 
 
 class BalancedAllocationScore(Score):
@@ -46,7 +44,7 @@ class BalancedAllocationScore(Score):
 
     name = "NodeResourcesBalancedAllocation"
     watches = Change.STATE | Change.PODS
-    columns = ("_requested", "_capacity", "_before", "_half", "_wide", "_rows")
+    columns = ("_requested", "_capacity", "_before", "_half", "_rows")
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
         self._resources = tuple(resource.name for resource in args.resources)
@@ -60,9 +58,7 @@ class BalancedAllocationScore(Score):
         """How even each node is by the resources that always count."""
         self._half: FloatArray = np.zeros(0)
         """0.5 on a node that has both of two such resources, 0 elsewhere."""
-        self._wide: BoolArray = np.zeros(0, dtype=np.bool_)
-        """Nodes with amounts beyond `_EXACT_MAX`."""
-        self._rows: list[list[tuple[int, int]] | None] = []
+        self._rows: list[list[tuple[float, float]] | None] = []
         """Requested and allocatable, by resource."""
 
     @classmethod
@@ -73,18 +69,15 @@ class BalancedAllocationScore(Score):
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Take over what is requested and what there is."""
         figures = []
-        wide = False
         for index, resource in enumerate(self._resources):
-            requested = max(node.requested[resource], 0)
-            capacity = max(node.allocatable.get(resource, 0), 0)
+            requested = float(max(node.requested[resource], 0))
+            capacity = float(max(node.allocatable.get(resource, 0), 0))
             figures.append((requested, capacity))
-            wide = wide or capacity > _EXACT_MAX or requested > _EXACT_MAX
             self._requested[index, row] = requested
             self._capacity[index, row] = capacity or np.inf
         shares = [_share(*figures[index]) for index in self._always if figures[index][1]]
         self._before[row] = _evenness(shares)
         self._half[row] = 0.5 if len(shares) == 2 else 0.0
-        self._wide[row] = wide
         self._rows[row] = figures
 
     def prepare(self, kind: Kind) -> Prepared:
@@ -94,7 +87,7 @@ class BalancedAllocationScore(Score):
             return Prepared(())
         return Prepared(
             tuple(
-                (index, amount)
+                (index, float(amount))
                 for index, (name, amount) in enumerate(zip(self._resources, amounts, strict=True))
                 if amount or name in ALWAYS
             )
@@ -103,23 +96,19 @@ class BalancedAllocationScore(Score):
     def scores(self, prepared: Prepared) -> NDArray[Any]:
         """How much the pod evens out each node."""
         if not prepared.asked:
-            return np.zeros(self._wide.size, dtype=np.int32)
+            return np.zeros(self._before.size, dtype=np.int32)
         indices = [index for index, _ in prepared.asked]
         usual = indices == self._always
         if usual and len(indices) == 2:
             after = self._evenness_of_two(prepared)
         else:
-            amounts = np.array([[float(amount)] for _, amount in prepared.asked])
+            amounts = np.array([[amount] for _, amount in prepared.asked])
             after = _evenness_all(self._requested[indices] + amounts, self._capacity[indices])
         before = self._before
         if not usual:
             before = _evenness_all(self._requested[indices], self._capacity[indices])
         # All whole and not negative, so a shift halves them as Go does.
-        scores = (50 + (50 + after - before >> 1)).astype(np.int32)
-        if self._wide.any():
-            for row in np.flatnonzero(self._wide).tolist():
-                scores[row] = self.score(prepared, row)
-        return scores
+        return (50 + (50 + after - before >> 1)).astype(np.int32)
 
     def score(self, prepared: Prepared, row: int) -> int:
         """The same of one node."""
@@ -146,8 +135,8 @@ class BalancedAllocationScore(Score):
         return ((1 - apart) * 100).astype(np.int64)
 
 
-def _share(requested: int, capacity: int) -> float:
-    return min(float(requested) / float(capacity), 1.0)
+def _share(requested: float, capacity: float) -> float:
+    return min(requested / capacity, 1.0)
 
 
 def _evenness(shares: Sequence[float]) -> int:

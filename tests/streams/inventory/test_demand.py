@@ -113,3 +113,32 @@ def test_the_order_of_containers_does_not_matter(of: Pod) -> None:
     turned = of.model_copy(update={"containers": of.containers[::-1]})
     assert pod_demand(turned).requests == pod_demand(of).requests
     assert pod_demand(turned).limits == pod_demand(of).limits
+
+
+MI = 2**20
+
+
+@pytest.mark.parametrize(
+    ("containers", "init_containers", "assumed"),
+    [
+        ([], [], {}),
+        ([container()], [], {"cpu": 100, "memory": 200 * MI}),
+        ([container(amounts("1"))], [], {"memory": 200 * MI}),
+        # A request of 0 is one.
+        ([container(amounts("0", "0"))], [], {}),
+        ([container(amounts("1", "1Gi")), container()], [], {"cpu": 100, "memory": 200 * MI}),
+        # An init container that has none adds nothing beside larger ones.
+        ([container(amounts("1", "1Gi"))], [container()], {}),
+        ([container(amounts("50m", "1Gi"))], [container()], {"cpu": 50}),
+        ([container(amounts("1", "1Gi"))], [sidecar("1")], {"memory": 200 * MI}),
+    ],
+)
+def test_containers_without_a_request_are_assumed_to_have_a_small_one(
+    containers: list[Container], init_containers: list[Container], assumed: dict[str, int]
+) -> None:
+    of = pod(
+        containers=tuple(containers),
+        init_containers=tuple(init_containers),
+        overhead={"cpu": "50m", "memory": "1Mi"},
+    )
+    assert pod_demand(of).assumed == assumed

@@ -1,11 +1,21 @@
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connectors.closed_loop.rules.least_allocated import (
     LeastAllocated,
     balanced_allocation,
     least_allocated,
 )
+from schemas.policy import Policy
+from streams.inventory.estimate import Estimator
+from streams.inventory.kind import kind_of
+from streams.placement.plugins.base import Score
+from streams.placement.plugins.registry import SCORES
 from tests.connectors.closed_loop.rules.views import request, view
+from tests.streams.cluster.builders import at, node, pod
+from tests.streams.cluster.oracle import refresh_all
+from tests.streams.placement.plugins.history import hold, new_node
 
 
 def test_least_allocated_is_the_mean_of_what_is_left_truncated_twice() -> None:
@@ -37,3 +47,30 @@ def test_balanced_allocation_is_about_what_the_pod_changes() -> None:
 def test_the_sum_of_both_decides() -> None:
     nodes = view((1000, 1000), (1000, 1000), requested=[(200, 600), (600, 200)])
     assert LeastAllocated().choose(request(400, 1), nodes, np.random.default_rng(0)) == 0
+
+
+_AMOUNTS = st.tuples(st.integers(1, 40_000), st.integers(1, 2**37))
+_NODES = st.lists(st.tuples(_AMOUNTS, st.lists(_AMOUNTS, max_size=3)), min_size=1, max_size=5)
+
+
+@given(_NODES, _AMOUNTS)
+def test_the_plugins_of_the_stages_give_the_same_integers(
+    drawn: list[tuple[tuple[int, int], list[tuple[int, int]]]], asked: tuple[int, int]
+) -> None:
+    nodes = []
+    for number, ((cpu, memory), held) in enumerate(drawn):
+        nodes.append(new_node(node(f"node-{number}", cpu=f"{cpu}m", memory=str(memory))))
+        for place, (of_cpu, of_memory) in enumerate(held):
+            uid = f"{number}-{place}"
+            hold(nodes[-1], pod(uid, cpu=f"{of_cpu}m", memory=str(of_memory)))
+    sums = [(sum(cpu for cpu, _ in held), sum(memory for _, memory in held)) for _, held in drawn]
+    seen = view(*(size for size, _ in drawn), requested=sums)
+    kind = kind_of(pod("asked", cpu=f"{asked[0]}m", memory=str(asked[1])))
+    policy = Policy()
+    for name, rule in (
+        ("NodeResourcesFit", least_allocated),
+        ("NodeResourcesBalancedAllocation", balanced_allocation),
+    ):
+        plugin: Score = SCORES[name](policy, Estimator(policy.load_aware))
+        refresh_all(plugin, nodes, at(0))
+        assert plugin.scores(plugin.prepare(kind)).tolist() == rule(request(*asked), seen).tolist()

@@ -94,6 +94,10 @@ def test_a_pod_that_requests_nothing_of_them_scores_nothing_anywhere() -> None:
     assert scores(arguments(), bare, *nodes) == [0, 0]
 
 
+def test_a_node_that_has_one_of_the_resources_is_always_even() -> None:
+    assert scores(arguments(), _BOTH, here({"cpu": "4000"}), here({})) == [75, 75]
+
+
 def test_the_policy_names_the_resources() -> None:
     offered = {**of("4000", "10000"), "ephemeral-storage": "10000"}
     asks = asking({**of("2000", "0"), "ephemeral-storage": "5000"})
