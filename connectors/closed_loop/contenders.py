@@ -1,7 +1,7 @@
 """Who may be compared: policies, which both stages decide by, and rules of other schedulers.
 
     policies/*.yaml   built-in policies, by the names of their files
-    rules             rules of placement that are not ours, by their own names
+    rules/*.py        rules of placement that are not ours, by the names of their modules
 """
 
 from collections.abc import Callable, Iterable
@@ -52,7 +52,7 @@ def contenders(
         if name in policies:
             add(name, _of_policy(name, policies[name], make_stages))
         elif name in of_rules:
-            add(name, _of_rule(of_rules[name]))
+            add(name, _of_rule(name, of_rules[name]))
         else:
             raise UnknownContender(
                 f"found {name!r}; expected one or more of {', '.join(known_contenders())}"
@@ -67,8 +67,8 @@ def _of_policy(name: str, file: Path, make_stages: MakeStages) -> MakeContender:
     return lambda: Streamed(name, text, make_stages)
 
 
-def _of_rule(make_rule: Callable[[], Rule]) -> MakeContender:
-    return lambda: Ruled(make_rule())
+def _of_rule(name: str, make_rule: Callable[[], Rule]) -> MakeContender:
+    return lambda: Ruled(name, make_rule())
 
 
 def _policies() -> dict[str, Path]:
@@ -83,5 +83,5 @@ def _rules() -> dict[str, Callable[[], Rule]]:
         for value in vars(of).values():
             own = isinstance(value, type) and value.__module__ == of.__name__
             if own and value is not Rule and hasattr(value, "choose"):
-                found[value().name] = value
+                found[module.replace("_", "-")] = value
     return found

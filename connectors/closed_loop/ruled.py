@@ -29,8 +29,8 @@ _CHOICES = 104
 class Ruled(Observer):
     """One rule in one world."""
 
-    def __init__(self, rule: Rule) -> None:
-        self.name = rule.name
+    def __init__(self, name: str, rule: Rule) -> None:
+        self.name = name
         self._rule = rule
 
     def begin(self, world: World) -> None:
