@@ -5,8 +5,9 @@ Exit codes: 0 the runs have come to their end; 2 the command line or a trace is 
 
 import re
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +29,10 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
 
     def closed_loop(
         nodes: Annotated[
-            int, typer.Option(parser=number("nodes", 2, 20_000), metavar="NODES", help="How many nodes.")
+            int,
+            typer.Option(
+                parser=number("nodes", 2, 20_000), metavar="NODES", help="How many nodes."
+            ),
         ] = 100,
         hours: Annotated[
             float,
@@ -54,7 +58,9 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
         interval: Annotated[
             int,
             typer.Option(
-                parser=number("seconds", 10, 600), metavar="SECONDS", help="Time between samples of a node."
+                parser=number("seconds", 10, 600),
+                metavar="SECONDS",
+                help="Time between samples of a node.",
             ),
         ] = 60,
         policy: Annotated[
@@ -80,8 +86,12 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
         from connectors.closed_loop.parameters import Parameters
 
         given = Parameters(nodes=nodes, hours=hours, load=load / 100, sample_s=interval)
+        given = _with_settings(given, setting or [])
+        wrong = given.wrong()
+        if wrong is not None:
+            raise typer.BadParameter(wrong)
         _compare(
-            _with_settings(given, setting or []), _seeds(seeds), trace, contenders, policy or [],
+            given, _seeds(seeds), trace, contenders, policy or [],
             load_stages(), as_json=json, report=report,
         )  # fmt: skip
 
@@ -151,6 +161,7 @@ def _with_settings(parameters: "Parameters", settings: list[str]) -> "Parameters
     from dataclasses import fields, replace
 
     types = {each.name: str(each.type) for each in fields(parameters)}
+    changed: dict[str, Any] = {}
     for setting in settings:
         name, _, text = setting.partition("=")
         if name not in types:
@@ -158,16 +169,22 @@ def _with_settings(parameters: "Parameters", settings: list[str]) -> "Parameters
                 f"found {name!r}; expected one of {', '.join(types)}", param_hint="--set"
             )
         pair = "tuple" in types[name]
-        try:
-            numbers = [float(each) for each in text.split(",")]
-            if len(numbers) != 1 + pair or min(numbers) < 0:
-                raise ValueError
-        except ValueError:
+        numbers = _numbers(text)
+        if len(numbers) != 1 + pair or min(numbers) < 0:
             expected = "two numbers with a comma" if pair else "a number"
             raise typer.BadParameter(
                 f"{name}: found {text!r}; expected {expected}, at least 0", param_hint="--set"
-            ) from None
+            )
         whole = types[name] == "int"
-        value = tuple(numbers) if pair else int(numbers[0]) if whole else numbers[0]
-        parameters = replace(parameters, **{name: value})
-    return parameters
+        value: Any = tuple(numbers) if pair else int(numbers[0]) if whole else numbers[0]
+        changed[name] = value
+    return replace(parameters, **changed)
+
+
+def _numbers(text: str) -> list[float]:
+    """Numbers with commas between them; none: one of them is none."""
+    try:
+        numbers = [float(each) for each in text.split(",")]
+    except ValueError:
+        return []
+    return numbers if all(map(isfinite, numbers)) else []

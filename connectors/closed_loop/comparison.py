@@ -119,7 +119,9 @@ def compare(
         for name, make_one in make.items():
             begun_s = cpu_s()
 
-            def said(hours: float, name: str = name, seed: int = seed, begun: float = begun_s) -> None:
+            def said(
+                hours: float, name: str = name, seed: int = seed, begun: float = begun_s
+            ) -> None:
                 whole = parameters.filling_hours + parameters.hours
                 progress(
                     f"{name}, seed {seed}: {hours:.0f} of {whole:.0f} h after {cpu_s() - begun:.0f} s of CPU"
@@ -128,6 +130,4 @@ def compare(
             result = run(scenario, make_one(), said)
             results.append(result)
             costs.append(Cost(name, seed, cpu_s() - begun_s, result.own.get("records", 0)))
-    return Comparison(
-        parameters, traces.files, tuple(calibrations), tuple(results), tuple(costs)
-    )
+    return Comparison(parameters, traces.files, tuple(calibrations), tuple(results), tuple(costs))

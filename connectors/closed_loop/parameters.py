@@ -8,6 +8,8 @@ _FILL_AT_40 = 0.60
 _FILL_PER_LOAD = (0.80 - 0.60) / (0.55 - 0.40)
 #: No more than this is requested: what is over would wait for ever.
 _FILL_MAX = 0.95
+#: Further parameters that are above 0.
+_MORE = ("sample_s", "owners_per_node", "life_min_s", "life_max_hours", "memory_growth_hours")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,31 @@ class Parameters:
     """Time from a sample until it is read."""
     command_lag_s: int = 5
     """Time from a command until it is carried out, rounded up to a step."""
+
+    def wrong(self) -> str | None:
+        """What is wrong, in a sentence: which parameter, what was found, what is expected."""
+        for name in (
+            "nodes",
+            "hours",
+            "load",
+            "pod_divisor",
+            "life_median_hours",
+            "step_s",
+            *_MORE,
+        ):
+            if getattr(self, name) <= 0:
+                return f"{name}: found {getattr(self, name):g}; expected a number above 0"
+        if 60 % self.step_s:
+            return f"step_s: found {self.step_s}; expected a part of a minute, such as 10"
+        if self.sample_s % self.step_s:
+            return f"sample_s: found {self.sample_s}; expected a multiple of step_s, {self.step_s}"
+        if self.life_min_s > 3600 * self.life_max_hours:
+            return f"life_min_s: found {self.life_min_s}; expected at most life_max_hours"
+        for name in ("memory_start", "memory_growth"):
+            least, most = getattr(self, name)
+            if least > most:
+                return f"{name}: found {least:g},{most:g}; expected the smaller one first"
+        return None
 
     @property
     def fill(self) -> float:

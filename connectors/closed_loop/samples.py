@@ -4,6 +4,7 @@ A sample is put together without its model: the receiving stage reads it by its 
 there are millions.
 """
 
+import numpy as np
 import orjson
 
 from connectors.closed_loop.scenario import CLUSTER
@@ -29,8 +30,10 @@ class Samples:
         """The samples that are due now."""
         nodes = self._world.sampled(moment.at_ms)
         usage = self._world.usage
-        amounts = dict(zip(moment.slots.tolist(), moment.pods.astype(int).tolist(), strict=True))
-        given = moment.given.astype(int).tolist()
+        due = usage.node[moment.slots] % nodes.step == nodes.start
+        whole = moment.pods[due].astype(np.int64).tolist()
+        amounts = dict(zip(moment.slots[due].tolist(), whole, strict=True))
+        given = moment.given.astype(np.int64).tolist()
         written = []
         for node in nodes:
             cpu, memory = given[node]
@@ -40,7 +43,9 @@ class Samples:
                 "sampled_at_ms": moment.at_ms,
                 "usage": {"cpu": cpu, "memory": memory},
                 "pods": [
-                    self._pod(slot, amounts[slot]) for slot in usage.on_node[node] if slot in amounts
+                    self._pod(slot, amounts[slot])
+                    for slot in usage.on_node[node]
+                    if slot in amounts
                 ],
             }
             value = orjson.dumps(sample)

@@ -65,12 +65,10 @@ class Demands:
     memory_growth: Array
     memory_time_ms: float
 
-    def cpu(self, pods: Indexes, at_ms: Array | int) -> Array:
+    def cpu(self, pods: Indexes, at_ms: Indexes | int) -> Array:
         """CPU that pods of these indexes want, in millicores; `at_ms` since the beginning."""
         step = (np.asarray(at_ms) // 1000 + self.shift_s[pods]) // STEP_S % STEPS
-        wanted: Array = (
-            self.cpu_millicores[pods] * self.cpu_percent[self.machine[pods], step.astype(np.int64)]
-        )
+        wanted: Array = self.cpu_millicores[pods] * self.cpu_percent[self.machine[pods], step]
         return wanted
 
     def memory(self, pods: Indexes, age_ms: Array) -> Array:

@@ -83,15 +83,12 @@ def read_traces(directory: Path) -> Traces:
 def _read_nodes(directory: Path) -> tuple[Sizes, str, Malformed]:
     path = find_trace(directory, NODE_PATTERNS, "nodes of the OpenB trace")
     malformed = Malformed(path.name)
-    sizes = []
+    sizes: list[tuple[int, int]] = []
     for line, (_, cpu, memory) in read_rows(path, NODE_COLUMNS, malformed):
         if len(sizes) == ROWS_MAX:
             break
         try:
-            size = (whole_number("cpu_milli", cpu), whole_number("memory_mib", memory) * MIB)
-            if min(size) == 0:
-                raise RowError("cpu_milli or memory_mib is 0; expected a node of some size")
-            sizes.append(size)
+            sizes.append((_above_0("cpu_milli", cpu), _above_0("memory_mib", memory) * MIB))
         except RowError as error:
             malformed.add(line, str(error))
     if not sizes:
@@ -102,7 +99,7 @@ def _read_nodes(directory: Path) -> tuple[Sizes, str, Malformed]:
 def _read_cpu(directory: Path) -> tuple[npt.NDArray[np.float32], str, Malformed]:
     path = find_trace(directory, CPU_PATTERNS, "CPU of PlanetLab machines")
     malformed = Malformed(path.name)
-    machines = []
+    machines: list[list[int]] = []
     for line, (_, *steps) in read_rows(path, CPU_COLUMNS, malformed):
         if len(machines) == ROWS_MAX:
             break
@@ -113,6 +110,13 @@ def _read_cpu(directory: Path) -> tuple[npt.NDArray[np.float32], str, Malformed]
     if not machines or not np.any(machines):
         raise TraceError(f"{path} holds no machine that used anything")
     return np.array(machines, dtype=np.float32), path.name, malformed
+
+
+def _above_0(column: str, text: str) -> int:
+    amount = whole_number(column, text)
+    if amount == 0:
+        raise RowError(f"{column}: found 0; expected a node of some size")
+    return amount
 
 
 def _percent(column: int, text: str) -> int:
