@@ -173,7 +173,7 @@ class Recorder(Observer):
         helped = useless = 0
         for minute, node in places:
             if minute < minutes and count[band[minute, node]]:
-                better = after[minute, node] < mean[band[minute, node]]
+                better = bool(after[minute, node] < mean[band[minute, node]])
                 helped += better
                 useless += not better
         return helped, useless

@@ -72,6 +72,7 @@ def test_a_move_helped_if_its_node_cools_sooner_than_one_as_hot_that_was_left_al
     evict(recorder, drawn, 6, node=0)
     figures = recorder.result("x", {}).figures
     assert (figures["moves_helped"], figures["moves_useless"]) == (1, 0)
+    assert {type(each) for each in figures.values()} <= {int, float}
 
 
 def test_a_spell_that_would_have_ended_by_itself_is_no_success() -> None:
