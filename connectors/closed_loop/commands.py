@@ -24,7 +24,7 @@ SEEDS_MAX = 1_000
 #: own figures a fifth of a run is spent on looking.
 GC_THRESHOLDS = (1_000, 5, 20_000)
 #: Who is compared unless it is said.
-DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-45-75"
+DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
 
 
 def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:

@@ -182,8 +182,8 @@ class PodWindow:
         found = (np.maximum(figures, 0).sum(axis=0) // np.maximum(divisors, 1)).tolist()
         means = []
         for line, member in zip(order.lines, order.members, strict=True):
-            figures = zip(resources, found[line], divisors[line].tolist(), strict=True)
-            usage = {resource: mean for resource, mean, count in figures if count}
+            parts = zip(resources, found[line], divisors[line].tolist(), strict=True)
+            usage = {resource: mean for resource, mean, count in parts if count}
             if usage:
                 means.append(MemberMean(member, usage))
         return means

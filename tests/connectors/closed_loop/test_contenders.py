@@ -4,33 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from connectors.closed_loop.contenders import (
-    POLICIES,
-    UnknownContender,
-    contenders,
-    known_contenders,
-)
+from connectors.closed_loop.contenders import UnknownContender, contenders, known_contenders
 from connectors.closed_loop.ruled import Ruled
 from connectors.closed_loop.streamed import Streamed
-from connectors.known_plugins import known_plugins
-from schemas.policy import read_policy
 from streams.in_process.pipeline import Pipeline
 
 
 def test_policies_and_rules_are_found_by_their_names() -> None:
     known = known_contenders()
-    assert {"loadstream", "koordinator-45-75", "least-allocated", "random-choice"} <= set(known)
+    assert {"loadstream", "koordinator-lownodeload-75", "least-allocated", "random-choice"} <= set(
+        known
+    )
     made = {name: make() for name, make in contenders(known, [], Pipeline).items()}
     assert [each.name for each in made.values()] == list(known)
     assert isinstance(made["loadstream"], Streamed)
     assert isinstance(made["least-allocated"], Ruled)
-
-
-@pytest.mark.parametrize("path", sorted(POLICIES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_a_built_in_policy_is_one_and_acts(path: Path) -> None:
-    policy = read_policy(path.read_text(encoding="utf-8"), known_plugins())
-    assert policy.mode == "enforce"
-    assert policy.not_applied == ()
 
 
 def test_a_contender_is_made_anew_for_each_run() -> None:
