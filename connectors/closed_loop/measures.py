@@ -143,6 +143,7 @@ class Recorder(Observer):
             "imbalance_cpu": float(cpu.std(axis=1).mean()),
             "placed_pods": self._placed,
             "waiting_pods": len(still_ms),
+            "refused_pods": own.get("decision_refused", 0),
             "waiting_pod_minutes": (sum(self._waits_ms) + sum(still_ms)) / MINUTE_MS,
             "evictions": len(self._moves),
             "bounces": self._bounces,

@@ -14,6 +14,7 @@ COLUMNS = (
     ("imbalance_cpu", "imbalance", 3),
     ("waiting_pod_minutes", "pods' waiting", 0),
     ("waiting_pods", "never placed", 0),
+    ("refused_pods", "refused", 0),
     ("evictions", "evictions", 0),
     ("bounces", "bounces", 0),
     ("moves_useless", "useless", 0),

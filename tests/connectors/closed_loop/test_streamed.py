@@ -1,5 +1,7 @@
 """Our stages in the loop: their full path, with the limits that hold in production."""
 
+from dataclasses import replace
+
 import pytest
 
 from connectors.closed_loop.scenario import BEGIN_MS, BUDGETED, CLUSTER
@@ -78,3 +80,13 @@ def test_a_policy_that_observes_evicts_nobody() -> None:
     )
     assert result.figures["evictions"] == 0
     assert result.own["evict_dry"] > 0
+
+
+def test_a_pod_that_no_node_may_take_is_refused_and_counted() -> None:
+    drawn = scenario()
+    first, *others = drawn.plans
+    needy = first.pod.model_copy(update={"unsupported": ("zonal volume",)})
+    plans = (replace(first, pod=needy), *others)
+    result = run(replace(drawn, plans=plans), streamed(), quiet)
+    assert result.figures["refused_pods"] == 1
+    assert result.figures["waiting_pods"] == 1
