@@ -4,6 +4,10 @@ import pytest
 
 from connectors.closed_loop.measures import Result
 from connectors.closed_loop.ruled import Ruled
+from connectors.closed_loop.rules.greedy_oracle import GreedyOracle
+from connectors.closed_loop.rules.least_allocated import LeastAllocated
+from connectors.closed_loop.rules.random_choice import RandomChoice
+from connectors.closed_loop.rules.view import Rule
 from connectors.closed_loop.scenario import BEGIN_MS, Scenario
 from connectors.closed_loop.world import Contender, World, run
 from connectors.simulated.cluster import Observer
@@ -66,3 +70,15 @@ def test_progress_is_said_once_an_hour() -> None:
     hours: list[float] = []
     run(scenario(hours=1.5), Ruled("first", FirstWithRoom()), hours.append)
     assert hours == [0.0, 1.0]
+
+
+def test_who_knows_more_keeps_nodes_cooler() -> None:
+    """Requests say more than nothing, and the future more than requests."""
+    drawn = scenario(nodes=24, hours=4, load=0.5)
+    rules: tuple[Rule, ...] = (GreedyOracle(), LeastAllocated(), RandomChoice())
+    results = [run(drawn, Ruled(rule.name, rule), quiet) for rule in rules]
+    hot = [each.figures["hot_cpu_minutes"] for each in results]
+    assert hot == sorted(hot)
+    assert hot[0] < hot[1] < hot[2]
+    demand = [each.figures["mean_cpu"] for each in results]
+    assert max(demand) - min(demand) < 0.01
