@@ -85,6 +85,16 @@ def test_a_spell_that_would_have_ended_by_itself_is_no_success() -> None:
     assert (figures["moves_helped"], figures["moves_useless"]) == (0, 1)
 
 
+def test_a_move_is_not_judged_where_no_node_as_hot_was_left_alone() -> None:
+    drawn = scenario()
+    shares = flat(drawn, 30)
+    shares[5:8, 0] = _HOT
+    recorder = recorded(drawn, shares)
+    evict(recorder, drawn, 6, node=0)
+    figures = recorder.result("x", {}).figures
+    assert (figures["moves_helped"], figures["moves_useless"]) == (0, 0)
+
+
 def test_a_pod_that_is_evicted_again_within_an_hour_has_bounced() -> None:
     drawn = scenario(hours=4)
     recorder = recorded(drawn, flat(drawn, 200))
