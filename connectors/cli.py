@@ -4,12 +4,13 @@ Nothing heavy is imported here. Each command imports what it needs when it runs,
 `loadstream --help` answers at once and a broken optional part breaks only its own command.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors import schema_commands
 from connectors.brokers import commands as broker_commands
+from connectors.closed_loop import commands as closed_loop_commands
 from connectors.demo import commands as demo_commands
 from connectors.kafka import commands as kafka_commands
 from connectors.kubernetes import commands as kubernetes_commands
@@ -20,6 +21,9 @@ from connectors.simulated import commands as simulated_commands
 from connectors.terminal import echo
 from connectors.whynot import commands as why_not_commands
 from streams import cli as streams_commands
+
+if TYPE_CHECKING:
+    from connectors.closed_loop.stages import MakeStages
 
 app = typer.Typer(
     name="loadstream",
@@ -38,6 +42,15 @@ app.add_typer(kubernetes_commands.app, name="kubernetes")
 demo_commands.register(app)
 simulated_commands.register(app)
 agent_commands.register(app)
+
+
+def _stages() -> "MakeStages":
+    from streams.in_process.pipeline import Pipeline
+
+    return Pipeline
+
+
+closed_loop_commands.register(app, _stages)
 
 
 def _print_version(asked: bool) -> None:

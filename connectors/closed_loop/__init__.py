@@ -1,6 +1,19 @@
 """Whole days of a cluster from a seed, decided by several policies and rules side by side.
 
-    rules      rules of other schedulers, as functions of arrays: what ours are compared with
+    traces ─▶ scenario ─▶ world ◀─▶ contender ─▶ measures ─▶ comparison ─▶ table, page
+                            ▲            │
+                            usage        ├── streamed: both stages under a policy, through `stages`
+                                         └── ruled: a rule of another scheduler
 
-`policies` holds the policies, as files, that are compared besides.
+    parameters   everything that can be asked for       traces      sizes and CPU, from files or a model
+    scenario     nodes, pods, and what these will use   usage       what all pods use at a moment, as arrays
+    world        the simulated cluster, step by step    samples     what agents on the nodes report
+    stages       the port to what decides               streamed    a policy as a contender
+    rules        rules of other schedulers              ruled       a rule as a contender
+    contenders   who may be compared, by name           measures    what a run came to
+    comparison   all contenders with all seeds          table       for a terminal
+    page         as HTML                                commands    `loadstream closed-loop`
+
+`policies` holds the built-in policies, as files. Time is the log's: the same seed is the same run,
+but for the CPU time that it takes. No broker, no network.
 """

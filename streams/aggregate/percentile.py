@@ -75,6 +75,23 @@ def percentiles(values: Figures, percents: Sequence[int]) -> list[list[int] | No
     return found
 
 
+def summary(values: Figures, percents: Sequence[int]) -> list[list[int]] | None:
+    """Mean and percentiles of all columns, a line each, where every value was measured.
+
+    The same as `means` and `percentiles` at a third of the cost. None: something was not measured,
+    or sums may leave 64 bits.
+    """
+    length = len(values)
+    if not values.size:
+        return None
+    ordered = np.sort(values, axis=0)
+    if int(ordered[0].min()) < 0 or int(ordered[-1].max()) > _INT64_MAX // length:
+        return None
+    ranks = [nearest_rank(length, percent) for percent in percents]
+    mean: list[int] = (values.sum(axis=0) // length).tolist()
+    return [mean, *ordered[ranks].tolist()]
+
+
 def spans(times: npt.NDArray[np.int64], values: Figures) -> list[int]:
     """Time between the first and the last value of each column; 0 where there are fewer than two."""
     if len(times) and int(values.min(initial=0)) >= 0:

@@ -206,20 +206,21 @@ class PodWindow:
         if not (stack[:, :, 0] == newest[:, 0]).all():
             return None
         order = self._order(newest[:, 0])
-        known = np.maximum(stack[:, :, 1:], 0)
-        if order is None or int(known.max(initial=0)) > _INT64_MAX // len(stack):
+        figures = stack[:, :, 1:]
+        if order is None or int(figures.max(initial=0)) > _INT64_MAX // len(stack):
             return None
-        divisors = (stack[:, :, 1:] >= 0).sum(axis=0)
-        found = (known.sum(axis=0) // np.maximum(divisors, 1)).tolist()
-        if divisors.size and divisors.all():
+        if figures.size and int(figures.min()) >= 0:
+            found = (figures.sum(axis=0) // len(stack)).tolist()
             return [
                 MemberMean(member, dict(zip(resources, found[line], strict=True)))
                 for line, member in zip(order.lines, order.members, strict=True)
             ]
+        divisors = (figures >= 0).sum(axis=0)
+        found = (np.maximum(figures, 0).sum(axis=0) // np.maximum(divisors, 1)).tolist()
         means = []
         for line, member in zip(order.lines, order.members, strict=True):
-            figures = zip(resources, found[line], divisors[line].tolist(), strict=True)
-            usage = {resource: mean for resource, mean, count in figures if count}
+            parts = zip(resources, found[line], divisors[line].tolist(), strict=True)
+            usage = {resource: mean for resource, mean, count in parts if count}
             if usage:
                 means.append(MemberMean(member, usage))
         return means

@@ -17,10 +17,12 @@ from schemas.metrics import AGGREGATION_TYPES
 from streams.aggregate.collect import CollectPolicy
 from streams.aggregate.lives import MemberLife
 from streams.aggregate.node import NodeState
-from streams.aggregate.percentile import Figures, means, percentiles, spans
+from streams.aggregate.percentile import Figures, means, percentiles, spans, summary
 from streams.inventory.life import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
+#: What lines of a summary are.
+_LINES = ("avg", *_NAMES)
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
 
@@ -107,6 +109,21 @@ def _aggregate(node: NodeState, newest_ms: int, duration_ms: int) -> tuple[_Usag
     """Figures of one window for the node and for its system part; empty where they are too young."""
     start = node.samples.index(newest_ms - duration_ms)
     figures: Figures = node.samples.figures(start)
+    lines = summary(figures, _PERCENTS)
+    if lines is not None:
+        if 2 * (newest_ms - int(node.samples.times[start])) < duration_ms:
+            return {}, {}
+        resources = node.samples.resources
+        return (
+            {
+                name: dict(zip(resources, line[0::2], strict=True))
+                for name, line in zip(_LINES, lines, strict=True)
+            },
+            {
+                name: dict(zip(resources, line[1::2], strict=True))
+                for name, line in zip(_LINES, lines, strict=True)
+            },
+        )
     old_enough = [2 * span >= duration_ms for span in spans(node.samples.times[start:], figures)]
     if not any(old_enough):
         return {}, {}

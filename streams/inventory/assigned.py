@@ -3,6 +3,7 @@
 Source: docs/upstream.md A3, A4; see `load`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.pods import Pod
@@ -55,3 +56,8 @@ def plus(left: Vector, right: Vector) -> Vector:
 def minus(left: Vector, right: Vector) -> Vector:
     """Difference per resource."""
     return tuple(map(int.__sub__, left, right))
+
+
+def total(vectors: Sequence[Vector]) -> Vector:
+    """Sum per resource of at least one vector."""
+    return tuple(map(sum, zip(*vectors, strict=True)))

@@ -13,7 +13,7 @@ overlooked. Source: docs/upstream.md A3, A4, A6.
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Pod
-from streams.inventory.assigned import AssignedPod, Share, minus, plus, same_for_estimation
+from streams.inventory.assigned import AssignedPod, Share, minus, plus, same_for_estimation, total
 from streams.inventory.demand import PodDemand
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.metric import MetricVectors
@@ -334,10 +334,18 @@ class NodeLoad:
         return assigned.deadline_ms is not None and assigned.deadline_ms > updated_ms
 
     def _recount(self) -> None:
+        """Count all pods anew: as `_count` for each, but the sums are added up once."""
         assigned = self.assigned
         self._clear()
-        for pod in assigned.values():
-            self._count(pod)
+        if not assigned:
+            return
+        self.assigned = assigned
+        self._shares = shares = {uid: self._share(pod) for uid, pod in assigned.items()}
+        every = shares.values()
+        self._delta = total([share.delta for share in every])
+        self._prod_usage = total([share.prod_usage for share in every])
+        self._prod_delta = total([share.prod_delta for share in every])
+        self._estimated = total([pod.estimate for pod in assigned.values()])
 
     def _forget_time(self) -> None:
         if self.metric is None and not self.assigned:

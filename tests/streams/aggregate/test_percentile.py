@@ -10,6 +10,7 @@ from streams.aggregate.percentile import (
     nearest_rank,
     percentiles,
     spans,
+    summary,
     sums,
 )
 
@@ -92,3 +93,16 @@ def test_no_samples_give_no_figures() -> None:
     assert means(nothing) == [None, None]
     assert percentiles(nothing, PERCENTS) == [None, None]
     assert spans(np.empty(0, dtype=np.int64), nothing) == [0, 0]
+
+
+@given(TABLES)
+def test_a_summary_of_what_is_all_known_is_means_and_percentiles(table: list[list[int]]) -> None:
+    values = np.array(table, dtype=np.int64)
+    lines = summary(values, PERCENTS)
+    small = max(map(max, table)) <= (2**63 - 1) // len(table)
+    assert (lines is not None) == (small and min(map(min, table)) >= 0)
+    if lines is not None:
+        assert lines[0] == means(values)
+        assert [list(column) for column in zip(*lines[1:], strict=True)] == percentiles(
+            values, PERCENTS
+        )

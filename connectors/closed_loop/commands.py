@@ -1,0 +1,196 @@
+"""The command `loadstream closed-loop`: whole days of a cluster, decided by each contender.
+
+Exit codes: 0 the runs have come to their end; 2 the command line or a trace is wrong.
+"""
+
+import re
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connectors.arguments import number
+from connectors.terminal import echo, print_json
+
+if TYPE_CHECKING:
+    from connectors.closed_loop.parameters import Parameters
+    from connectors.closed_loop.stages import MakeStages
+
+#: Most seeds of one call.
+SEEDS_MAX = 1_000
+#: Objects before Python looks for cycles among the youngest, and how often among older ones: with its
+#: own figures a fifth of a run is spent on looking.
+GC_THRESHOLDS = (1_000, 5, 20_000)
+#: Who is compared unless it is said.
+DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
+
+
+def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
+    """Add the command; `load_stages` imports what makes a pair of stages."""
+
+    def closed_loop(
+        nodes: Annotated[
+            int,
+            typer.Option(
+                parser=number("nodes", 2, 20_000), metavar="NODES", help="How many nodes."
+            ),
+        ] = 100,
+        hours: Annotated[
+            float,
+            typer.Option(
+                parser=number("hours", 0.1, 1000, whole=False),
+                metavar="HOURS",
+                help="How long it is measured, after two hours of filling.",
+            ),
+        ] = 24.0,
+        load: Annotated[
+            float,
+            typer.Option(
+                parser=number("percent", 1, 90, whole=False),
+                metavar="PERCENT",
+                help="Mean demand for CPU, of the nodes.",
+            ),
+        ] = 40.0,
+        seeds: Annotated[str, typer.Option(help="How many seeds, or which: 5, or 3-7.")] = "1",
+        trace: Annotated[
+            Path | None,
+            typer.Option(help="Directory of OpenB and PlanetLab lists; none: a built-in model."),
+        ] = None,
+        interval: Annotated[
+            int,
+            typer.Option(
+                parser=number("seconds", 10, 600),
+                metavar="SECONDS",
+                help="Time between samples of a node.",
+            ),
+        ] = 60,
+        policy: Annotated[
+            list[Path] | None, typer.Option(help="A policy of your own; may be given again.")
+        ] = None,
+        contenders: Annotated[
+            str, typer.Option(help="Built-in contenders, with commas; all: all of them.")
+        ] = DEFAULT_CONTENDERS,
+        setting: Annotated[
+            list[str] | None,
+            typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be given again."),
+        ] = None,
+        json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+        report: Annotated[
+            Path | None, typer.Option(help="Write a self-contained HTML page there.")
+        ] = None,
+    ) -> None:
+        """Compare policies and other schedulers' rules: a day of a cluster from a seed, no broker.
+
+        All meet the same pods, which ask at the same times and want the same CPU. Prints how hot
+        nodes were, who waited, and what was evicted.
+        """
+        from connectors.closed_loop.parameters import Parameters
+
+        given = Parameters(nodes=nodes, hours=hours, load=load / 100, sample_s=interval)
+        given = _with_settings(given, setting or [])
+        wrong = given.wrong()
+        if wrong is not None:
+            raise typer.BadParameter(wrong)
+        _compare(
+            given, _seeds(seeds), trace, contenders, policy or [],
+            load_stages(), as_json=json, report=report,
+        )  # fmt: skip
+
+    app.command()(closed_loop)
+
+
+def _compare(
+    parameters: "Parameters",
+    seeds: list[int],
+    trace: Path | None,
+    names: str,
+    files: list[Path],
+    make_stages: "MakeStages",
+    *,
+    as_json: bool,
+    report: Path | None,
+) -> None:
+    import gc
+    import time
+
+    from connectors.closed_loop.comparison import compare
+    from connectors.closed_loop.contenders import UnknownContender, contenders, known_contenders
+    from connectors.closed_loop.page import page
+    from connectors.closed_loop.table import lines
+    from connectors.closed_loop.traces import model_traces, read_traces
+    from connectors.known_plugins import known_plugins
+    from connectors.simulated.tracefiles import TraceError
+    from schemas.policy import PolicyError, read_policy
+
+    chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
+    try:
+        make = contenders(chosen, files, make_stages)
+        for file in files:
+            read_policy(file.read_text(encoding="utf-8"), known_plugins())
+        traces = model_traces() if trace is None else read_traces(trace)
+    except (UnknownContender, TraceError, PolicyError, OSError) as error:
+        echo(f"loadstream closed-loop: {error}", err=True)
+        raise typer.Exit(2) from None
+    # Messages and state are trees, which go by counting references: as in a worker.
+    gc.set_threshold(*GC_THRESHOLDS)
+    for complaint in traces.complaints:
+        echo(f"left out: {complaint}", err=True)
+    compared = compare(
+        parameters, seeds, traces, make, lambda line: echo(line, err=True), time.process_time
+    )
+    if report is not None:
+        report.write_text(page(compared), encoding="utf-8")
+    if as_json:
+        print_json(compared.document())
+        return
+    for line in lines(compared):
+        echo(line)
+
+
+def _seeds(text: str) -> list[int]:
+    """Seeds from 0 on, or from the first to the last named."""
+    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
+    if found:
+        first, last = (0, int(text) - 1) if found[2] is None else (int(found[1]), int(found[2]))
+        if 0 <= last - first < SEEDS_MAX:
+            return list(range(first, last + 1))
+    raise typer.BadParameter(
+        f"found {text!r}; expected how many, such as 5, or which, such as 3-7; at most {SEEDS_MAX}",
+        param_hint="--seeds",
+    )
+
+
+def _with_settings(parameters: "Parameters", settings: list[str]) -> "Parameters":
+    """Parameters with those that are given by name."""
+    from dataclasses import fields, replace
+
+    types = {each.name: str(each.type) for each in fields(parameters)}
+    changed: dict[str, Any] = {}
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        if name not in types:
+            raise typer.BadParameter(
+                f"found {name!r}; expected one of {', '.join(types)}", param_hint="--set"
+            )
+        pair = "tuple" in types[name]
+        numbers = _numbers(text)
+        if len(numbers) != 1 + pair or min(numbers) < 0:
+            expected = "two numbers with a comma" if pair else "a number"
+            raise typer.BadParameter(
+                f"{name}: found {text!r}; expected {expected}, at least 0", param_hint="--set"
+            )
+        whole = types[name] == "int"
+        value: Any = tuple(numbers) if pair else int(numbers[0]) if whole else numbers[0]
+        changed[name] = value
+    return replace(parameters, **changed)
+
+
+def _numbers(text: str) -> list[float]:
+    """Numbers with commas between them; none: one of them is none."""
+    try:
+        numbers = [float(each) for each in text.split(",")]
+    except ValueError:
+        return []
+    return numbers if all(map(isfinite, numbers)) else []

@@ -1,0 +1,87 @@
+"""Who may be compared: policies, which both stages decide by, and rules of other schedulers.
+
+policies/*.yaml   built-in policies, by the names of their files
+rules/*.py        rules of placement that are not ours, by the names of their modules
+"""
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from connectors.closed_loop import rules
+from connectors.closed_loop.ruled import Ruled
+from connectors.closed_loop.rules.view import Rule
+from connectors.closed_loop.stages import MakeStages
+from connectors.closed_loop.streamed import Streamed
+from connectors.closed_loop.world import Contender
+
+POLICIES = Path(__file__).parent / "policies"
+
+#: Makes a contender for one run: it keeps what it has seen.
+MakeContender = Callable[[], Contender]
+
+
+class UnknownContender(ValueError):
+    """There is no contender of this name; the message names those that there are."""
+
+
+def known_contenders() -> tuple[str, ...]:
+    """Names of all that are built in: policies first."""
+    return (*_policies(), *_rules())
+
+
+def contenders(
+    names: Iterable[str], files: Iterable[Path], make_stages: MakeStages
+) -> dict[str, MakeContender]:
+    """Contenders by name, in the order given: built-in ones, then policies of files.
+
+    Raises:
+        UnknownContender: there is none of a name, or two have the same one.
+        OSError: a file cannot be read.
+    """
+    policies, of_rules = _policies(), _rules()
+    found: dict[str, MakeContender] = {}
+
+    def add(name: str, make: MakeContender) -> None:
+        if name in found:
+            raise UnknownContender(f"found {name} twice; expected another name for each")
+        found[name] = make
+
+    for name in names:
+        if name in policies:
+            add(name, _of_policy(name, policies[name], make_stages))
+        elif name in of_rules:
+            add(name, _of_rule(name, of_rules[name]))
+        else:
+            raise UnknownContender(
+                f"found {name!r}; expected one or more of {', '.join(known_contenders())}"
+            )
+    for file in files:
+        add(file.stem, _of_policy(file.stem, file, make_stages))
+    return found
+
+
+def _of_policy(name: str, file: Path, make_stages: MakeStages) -> MakeContender:
+    text = file.read_text(encoding="utf-8")
+    return lambda: Streamed(name, text, make_stages)
+
+
+def _of_rule(name: str, make_rule: Callable[[], Rule]) -> MakeContender:
+    return lambda: Ruled(name, make_rule())
+
+
+def _policies() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(POLICIES.glob("*.yaml"))}
+
+
+def _rules() -> dict[str, Callable[[], Rule]]:
+    """Makers of rules by name: classes of the modules of `rules` that choose a node."""
+    found: dict[str, Callable[[], Rule]] = {}
+    for module in sorted(each.name for each in iter_modules(rules.__path__)):
+        of = import_module(f"{rules.__name__}.{module}")
+        for value in vars(of).values():
+            own = isinstance(value, type) and value.__module__ == of.__name__
+            if own and value is not Rule and hasattr(value, "choose"):
+                found[module.replace("_", "-")] = value
+    return found

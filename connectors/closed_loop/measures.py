@@ -1,0 +1,184 @@
+"""What a run came to: how hot nodes were, who waited, what was evicted, and whether that helped.
+
+Figures are of the time after the filling, one look a minute at each node. Demand is what pods want,
+which a saturated node does not give.
+
+Whether an eviction helped is judged against nodes that were as hot at some minute of the same run
+(within the same `_BAND` of demand) and were left alone: hot spells end by themselves. Each move has
+the share of the next ten minutes in which its node was hot; what it is held against is the mean of
+that share over all such minutes of such nodes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from connectors.closed_loop.scenario import Scenario
+from connectors.closed_loop.usage import Moment, work_of
+from connectors.simulated.cluster import Eviction, Observer
+from connectors.simulated.kubelet import PodEvent
+from connectors.simulated.pods import PodPlan
+
+Shares = npt.NDArray[np.float32]
+
+#: A node is hot above these shares of its CPU and memory.
+HOT_CPU, HOT_MEMORY = 0.75, 0.80
+MINUTE_MS = 60_000
+#: A pod that is evicted again within this time, or comes back, has bounced.
+BOUNCE_MS = 3_600_000
+#: Minutes after an eviction in which its node is watched, and before and after which a node that is
+#: held against it was left alone.
+_WATCHED = 10
+#: Nodes are as hot as each other whose demand is in the same band of this share of the node.
+_BAND = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one contender came to with one seed."""
+
+    contender: str
+    seed: int
+    figures: Mapping[str, float]
+    """By name, in the order in which they are shown."""
+    hourly_hot: tuple[int, ...]
+    """Hot node-minutes of CPU in each hour that was measured."""
+    own: Mapping[str, int] = field(default_factory=dict)
+    """What only the contender knows of itself."""
+
+
+@dataclass(slots=True)
+class _Move:
+    eviction: Eviction
+    target: str | None = None
+
+
+class Recorder(Observer):
+    """Looks at a world once a minute, and at what happens in it."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._begin_ms = scenario.measured_ms
+        self._allocatable = np.array(
+            [(each.millicores, each.memory_bytes) for each in scenario.machines], dtype=np.float64
+        )
+        self._index = {each.name: index for index, each in enumerate(scenario.machines)}
+        self._cpu: list[Shares] = []
+        self._memory: list[Shares] = []
+        self._asked_ms: dict[str, int] = {}
+        self._waits_ms: list[int] = []
+        self._placed = 0
+        self._moves: list[_Move] = []
+        self._move_of: dict[str, _Move] = {}
+        """The eviction that a replacement comes from, by its uid."""
+        self._before: dict[int, int] = {}
+        """When the pod of a plan was evicted last."""
+        self._bounces = 0
+
+    # --- what happens ---------------------------------------------------------------------------
+
+    def minute(self, moment: Moment) -> None:
+        """Look at all nodes."""
+        if moment.at_ms < self._begin_ms:
+            return
+        shares = (moment.demand / self._allocatable).astype(np.float32)
+        self._cpu.append(shares[:, 0])
+        self._memory.append(shares[:, 1])
+
+    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
+        """A pod waits."""
+        if not withdrawn:
+            self._asked_ms[plan.pod.uid] = plan.at_ms
+
+    def happened(self, event: PodEvent) -> None:
+        """A pod waits no more."""
+        if event.event != "bound":
+            return
+        uid = event.pod.uid
+        asked_ms = self._asked_ms.pop(uid)
+        if event.at_ms >= self._begin_ms:
+            self._placed += 1
+            self._waits_ms.append(event.at_ms - max(asked_ms, self._begin_ms))
+        move = self._move_of.get(uid)
+        if move is not None:
+            move.target = event.pod.node
+            self._bounces += event.pod.node == move.eviction.node
+
+    def evicted(self, eviction: Eviction) -> None:
+        """A pod was made to leave."""
+        work = work_of(eviction.pod.uid)
+        before_ms = self._before.get(work)
+        self._before[work] = eviction.at_ms
+        move = _Move(eviction)
+        if eviction.at_ms >= self._begin_ms:
+            self._moves.append(move)
+            if before_ms is not None and eviction.at_ms - before_ms < BOUNCE_MS:
+                self._bounces += 1
+        if eviction.replacement is not None:
+            self._move_of[eviction.replacement.pod.uid] = move
+
+    # --- what it came to ------------------------------------------------------------------------
+
+    def result(self, contender: str, own: Mapping[str, int]) -> Result:
+        """The figures of the run."""
+        cpu, memory = np.array(self._cpu), np.array(self._memory)
+        hot = cpu > HOT_CPU
+        hours = [int(part.sum()) for part in np.split(hot, range(60, len(hot), 60))]
+        helped, useless = self._judged(cpu, hot)
+        end_ms = self._scenario.end_ms
+        still_ms = [
+            end_ms - max(at_ms, self._begin_ms)
+            for at_ms in self._asked_ms.values()
+            if at_ms < end_ms
+        ]
+        figures: dict[str, float] = {
+            "hot_cpu_minutes": int(hot.sum()),
+            "hot_memory_minutes": int((memory > HOT_MEMORY).sum()),
+            "over_capacity_minutes": int((cpu > 1.0).sum()),
+            "p99_cpu": _percentile(cpu, 99.0),
+            "p999_cpu": _percentile(cpu, 99.9),
+            "mean_cpu": float(cpu.mean()),
+            "imbalance_cpu": float(cpu.std(axis=1).mean()),
+            "placed_pods": self._placed,
+            "waiting_pods": len(still_ms),
+            "refused_pods": own.get("decision_refused", 0),
+            "waiting_pod_minutes": (sum(self._waits_ms) + sum(still_ms)) / MINUTE_MS,
+            "evictions": len(self._moves),
+            "bounces": self._bounces,
+            "moves_helped": helped,
+            "moves_useless": useless,
+        }
+        return Result(contender, self._scenario.seed, figures, tuple(hours), dict(own))
+
+    def _judged(self, cpu: Shares, hot: npt.NDArray[np.bool_]) -> tuple[int, int]:
+        """How many moves left their node less often hot than nodes as hot that were left alone,
+        and how many did not; one without such a node counts for neither."""
+        if not self._moves or len(hot) <= _WATCHED:
+            return 0, 0
+        # Share of the ten minutes after each minute in which a node was hot.
+        total = np.cumsum(np.vstack([np.zeros_like(hot[:1], dtype=np.int64), hot]), axis=0)
+        minutes = len(hot) - _WATCHED
+        after = (total[_WATCHED + 1 :] - total[1 : minutes + 1]) / _WATCHED
+        band = (cpu[:minutes] / _BAND).astype(np.int64)
+        alone = np.ones_like(band, dtype=bool)
+        places = [
+            ((each.eviction.at_ms - self._begin_ms) // MINUTE_MS, self._index[each.eviction.node])
+            for each in self._moves
+        ]
+        for minute, node in places:
+            alone[max(0, minute - _WATCHED) : minute + _WATCHED + 1, node] = False
+        count = np.bincount(band[alone], minlength=int(band.max()) + 1)
+        mean = np.bincount(band[alone], after[alone], len(count)) / np.maximum(count, 1)
+        helped = useless = 0
+        for minute, node in places:
+            if minute < minutes and count[band[minute, node]]:
+                better = bool(after[minute, node] < mean[band[minute, node]])
+                helped += better
+                useless += not better
+        return helped, useless
+
+
+def _percentile(shares: Shares, percent: float) -> float:
+    return round(float(np.percentile(shares, percent)), 4)

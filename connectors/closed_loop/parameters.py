@@ -1,0 +1,89 @@
+"""Everything that a closed loop can be asked for, by name, with units."""
+
+from dataclasses import dataclass
+
+#: Requests fill this share of the nodes where their mean load is to be 40 % ...
+_FILL_AT_40 = 0.60
+#: ... and so much more for each point of load more.
+_FILL_PER_LOAD = (0.80 - 0.60) / (0.55 - 0.40)
+#: No more than this is requested: what is over would wait for ever.
+_FILL_MAX = 0.95
+#: Further parameters that are above 0.
+_MORE = ("sample_s", "owners_per_node", "life_min_s", "life_max_hours", "memory_growth_hours")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters of the runs; each run adds its seed."""
+
+    nodes: int = 100
+    hours: float = 24.0
+    """Time that is measured."""
+    filling_hours: float = 2.0
+    """Time before that, in which the cluster fills; pods that run from the beginning come within
+    its first half."""
+    load: float = 0.40
+    """Mean demand for CPU, as a share of the nodes."""
+    fill_share: float | None = None
+    """Requests for CPU, as a share of the nodes; none: as `fill` says."""
+    pod_divisor: int = 4
+    """Pods are this many times smaller than the trace's."""
+    owners_per_node: float = 1.2
+    owner_spread: float = 1.0
+    """Spread of the logarithm of how many replicas owners have."""
+    alike_share: float = 0.0
+    """Share of the pods that use what their owner's other pods use; the others are unlike each
+    other."""
+    budgeted_share: float = 0.5
+    """Share of the owners with a disruption budget, which lets one pod go at a time."""
+    life_median_hours: float = 2.0
+    life_spread: float = 1.4
+    """Spread of the logarithm of pods' lives."""
+    life_min_s: int = 300
+    life_max_hours: float = 168.0
+    memory_start: tuple[float, float] = (0.25, 0.60)
+    """Range of the memory that a pod has at its start, as a share of its request."""
+    memory_growth: tuple[float, float] = (0.0, 0.50)
+    """Range of what it has more in the end."""
+    memory_growth_hours: float = 2.0
+    """Time in which it has grown by 63 % of that."""
+    sample_s: int = 60
+    """Time between two samples of a node; nodes are sampled in turns."""
+    step_s: int = 10
+    """Time between two steps of the world: ticks of the clock."""
+    lag_s: int = 10
+    """Time from a sample until it is read."""
+    command_lag_s: int = 5
+    """Time from a command until it is carried out, rounded up to a step."""
+
+    def wrong(self) -> str | None:
+        """What is wrong, in a sentence: which parameter, what was found, what is expected."""
+        for name in (
+            "nodes",
+            "hours",
+            "load",
+            "pod_divisor",
+            "life_median_hours",
+            "step_s",
+            *_MORE,
+        ):
+            if getattr(self, name) <= 0:
+                return f"{name}: found {getattr(self, name):g}; expected a number above 0"
+        if 60 % self.step_s:
+            return f"step_s: found {self.step_s}; expected a part of a minute, such as 10"
+        if self.sample_s % self.step_s:
+            return f"sample_s: found {self.sample_s}; expected a multiple of step_s, {self.step_s}"
+        if self.life_min_s > 3600 * self.life_max_hours:
+            return f"life_min_s: found {self.life_min_s}; expected at most life_max_hours"
+        for name in ("memory_start", "memory_growth"):
+            least, most = getattr(self, name)
+            if least > most:
+                return f"{name}: found {least:g},{most:g}; expected the smaller one first"
+        return None
+
+    @property
+    def fill(self) -> float:
+        """Requests for CPU, as a share of the nodes."""
+        if self.fill_share is not None:
+            return self.fill_share
+        return min(_FILL_MAX, max(0.05, _FILL_AT_40 + _FILL_PER_LOAD * (self.load - 0.40)))

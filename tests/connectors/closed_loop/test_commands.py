@@ -1,0 +1,92 @@
+"""`loadstream closed-loop` as its users start it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors.cli import app
+
+_SMALL = ("--nodes", "6", "--hours", "0.2", "--set", "filling_hours=0.3")
+
+
+def call(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["closed-loop", *arguments], env={"COLUMNS": "200"})
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    code, out, err = call(
+        *_SMALL, "--contenders", "least-allocated,random-choice", "--seeds", "2", "--report", str(page)
+    )  # fmt: skip
+    assert code == 0, err
+    assert [line.split()[0] for line in out.split("\n") if " ±" in line] == [
+        "least-allocated", "random-choice",
+    ]  # fmt: skip
+    assert "seed 1: " in out
+    assert "least-allocated, seed 0: 0 of 0 h" in err
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<polyline") == 2
+    assert "http" not in text.replace("http-equiv", "")
+    assert "filling_hours" in text
+
+
+@pytest.mark.slow
+def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> None:
+    """In two processes that hash texts differently; only what it cost differs."""
+
+    def once(hash_seed: str) -> object:
+        loadstream = str(Path(sys.executable).parent / "loadstream")
+        names = ("--contenders", "koordinator-lownodeload-75,greedy-oracle", "--json")
+        command = (loadstream, "closed-loop", *_SMALL, *names)
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, capture_output=True, env=environment, check=True)  # noqa: S603
+        document = json.loads(done.stdout)
+        assert document.pop("cost")
+        return document
+
+    assert once("1") == once("2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--contenders", "nobody"), "found 'nobody'; expected one or more of"),
+        (("--trace", "/nowhere"), "/nowhere is no directory"),
+        (("--seeds", "5-3"), "found '5-3'; expected how many, such as 5, or which"),
+        (("--set", "speed=3"), "found 'speed'; expected one of nodes"),
+        (("--set", "memory_start=3"), "expected two numbers with a comma"),
+        (("--set", "memory_growth=0.5,0.1"), "expected the smaller one first"),
+        (("--set", "load=nan"), "load: found 'nan'; expected a number"),
+        (("--set", "pod_divisor=0"), "pod_divisor: found 0; expected a number above 0"),
+        (("--interval", "15"), "sample_s: found 15; expected a multiple of step_s, 10"),
+        (("--nodes", "1"), "expected a whole number of nodes, 2 to 20000"),
+    ],
+)
+def test_what_cannot_be_run_is_said(arguments: tuple[str, ...], sentence: str) -> None:
+    code, _, err = call(*_SMALL, *arguments)
+    assert code == 2
+    assert sentence in " ".join(err.replace("│", " ").split())
+
+
+def test_a_policy_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("mode: sometimes\n")
+    code, _, err = call(*_SMALL, "--policy", str(file))
+    assert code == 2
+    assert "mode" in err
+
+
+def test_a_policy_of_ones_own_is_compared_under_the_name_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("mode: enforce\n")
+    code, out, err = call(*_SMALL, "--contenders", "", "--policy", str(file), "--json")
+    assert code == 0, err
+    (only,) = json.loads(out)["contenders"]
+    assert only["name"] == "mine"
+    assert only["seeds"][0]["own"]["records"] > 100

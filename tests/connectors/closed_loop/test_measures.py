@@ -1,0 +1,119 @@
+"""Measures: hot minutes, waiting, evictions, and whether these helped."""
+
+import numpy as np
+import pytest
+
+from connectors.closed_loop.measures import MINUTE_MS, Recorder
+from connectors.closed_loop.scenario import Scenario
+from connectors.closed_loop.usage import Moment
+from connectors.simulated.cluster import Eviction
+from connectors.simulated.kubelet import PodEvent
+from tests.connectors.closed_loop.days import scenario
+
+_HOT, _COLD = 0.80, 0.40
+
+
+def recorded(drawn: Scenario, shares: np.ndarray) -> Recorder:
+    """A recorder that has seen these shares of CPU; shape (minutes, nodes)."""
+    recorder = Recorder(drawn)
+    capacity = np.array([(each.millicores, each.memory_bytes) for each in drawn.machines], float)
+    for minute, line in enumerate(shares):
+        demand = capacity * line[:, np.newaxis]
+        at_ms = drawn.measured_ms + minute * MINUTE_MS
+        recorder.minute(Moment(at_ms, np.array([]), np.empty((0, 2)), demand, demand))
+    return recorder
+
+
+def flat(drawn: Scenario, minutes: int) -> np.ndarray:
+    return np.full((minutes, len(drawn.machines)), _COLD)
+
+
+def evict(recorder: Recorder, drawn: Scenario, minute: int, node: int, plan: int = 0) -> None:
+    at_ms = drawn.measured_ms + minute * MINUTE_MS
+    pod = drawn.plans[plan].pod
+    recorder.evicted(Eviction(pod, drawn.machines[node].name, at_ms, None))
+
+
+def test_hot_minutes_are_counted_above_and_not_at_their_shares() -> None:
+    drawn = scenario()
+    shares = flat(drawn, 30)
+    shares[3, 0], shares[4, 0], shares[5, 1], shares[6, 1] = 0.7501, 0.75, 0.81, 1.01
+    figures = recorded(drawn, shares).result("x", {}).figures
+    assert figures["hot_cpu_minutes"] == 3
+    assert figures["hot_memory_minutes"] == 2
+    assert figures["over_capacity_minutes"] == 1
+    assert _COLD < figures["p99_cpu"] < figures["p999_cpu"] <= 1.01
+
+
+def test_nothing_counts_before_the_cluster_is_filled() -> None:
+    drawn = scenario()
+    recorder = recorded(drawn, flat(drawn, 5))
+    nothing = np.full((len(drawn.machines), 2), 1e18)
+    early = Moment(drawn.measured_ms - 1, np.array([]), np.empty((0, 2)), nothing, nothing)
+    recorder.minute(early)
+    assert recorder.result("x", {}).figures["hot_cpu_minutes"] == 0
+
+
+def test_hot_minutes_of_hours_add_up_to_all() -> None:
+    drawn = scenario(hours=2.5)
+    shares = flat(drawn, 150)
+    shares[::7, 2] = _HOT
+    result = recorded(drawn, shares).result("x", {})
+    assert len(result.hourly_hot) == 3
+    assert sum(result.hourly_hot) == result.figures["hot_cpu_minutes"]
+
+
+def test_a_move_helped_if_its_node_cools_sooner_than_one_as_hot_that_was_left_alone() -> None:
+    drawn = scenario()
+    shares = flat(drawn, 30)
+    shares[5:8, 0] = _HOT  # cools after the eviction
+    shares[5:20, 1] = _HOT  # was left alone
+    recorder = recorded(drawn, shares)
+    evict(recorder, drawn, 6, node=0)
+    figures = recorder.result("x", {}).figures
+    assert (figures["moves_helped"], figures["moves_useless"]) == (1, 0)
+    assert {type(each) for each in figures.values()} <= {int, float}
+
+
+def test_a_spell_that_would_have_ended_by_itself_is_no_success() -> None:
+    drawn = scenario()
+    shares = flat(drawn, 30)
+    shares[5:8, :3] = _HOT
+    recorder = recorded(drawn, shares)
+    evict(recorder, drawn, 6, node=0)
+    figures = recorder.result("x", {}).figures
+    assert (figures["moves_helped"], figures["moves_useless"]) == (0, 1)
+
+
+def test_a_move_is_not_judged_where_no_node_as_hot_was_left_alone() -> None:
+    drawn = scenario()
+    shares = flat(drawn, 30)
+    shares[5:8, 0] = _HOT
+    recorder = recorded(drawn, shares)
+    evict(recorder, drawn, 6, node=0)
+    figures = recorder.result("x", {}).figures
+    assert (figures["moves_helped"], figures["moves_useless"]) == (0, 0)
+
+
+def test_a_pod_that_is_evicted_again_within_an_hour_has_bounced() -> None:
+    drawn = scenario(hours=4)
+    recorder = recorded(drawn, flat(drawn, 200))
+    evict(recorder, drawn, 6, node=0, plan=1)
+    evict(recorder, drawn, 60, node=1, plan=1)
+    evict(recorder, drawn, 180, node=2, plan=1)
+    figures = recorder.result("x", {}).figures
+    assert (figures["evictions"], figures["bounces"]) == (3, 1)
+
+
+def test_a_pod_waits_from_asking_to_its_binding_or_to_the_end() -> None:
+    drawn = scenario()
+    recorder = recorded(drawn, flat(drawn, 30))
+    first, second = drawn.plans[0], drawn.plans[1]
+    recorder.asked(first)
+    recorder.asked(second)
+    bound = first.pod.model_copy(update={"node": drawn.machines[0].name})
+    recorder.happened(PodEvent(drawn.measured_ms + 2 * MINUTE_MS, "bound", bound))
+    figures = recorder.result("x", {}).figures
+    assert figures["waiting_pods"] == 1
+    assert figures["placed_pods"] == 1
+    assert figures["waiting_pod_minutes"] == pytest.approx(2 + 30)

@@ -1,0 +1,86 @@
+"""Both stages joined: they decide as they do apart."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from schemas.clock import ClockTick
+from schemas.codec import decode, encode
+from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
+from schemas.policies import PolicyRecord
+from schemas.topics import key_of
+from schemas.usage import NodeUsage
+from streams.in_process.pipeline import Pipeline
+from tests.streams.cluster.builders import CLUSTER, START_MS, node, policy_record
+
+
+@dataclass(frozen=True)
+class Written:
+    topic: str
+    key: str
+    value: bytes
+    written_ms: int = START_MS
+
+
+def written(message: ClockTick | NodeState | NodeUsage | PolicyRecord, topic: str) -> Written:
+    return Written(topic, key_of(topic, message), encode(message))
+
+
+def sample(seconds: int, cpu: int = 500) -> Written:
+    at_ms = START_MS + 1000 * seconds
+    usage = NodeUsage(cluster=CLUSTER, node="node-1", sampled_at_ms=at_ms, usage={"cpu": cpu})
+    return Written("node-usage", key_of("node-usage", usage), encode(usage), at_ms)
+
+
+def begun(policy: str = "") -> Pipeline:
+    pipeline = Pipeline()
+    pipeline.apply(
+        [
+            written(ClockTick(partition=0, now_ms=START_MS), "clock"),
+            written(policy_record(policy), "policies"),
+            written(node("node-1"), "node-state"),
+        ]
+    )
+    return pipeline
+
+
+def metric(pipeline: Pipeline) -> NodeMetric | None:
+    return pipeline.cluster.clusters[CLUSTER].inventory.nodes["node-1"].load.metric
+
+
+def test_a_sample_becomes_a_metric_that_the_cluster_knows() -> None:
+    pipeline = begun()
+    assert pipeline.apply([sample(0), sample(60, cpu=700)]) == []
+    found = metric(pipeline)
+    assert found is not None
+    assert found.usage == {"cpu": 600}
+
+
+def test_a_policy_says_how_often_metrics_are_reported() -> None:
+    pipeline = begun("collect: {metricReportIntervalSeconds: 30}")
+    pipeline.apply([sample(0), sample(30, cpu=700)])
+    found = metric(pipeline)
+    assert found is not None
+    assert (found.usage, found.report_interval_ms) == ({"cpu": 600}, 30_000)
+
+
+def test_what_cannot_be_read_comes_out_as_a_dead_letter() -> None:
+    pipeline = begun()
+    said = pipeline.apply([Written("node-usage", f"{CLUSTER}/node-1", b"?")])
+    (only,) = said
+    assert only[0] == "dead-letters"
+    assert "no JSON" in decode(*only).reason
+
+
+def test_a_record_that_neither_stage_reads_is_an_error() -> None:
+    with pytest.raises(ValueError, match="expected node-usage or one of"):
+        begun().apply([Written("journal", "0", b"{}")])
+
+
+def test_every_record_of_both_stages_is_counted() -> None:
+    pipeline = begun()
+    before = pipeline.applied
+    pipeline.apply([sample(0), sample(60)])
+    # The collect policy that was waiting, the samples, and the metric made of them.
+    assert pipeline.applied == before + 4
