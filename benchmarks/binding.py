@@ -29,11 +29,11 @@ from benchmarks.cluster_rig import (
     cpu_s,
     duties,
     each_of,
-    in_loop,
 )
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import Rig, rig
 from benchmarks.wire import PATIENCE_S, Encoded, Receiver, encoded
+from connectors import event_loop
 from connectors.kubernetes.api.server import IN_FLIGHT_MAX, ApiServer
 from connectors.kubernetes.control_plane.cluster import create_pods, pod
 from connectors.kubernetes.control_plane.server import ControlPlane
@@ -77,9 +77,9 @@ def run(pods: int, rounds: int) -> dict[str, Any]:
         results: dict[str, list[Binding]] = defaultdict(list)
         for number in range(rounds + 1):
             for work, side in zip(whole, ("binder", "bare"), strict=True):
-                decisions = in_loop(_decisions(plane, f"{side}-{number}", pods))
+                decisions = event_loop.run(_decisions(plane, f"{side}-{number}", pods))
                 done = work(decisions)
-                in_loop(_check(plane, decisions))
+                event_loop.run(_check(plane, decisions))
                 if number:
                     results[side].append(done)
         log = processes["bind"].output()
@@ -147,7 +147,7 @@ def _bare(place: Rig, plane: ControlPlane, decisions: Sequence[PlacementDecision
     """The same requests, sent by this process."""
     pids = {"kafka": place.broker_pid, **_servers(plane)}
     before, bench_s = cpu_s(pids), time.process_time()
-    took_s = in_loop(_send(plane, decisions))
+    took_s = event_loop.run(_send(plane, decisions))
     after, bench_s = cpu_s(pids), time.process_time() - bench_s
     took = {name: after[name] - before[name] for name in pids}
     return Binding(len(decisions) / took_s, {**took, "bench": bench_s})

@@ -12,12 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-import uvloop
-
 from benchmarks import messages
 from benchmarks.figures import Unproven
 from benchmarks.rig import Rig, usage
 from benchmarks.wire import PATIENCE_S
+from connectors import event_loop
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.control_plane.build import build
 from connectors.kubernetes.control_plane.cluster import create_namespace, create_nodes, node
@@ -44,7 +43,7 @@ def control_plane(nodes: int) -> Iterator[ControlPlane]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="loadstream-")))
         plane = stack.enter_context(ControlPlane(build(_MODULE), directory))
-        in_loop(_make_nodes(plane, nodes))
+        event_loop.run(_make_nodes(plane, nodes))
         plane.kwok.stop()
         plane.controllers.stop()
         yield plane
@@ -86,16 +85,6 @@ def cpu_s(pids: dict[str, int | None]) -> dict[str, float]:
     if gone:
         raise Unproven(f"{', '.join(gone)} ended by itself")
     return {name: usage(pid).cpu_s for name, pid in pids.items() if pid is not None}
-
-
-def in_loop(work: Awaitable[T]) -> T:
-    """Run it in a loop as the processes have it."""
-
-    async def main() -> T:
-        return await work
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main())
 
 
 async def each_of(items: Iterable[T], at_once: int, work: Callable[[T], Awaitable[Any]]) -> None:

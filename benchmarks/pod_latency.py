@@ -24,10 +24,11 @@ import numpy as np
 import orjson
 
 from benchmarks import messages
-from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, control_plane, cpu_s, duties, in_loop
+from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, control_plane, cpu_s, duties
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import rig
 from benchmarks.wire import PATIENCE_S, Receiver, encoded
+from connectors import event_loop
 from connectors.kubernetes.api.list_watch import Changed, ListWatch
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.control_plane.cluster import create_pods, pod
@@ -76,7 +77,7 @@ def run(nodes: int, per_s: int, seconds: int) -> dict[str, Any]:
             Receiver(place.settings, _STEPS, fetch_wait_ms=FETCH_WAIT_MS) as receiver,
             _Reading(receiver, steps),
         ):
-            due, bound, shares = in_loop(_paced(plane, per_s, seconds, partial(cpu_s, pids)))
+            due, bound, shares = event_loop.run(_paced(plane, per_s, seconds, partial(cpu_s, pids)))
         for each in processes.values():
             each.check()
     warm = {f"paced-{n}" for n in range(per_s * _WARMUP_S)} if seconds > _WARMUP_S else set()

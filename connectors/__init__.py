@@ -15,6 +15,6 @@ Lines look only at the lines below them:
     metrics_endpoint                             `/metrics` and `/healthz` of processes
     arguments  terminal  units                   what commands read and print
     child_process  guard  local_ports            servers that we run ourselves
-    process_log                                  logs of processes without Faust
+    event_loop  process_log                      loop and logs of processes without Faust
     known_plugins  wall_clock                    plugins of policies, the time
 """

@@ -6,8 +6,8 @@
 
 The member that is assigned the cluster's partition of `placement-decisions` is active. When the group is
 rebalanced, nothing new is written, what is being written comes to its end, and how far everything
-is, is committed; only then does the group go on. If the partition comes back to this process, the
-turn goes on where it was, and otherwise it is over.
+is, is committed; only then does the group go on. If the partition comes back to this process, and
+nobody else can have had it meanwhile, the turn goes on where it was; otherwise it is over.
 
 What a turn permits, and when: `connectors.kafka.turn`.
 """
@@ -177,8 +177,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         turn = self.turn
         if turn is None or turn.over.is_set():
             return
-        if self._foreign():
-            turn.end()
+        if self._foreign() or not turn.is_unbroken:
+            turn.end()  # a new one begins where the group is, if the partition is ours
         else:
             self._seek(turn.read_up_to)
             turn.resume()

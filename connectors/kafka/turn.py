@@ -62,6 +62,8 @@ class Turn:
         self._done = {topic: positions[topic] for topic in committed}
         self._committed: dict[str, int] = {}
         self._confirmed_at_s = float("-inf")
+        self._suspended_at_s = float("-inf")
+        """When the group confirmed, as it was about to be rebalanced, that this process is active."""
         self._confirming = asyncio.Lock()
         self._going = asyncio.Event()
         self._going.set()
@@ -159,11 +161,20 @@ class Turn:
         except TimeoutError:
             logger.warning("%d writes have not ended after %g s", self._writes, END_S)
         async with self._confirming:
-            await self._commit()
+            confirmed = await self._commit()
+            self._suspended_at_s = self._confirmed_at_s if confirmed else float("-inf")
             self._confirmed_at_s = float("-inf")
 
+    @property
+    def is_unbroken(self) -> bool:
+        """Nobody else can have been active since `suspend`: the group confirmed it a moment ago.
+
+        A process that stood still may have been replaced meanwhile, and get the partition back.
+        """
+        return time.monotonic() - self._suspended_at_s < SESSION_S
+
     def resume(self) -> None:
-        """The partition has come back to this process."""
+        """The partition has come back to this process, and the turn is unbroken."""
         self._going.set()
 
     def end(self) -> None:

@@ -288,11 +288,7 @@ def _run(
     from connectors.kafka.failures import as_messages
 
     with as_messages():
-        import asyncio
-
-        import uvloop
-
-        from connectors import process_log
+        from connectors import event_loop, process_log
         from connectors.kafka.admin import partitions_of
         from connectors.kafka.client import BrokerUnavailable, connect
         from connectors.kafka.turn import LOCK
@@ -316,8 +312,7 @@ def _run(
         try:
             with serving(metrics_host, metrics_port, telemetry.registry, telemetry.problems):
                 work = run(kafka, cluster, access(kubeconfig, context), makes, telemetry)
-                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                    runner.run(work)
+                event_loop.run(work)
         except (AccessError, PortUnusable) as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import textwrap
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ async def test_a_turn_that_ends_slowly_keeps_its_member_in_the_group(
 
     async def lingers(turn: Turn) -> None:
         await turn.over.wait()
-        await asyncio.sleep(_SESSION_S * 1.5)
+        await asyncio.sleep(_SESSION_S * 3)
         ends.set()
 
     async with joined(clean_kafka, lingers) as members["first"]:
@@ -91,10 +91,22 @@ async def test_a_turn_that_ends_slowly_keeps_its_member_in_the_group(
                     if each.turn is not None and coordinator.generation > 0:
                         await coordinator._maybe_leave_group()  # comes back under another id
                 await asyncio.sleep(1)
-            generation = max(each._consumer._coordinator.generation for each in members.values())
+            generation = await _settled(members.values())
+            assert not ends.is_set()
             await asyncio.wait_for(ends.wait(), 60)
-            now = max(each._consumer._coordinator.generation for each in members.values())
-    assert now == generation
+            now = {each._consumer._coordinator.generation for each in members.values()}
+    assert now == {generation}
+
+
+async def _settled(members: Collection[Membership]) -> int:
+    """The group's generation, once all have it and none comes after it by itself."""
+    found: set[int] = set()
+    while True:
+        before = found
+        await asyncio.sleep(_SESSION_S / 3)
+        found = {each._consumer._coordinator.generation for each in members}
+        if found == before and len(found) == 1 and max(found) > 0:
+            return found.pop()
 
 
 async def test_a_turn_that_could_not_begin_begins_later(broker: RunningBroker) -> None:
@@ -199,16 +211,18 @@ _CHILD = """
             except turn.TurnOver:
                 pass
 
-    settings = KafkaSettings.local(address)
+    settings = KafkaSettings.local(address).model_copy(update={"client_id": sys.argv[4]})
     asyncio.run(membership.Membership(settings, "c1", "test").run(work))
 """
 
 
 @asynccontextmanager
-async def _child(broker: RunningBroker, path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _child(
+    broker: RunningBroker, path: Path, client_id: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", textwrap.dedent(_CHILD),
-        broker.bootstrap_servers, str(path), str(_SESSION_S),
+        broker.bootstrap_servers, str(path), str(_SESSION_S), client_id,
     )  # fmt: skip
     try:
         yield process
@@ -224,9 +238,11 @@ def _lines(path: Path) -> list[list[Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("client_id", ["a", "z"])
 async def test_a_process_that_stood_still_writes_nothing_after_another_took_over(
-    clean_kafka: RunningBroker, short_session: None, tmp_path: Path
+    clean_kafka: RunningBroker, short_session: None, tmp_path: Path, client_id: str
 ) -> None:
+    """The member whose id comes first is active: "a" gets the partition back when it wakes up."""
     path = tmp_path / "written"
 
     async def parent(turn: Turn) -> None:
@@ -236,7 +252,7 @@ async def test_a_process_that_stood_still_writes_nothing_after_another_took_over
                     out.write(json.dumps(["parent", 1]) + "\n")
                 await asyncio.sleep(0.01)
 
-    async with _child(clean_kafka, path) as child:
+    async with _child(clean_kafka, path, client_id) as child:
         await until(lambda: len(_lines(path)) > 100)
         os.kill(child.pid, signal.SIGSTOP)
         member = Membership(clean_kafka.settings, _CLUSTER, "test")
