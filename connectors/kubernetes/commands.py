@@ -60,6 +60,32 @@ Sources = Annotated[
         help="YAML file with the usage sources; without one: every kubelet's /metrics/resource.",
     ),
 ]
+Nodes = Annotated[
+    int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="How many nodes.")
+]
+Pods = Annotated[
+    int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="How many pods.")
+]
+Output = Annotated[
+    Path, typer.Option(help="Directory for logs, the audit log, the summary and the picture.")
+]
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
+]
+Observe = Annotated[
+    bool,
+    typer.Option(
+        "--observe", help="Look at the cluster of the current kubeconfig instead; change nothing."
+    ),
+]
+Seconds = Annotated[
+    int,
+    typer.Option(
+        parser=number("seconds", 10, 86_400),
+        metavar="SECONDS",
+        help="With --observe: for how long.",
+    ),
+]
 
 
 @app.command()
@@ -135,33 +161,12 @@ def all_duties(
 
 @app.command()
 def demo(
-    nodes: Annotated[
-        int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="How many nodes.")
-    ] = 200,
-    pods: Annotated[
-        int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="How many pods.")
-    ] = 1000,
-    output: Annotated[
-        Path, typer.Option(help="Directory for logs, the audit log, the summary and the picture.")
-    ] = Path("demo-output/kubernetes"),
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
-    ] = False,
-    observe: Annotated[
-        bool,
-        typer.Option(
-            "--observe",
-            help="Look at the cluster of the current kubeconfig instead; change nothing.",
-        ),
-    ] = False,
-    seconds: Annotated[
-        int,
-        typer.Option(
-            parser=number("seconds", 10, 86_400),
-            metavar="SECONDS",
-            help="With --observe: for how long.",
-        ),
-    ] = 180,
+    nodes: Nodes = 200,
+    pods: Pods = 1000,
+    output: Output = Path("demo-output/kubernetes"),
+    plain: Plain = False,
+    observe: Observe = False,
+    seconds: Seconds = 180,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     sources: Sources = None,

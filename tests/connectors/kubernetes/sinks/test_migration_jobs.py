@@ -4,7 +4,8 @@
 """
 
 import asyncio
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended,
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks import migration_jobs as module
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
+from schemas.migrations import MigrationRequest
 from tests.connectors.kubernetes.sinks.objects import GONE, NODE, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.played import LOST, UNAVAILABLE, Played, Said, failure
 from tests.connectors.kubernetes.sinks.test_migration_job import job_object, status
@@ -46,6 +48,21 @@ async def said(jobs: MigrationJobs, *events: Event) -> list[tuple[str, str]]:
 def with_(found: dict[str, Any], phase: str = "", generation: int = 1, **spec: Any) -> Any:
     more = {**found, "metadata": {**found["metadata"], "generation": generation}}
     return {**more, "spec": {**found["spec"], **spec}, "status": {"phase": phase}}
+
+
+@asynccontextmanager
+async def _followed(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
+) -> AsyncIterator[tuple[MigrationJobs, AsyncGenerator[MigrationRequest, None]]]:
+    """Jobs of a server that answers so, and the requests that they cause."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server, Played().served() as client:
+        configuration = await client.access.configuration()
+        configuration.host = f"http://{server.host}:{server.port}"
+        jobs = MigrationJobs(client, CLUSTER)
+        async with aclosing(jobs.requests()) as requests:
+            yield jobs, requests
 
 
 MIGRATE = ("migrate", "pmj-job-move-web")
@@ -235,15 +252,8 @@ async def test_where_it_is_not_installed_nothing_is_missing_and_it_is_looked_for
             return web.Response(body=orjson.dumps(pod(NODE).body))
         return web.Response(body=b"{}")
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    played = Played()
-    async with TestServer(app) as server, played.served() as client:
-        configuration = await client.access.configuration()
-        configuration.host = f"http://{server.host}:{server.port}"
-        jobs = MigrationJobs(client, CLUSTER)
-        async with aclosing(jobs.requests()) as requests:
-            request = await asyncio.wait_for(anext(requests), 10)
+    async with _followed(answer) as (jobs, requests):
+        request = await asyncio.wait_for(anext(requests), 10)
     assert (request.action, jobs.installed, looks) == ("migrate", True, 3)
     assert asked[:3] == [GROUP] * 3
     assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
@@ -267,21 +277,14 @@ async def test_jobs_that_may_be_read_later_are_found_and_no_report_waits_meanwhi
         status_code = 500 if request.path == COLLECTION else 200
         return web.Response(status=status_code, body=orjson.dumps(pod(NODE).body))
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    played = Played()
-    async with TestServer(app) as server, played.served() as client:
-        configuration = await client.access.configuration()
-        configuration.host = f"http://{server.host}:{server.port}"
-        jobs = MigrationJobs(client, CLUSTER)
-        async with aclosing(jobs.requests()) as requests:
-            first = asyncio.create_task(anext(requests))
-            async with asyncio.timeout(10):
-                assert not await jobs.report(status())
-                assert not jobs.installed
-                allowed = True
-                assert (await first).action == "migrate"
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(0.2):
-                        await anext(requests)
+    async with _followed(answer) as (jobs, requests):
+        first = asyncio.create_task(anext(requests))
+        async with asyncio.timeout(10):
+            assert not await jobs.report(status())
+            assert not jobs.installed
+            allowed = True
+            assert (await first).action == "migrate"
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await anext(requests)
     assert jobs.installed

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Self
 
 import pytest
 from hypothesis import given
@@ -49,7 +50,26 @@ def test_nodes_are_spread_over_the_interval() -> None:
     assert max(due) < 1.3 * 250
 
 
-class _Run:
+class _AtWork:
+    """A scraper that asks the nodes of `changes`, as long as the block runs."""
+
+    scraper: Scraper
+    changes: list[list[str]]
+
+    async def __aenter__(self) -> Self:
+        changes = self.changes
+        self.task = asyncio.create_task(
+            self.scraper.run(lambda: changes.pop() if changes else None)
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.task
+
+
+class _Run(_AtWork):
     """A scraper at work, of nodes that answer at once or never."""
 
     def __init__(self, nodes: list[str], **limits: int) -> None:
@@ -73,18 +93,6 @@ class _Run:
                 self.failed.add(node)
         finally:
             self.now -= 1
-
-    async def __aenter__(self) -> "_Run":
-        changes = self.changes
-        self.task = asyncio.create_task(
-            self.scraper.run(lambda: changes.pop() if changes else None)
-        )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self.task
 
 
 async def test_dead_nodes_wait_for_each_other_and_delay_nobody() -> None:
@@ -114,7 +122,7 @@ async def test_when_no_slot_is_free_a_node_is_skipped() -> None:
         assert run.most <= 4
 
 
-class _Beyond:
+class _Beyond(_AtWork):
     """A scraper of more nodes than it can ask, each within a time that counts."""
 
     def __init__(self, count: int, ask: Callable[[], Awaitable[None]], **limits: int) -> None:
@@ -128,6 +136,7 @@ class _Beyond:
             behind=self.behind_s.append, **limits,
         )  # fmt: skip
         self.nodes = [f"node-{index}" for index in range(count)]
+        self.changes = [self.nodes]
 
     async def scrape(self, node: str) -> None:
         self.now += 1
@@ -140,18 +149,6 @@ class _Beyond:
             self.late[node] += 1
         finally:
             self.now -= 1
-
-    async def __aenter__(self) -> "_Beyond":
-        changes = [self.nodes]
-        self.task = asyncio.create_task(
-            self.scraper.run(lambda: changes.pop() if changes else None)
-        )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self.task
 
 
 async def test_beyond_its_places_each_node_is_asked_in_turn_and_nothing_piles_up() -> None:
