@@ -32,7 +32,7 @@ def node_content(node: NodeState, collecting: Collecting) -> Any:
     if lives is None or lives.at_ms < newest_ms - collecting.average_horizon_ms:
         lived = None  # the next sample of pods begins anew
     else:
-        lived = lives.at_ms, {names[number]: life for number, life in lives.of.items()}
+        lived = lives.at_ms, {names.get(number, number): life for number, life in lives.of.items()}
     return node.since_offset, node.anchor_ms, samples, pods, lived
 
 
