@@ -1,6 +1,6 @@
 """Whole days of a cluster from a seed, decided by several policies and rules side by side.
 
-    traces ─▶ scenario ─▶ world ◀─▶ contender ─▶ measures ─▶ comparison ─▶ table, page
+    traces ─▶ scenario ─▶ world ◀─▶ contender ─▶ measures ─▶ comparison ─▶ report
                             ▲            │
                             usage        ├── streamed: both stages under a policy, through `stages`
                                          └── ruled: a rule of another scheduler
@@ -11,8 +11,10 @@
     stages       the port to what decides               streamed    a policy as a contender
     rules        rules of other schedulers              ruled       a rule as a contender
     contenders   who may be compared, by name           measures    what a run came to
-    comparison   all contenders with all seeds          table       for a terminal
-    page         as HTML                                commands    `loadstream closed-loop`
+    comparison   all contenders with all seeds          kept        finished runs in a directory
+    summary      the comparison in a sentence           table       for a terminal
+    chart        as SVG                                 page        as HTML
+    markdown     as Markdown                            commands    `loadstream closed-loop`
 
 `policies` holds the built-in policies, as files. Time is the log's: the same seed is the same run,
 but for the CPU time that it takes. No broker, no network.

@@ -4,6 +4,7 @@ Exit codes: 0 the runs have come to their end; 2 the command line or a trace is 
 """
 
 import re
+import sys
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
@@ -15,6 +16,7 @@ from connectors.arguments import number
 from connectors.terminal import echo, print_json
 
 if TYPE_CHECKING:
+    from connectors.closed_loop.comparison import Comparison
     from connectors.closed_loop.parameters import Parameters
     from connectors.closed_loop.stages import MakeStages
 
@@ -46,13 +48,12 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
             ),
         ] = 24.0,
         load: Annotated[
-            float,
+            str,
             typer.Option(
-                parser=number("percent", 1, 90, whole=False),
                 metavar="PERCENT",
-                help="Mean demand for CPU, of the nodes.",
+                help="Mean demand for CPU, of the nodes; several with commas, such as 40,55.",
             ),
-        ] = 40.0,
+        ] = "40",
         seeds: Annotated[str, typer.Option(help="How many seeds, or which: 5, or 3-7.")] = "1",
         trace: Annotated[
             Path | None,
@@ -78,7 +79,16 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
         ] = None,
         json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
         report: Annotated[
-            Path | None, typer.Option(help="Write a self-contained HTML page there.")
+            Path | None,
+            typer.Option(
+                help="Write a self-contained HTML page there; with suffix .md Markdown and its chart."
+            ),
+        ] = None,
+        keep: Annotated[
+            Path | None,
+            typer.Option(
+                help="Directory of finished runs: what is there is not run again, the rest is added."
+            ),
         ] = None,
     ) -> None:
         """Compare policies and other schedulers' rules: a day of a cluster from a seed, no broker.
@@ -88,65 +98,103 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
         """
         from connectors.closed_loop.parameters import Parameters
 
-        given = Parameters(nodes=nodes, hours=hours, load=load / 100, sample_s=interval)
-        given = _with_settings(given, setting or [])
-        wrong = given.wrong()
-        if wrong is not None:
-            raise typer.BadParameter(wrong)
-        _compare(
-            given, _seeds(seeds), trace, contenders, policy or [],
-            load_stages(), as_json=json, report=report,
-        )  # fmt: skip
+        given = [
+            _with_settings(
+                Parameters(nodes=nodes, hours=hours, load=each / 100, sample_s=interval),
+                setting or [],
+            )
+            for each in _loads(load)
+        ]
+        for each in given:
+            wrong = each.wrong()
+            if wrong is not None:
+                raise typer.BadParameter(wrong)
+        compared = _compare(
+            given, _seeds(seeds), trace, contenders, policy or [], load_stages(), keep
+        )
+        if report is not None:
+            _write_report(report, compared)
+        if json:
+            print_json({"comparisons": [each.document() for each in compared]})
+            return
+        _print_tables(compared)
 
     app.command()(closed_loop)
 
 
 def _compare(
-    parameters: "Parameters",
+    parameters: "list[Parameters]",
     seeds: list[int],
     trace: Path | None,
     names: str,
     files: list[Path],
     make_stages: "MakeStages",
-    *,
-    as_json: bool,
-    report: Path | None,
-) -> None:
+    keep: Path | None,
+) -> "list[Comparison]":
     import gc
     import time
+    from importlib.metadata import version
 
     from connectors.closed_loop.comparison import compare
     from connectors.closed_loop.contenders import UnknownContender, contenders, known_contenders
-    from connectors.closed_loop.page import page
-    from connectors.closed_loop.table import lines
+    from connectors.closed_loop.kept import KeptRuns, UnreadableRun
     from connectors.closed_loop.traces import model_traces, read_traces
-    from connectors.known_plugins import known_plugins
     from connectors.simulated.tracefiles import TraceError
-    from schemas.policy import PolicyError, read_policy
+    from schemas.policy import PolicyError
 
     chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
-    try:
-        make = contenders(chosen, files, make_stages)
-        for file in files:
-            read_policy(file.read_text(encoding="utf-8"), known_plugins())
-        traces = model_traces() if trace is None else read_traces(trace)
-    except (UnknownContender, TraceError, PolicyError, OSError) as error:
-        echo(f"loadstream closed-loop: {error}", err=True)
-        raise typer.Exit(2) from None
     # Messages and state are trees, which go by counting references: as in a worker.
     gc.set_threshold(*GC_THRESHOLDS)
-    for complaint in traces.complaints:
-        echo(f"left out: {complaint}", err=True)
-    compared = compare(
-        parameters, seeds, traces, make, lambda line: echo(line, err=True), time.process_time
-    )
-    if report is not None:
-        report.write_text(page(compared), encoding="utf-8")
-    if as_json:
-        print_json(compared.document())
+    try:
+        make = contenders(chosen, files, make_stages)
+        traces = model_traces() if trace is None else read_traces(trace)
+        for complaint in traces.complaints:
+            echo(f"left out: {complaint}", err=True)
+        definitions = {name: each.definition for name, each in make.items()}
+        kept = KeptRuns(keep, traces, definitions, version("loadstream")) if keep else None
+        return [
+            compare(
+                each, seeds, traces, make, lambda line: echo(line, err=True), time.process_time, kept
+            )
+            for each in parameters
+        ]  # fmt: skip
+    except (UnknownContender, UnreadableRun, TraceError, PolicyError, OSError) as error:
+        echo(f"loadstream closed-loop: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _write_report(path: Path, compared: "list[Comparison]") -> None:
+    from connectors.closed_loop.chart import bars
+    from connectors.closed_loop.markdown import markdown
+    from connectors.closed_loop.page import page
+
+    if path.suffix != ".md":
+        path.write_text(page(compared), encoding="utf-8")
         return
-    for line in lines(compared):
-        echo(line)
+    chart = path.with_suffix(".svg")
+    chart.write_text(bars(compared), encoding="utf-8")
+    path.write_text(markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
+
+
+def _print_tables(compared: "list[Comparison]") -> None:
+    from connectors.closed_loop.table import LEGEND, lines
+
+    for each in compared:
+        for line in lines(each):
+            echo(line)
+        echo("")
+    echo(LEGEND)
+
+
+def _loads(text: str) -> list[float]:
+    """Loads in percent."""
+    loads = _numbers(text)
+    if not loads or not all(1 <= each <= 90 for each in loads) or len(set(loads)) < len(loads):
+        raise typer.BadParameter(
+            f"found {text!r}; expected percent from 1 to 90, such as 40, or several, such as 40,55",
+            param_hint="--load",
+        )
+    return loads
 
 
 def _seeds(text: str) -> list[int]:

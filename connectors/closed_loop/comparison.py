@@ -6,32 +6,12 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from connectors.closed_loop.contenders import MakeContender
+from connectors.closed_loop.kept import Calibration, Cost, KeptRuns, Run
 from connectors.closed_loop.measures import Result
 from connectors.closed_loop.parameters import Parameters
-from connectors.closed_loop.scenario import draw_scenario
+from connectors.closed_loop.scenario import Scenario, draw_scenario
 from connectors.closed_loop.traces import Traces
 from connectors.closed_loop.world import run
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a run cost here; the only figures that differ from run to run."""
-
-    contender: str
-    seed: int
-    cpu_s: float
-    records: int
-    """Records that both stages applied; 0: the contender is a rule."""
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What was found for a seed, so that its load is as asked."""
-
-    seed: int
-    factor: float
-    requested_share: float
-    pods: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +79,7 @@ def compare(
     make: Mapping[str, MakeContender],
     progress: Callable[[str], None],
     cpu_s: Callable[[], float],
+    kept: KeptRuns | None = None,
 ) -> Comparison:
     """Run every contender with every seed.
 
@@ -109,25 +90,49 @@ def compare(
         make: contenders by name, made anew for each run.
         progress: is called with a line now and then.
         cpu_s: CPU time of this process so far.
+        kept: runs that have ended before are taken from there, and others are added.
     """
-    results, costs, calibrations = [], [], []
+    runs: list[Run] = []
     for seed in seeds:
-        scenario = draw_scenario(parameters, seed, traces)
-        calibrations.append(
-            Calibration(seed, scenario.factor, scenario.requested_share, len(scenario.plans))
-        )
+        scenario: Scenario | None = None
         for name, make_one in make.items():
-            begun_s = cpu_s()
+            found = kept.find(parameters, seed, name) if kept else None
+            if found is None:
+                scenario = scenario or draw_scenario(parameters, seed, traces)
+                found = _run(scenario, name, make_one, progress, cpu_s)
+                if kept is not None:
+                    kept.keep(parameters, found)
+            runs.append(found)
+    by_seed = {each.calibration.seed: each.calibration for each in runs}
+    return Comparison(
+        parameters,
+        traces.files,
+        tuple(by_seed.values()),
+        tuple(each.result for each in runs),
+        tuple(each.cost for each in runs),
+    )
 
-            def said(
-                hours: float, name: str = name, seed: int = seed, begun: float = begun_s
-            ) -> None:
-                whole = parameters.filling_hours + parameters.hours
-                progress(
-                    f"{name}, seed {seed}: {hours:.0f} of {whole:.0f} h after {cpu_s() - begun:.0f} s of CPU"
-                )
 
-            result = run(scenario, make_one(), said)
-            results.append(result)
-            costs.append(Cost(name, seed, cpu_s() - begun_s, result.own.get("records", 0)))
-    return Comparison(parameters, traces.files, tuple(calibrations), tuple(results), tuple(costs))
+def _run(
+    scenario: Scenario,
+    name: str,
+    make: MakeContender,
+    progress: Callable[[str], None],
+    cpu_s: Callable[[], float],
+) -> Run:
+    """One contender with one seed."""
+    given, seed, begun_s = scenario.parameters, scenario.seed, cpu_s()
+    whole = given.filling_hours + given.hours
+
+    def said(hours: float) -> None:
+        spent = f"{cpu_s() - begun_s:.0f} s of CPU"
+        progress(
+            f"{given.load:.0%} load, {name}, seed {seed}: {hours:.0f} of {whole:.0f} h after {spent}"
+        )
+
+    result = run(scenario, make(), said)
+    return Run(
+        Calibration(seed, scenario.factor, scenario.requested_share, len(scenario.plans)),
+        result,
+        Cost(name, seed, cpu_s() - begun_s, result.own.get("records", 0)),
+    )

@@ -5,6 +5,7 @@ rules/*.py        rules of placement that are not ours, by the names of their mo
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -15,11 +16,23 @@ from connectors.closed_loop.rules.view import Rule
 from connectors.closed_loop.stages import MakeStages
 from connectors.closed_loop.streamed import Streamed
 from connectors.closed_loop.world import Contender
+from connectors.known_plugins import known_plugins
+from schemas.policy import read_policy
 
 POLICIES = Path(__file__).parent / "policies"
 
-#: Makes a contender for one run: it keeps what it has seen.
-MakeContender = Callable[[], Contender]
+
+@dataclass(frozen=True, slots=True)
+class MakeContender:
+    """Makes a contender for one run: it keeps what it has seen."""
+
+    definition: str
+    """What it decides by, with all defaults: one definition decides alike in every run."""
+    make: Callable[[], Contender]
+
+    def __call__(self) -> Contender:
+        """A contender that has seen nothing."""
+        return self.make()
 
 
 class UnknownContender(ValueError):
@@ -38,6 +51,7 @@ def contenders(
 
     Raises:
         UnknownContender: there is none of a name, or two have the same one.
+        PolicyError: a file holds no policy.
         OSError: a file cannot be read.
     """
     policies, of_rules = _policies(), _rules()
@@ -64,11 +78,12 @@ def contenders(
 
 def _of_policy(name: str, file: Path, make_stages: MakeStages) -> MakeContender:
     text = file.read_text(encoding="utf-8")
-    return lambda: Streamed(name, text, make_stages)
+    policy = read_policy(text, known_plugins())
+    return MakeContender(policy.model_dump_json(), lambda: Streamed(name, text, make_stages))
 
 
 def _of_rule(name: str, make_rule: Callable[[], Rule]) -> MakeContender:
-    return lambda: Ruled(name, make_rule())
+    return MakeContender(f"rule {name}", lambda: Ruled(name, make_rule()))
 
 
 def _policies() -> dict[str, Path]:

@@ -118,7 +118,7 @@ class Ruled(Observer):
         return self._world.usage.cpu_ahead(now_ms, times, work, plan.life_ms)
 
     def _report(self, moment: Moment, nodes: range) -> None:
-        index = np.array(nodes)
+        index = np.array(nodes, dtype=np.intp)
         window = self._window
         window[:-1, index] = window[1:, index]
         window[-1, index] = moment.given[index]

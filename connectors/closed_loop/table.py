@@ -1,6 +1,7 @@
-"""The result as a table for a terminal: a line for each contender, means over seeds with spread."""
+"""The result as tables: of contenders, of calibration, of parameters; one as lines of a terminal."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from connectors.closed_loop.comparison import Comparison, means, spreads
 
@@ -20,11 +21,28 @@ COLUMNS = (
     ("moves_useless", "useless", 0),
 )
 
+LEGEND = (
+    "hot CPU, hot memory, over 100 %: node-minutes of demand above 75 % of CPU, 80 % of memory, all of "
+    "CPU. p99, p99.9: demand for CPU of nodes. Imbalance: its standard deviation over nodes. Pods' "
+    "waiting in minutes. Bounces: pods that came back or were evicted again within an hour. Useless: "
+    "moves whose node stayed hot as long as nodes as hot that were left alone."
+)
+
 
 def lines(comparison: Comparison) -> Iterator[str]:
     """The table, and what it is of."""
     yield from _about(comparison)
     yield ""
+    rows = figures(comparison)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        first, *others = row
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
+
+
+def figures(comparison: Comparison) -> list[list[str]]:
+    """Headings, then a row for each contender: means over seeds, with spread if there are several."""
     rows = [["", *(heading for _, heading, _ in COLUMNS)]]
     for name, results in comparison.contenders():
         mean, spread = means(results), spreads(results)
@@ -34,17 +52,26 @@ def lines(comparison: Comparison) -> Iterator[str]:
             for figure, _, digits in COLUMNS
         ]
         rows.append([name, *cells])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        first, *others = row
-        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
-    yield ""
-    yield (
-        "hot CPU, hot memory, over 100 %: node-minutes of demand above 75 % of CPU, 80 % of memory, all of "
-        "CPU. p99, p99.9: demand for CPU of nodes. Imbalance: its standard deviation over nodes. Pods' "
-        "waiting in minutes. Useless: moves whose node stayed hot as long as nodes as hot that were left alone."
-    )
+    return rows
+
+
+def calibration(comparison: Comparison) -> list[list[str]]:
+    """Headings, then a row for each seed."""
+    return [
+        ["seed", "pods", "requested", "factor"],
+        *(
+            [str(each.seed), str(each.pods), f"{each.requested_share:.1%}", f"{each.factor:.3f}"]
+            for each in comparison.calibrations
+        ),
+    ]
+
+
+def settings(comparison: Comparison) -> list[list[str]]:
+    """Headings, then a row for each parameter."""
+    given = comparison.parameters
+    source = ", ".join(comparison.files) or "the built-in model"
+    values = {**asdict(given), "fill_share": given.fill, "traces": source}
+    return [["parameter", "value"], *([name, str(value)] for name, value in values.items())]
 
 
 def _about(comparison: Comparison) -> Iterator[str]:

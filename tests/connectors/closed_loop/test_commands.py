@@ -32,8 +32,28 @@ def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Pa
     assert "least-allocated, seed 0: 0 of 0 h" in err
     text = page.read_text(encoding="utf-8")
     assert text.count("<polyline") == 2
-    assert "http" not in text.replace("http-equiv", "")
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "filling_hours" in text
+
+
+def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> None:
+    report = tmp_path / "report.md"
+    arguments = (
+        *_SMALL, "--load", "40,55", "--contenders", "least-allocated,random-choice", "--keep", str(tmp_path),
+        "--report", str(report),
+    )  # fmt: skip
+    code, out, err = call(*arguments)
+    assert code == 0, err
+    assert out.count("mean load") == 2
+    text = report.read_text(encoding="utf-8")
+    assert [line for line in text.split("\n") if line.startswith("## ")] == [
+        "## Mean load 40%", "## Mean load 55%", "## Parameters",
+    ]  # fmt: skip
+    assert "![Hot node-minutes by contender](report.svg)" in text
+    chart = (tmp_path / "report.svg").read_text(encoding="utf-8")
+    assert chart.count(">random-choice<") == 2
+    code, _, err = call(*arguments)
+    assert (code, err) == (0, "")
 
 
 @pytest.mark.slow
@@ -46,7 +66,7 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         command = (loadstream, "closed-loop", *_SMALL, *names)
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(command, capture_output=True, env=environment, check=True)  # noqa: S603
-        document = json.loads(done.stdout)
+        (document,) = json.loads(done.stdout)["comparisons"]
         assert document.pop("cost")
         return document
 
@@ -58,6 +78,8 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
     [
         (("--contenders", "nobody"), "found 'nobody'; expected one or more of"),
         (("--trace", "/nowhere"), "/nowhere is no directory"),
+        (("--load", "40,40"), "found '40,40'; expected percent from 1 to 90"),
+        (("--load", "0"), "found '0'; expected percent from 1 to 90"),
         (("--seeds", "5-3"), "found '5-3'; expected how many, such as 5, or which"),
         (("--set", "speed=3"), "found 'speed'; expected one of nodes"),
         (("--set", "memory_start=3"), "expected two numbers with a comma"),
@@ -87,6 +109,7 @@ def test_a_policy_of_ones_own_is_compared_under_the_name_of_its_file(tmp_path: P
     file.write_text("mode: enforce\n")
     code, out, err = call(*_SMALL, "--contenders", "", "--policy", str(file), "--json")
     assert code == 0, err
-    (only,) = json.loads(out)["contenders"]
+    (document,) = json.loads(out)["comparisons"]
+    (only,) = document["contenders"]
     assert only["name"] == "mine"
     assert only["seeds"][0]["own"]["records"] > 100
