@@ -69,6 +69,12 @@ class Assembly:
             holder = holder.setdefault(step, {})
         holder[path[-1]] = value
 
+    def fill(self, section: str, field: str, value: Any) -> None:
+        """Give a field of a section a value, unless the text does."""
+        given = self.raw.setdefault(section, {})
+        if isinstance(given, dict):
+            given.setdefault(field, value)
+
     def ignore(self, document: YamlDocument, path: Path, why: str = "") -> None:
         """List a path of a document as having no effect."""
         kind = document.value.get("kind")

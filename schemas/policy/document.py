@@ -40,7 +40,7 @@ class Policy(PolicyPart):
     """observe: evictions are decided and marked dry; enforce: they are commands."""
     compat: Compat = "loadstream"
     """koordinator: rebalancing does what Koordinator does, also where that surprises."""
-    plugins: PluginChoice = Field(default_factory=PluginChoice)
+    plugins: PluginChoice = Field(default_factory=PluginChoice, validate_default=True)
     load_aware: LoadAwareSchedulingArgs = Field(default_factory=LoadAwareSchedulingArgs)
     resource_limits: NodeResourceLimitsAwareArgs = Field(
         default_factory=NodeResourceLimitsAwareArgs
@@ -78,6 +78,11 @@ class Policy(PolicyPart):
     """How far ahead of the clock a metric's update time may be."""
 
     _not_applied: tuple[str, ...] = PrivateAttr(default=())
+
+    @field_validator("plugins")
+    @classmethod
+    def _resolve_plugins(cls, plugins: PluginChoice, info: ValidationInfo) -> PluginChoice:
+        return plugins.resolved(info.data.get("compat", "loadstream"))
 
     @field_validator("rebalance")
     @classmethod

@@ -253,7 +253,8 @@ class _Pasting:
                 self.ignore((*at, point, "disabled"))
         for point in ("filter", "score"):
             if point in plugins or "multiPoint" in plugins:
-                defaults = tuple(plugin.name for plugin in getattr(PluginChoice(), point))
+                upstreams = PluginChoice().resolved("koordinator")
+                defaults = tuple(plugin.name for plugin in getattr(upstreams, point))
                 known: tuple[str, ...] = getattr(self.known, point)
                 entries = merged(plugins, point, at, defaults, known)
                 origin = (*at, point if point in plugins else "multiPoint")

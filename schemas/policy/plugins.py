@@ -6,10 +6,11 @@ takes them as an argument and has the built-in ones for a default.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ValidationInfo, field_validator
 
+from schemas.policy.lownodeload import Compat
 from schemas.policy.parts import Conflict, Items, Name, PolicyPart, refuse, whole
 from schemas.policy.wording import nearest
 
@@ -32,6 +33,8 @@ LOAD_AWARE = "LoadAwareScheduling"
 RESOURCES_FIT = "NodeResourcesFit"
 #: The score by how evenly resources are requested.
 BALANCED_ALLOCATION = "NodeResourcesBalancedAllocation"
+#: Moves pods from hot nodes to cool ones, by thresholds.
+LOW_NODE_LOAD = "LowNodeLoad"
 #: The score by the risk that nodes are overutilized.
 OVERUTILIZATION_RISK = "OverutilizationRisk"
 
@@ -52,12 +55,14 @@ BUILT_IN = KnownPlugins(
         RESOURCES_FIT,
         BALANCED_ALLOCATION,
     ),
-    balance=("LowNodeLoad",),
+    balance=(LOW_NODE_LOAD,),
 )
 
-#: Scores that are on where a policy does not say. NodeResourceLimitsAware is not: in the closed
-#: loop it leaves nodes hotter than LoadAwareScheduling alone.
-_DEFAULT_SCORES = (LOAD_AWARE,)
+#: Scores and plugins that move pods which Koordinator's configurations mean where they do not say.
+UPSTREAM_SCORES, UPSTREAM_BALANCE = (LOAD_AWARE,), (LOW_NODE_LOAD,)
+#: What is on where a policy does not say: what leaves nodes coolest in the closed loop, each of them
+#: better than the others without it (docs/closed-loop-report.md).
+_DEFAULT_SCORES, _DEFAULT_BALANCE = (OVERUTILIZATION_RISK,), (LOW_NODE_LOAD,)
 
 
 def named(value: Any) -> Any:
@@ -86,8 +91,22 @@ class PluginChoice(PolicyPart):
 
     filter: _Plugins = tuple(Plugin(name=name) for name in BUILT_IN.filter)
     score: _ScorePlugins = tuple(ScorePlugin(name=name) for name in _DEFAULT_SCORES)
-    balance: _Plugins = tuple(Plugin(name=name) for name in BUILT_IN.balance)
+    balance: _Plugins = tuple(Plugin(name=name) for name in _DEFAULT_BALANCE)
     """Plugins that move pods; LowNodeLoad without thresholds moves none."""
+
+    def resolved(self, compat: Compat) -> Self:
+        """The same, where lists that are not given are those of a mode: Koordinator has neither the
+        score nor the moves by risk."""
+        if compat == "loadstream":
+            return self
+        lists = {
+            "score": tuple(ScorePlugin(name=name) for name in UPSTREAM_SCORES),
+            "balance": tuple(Plugin(name=name) for name in UPSTREAM_BALANCE),
+        }
+        given = self.model_fields_set
+        return self.model_copy(
+            update={name: value for name, value in lists.items() if name not in given}
+        )
 
     @field_validator("filter", "score", "balance")
     @classmethod

@@ -10,7 +10,7 @@ from schemas.policy.errors import FURTHER, PolicyError, Problem
 from schemas.policy.lownodeload import THRESHOLD_MAPS
 from schemas.policy.parts import RESOURCES_MAX
 from schemas.policy.pasting import paste
-from schemas.policy.plugins import BUILT_IN, KnownPlugins
+from schemas.policy.plugins import BUILT_IN, UPSTREAM_BALANCE, UPSTREAM_SCORES, KnownPlugins
 from schemas.policy.upstream import PASTED
 from schemas.policy.validation import validated
 from schemas.policy.wording import describe
@@ -93,6 +93,13 @@ def _assemble(
         else:
             own = document.line
             assembly.take(document)
+    # What Koordinator's configurations leave to defaults is left to Koordinator's.
+    for document in documents:
+        kind = document.value.get("kind") if isinstance(document.value, dict) else None
+        if kind == "KubeSchedulerConfiguration":
+            assembly.fill("plugins", "score", list(UPSTREAM_SCORES))
+        elif kind is not None:
+            assembly.fill("plugins", "balance", list(UPSTREAM_BALANCE))
 
 
 def _beyond_limits(policy: Policy, assembly: Assembly) -> Iterator[Problem]:
