@@ -119,7 +119,7 @@ def test_a_history_without_faults_is_found_right() -> None:
     assert verdict.problems == []
     assert verdict.figures["placed"] == verdict.figures["pods"] == 4
     assert verdict.figures["dead letters"] == 1
-    assert verdict.fullest_percent == 100, "without metrics all nodes score alike"
+    assert verdict.fullest_percent == 50, "pods that are not measured yet count by their requests"
 
 
 def test_a_decision_that_is_published_twice_is_no_fault() -> None:

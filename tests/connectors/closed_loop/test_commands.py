@@ -37,7 +37,7 @@ def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Pa
 
 
 def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> None:
-    report = tmp_path / "report.md"
+    report = (tmp_path / "report").with_suffix(".md")
     arguments = (
         *_SMALL, "--load", "40,55", "--contenders", "least-allocated,random-choice", "--keep", str(tmp_path),
         "--report", str(report),

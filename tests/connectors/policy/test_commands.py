@@ -128,7 +128,8 @@ def test_check_lists_what_has_no_effect() -> None:
         "# not applied: KubeSchedulerConfiguration: leaderElection",
         "# not applied: KubeSchedulerConfiguration: parallelism",
     ]
-    assert read_policy(result.stdout) == read_policy("")
+    koordinators = read_policy("plugins: {score: [LoadAwareScheduling]}")
+    assert read_policy(result.stdout) == koordinators
 
 
 def test_check_prints_every_error_with_file_line_and_path(tmp_path: Path) -> None:

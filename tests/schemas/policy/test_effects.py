@@ -96,7 +96,7 @@ _WINDOW = "from: '01:00', to: '02:00'"
     [
         ("resourceLimits: {defaultLimit: {cpu: '1'}}",
          ["resourceLimits (plugins.score does not enable NodeResourceLimitsAware)"]),
-        ("overutilizationRisk: {excessWeight: 1}",
+        ("{overutilizationRisk: {excessWeight: 1}, plugins: {score: []}}",
          ["overutilizationRisk (plugins.score does not enable OverutilizationRisk)"]),
         ("{resourceLimits: {}, plugins: {score: [NodeResourceLimitsAware]}}", []),
         ("{resourcesFit: {scoringStrategy: {type: MostAllocated}}, balancedAllocation: {}}",
@@ -105,7 +105,7 @@ _WINDOW = "from: '01:00', to: '02:00'"
         ("{resourcesFit: {scoringStrategy: {resources: [{name: cpu}]}}, balancedAllocation: {}, "
          "plugins: {score: [NodeResourcesFit, NodeResourcesBalancedAllocation]}}", []),
         ("{loadAware: {usageThresholds: {cpu: 50}, resourceWeights: {cpu: 2}, checkBoth: true, "
-         "estimatedScalingFactors: {cpu: 50}}, plugins: {filter: []}}",
+         "estimatedScalingFactors: {cpu: 50}}, plugins: {filter: [], score: [LoadAwareScheduling]}}",
          ["loadAware.usageThresholds (plugins.filter does not enable LoadAwareScheduling)",
           "loadAware.checkBoth (plugins.filter does not enable LoadAwareScheduling)"]),
         ("{loadAware: {resourceWeights: {cpu: 2}, usageThresholds: {cpu: 50}, aggregated: "
@@ -122,7 +122,8 @@ _WINDOW = "from: '01:00', to: '02:00'"
         ("loadAware: {usageThresholds: {cpu: 50}, aggregated: {usageThresholds: {cpu: 60}, "
          "usageAggregationType: p95}}",
          ["loadAware.usageThresholds (loadAware.aggregated takes its place)"]),
-        ("loadAware: {aggregated: {usageThresholds: {cpu: 60}, scoreAggregatedDuration: 5m}}",
+        ("{loadAware: {aggregated: {usageThresholds: {cpu: 60}, scoreAggregatedDuration: 5m}}, "
+         "plugins: {score: [LoadAwareScheduling]}}",
          ["loadAware.aggregated.usageThresholds (needs both usageThresholds and "
           "usageAggregationType)",
           "loadAware.aggregated.scoreAggregatedDuration (needs scoreAggregationType)"]),

@@ -31,13 +31,24 @@ def test_empty_text_is_the_default_policy(text: str | bytes) -> None:
     assert read_policy(text) == Policy()
 
 
-def test_the_default_policy_observes_and_scores_by_real_load_alone() -> None:
+def test_what_koordinators_configurations_leave_to_defaults_is_left_to_koordinators() -> None:
+    scheduler = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    for text in ("compat: koordinator", scheduler, f"{scheduler}---\nmode: enforce\n"):
+        names = [plugin.name for plugin in read_policy(text).plugins.score]
+        assert names == ["LoadAwareScheduling"], text
+    own = f"{scheduler}---\nplugins: {{score: [OverutilizationRisk]}}\n"
+    for text in ("", "mode: enforce", own, "plugins: {filter: [NodeName]}"):
+        names = [plugin.name for plugin in read_policy(text).plugins.score]
+        assert names == ["OverutilizationRisk"], text
+
+
+def test_the_default_policy_observes_and_scores_by_risk_alone() -> None:
     policy = read_policy("")
     assert policy.mode == "observe"
     assert policy.dry_run
     assert tuple(plugin.name for plugin in policy.plugins.filter) == BUILT_IN.filter
     assert [(plugin.name, plugin.weight) for plugin in policy.plugins.score] == [
-        ("LoadAwareScheduling", 1),
+        ("OverutilizationRisk", 1),
     ]
     assert policy.load_aware.usage_thresholds == {"cpu": 65, "memory": 95}
     assert policy.rebalance.resource_weights == {"cpu": 1, "memory": 1}

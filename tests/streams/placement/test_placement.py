@@ -37,7 +37,7 @@ def test_a_placed_pod_is_told_its_node_its_end_and_why() -> None:
     assert made.refused_by == {"NodeResourcesFit": 1, "LoadAwareScheduling": 1}
     assert made.winner is not None
     assert [(term.plugin, term.weight) for term in made.winner.terms] == [
-        ("LoadAwareScheduling", 1),
+        ("OverutilizationRisk", 1),
     ]
     assert [each.node for each in made.runners_up] == ["c"]
     assert (made.reasons, made.message) == ((), "")
