@@ -25,8 +25,12 @@ _VALUES = {
     "NAMESPACE/POD": "shop/web-1", "NAMESPACE/NAME": "shop/web-1", "ID": "m-12345678", "DIR": "d", "TIME": "15m",
     "samples.jsonl": "/dev/null",
 }  # fmt: skip
-#: Begin something that does not end by itself, or wait for a worker.
-_GO_ON = {"broker", "worker", "demo", "simulate", "agent", "kubernetes", "--follow", "--wait"}
+#: Begin something that does not end by itself, wait for a worker, or take minutes.
+_GO_ON = {
+    "broker", "worker", "demo", "simulate", "agent", "kubernetes", "closed-loop", "--follow", "--wait",
+}  # fmt: skip
+#: What makes a day of a cluster a few minutes of a few nodes.
+_SMALL = ("--nodes", "4", "--hours", "0.1", "--seeds", "1", "--set", "filling_hours=0.1")
 
 
 def _pieces(text: str) -> Iterator[list[str]]:
@@ -183,6 +187,23 @@ def test_what_a_page_shows_runs_on_a_broker(
         assert "Usage: loadstream" not in result.output, (place, result.output)
         ran += 1
     assert ran > 20
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [(place, words) for place, words in _SHOWN if words[1:2] == ["closed-loop"]],
+    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+)
+def test_a_closed_loop_of_a_page_runs_in_small(
+    place: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No trace is there, which is said."""
+    (tmp_path / "mine.yaml").write_text("mode: enforce\n")
+    monkeypatch.chdir(tmp_path)
+    values = {**_VALUES, "FILE": "mine.yaml"}
+    result = CliRunner().invoke(app, [*(values.get(word, word) for word in words[1:]), *_SMALL])
+    assert result.exit_code == (2 if "--trace" in words else 0), (place, result.output)
+    assert "Usage: loadstream" not in result.output
 
 
 def test_the_makefile_lists_every_target_with_a_word_about_it() -> None:
