@@ -100,7 +100,7 @@ class MetricVectors:
 
 def without_lives(metric: NodeMetric) -> NodeMetric:
     """The metric as it is kept: what it says of lives is kept with these."""
-    if not any([pod.life is not None for pod in metric.pods]):
+    if all(pod.life is None for pod in metric.pods):
         return metric
     pods = [pod if pod.life is None else pod.model_copy(update=_NO_LIFE) for pod in metric.pods]
     return metric.model_copy(update={"pods": tuple(pods)})

@@ -135,7 +135,7 @@ class NodeMoments:
         whole = (
             metric is not None
             and metric.usage is not None
-            and not any([pod.usage for pod in metric.pods])
+            and not any(pod.usage for pod in metric.pods)
         )
         fold = fold and metric is not None and self._due(metric)
         if fold or whole or self._whole:
@@ -356,7 +356,7 @@ class NodeMoments:
 
 
 def _says_lives(metric: NodeMetric) -> bool:
-    return any([pod.life is not None for pod in metric.pods])
+    return any(pod.life is not None for pod in metric.pods)
 
 
 def _age_minutes(held: HeldPod, now_ms: int) -> int:
