@@ -25,8 +25,10 @@ _VALUES = {
     "NAMESPACE/POD": "shop/web-1", "NAMESPACE/NAME": "shop/web-1", "ID": "m-12345678", "DIR": "d", "TIME": "15m",
     "samples.jsonl": "/dev/null",
 }  # fmt: skip
-#: Begin something that does not end by itself, or wait for a worker.
-_GO_ON = {"broker", "worker", "demo", "simulate", "agent", "kubernetes", "--follow", "--wait"}
+#: Begin something that does not end by itself, takes many minutes, or waits for a worker.
+_GO_ON = {
+    "broker", "worker", "demo", "simulate", "agent", "kubernetes", "closed-loop", "--follow", "--wait",
+}  # fmt: skip
 
 
 def _pieces(text: str) -> Iterator[list[str]]:
