@@ -13,12 +13,13 @@ from typing import Any
 from connectors.policy.draft.load import HOT, Load
 from connectors.policy.draft.summary import Summary
 from connectors.units import duration_text
-from schemas.policy.plugins import OVERUTILIZATION_RISK
+from schemas.policy.plugins import PluginChoice
 
-#: The scores of the policy: what keeps nodes coolest in the closed loop (docs/closed-loop.md).
-SCORES = (OVERUTILIZATION_RISK,)
-#: The plugins that move pods.
-BALANCE = ("LowNodeLoad",)
+_DEFAULT = PluginChoice()
+#: The scores of the policy: those that keep nodes coolest in the closed loop are the default ones.
+SCORES = tuple(each.name for each in _DEFAULT.score)
+#: The plugins that move pods, likewise.
+BALANCE = tuple(each.name for each in _DEFAULT.balance)
 
 #: Less than this says little about a day.
 HISTORY_MS_MIN = 3_600_000
