@@ -10,6 +10,10 @@ The decision core by itself, in one process:
     worst        the worst record of each kind, within the limits
     worst_records, worst_ticks   these records and ticks      dense_cluster   what they meet
 
+Whole days of a simulated cluster, in one process:
+
+    closed_loop  hot minutes and evictions beside other schedulers, records a second
+
 Through a broker, with one worker in a process of its own:
 
     messages     what producers say: nodes, metrics, pods, requests, usage samples

@@ -4,6 +4,7 @@ import sys
 
 from benchmarks import (
     binding,
+    closed_loop,
     latency,
     placement,
     pod_latency,
@@ -23,6 +24,7 @@ def benchmarks() -> dict[str, Benchmark]:
         **placement.benchmarks(),
         **rebalance.benchmarks(),
         **worst.benchmarks(),
+        **closed_loop.benchmarks(),
         **throughput.BENCHMARKS,
         **latency.BENCHMARKS,
         **recovery.BENCHMARKS,

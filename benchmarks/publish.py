@@ -3,15 +3,18 @@
 `docs/figures.jsonl` is what `make bench` printed when the documents were last brought up to date. A
 document names a figure where it shows it, `<!--recovery_s-->10.9 s<!---->`, and this writes what
 stands in between; with `#least` after the name it is the smallest of the measured times. So README
-and the page of benchmarks cannot disagree.
+and the page of benchmarks cannot disagree. A figure that has not been measured yet is shown as such;
+one that `make bench` does not know is an error.
 """
 
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+
+from benchmarks.__main__ import benchmarks
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs/figures.jsonl"
@@ -19,6 +22,8 @@ MEASURED = ROOT / "docs/figures.jsonl"
 DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/sizing.md")
 
 _SHOWN = re.compile(r"<!--([a-z_0-9.]+)(#least)?-->.*?<!---->")
+#: What is shown of a figure that was not measured.
+_MISSING = "not measured yet"
 _UNITS = {"us": "µs", "B": "", "1/s": "/s"}
 
 
@@ -27,11 +32,23 @@ def read(text: str) -> dict[str, Mapping[str, Any]]:
     return {line["name"]: line for line in map(json.loads, text.splitlines())}
 
 
-def filled_in(document: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
-    """A document with the figures as they were measured; raises KeyError for one that was not."""
+def filled_in(
+    document: str, figures: Mapping[str, Mapping[str, Any]], known: Collection[str] = ()
+) -> str:
+    """A document with the figures as they were measured.
+
+    Args:
+        document: the text.
+        figures: what was measured, by name.
+        known: names of all that can be measured.
+
+    Raises KeyError for a name that is neither among the figures nor known.
+    """
 
     def shown(match: re.Match[str]) -> str:
         name, least = match[1], match[2] or ""
+        if name not in figures and name in known:
+            return f"<!--{name}{least}-->{_MISSING}<!---->"
         figure = figures[name]
         value = figure["detail"]["min_us"] if least else figure["value"]
         return f"<!--{name}{least}-->{_text(value, figure['unit'])}<!---->"
@@ -49,11 +66,12 @@ def _text(value: float, unit: str) -> str:
 def main(arguments: list[str]) -> int:
     """Bring the documents up to date; with `--check` say which are not, and change nothing."""
     figures = read(MEASURED.read_text(encoding="utf-8"))
+    known = benchmarks()
     differing = 0
     for name in DOCUMENTS:
         path = ROOT / name
         before = path.read_text(encoding="utf-8")
-        after = filled_in(before, figures)
+        after = filled_in(before, figures, known)
         if after != before:
             differing += 1
             print(f"{'differs' if '--check' in arguments else 'wrote'}: {name}")

@@ -3,5 +3,6 @@
 commands  `policy check`, `apply`, `history`, `pause`, `resume`
 entries   a cluster's policies, read as its worker reads them
 unmet     what a policy needs of a cluster and does not find
+draft     `policy init`: a first policy from a cluster's own history
 history   one of them as a line and as JSON
 """

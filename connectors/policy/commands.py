@@ -23,6 +23,7 @@ from connectors.arguments import as_field
 from connectors.kafka.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.known_plugins import known_plugins
+from connectors.policy.draft import commands as draft_commands
 from connectors.policy.entries import TOPIC, newest_entry, read_entries_of
 from connectors.policy.history import as_json, as_line
 from connectors.terminal import echo, print_json
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Check policies, give them to clusters, pause and resume clusters."
 )
+draft_commands.register(app)
 
 
 def _record() -> "type[PolicyRecord]":

@@ -30,6 +30,7 @@ from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
 from streams.cluster.moment_tables import FleetUsageTable, PodUsageTable
 from streams.cluster.move_events import MoveEvents
+from streams.cluster.noderows import NodeRows
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
@@ -103,6 +104,7 @@ class ClusterState:
             PodUsageTable(cluster, self.inventory),
             FleetUsageTable(cluster, self.inventory),
         )
+        self.node_rows = NodeRows(cluster)
         self.pod_rows = PodRows()
         self.collect = CollectRelay()
         self.row_counts = RowCounts()

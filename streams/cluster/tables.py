@@ -28,7 +28,7 @@ from streams.cluster.podrows import counted_pod
 from streams.cluster.row_counts import COUNTED, check_counts
 from streams.cluster.state import ClusterState
 from streams.inventory.kind import kind_of, shared
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Held
 from streams.placement.pending import Group, Waiting
 from streams.placement.plugins.registry import KNOWN
 from streams.stage.packing import single
@@ -73,8 +73,8 @@ def _own_row(state: ClusterState, prefix: str) -> Iterator[RowChange]:
 def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     inventory, placement = state.inventory, state.placement
     for name in inventory.changed_nodes:
-        row = _node_row(state.cluster, inventory.nodes.get(name))
-        yield RowChange("nodes", f"{prefix}/{name}", _value(row))
+        row = state.node_rows.encode(inventory.nodes.get(name))
+        yield RowChange("nodes", f"{prefix}/{name}", row)
     for name, uid in inventory.changed_pods:
         node = inventory.nodes.get(name)
         held = None if node is None else node.held.get(uid)
@@ -198,22 +198,6 @@ def _value(row: Message | None) -> bytes | None:
 
 
 # --- to rows ------------------------------------------------------------------------------------
-
-
-def _node_row(cluster: str, node: Node | None) -> NodeRow | None:
-    if node is None:
-        return None
-    load = node.load
-    if (node.state, node.list_id, load.metric, load.metric_time_ms) == (None,) * 4:
-        return None
-    return NodeRow(
-        cluster=cluster,
-        node=node.name,
-        state=node.state,
-        metric=node.load.metric,
-        metric_time_ms=node.load.metric_time_ms,
-        list_id=node.list_id,
-    )
 
 
 def _request_row(cluster: str, waiting: Waiting) -> PendingRequestRow:

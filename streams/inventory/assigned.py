@@ -5,6 +5,7 @@ Source: docs/upstream.md A3, A4; see `load`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from schemas.pods import Pod
 from streams.inventory.demand import PodDemand
@@ -20,14 +21,16 @@ class AssignedPod:
     cached_at_ms: int
     prod: bool
     estimate: Vector
+    added: Vector
+    """The estimate without what is below 0: such a factor never lowers what a node is expected to
+    use (A6.6)."""
     timestamp_ms: int
     """When it was scheduled, else when it was counted."""
     deadline_ms: int | None
     """It is estimated by metrics older than this even if they contain it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """What one pod adds to the sums of its node."""
 
     delta: Vector
@@ -58,6 +61,6 @@ def minus(left: Vector, right: Vector) -> Vector:
     return tuple(map(int.__sub__, left, right))
 
 
-def total(vectors: Sequence[Vector]) -> Vector:
-    """Sum per resource of at least one vector."""
-    return tuple(map(sum, zip(*vectors, strict=True)))
+def total(zero: Vector, vectors: Sequence[Vector]) -> Vector:
+    """Sum per resource; `zero` is that of no vectors."""
+    return tuple(map(sum, zip(*vectors, strict=True))) if vectors else zero

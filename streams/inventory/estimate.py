@@ -108,7 +108,8 @@ class Estimator:
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Amounts as a vector; a resource that is not named counts 0."""
-        return tuple(amounts.get(resource, 0) for resource in self.resources)
+        get = amounts.get
+        return tuple([get(resource, 0) for resource in self.resources])
 
     def estimate(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Vector:
         """Expected use of a pod, shape (resources,); within 64 bits, negative by a negative factor."""

@@ -39,7 +39,6 @@ class NodeLoad:
         "_prod_delta",
         "_prod_usage",
         "_resources",
-        "_shares",
         "_total",
         "assigned",
         "counting",
@@ -69,16 +68,17 @@ class NodeLoad:
         """Update time that estimation goes by; a metric without one keeps the time before it."""
         self.assigned: dict[str, AssignedPod] = {}
         """By pod uid."""
-        self._shares: dict[str, Share] = {}
         self._counted: MetricVectors | None = None
         """The metric over the resources by which pods are counted."""
         self._clear()
 
     def _clear(self) -> None:
         """No pod is counted; these are vectors over the resources of `counting`."""
-        self.assigned, self._shares = {}, {}
-        zero = (0,) * len(self.counting.resources)
-        self._delta = self._prod_usage = self._prod_delta = self._estimated = zero
+        self.assigned = {}
+        self._delta = self._prod_usage = self._prod_delta = self._estimated = self._zero()
+
+    def _zero(self) -> Vector:
+        return (0,) * len(self.counting.resources)
 
     @property
     def delta(self) -> Vector:
@@ -194,6 +194,7 @@ class NodeLoad:
             uid: self._assigned(old.pod, old.demand, old.cached_at_ms)
             for uid, old in self.assigned.items()
         }
+        self._estimated = total(self._zero(), [pod.estimate for pod in self.assigned.values()])
         self._recount()
 
     def _measure(self) -> None:
@@ -268,21 +269,24 @@ class NodeLoad:
     def _assigned(self, pod: Pod, demand: PodDemand, cached_at_ms: int) -> AssignedPod:
         of_class = priority_class(pod, demand)
         timestamp_ms = cached_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
+        estimate = self.counting.estimate(pod, demand, of_class)
+        added = estimate
+        if min(estimate, default=0) < 0:
+            added = tuple([max(0, expected) for expected in estimate])
         return AssignedPod(
             pod=pod,
             demand=demand,
             cached_at_ms=cached_at_ms,
             prod=of_class == "prod",
-            estimate=self.counting.estimate(pod, demand, of_class),
+            estimate=estimate,
+            added=added,
             timestamp_ms=timestamp_ms,
             deadline_ms=self.counting.deadline_ms(pod, timestamp_ms),
         )
 
     def _count(self, assigned: AssignedPod) -> None:
-        share = self._share(assigned)
-        uid = assigned.pod.uid
-        self.assigned[uid] = assigned
-        self._shares[uid] = share
+        share = self._share(assigned, self._zero())
+        self.assigned[assigned.pod.uid] = assigned
         self._delta = plus(self._delta, share.delta)
         if any(share.prod_usage):
             self._prod_usage = plus(self._prod_usage, share.prod_usage)
@@ -293,59 +297,57 @@ class NodeLoad:
         assigned = self.assigned.pop(uid, None)
         if assigned is None:
             return False
-        share = self._shares.pop(uid)
+        share = self._share(assigned, self._zero())
         self._delta = minus(self._delta, share.delta)
         self._prod_usage = minus(self._prod_usage, share.prod_usage)
         self._prod_delta = minus(self._prod_delta, share.prod_delta)
         self._estimated = minus(self._estimated, assigned.estimate)
         return True
 
-    def _share(self, assigned: AssignedPod) -> Share:
-        zero = (0,) * len(self.counting.resources)
-        pod = assigned.pod
+    def _share(self, assigned: AssignedPod, zero: Vector) -> Share:
+        """What a pod adds to the sums.
+
+        It follows from the pod and the metric alone, so it is not kept: until all pods are counted
+        anew a pod is taken out as it was put in.
+        """
+        pod, added = assigned.pod, assigned.added
         vectors = self._counted
         measured = None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
-        # A negative one never lowers what a node is expected to use (A6.6).
-        estimate = assigned.estimate
-        if min(estimate, default=0) < 0:
-            estimate = tuple([max(0, expected) for expected in estimate])
         if vectors is None or measured is None:
-            return Share(estimate, zero, estimate if assigned.prod else zero)
+            return Share(added, zero, added if assigned.prod else zero)
         usage, known_as_prod = measured
-        beyond = zero
-        if any(estimate) and self._believes_estimate(assigned, vectors):
+        beyond, updated_ms, deadline_ms = zero, self.metric_time_ms, assigned.deadline_ms
+        # The metric may be too young a witness of this pod: then its estimate counts (A4.3).
+        if (
+            updated_ms is None
+            or updated_ms - vectors.report_interval_ms < assigned.timestamp_ms
+            or (deadline_ms is not None and deadline_ms > updated_ms)
+        ):
             beyond = tuple(
-                max(0, expected - used) for expected, used in zip(estimate, usage, strict=True)
+                [
+                    expected - used if expected > used else 0
+                    for expected, used in zip(added, usage, strict=True)
+                ]
             )
         if not assigned.prod:
             return Share(beyond, zero, zero)
         if known_as_prod:
             return Share(beyond, usage, beyond)
         # The node's agent counts it in another class: none of its usage is known as prod usage.
-        return Share(beyond, zero, estimate)
-
-    def _believes_estimate(self, assigned: AssignedPod, vectors: MetricVectors) -> bool:
-        """The metric is too young a witness of this pod, so its estimate counts (A4.3)."""
-        updated_ms = self.metric_time_ms
-        if updated_ms is None:
-            return True
-        if updated_ms - vectors.report_interval_ms < assigned.timestamp_ms:
-            return True
-        return assigned.deadline_ms is not None and assigned.deadline_ms > updated_ms
+        return Share(beyond, zero, added)
 
     def _recount(self) -> None:
         """Count all pods anew: as `_count` for each, but the sums are added up once."""
-        assigned = self.assigned
-        self._clear()
-        if not assigned:
-            return
-        self.assigned = assigned
-        self._shares = shares = {uid: self._share(pod) for uid, pod in assigned.items()}
-        every = shares.values()
-        self._delta = total([share.delta for share in every])
-        self._prod_usage = total([share.prod_usage for share in every])
-        self._prod_delta = total([share.prod_delta for share in every])
-        self._estimated = total([pod.estimate for pod in assigned.values()])
+        zero, share = self._zero(), self._share
+        shares = [share(pod, zero) for pod in self.assigned.values()]
+        # Most pods of most nodes have been measured for long and add nothing.
+        self._delta = total(zero, [each.delta for each in shares if each.delta is not zero])
+        self._prod_usage = total(
+            zero, [each.prod_usage for each in shares if each.prod_usage is not zero]
+        )
+        self._prod_delta = total(
+            zero, [each.prod_delta for each in shares if each.prod_delta is not zero]
+        )
 
     def _forget_time(self) -> None:
         if self.metric is None and not self.assigned:

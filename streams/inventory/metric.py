@@ -5,6 +5,7 @@ lacks a resource says 0 of it.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from schemas.base import AMOUNT_MAX
 from schemas.metrics import NodeMetric
@@ -16,16 +17,18 @@ REPORT_INTERVAL_DEFAULT_MS = 60_000
 
 PROD_CLASS = "koord-prod"
 
+_NO_LIFE = {"life": None}
+
 
 class MetricVectors:
     """Figures of one node metric."""
 
     __slots__ = (
+        "_aggregated",
+        "_longest",
         "_metric",
         "_pods",
         "_vector",
-        "aggregated",
-        "longest",
         "node",
         "report_interval_ms",
         "resources",
@@ -44,17 +47,11 @@ class MetricVectors:
             if metric.report_interval_ms is None
             else metric.report_interval_ms
         )
-        self.aggregated: dict[tuple[str, int], Vector] = {}
-        """By aggregation type and duration; of equal entries the later one counts."""
-        self.longest: dict[str, int] = {}
+        self._aggregated: dict[tuple[str, int], Mapping[str, int]] | None = None
+        """By aggregation type and duration; of equal entries the later one counts. None: nobody
+        has asked yet, as under a policy that goes by averages."""
+        self._longest: dict[str, int] = {}
         """Longest duration measured, by aggregation type."""
-        for entry in metric.aggregated:
-            for aggregation, usage in entry.usage.items():
-                if usage:
-                    self.aggregated[aggregation, entry.duration_ms] = vector(usage)
-                    self.longest[aggregation] = max(
-                        self.longest.get(aggregation, 0), entry.duration_ms
-                    )
 
     @property
     def pods(self) -> dict[tuple[str, str], tuple[Vector, bool]]:
@@ -63,12 +60,13 @@ class MetricVectors:
             found: dict[tuple[str, str], tuple[Vector, bool]] = {}
             vector = self._vector
             for pod in self._metric.pods:
-                if pod.usage:
+                usage = pod.usage
+                if usage:
                     key = (pod.namespace, pod.name)
                     known_as_prod = pod.priority_class == PROD_CLASS or (
                         key in found and found[key][1]
                     )
-                    found[key] = (vector(pod.usage), known_as_prod)
+                    found[key] = (vector(usage), known_as_prod)
             self._pods = found
         return self._pods
 
@@ -78,23 +76,42 @@ class MetricVectors:
         None: an explicit duration was not measured. A duration of 0 falls back to the node's
         average.
         """
-        if duration_ms:
-            return self.aggregated.get((aggregation, duration_ms))
-        longest = self.longest.get(aggregation)
-        return self.node if longest is None else self.aggregated[aggregation, longest]
+        measured = self._statistics()
+        if not duration_ms:
+            longest = self._longest.get(aggregation)
+            if longest is None:
+                return self.node
+            duration_ms = longest
+        usage = measured.get((aggregation, duration_ms))
+        return None if usage is None else self._vector(usage)
+
+    def _statistics(self) -> dict[tuple[str, int], Mapping[str, int]]:
+        if self._aggregated is None:
+            self._aggregated = {}
+            for entry in self._metric.aggregated:
+                for aggregation, usage in entry.usage.items():
+                    if usage:
+                        self._aggregated[aggregation, entry.duration_ms] = usage
+                        self._longest[aggregation] = max(
+                            self._longest.get(aggregation, 0), entry.duration_ms
+                        )
+        return self._aggregated
 
 
 def without_lives(metric: NodeMetric) -> NodeMetric:
     """The metric as it is kept: what it says of lives is kept with these."""
     if all(pod.life is None for pod in metric.pods):
         return metric
-    pods = tuple([pod.model_copy(update={"life": None}) for pod in metric.pods])
-    return metric.model_copy(update={"pods": pods})
+    pods = [pod if pod.life is None else pod.model_copy(update=_NO_LIFE) for pod in metric.pods]
+    return metric.model_copy(update={"pods": tuple(pods)})
 
 
 def beyond_any_machine(metric: NodeMetric) -> Refusal | None:
     """A refusal if an amount of a metric cannot have been measured; names the first one."""
-    if all(not each or max(each.values()) <= AMOUNT_MAX for _, each in _usages(metric)):
+    if (
+        max(chain.from_iterable([each.values() for each in _amounts(metric)]), default=0)
+        <= AMOUNT_MAX
+    ):
         return None
     for where, usage in _usages(metric):
         for resource, used in usage.items():
@@ -105,6 +122,18 @@ def beyond_any_machine(metric: NodeMetric) -> Refusal | None:
                     "more than any machine has: look at what measures it",
                 )
     return None
+
+
+def _amounts(metric: NodeMetric) -> list[Mapping[str, int]]:
+    """The same lists as `_usages`, of a metric that says nothing wrong: the common case."""
+    found: list[Mapping[str, int]] = [pod.usage for pod in metric.pods]
+    found += [host.usage for host in metric.host_applications]
+    for entry in metric.aggregated:
+        found += entry.usage.values()
+    found.append(metric.system_usage)
+    if metric.usage is not None:
+        found.append(metric.usage)
+    return found
 
 
 def _usages(metric: NodeMetric) -> Iterator[tuple[str, Mapping[str, int]]]:

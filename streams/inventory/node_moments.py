@@ -75,8 +75,8 @@ class NodeMoments:
     """Mean and variance of one node."""
 
     __slots__ = (
-        "_measured", "_metric_ms", "_sums", "_whole", "_young", "fleet", "folded_at_ms",
-        "folded_whole", "lives", "reported", "votes",
+        "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young", "fleet",
+        "folded_at_ms", "folded_whole", "lives", "reported", "votes",
     )  # fmt: skip
 
     def __init__(self, fleet: FleetInForce) -> None:
@@ -92,7 +92,10 @@ class NodeMoments:
         """By pod uid, and the system part; pods that have gone since the last addition included."""
         self._young: dict[str, Life] = {}
         """Pods without a life that the newest metric has measured."""
-        self._measured: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._metric: NodeMetric | None = None
+        """The newest metric; none: nothing of it is asked for any more."""
+        self._usages: dict[tuple[str, str], tuple[int, ...]] = {}
+        """What it says of pods, once that is asked for; see `_measured`."""
         self._metric_ms: int | None = None
         self._whole = False
         """The metric says what the node used and names no pod."""
@@ -128,21 +131,24 @@ class NodeMoments:
             held: all pods of the node.
             fold: False: it was added already, if it was to be.
         """
-        pods = list(held)
-        usages = {} if metric is None else self._usages(metric)
-        whole = metric is not None and metric.usage is not None and not usages
+        pods, lives = list(held), self.lives
+        whole = (
+            metric is not None
+            and metric.usage is not None
+            and not any(pod.usage for pod in metric.pods)
+        )
         fold = fold and metric is not None and self._due(metric)
         if fold or whole or self._whole:
-            self._look_at(metric, usages, whole=whole)
+            self._look_at(metric, whole=whole)
             if fold and metric is not None:
                 self._fold(metric, pods)
             self.sum_up(pods)
         else:
             # Only pods without a life go by the newest metric.
-            without = [each for each in pods if each.pod.uid not in self.lives]
+            without = [each for each in pods if each.pod.uid not in lives]
             for each in without:
                 self.remove(each)
-            self._look_at(metric, usages, whole=whole)
+            self._look_at(metric, whole=whole)
             for each in without:
                 self.add(each)
         return fold
@@ -180,49 +186,50 @@ class NodeMoments:
         for each in held:
             self.add(each)
 
-    def _look_at(
-        self,
-        metric: NodeMetric | None,
-        usages: dict[tuple[str, str], tuple[int, ...]],
-        *,
-        whole: bool,
-    ) -> None:
+    def _look_at(self, metric: NodeMetric | None, *, whole: bool) -> None:
         self._metric_ms = None if metric is None else metric.updated_at_ms
-        self._measured, self._whole = usages, whole
+        self._metric, self._usages, self._whole = metric, {}, whole
+        if metric is not None and _says_lives(metric):
+            self._measured()  # now, so that a metric is not kept for its lives
+
+    def _measured(self) -> dict[tuple[str, str], tuple[int, ...]]:
+        """What the newest metric says of pods: of most it is asked by nobody."""
+        metric = self._metric
+        if metric is not None:
+            resources = self.fleet.resources
+            self._usages = {
+                (pod.namespace, pod.name): tuple([pod.usage.get(name, 0) for name in resources])
+                for pod in metric.pods
+                if pod.usage
+            }
+            self._metric = None
+        return self._usages
 
     def _due(self, metric: NodeMetric) -> bool:
         now_ms, last_ms = metric.updated_at_ms, self.folded_at_ms
         if now_ms is None or last_ms is None:
             return now_ms is not None
-        if any(pod.life is not None for pod in metric.pods):
+        if _says_lives(metric):
             return now_ms > last_ms
         # Who has said lives once will say them again: a window is waited for longer.
         return now_ms - last_ms >= WINDOW_MS * (2 if self.reported else 1)
 
-    def _usages(self, metric: NodeMetric) -> dict[tuple[str, str], tuple[int, ...]]:
-        resources = self.fleet.resources
-        return {
-            (pod.namespace, pod.name): tuple([pod.usage.get(name, 0) for name in resources])
-            for pod in metric.pods
-            if pod.usage
-        }
-
     def _fold(self, metric: NodeMetric, held: Iterable[HeldPod]) -> None:
         """Add the metric to the lives."""
         now_ms = metric.updated_at_ms or 0
-        said = self._said(metric)
+        said, measured = self._said(metric), self._measured()
         lives: dict[str, Life] = {}
         for each in held:
             uid, pod = each.pod.uid, each.pod
-            usage = self._measured.get((pod.namespace, pod.name))
-            life = self.lives.get(uid)
-            minutes = _minutes(each, now_ms)
+            life, age = self.lives.get(uid), _age_minutes(each, now_ms)
             own = said.get((pod.namespace, pod.name))
             # One that is longer than the pod has been there is of another pod of its name.
-            if own is not None and own[0] <= _age_minutes(each, now_ms) + 1:
+            if own is not None and own[0] <= age + 1:
                 life = own
-            elif usage is not None and minutes:
-                life = lived(life, minutes, usage)
+            elif age > 0:
+                usage = measured.get((pod.namespace, pod.name))
+                if usage is not None:
+                    life = lived(life, min(age, _WINDOW_MINUTES), usage)
             if life is not None:
                 lives[uid] = life
         # What is the system's part is another thing where pods are in it.
@@ -262,7 +269,7 @@ class NodeMoments:
 
     def _meet(self, held: HeldPod) -> None:
         """Note what the newest metric says of a pod that has no life yet."""
-        usage = self._measured.get((held.pod.namespace, held.pod.name))
+        usage = self._measured().get((held.pod.namespace, held.pod.name))
         if usage is not None and self._metric_ms is not None:
             minutes = _minutes(held, self._metric_ms)
             if minutes:
@@ -346,6 +353,10 @@ class NodeMoments:
         for index, amount in enumerate(self.fleet.needs(held.pod, held.demand)):
             own += votes(life[0], life[1 + 2 * index], life[2 + 2 * index], amount)
         return own
+
+
+def _says_lives(metric: NodeMetric) -> bool:
+    return any(pod.life is not None for pod in metric.pods)
 
 
 def _age_minutes(held: HeldPod, now_ms: int) -> int:

@@ -47,6 +47,11 @@ def test_a_figure_is_written_with_its_unit_and_the_digits_that_count(
     )
 
 
-def test_a_figure_that_was_not_measured_is_an_error() -> None:
+def test_a_figure_that_was_not_measured_yet_is_shown_as_such() -> None:
+    shown = filled_in("<!--f-->1<!---->, <!--f#least-->1<!---->", {}, {"f"})
+    assert shown == "<!--f-->not measured yet<!---->, <!--f#least-->not measured yet<!---->"
+
+
+def test_a_figure_that_nobody_measures_is_an_error() -> None:
     with pytest.raises(KeyError, match="nothing"):
-        filled_in("<!--nothing-->1<!---->", {})
+        filled_in("<!--nothing-->1<!---->", {}, {"something"})

@@ -1,0 +1,115 @@
+"""Whole days in the closed loop, in small: what the default policy saves, and how fast it is found.
+
+`hot_minutes_vs_least_allocated`, `hot_minutes_vs_koordinator`, `evictions_vs_koordinator`: the sum
+over the seeds of what the default policy came to, over that of the other contender: kube-scheduler's
+scores by requests, and Koordinator with LowNodeLoad 45/75. Below 1 the default policy is better.
+`.load_40` and `.load_55`: mean demand for CPU, of the nodes. `simulate_records_per_s`: records that
+both stages applied a second of this process's CPU, world included.
+
+`LOADSTREAM_TRACES` names a directory of published traces; without it there is the built-in model, and
+`detail` says so. One set of runs gives all figures of a load. There is no figure where a record was
+refused, or a contender left more pods waiting than a hundredth of those it placed.
+"""
+
+import gc
+import os
+import time
+from functools import cache, partial
+from pathlib import Path
+
+from benchmarks.figures import Benchmark, Figure, Unproven
+from connectors.closed_loop.commands import GC_THRESHOLDS
+from connectors.closed_loop.comparison import Comparison, compare
+from connectors.closed_loop.contenders import contenders
+from connectors.closed_loop.parameters import Parameters
+from connectors.closed_loop.traces import model_traces, read_traces
+from streams.in_process.pipeline import Pipeline
+
+OURS = "loadstream"
+OTHERS = {"least_allocated": "least-allocated", "koordinator": "koordinator-lownodeload-75"}
+#: A tenth of the default scenario, with three seeds: five minutes of CPU for both loads.
+NODES, HOURS, SEEDS = 40, 6.0, (0, 1, 2)
+LOADS = (40, 55)
+#: Share of the placed pods that may be without a node in the end.
+_WAITING_SHARE_MAX = 0.01
+#: Names a directory of traces.
+TRACES = "LOADSTREAM_TRACES"
+
+
+@cache
+def run(load_percent: int, nodes: int, hours: float, seeds: tuple[int, ...]) -> Comparison:
+    """Runs of all contenders; the same call is the same runs."""
+    directory = os.environ.get(TRACES)
+    traces = read_traces(Path(directory)) if directory else model_traces()
+    make = contenders((OURS, *OTHERS.values()), (), Pipeline)
+    parameters = Parameters(nodes=nodes, hours=hours, load=load_percent / 100)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        compared = compare(parameters, seeds, traces, make, lambda _: None, time.process_time)
+    finally:
+        gc.set_threshold(*thresholds)
+    check(compared)
+    return compared
+
+
+def check(compared: Comparison) -> None:
+    """Raises Unproven where a run is not what was meant to be run."""
+    for each in compared.results:
+        refused = each.own.get("dead_letters", 0)
+        if refused:
+            raise Unproven(f"{refused} records were refused in seed {each.seed}: {each.contender}")
+        placed, waiting = each.figures["placed_pods"], each.figures["waiting_pods"]
+        if waiting > _WAITING_SHARE_MAX * placed:
+            raise Unproven(
+                f"{each.contender} left {waiting:g} pods waiting in seed {each.seed}, and placed {placed:g}"
+            )
+
+
+def total(compared: Comparison, contender: str, figure: str) -> float:
+    """Sum of a figure over the seeds."""
+    return sum(each.figures[figure] for each in compared.results if each.contender == contender)
+
+
+def ratio(name: str, figure: str, other: str, load_percent: int) -> Figure:
+    """What the default policy came to, over what another contender came to."""
+    compared = run(load_percent, NODES, HOURS, SEEDS)
+    ours, theirs = (total(compared, each, figure) for each in (OURS, other))
+    if not theirs:
+        raise Unproven(f"{other} had no {figure} in any seed: a ratio to it says nothing")
+    detail = {**_detail(compared), OURS: ours, other: theirs}
+    return Figure(name, ours / theirs, "", detail)
+
+
+def records_per_s(name: str) -> Figure:
+    """Records a second of CPU, of the default policy at the first load."""
+    compared = run(LOADS[0], NODES, HOURS, SEEDS)
+    own = [each for each in compared.costs if each.contender == OURS]
+    records, cpu_s = sum(each.records for each in own), sum(each.cpu_s for each in own)
+    detail = {**_detail(compared), "records": records, "cpu_s": round(cpu_s, 1)}
+    return Figure(name, records / cpu_s, "1/s", detail)
+
+
+def _detail(compared: Comparison) -> dict[str, object]:
+    return {
+        "nodes": compared.parameters.nodes,
+        "hours": compared.parameters.hours,
+        "seeds": sorted({each.seed for each in compared.results}),
+        "traces": list(compared.files) or "built-in model",
+    }
+
+
+def benchmarks() -> dict[str, Benchmark]:
+    """All figures of this module, by name."""
+    found: dict[str, Benchmark] = {
+        "simulate_records_per_s": partial(records_per_s, "simulate_records_per_s")
+    }
+    for base, figure, other in (
+        ("hot_minutes_vs_least_allocated", "hot_cpu_minutes", "least_allocated"),
+        ("hot_minutes_vs_koordinator", "hot_cpu_minutes", "koordinator"),
+        ("evictions_vs_koordinator", "evictions", "koordinator"),
+    ):
+        for load in LOADS:
+            name = f"{base}.load_{load}"
+            found[name] = partial(ratio, name, figure, OTHERS[other], load)
+    return found

@@ -1,0 +1,303 @@
+"""The values of a first policy, each with its reason and the figures that were seen.
+
+Thresholds follow what nodes really use, limits follow how many nodes and pods there are. A value
+that no figure speaks for is not given: then the default holds. Which plugins decide is `SCORES` and
+`BALANCE`, and nothing else here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Any
+
+from connectors.policy.draft.load import HOT, Load
+from connectors.policy.draft.summary import Summary
+from connectors.units import duration_text
+from schemas.policy.plugins import PluginChoice
+
+_DEFAULT = PluginChoice()
+#: The scores of the policy: those that keep nodes coolest in the closed loop are the default ones.
+SCORES = tuple(each.name for each in _DEFAULT.score)
+#: The plugins that move pods, likewise.
+BALANCE = tuple(each.name for each in _DEFAULT.balance)
+
+#: Less than this says little about a day.
+HISTORY_MS_MIN = 3_600_000
+
+#: Thresholds are whole multiples of this, in percent.
+_STEP = 5
+#: The filter's threshold: least (cpu: upstream's) and most, in percent; so much above three of four
+#: readings.
+_FILTER = {"cpu": (65, 85), "memory": (85, 95)}
+_FILTER_ROOM = 10
+#: Most of the share beyond which a node is hot, and how far a node that takes pods is below it.
+_HOT_MAX = 90
+_TARGET_ROOM = 15
+#: Least share up to which a node may take pods: below it nodes are all but empty.
+_TARGET_MIN = 20
+#: Rounds in a row in which a node is hot before pods leave it.
+_ROUNDS_MIN, _ROUNDS_MAX, _ROUND_MS = 2, 10, 60_000
+#: Share of the nodes that pods may be leaving at once, and share from which one may go each minute.
+#: In the closed loop moves beyond this save hardly a hot minute each.
+_MOVING_SHARE, _MINUTE_SHARE = 0.10, 0.05
+_MOVING_MAX, _MINUTE_MAX = 50, 25
+#: With fewer pods on a node one pod is so much of it that a second one waits for what the first brings.
+_PODS_FOR_TWO = 10
+#: A metric is too old when three have been missed; upstream's age is the least.
+_MISSED, _EXPIRED_S_MIN = 3, 180
+#: Pods that must have been measured before their use of their requests is believed.
+_MEASURED_MIN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of the policy."""
+
+    path: tuple[str, ...]
+    """Fields that lead to it, as in the file."""
+    value: Any
+    reason: str
+    """Why, with the figures seen, as sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A policy with its reasons."""
+
+    values: tuple[Value, ...]
+    """Those of one section follow each other."""
+    left_out: tuple[str, ...]
+    """What the policy says nothing about because there was no data, a sentence each."""
+
+
+def too_little(summary: Summary | None) -> str | None:
+    """Why there is no advice, in a sentence; none: there is enough to go by."""
+    if summary is None:
+        return "no metric of its nodes was found"
+    if summary.span_ms < HISTORY_MS_MIN and summary.whole:
+        return f"its metrics span {_minutes(summary.span_ms)}; expected at least 60 min"
+    if not summary.loads:
+        return "no node that reports usage has told what it can give (topic node-state)"
+    return None
+
+
+def advise(summary: Summary) -> Advice:
+    """The policy for a cluster of which there is enough to go by."""
+    values = (
+        *_mode(),
+        *_plugins(summary),
+        *_load_aware(summary),
+        *_risk(summary),
+        *_rebalance(summary),
+        *_migration(summary),
+        *_descheduling(summary),
+    )
+    return Advice(values, tuple(_left_out(summary)))
+
+
+def _left_out(summary: Summary) -> Iterator[str]:
+    for resource in HOT:
+        if resource not in summary.loads:
+            yield (
+                f"{resource}: no node reports both its usage and what it can give, so no "
+                "threshold names it"
+            )
+    if summary.silent_nodes:
+        yield (
+            f"{summary.silent_nodes} of {summary.nodes} nodes sent no metric in this time: they get "
+            "no pods while loadAware.filterExpiredNodeMetrics is on"
+        )
+    if not summary.budgets:
+        yield "no disruption budget was seen: only the limits of section migration protect workloads"
+
+
+def _mode() -> Iterator[Value]:
+    yield Value(
+        ("mode",), "observe",
+        "Evictions are decided and marked dry: nothing leaves. Look at what would leave with "
+        "`loadstream why-not CLUSTER` and `loadstream tail rebalance-rounds`; then write enforce here, "
+        "and apply the file again.",
+    )  # fmt: skip
+
+
+def _plugins(summary: Summary) -> Iterator[Value]:
+    loads = ", ".join(
+        f"{name} {_percent(load.mean)} in the mean, {_percent(load.spread)} apart between nodes"
+        for name, load in summary.loads.items()
+    )
+    yield Value(
+        ("plugins", "score"), list(SCORES),
+        f"A pod goes where it adds least to the risk that a node is hot. Seen: {loads}.",
+    )  # fmt: skip
+    yield Value(("plugins", "balance"), list(BALANCE), _spells(summary))
+
+
+def _spells(summary: Summary) -> str:
+    texts = [
+        f"{name}: {load.spells} hot spells, {_minutes(load.spell_ms)} long in the median, "
+        f"{_percent(load.hot_share)} of the readings above {_percent(HOT[name])}"
+        for name, load in summary.loads.items()
+    ]
+    helped = summary.verdicts.get("helped", 0)
+    judged = sum(
+        count for name, count in summary.verdicts.items() if name not in ("dry", "unknown")
+    )
+    if judged:
+        texts.append(f"{helped} of {judged} moves helped")
+    done = summary.evictions.get("done", 0)
+    return f"Pods leave nodes that stay hot. Seen: {'; '.join(texts)}; {done} evictions."
+
+
+def _load_aware(summary: Summary) -> Iterator[Value]:
+    if summary.report_ms is not None:
+        age_s = max(_EXPIRED_S_MIN, ceil(_MISSED * summary.report_ms / 1000))
+        yield Value(
+            ("loadAware", "nodeMetricExpirationSeconds"), age_s,
+            f"A node reports every {_seconds(summary.report_ms)}; older than {_MISSED} of these, and than "
+            f"{_EXPIRED_S_MIN} s, its figures say nothing."
+            + _sampled(summary),
+        )  # fmt: skip
+    for resource, load in summary.loads.items():
+        least, most = _FILTER[resource]
+        room = _up(100 * load.p75 + _FILTER_ROOM)
+        threshold = min(most, max(least, room))
+        yield Value(
+            ("loadAware", "usageThresholds", resource), threshold,
+            f"Three of four readings are below {_percent(load.p75)}, nine of ten below "
+            f"{_percent(load.p90)}: {_bounded(threshold, room, least, most)}",
+        )  # fmt: skip
+
+
+def _sampled(summary: Summary) -> str:
+    windows = ", ".join(map(duration_text, summary.windows_ms)) or "none"
+    sampled = (
+        "" if summary.sample_ms is None else f" Samples come every {_seconds(summary.sample_ms)}."
+    )
+    return f"{sampled} Windows with percentiles: {windows}."
+
+
+def _bounded(threshold: int, room: int, least: int, most: int) -> str:
+    if room > most:
+        return f"{most} is the most that leaves room for a peak, so it refuses more than a fourth."
+    if threshold == least:
+        return f"the least that makes sense, {least}, leaves room on these."
+    return f"{_FILTER_ROOM} points more leave room on these."
+
+
+def _risk(summary: Summary) -> Iterator[Value]:
+    resources = [
+        {"name": name, "hotPercent": _hot_percent(name, load)}
+        for name, load in summary.loads.items()
+    ]
+    seen = ", ".join(
+        f"{name} nine of ten readings are below {_percent(load.p90)}, 99 of 100 below "
+        f"{_percent(load.p99)}"
+        for name, load in summary.loads.items()
+    )
+    yield Value(
+        ("overutilizationRisk", "resources"), resources,
+        f"A node is hot beyond this; what nine of ten readings keep to is not hot. Seen: {seen}.",
+    )  # fmt: skip
+    share = summary.used_of_requests.get("cpu")
+    if share is not None and summary.measured_pods >= _MEASURED_MIN:
+        yield Value(
+            ("overutilizationRisk", "usagePriorPercent"), min(100, max(1, round(100 * share))),
+            f"{summary.measured_pods:,} measured pods use {_percent(share)} of the CPU that they "
+            "request; a pod that is not measured yet is taken to do so too.",
+        )  # fmt: skip
+
+
+def _hot_percent(resource: str, load: Load) -> int:
+    return min(_HOT_MAX, max(round(100 * HOT[resource]), _up(100 * load.p90)))
+
+
+def _target_percent(load: Load, hot: int) -> int:
+    return min(hot - _TARGET_ROOM, max(_TARGET_MIN, _up(100 * load.p50)))
+
+
+def _rebalance(summary: Summary) -> Iterator[Value]:
+    for resource, load in summary.loads.items():
+        hot = _hot_percent(resource, load)
+        yield Value(
+            ("rebalance", "lowThresholds", resource), _target_percent(load, hot),
+            f"Nodes below this take pods: half of the readings are below {_percent(load.p50)}, and it is at "
+            f"least {_TARGET_ROOM} points below the high threshold, so that nothing comes back.",
+        )  # fmt: skip
+    for resource, load in summary.loads.items():
+        hot = _hot_percent(resource, load)
+        yield Value(
+            ("rebalance", "highThresholds", resource), hot,
+            f"Pods leave nodes that stay above this, as {_percent(load.hot_share)} of the readings are above "
+            f"{_percent(HOT[resource])}.",
+        )  # fmt: skip
+    longest = max(load.spell_ms for load in summary.loads.values())
+    rounds = min(_ROUNDS_MAX, max(_ROUNDS_MIN, floor(longest / _ROUND_MS) + 1))
+    seen = (
+        f"Half of the hot spells are over after {_minutes(longest)} by themselves"
+        if longest
+        else "No hot spell was seen"
+    )
+    yield Value(
+        ("rebalance", "anomalyCondition", "consecutiveAbnormalities"), rounds,
+        f"{seen}: a node is left alone until it was hot in so many rounds, one a minute.",
+    )  # fmt: skip
+
+
+def _migration(summary: Summary) -> Iterator[Value]:
+    others = [(name, count) for name, count in summary.schedulers if name != "loadstream"]
+    theirs = sum(count for _, count in others)
+    reason = "Room is reserved for what comes in a pod's place if loadstream places it."
+    if theirs:
+        named = ", ".join(f"{name} ({count:,})" for name, count in others[:3])
+        reason += (
+            f" {theirs:,} of {summary.pods:,} pods are of other schedulers, {named}, and stay; "
+            "otherSchedulers: evictDirectly lets them go without a reservation."
+        )
+    yield Value(("migration", "schedulerNames"), ["loadstream"], reason)
+    yield Value(
+        ("migration", "maxMigratingGlobally"),
+        _limit(summary.nodes, _MOVING_SHARE, _MOVING_MAX),
+        f"A tenth of {summary.nodes:,} nodes at once, at most {_MOVING_MAX}. {summary.owners:,} owners, "
+        f"{summary.replicated_owners:,} of them with more than one pod; {summary.budgets:,} disruption budgets.",
+    )  # fmt: skip
+    two = summary.pods_per_node >= _PODS_FOR_TWO
+    yield Value(
+        ("migration", "maxMigratingPerNode"), 2 if two else 1,
+        f"{summary.pods_per_node:.3g} pods on a node: "
+        + ("a pod is a small part of it." if two else "a pod is a large part of it."),
+    )  # fmt: skip
+
+
+def _descheduling(summary: Summary) -> Iterator[Value]:
+    requesting = ", ".join(
+        f"{_percent(share)} of the pods request {name}"
+        for name, share in summary.requesting.items()
+    )
+    yield Value(
+        ("descheduling", "maxNoOfPodsToEvictTotal"),
+        _limit(summary.nodes, _MINUTE_SHARE, _MINUTE_MAX),
+        f"Evictions of a round, which comes once a minute: one for every 20 nodes, at most {_MINUTE_MAX}. By "
+        f"themselves {summary.started_per_hour:,.0f} pods start in an hour"
+        + (f"; {requesting}." if requesting else "."),
+    )  # fmt: skip
+
+
+def _limit(nodes: int, share: float, most: int) -> int:
+    return min(most, max(1, ceil(nodes * share)))
+
+
+def _up(percent: float) -> int:
+    """The next multiple of the step."""
+    return _STEP * ceil(round(percent, 6) / _STEP)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _seconds(length_ms: int) -> str:
+    return f"{length_ms / 1000:.3g} s"
+
+
+def _minutes(length_ms: int) -> str:
+    return f"{length_ms / 60_000:.3g} min"

@@ -1,0 +1,98 @@
+"""The command `policy init`: a first policy for a cluster, from its own history.
+
+Exit codes: 0 there is a policy; 1 there is too little to go by, the file is there already, or the
+broker is out of reach, and was reported; 2 the command line is wrong; 3 nothing has ever named the
+cluster.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.arguments import length_ms
+from connectors.kafka.attention import UNSEEN, warn_first
+from connectors.kafka.failures import as_messages, connect_as_configured
+from connectors.terminal import echo, print_json
+from schemas.printable import one_line, yaml_text
+
+if TYPE_CHECKING:
+    from connectors.policy.draft.advice import Advice
+    from connectors.policy.draft.summary import Summary
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="init")(init)
+
+
+def init(
+    cluster: Annotated[str, typer.Argument(help="Name of the cluster.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write it there; a file stays as it is.")
+    ] = None,
+    back: Annotated[
+        str, typer.Option(help="Look so long back from the newest metric: 2h, 1d.")
+    ] = "1d",
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Print a first policy for a cluster, from its own history: each value with its reason.
+
+    Thresholds come from what its nodes used, limits from its size. It is written for `policy apply`,
+    which this does not do.
+    """
+    from connectors.policy.draft.advice import advise, too_little
+    from connectors.policy.draft.document import document
+    from connectors.policy.draft.reading import read_history
+    from connectors.policy.draft.summary import summarize
+
+    back_ms = length_ms(back, "--back")
+    with as_messages():
+        connection = connect_as_configured()
+        seen = warn_first(connection, cluster)
+        history = read_history(connection, cluster, back_ms)
+    summary = summarize(history) if history.readings else None
+    lacking = too_little(summary)
+    if summary is None or lacking is not None:
+        echo(
+            f"error: no policy for cluster {one_line(cluster)}: {lacking}. Let `loadstream worker` and a "
+            "source of usage run (docs/sources.md), look again, or begin with deploy/policies/observe.yaml",
+            err=True,
+        )
+        raise typer.Exit(1 if seen else UNSEEN)
+    advice = advise(summary)
+    text = document(cluster, summary, advice)
+    if output is not None:
+        _write(output, text)
+    if json:
+        print_json(_as_json(cluster, summary, advice, text))
+    elif output is None:
+        echo(yaml_text(text), nl=False)
+    else:
+        echo(
+            f"wrote {output}; next: loadstream policy check {output} --cluster {one_line(cluster)}"
+        )
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        with output.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        echo(f"error: {output} cannot be written: {error.strerror}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _as_json(cluster: str, summary: "Summary", advice: "Advice", text: str) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {
+        "cluster": cluster,
+        "summary": asdict(summary),
+        "values": [
+            {"path": ".".join(each.path), "value": each.value, "reason": each.reason}
+            for each in advice.values
+        ],
+        "left_out": list(advice.left_out),
+        "policy": text,
+    }
