@@ -8,6 +8,7 @@
     parameters   everything that can be asked for       traces      sizes and CPU, from files or a model
     scenario     nodes, pods, and what these will use   usage       what all pods use at a moment, as arrays
     world        the simulated cluster, step by step    samples     what agents on the nodes report
+    own          what nodes use themselves
     stages       the port to what decides               streamed    a policy as a contender
     rules        rules of other schedulers              ruled       a rule as a contender
     contenders   who may be compared, by name           measures    what a run came to

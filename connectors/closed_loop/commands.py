@@ -147,7 +147,11 @@ def _compare(
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         make = contenders(chosen, files, make_stages)
-        traces = model_traces() if trace is None else read_traces(trace)
+        traces = (
+            model_traces()
+            if trace is None
+            else read_traces(trace, own=any(each.own_share for each in parameters))
+        )
         for complaint in traces.complaints:
             echo(f"left out: {complaint}", err=True)
         definitions = {name: each.definition for name, each in make.items()}

@@ -20,6 +20,12 @@ from connectors.known_plugins import known_plugins
 from schemas.policy import read_policy
 
 POLICIES = Path(__file__).parent / "policies"
+#: Annotations of the pods of a contender, where its policy goes by them.
+_ANNOTATIONS = {
+    "koordinator-no-estimation": {
+        "scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu": 0, "memory": 0}'
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,11 @@ def contenders(
 def _of_policy(name: str, file: Path, make_stages: MakeStages) -> MakeContender:
     text = file.read_text(encoding="utf-8")
     policy = read_policy(text, known_plugins())
-    return MakeContender(policy.model_dump_json(), lambda: Streamed(name, text, make_stages))
+    annotations = _ANNOTATIONS.get(name, {})
+    said = "".join(f" {key}: {value}" for key, value in annotations.items())
+    return MakeContender(
+        policy.model_dump_json() + said, lambda: Streamed(name, text, make_stages, annotations)
+    )
 
 
 def _of_rule(name: str, make_rule: Callable[[], Rule]) -> MakeContender:

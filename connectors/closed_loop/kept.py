@@ -117,7 +117,8 @@ def _said(parameters: Parameters) -> dict[str, Any]:
 
 def _digest(traces: Traces) -> str:
     digest = hashlib.sha256()
-    for array in (traces.nodes, traces.pods, traces.cpu_percent):
+    own = () if traces.own is None else (traces.own,)
+    for array in (traces.nodes, traces.pods, traces.cpu_percent, *own):
         digest.update(str(array.shape).encode())
         digest.update(array.tobytes())
     return digest.hexdigest()

@@ -47,6 +47,9 @@ class Parameters:
     """Range of what it has more in the end."""
     memory_growth_hours: float = 2.0
     """Time in which it has grown by 63 % of that."""
+    own_share: float = 0.0
+    """What nodes use themselves, as a mean share of their CPU and of their memory; `load` includes
+    it."""
     sample_s: int = 60
     """Time between two samples of a node; nodes are sampled in turns."""
     step_s: int = 10
@@ -75,6 +78,11 @@ class Parameters:
             return f"sample_s: found {self.sample_s}; expected a multiple of step_s, {self.step_s}"
         if self.life_min_s > 3600 * self.life_max_hours:
             return f"life_min_s: found {self.life_min_s}; expected at most life_max_hours"
+        if not 0 <= self.own_share < self.load:
+            return (
+                f"own_share: found {self.own_share:g}; expected from 0 to less than load, "
+                f"{self.load:g}"
+            )
         for name in ("memory_start", "memory_growth"):
             least, most = getattr(self, name)
             if least > most:

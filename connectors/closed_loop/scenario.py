@@ -11,6 +11,7 @@ after its start, and wants as much CPU at each moment, wherever it is.
     arrivals   Poisson, such that on average as much is requested as at the beginning
     CPU        request x a traced machine's percent, shifted by the pod's own time of the day x a
                factor, which is calibrated so that the mean demand is as asked
+    own part   what nodes use themselves: a traced machine's, shifted, x a share of the node
     memory     request x (start + growth x (1 - exp(-age / time)))
 """
 
@@ -19,6 +20,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from connectors.closed_loop.own import STEP_S as OWN_STEP_S
+from connectors.closed_loop.own import STEPS as OWN_STEPS
+from connectors.closed_loop.own import Shape, model_own
 from connectors.closed_loop.parameters import Parameters
 from connectors.closed_loop.traces import STEP_S, STEPS, Traces
 from connectors.simulated.machines import Machine
@@ -46,7 +50,7 @@ _PRIORITY = 9500
 #: Lives that the length-biased ones are drawn from.
 _LIVES = 50_000
 
-_NODES, _PODS, _LIFE, _USAGE = 100, 101, 102, 103
+_NODES, _PODS, _LIFE, _USAGE, _OWN = 100, 101, 102, 103, 104
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,35 @@ class Demands:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnDemands:
+    """What nodes want themselves, by their index."""
+
+    shape: Shape
+    machine: Indexes
+    shift_s: Indexes
+    """Time of the machine's days at the beginning of the run."""
+    amounts: Array
+    """What the mean of all machines is, in millicores and bytes; shape (nodes, 2)."""
+
+    def at(self, at_ms: int) -> Array:
+        """What they want, `at_ms` since the beginning; shape (nodes, 2)."""
+        wanted: Array = self.amounts * self.shape[:, self.machine, self._step(at_ms)].T
+        return wanted
+
+    def cpu(self, at_ms: Indexes) -> Array:
+        """CPU that they want, in millicores; shape (nodes, times)."""
+        step = self._step(at_ms[np.newaxis, :], self.shift_s[:, np.newaxis])
+        shares = self.shape[0, self.machine[:, np.newaxis], step]
+        wanted: Array = self.amounts[:, :1] * shares
+        return wanted
+
+    def _step(self, at_ms: Indexes | int, shift_s: Indexes | None = None) -> Indexes:
+        shift_s = self.shift_s if shift_s is None else shift_s
+        step: Indexes = (np.asarray(at_ms) // 1000 + shift_s) // OWN_STEP_S % OWN_STEPS
+        return step
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One seed of it."""
 
@@ -94,6 +127,8 @@ class Scenario:
     """What calibration has found: a machine at 100 % is this many times a pod's request."""
     requested_share: float
     """Requests for CPU of pods that live while it is measured, as a mean share of the nodes."""
+    own: OwnDemands | None = None
+    """What nodes want themselves; none: nothing."""
 
     @property
     def measured_ms(self) -> int:
@@ -120,9 +155,11 @@ def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario
     )
     demands = _demands(parameters, seed, traces, sizes, owners)
     wanted, requested = _means(parameters, at_ms, life_ms, sizes, demands)
-    factor = parameters.load * cores / wanted if wanted else 0.0
+    own = _own(parameters, seed, traces, machines) if parameters.own_share else None
+    for_pods = parameters.load * cores - (0.0 if own is None else _mean_own(parameters, own))
+    factor = max(0.0, for_pods) / wanted if wanted else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
-    return Scenario(parameters, seed, machines, plans, calibrated, factor, requested / cores)
+    return Scenario(parameters, seed, machines, plans, calibrated, factor, requested / cores, own)
 
 
 def _machines(parameters: Parameters, seed: int, traces: Traces) -> tuple[Machine, ...]:
@@ -228,13 +265,37 @@ def _demands(
     )
 
 
+def _own(
+    parameters: Parameters, seed: int, traces: Traces, machines: tuple[Machine, ...]
+) -> OwnDemands:
+    random = np.random.default_rng([seed, _OWN])
+    shape = model_own() if traces.own is None else traces.own
+    sizes = np.array([(each.millicores, each.memory_bytes) for each in machines], dtype=np.float64)
+    return OwnDemands(
+        shape=shape,
+        machine=random.choice(shape.shape[1], len(machines)),
+        shift_s=random.integers(0, OWN_STEP_S * OWN_STEPS, len(machines)),
+        amounts=parameters.own_share * sizes,
+    )
+
+
+def _mean_own(parameters: Parameters, own: OwnDemands) -> float:
+    """Mean of what all nodes want themselves of CPU while it is measured, in millicores."""
+    return float(own.cpu(np.array(_measured(parameters))).sum(axis=0).mean())
+
+
+def _measured(parameters: Parameters) -> range:
+    """Times since the beginning at which means are taken."""
+    begin = round(parameters.filling_hours * HOUR_MS)
+    return range(begin, begin + round(parameters.hours * HOUR_MS), STEP_S * 1000)
+
+
 def _means(
     parameters: Parameters, at_ms: Indexes, life_ms: Indexes, sizes: Indexes, demands: Demands
 ) -> tuple[float, float]:
     """Mean demand and mean requests for CPU while it is measured, in millicores, if every pod had
     a node at once."""
-    begin = round(parameters.filling_hours * HOUR_MS)
-    times = range(begin, begin + round(parameters.hours * HOUR_MS), STEP_S * 1000)
+    times = _measured(parameters)
     wanted = requested = 0.0
     for now_ms in times:
         alive = np.flatnonzero((at_ms <= now_ms) & (now_ms < at_ms + life_ms))

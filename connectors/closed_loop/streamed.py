@@ -8,6 +8,7 @@ that is evicted terminates for 30 s; what comes in its place asks for a node its
 """
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from typing import Any
 
 from connectors.closed_loop.samples import Samples
@@ -31,12 +32,19 @@ _READ = (*_COMMANDS, "move-outcomes", "dead-letters")
 class Streamed:
     """Both stages under one policy."""
 
-    def __init__(self, name: str, policy: str, make_stages: MakeStages) -> None:
-        """`policy` is the text of a policy."""
+    def __init__(
+        self,
+        name: str,
+        policy: str,
+        make_stages: MakeStages,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """`policy` is the text of a policy, `annotations` are those of all pods."""
         self.name = name
         self.complaints: list[str] = []
         """The first dead letters, a sentence each: there should be none."""
         self._policy = policy
+        self._annotations = annotations or {}
         self._stages = make_stages()
         self._unread: list[Written] = []
         self._late: deque[tuple[int, list[Written]]] = deque()
@@ -52,6 +60,7 @@ class Streamed:
         self._lag_ms = 1000 * parameters.lag_s
         self._command_lag_ms = 1000 * parameters.command_lag_s
         self._world = world
+        world.annotations = self._annotations
         self._samples = Samples(world)
         self._connected = ConnectedCluster(world.cluster, self._send)
         self._send("clock", ClockTick(partition=0, now_ms=BEGIN_MS))

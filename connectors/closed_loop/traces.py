@@ -6,7 +6,7 @@
 
 Each may be packed (.gz), and named after any list or date. Where no directory is given there is a
 model of all three: sizes as in the OpenB cluster, and machines most of which do little while a few
-are busy all day.
+are busy all day. `own` reads a fourth list, of what nodes use themselves, where it is asked for.
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from connectors.closed_loop.own import Shape, has_own_trace, read_own
 from connectors.simulated.machines import SHAPES
 from connectors.simulated.openb import PATTERNS as POD_PATTERNS
 from connectors.simulated.openb import read_tasks
@@ -64,10 +65,12 @@ class Traces:
     """Where they come from; empty: the built-in model."""
     complaints: tuple[str, ...] = ()
     """Rows that could not be read."""
+    own: Shape | None = None
+    """What nodes use themselves; none: the built-in model."""
 
 
-def read_traces(directory: Path) -> Traces:
-    """Read the three lists of a directory.
+def read_traces(directory: Path, *, own: bool = False) -> Traces:
+    """Read the three lists of a directory, and with `own` what nodes use themselves, if it is there.
 
     Raises TraceError where one is missing, cannot be read, or holds nothing.
     """
@@ -77,7 +80,12 @@ def read_traces(directory: Path) -> Traces:
     cpu, cpu_file, bad_cpu = _read_cpu(directory)
     complaints = (*tasks.malformed.reported, *bad_nodes.reported, *bad_cpu.reported)
     pod_file = find_trace(directory, POD_PATTERNS, "pods").name
-    return Traces(nodes, pods, cpu, (node_file, pod_file, cpu_file), complaints)
+    files = (node_file, pod_file, cpu_file)
+    if not own or not has_own_trace(directory):
+        return Traces(nodes, pods, cpu, files, complaints)
+    machines = read_own(directory)
+    complaints = (*complaints, *machines.complaints)
+    return Traces(nodes, pods, cpu, (*files, machines.file), complaints, machines.shape)
 
 
 def _read_nodes(directory: Path) -> tuple[Sizes, str, Malformed]:

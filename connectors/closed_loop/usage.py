@@ -3,8 +3,8 @@
     bound, deleted ─▶ slots ─▶ demand of pods and nodes ─▶ what each gets
 
 A pod has a slot from its binding until it is deleted; a terminating one still uses what it used,
-beside what comes in its place. A node gives no more than it has: what is short is short for all of
-its pods alike, so a saturated node reports less than its pods want.
+beside what comes in its place. What a node wants itself comes on top. A node gives no more than it has: what is short is short for all of
+its pods alike, and for the node's own part, so a saturated node reports less than is wanted.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Moment:
     pods: Array
     """What each of these gets; shape (slots that run, 2)."""
     demand: Array
-    """What the pods of each node want together; shape (nodes, 2)."""
+    """What each node and its pods want together; shape (nodes, 2)."""
     given: Array
     """What they get; shape (nodes, 2)."""
 
@@ -46,6 +46,7 @@ class Usage(Observer):
 
     def __init__(self, scenario: Scenario) -> None:
         self._demands = scenario.demands
+        self._own = scenario.own
         self._lives_ms = np.array([plan.life_ms for plan in scenario.plans], dtype=np.int64)
         self.nodes = {machine.name: index for index, machine in enumerate(scenario.machines)}
         self.allocatable: Array = np.array(
@@ -90,6 +91,8 @@ class Usage(Observer):
         # Of no pods at all it would count in integers.
         sums = [np.bincount(node, wanted[:, resource], count) for resource in (0, 1)]
         demand = np.column_stack(sums).astype(np.float64)
+        if self._own is not None:
+            demand += self._own.at(now_ms - BEGIN_MS)
         given = np.minimum(demand, self.allocatable)
         share = np.divide(given, demand, out=np.ones_like(demand), where=demand > 0)
         return Moment(now_ms, slots, wanted * share[node], demand, given)
@@ -112,6 +115,8 @@ class Usage(Observer):
         )
         ahead = np.zeros((len(self.allocatable) + 1, len(times_ms)))
         np.add.at(ahead, self.node[slots], wanted * alive)
+        if self._own is not None:
+            ahead[:-1] += self._own.cpu(since)
         own = self._demands.cpu(np.array([work]), since)
         ahead[-1] = own * (times_ms < now_ms + life_ms)
         return ahead

@@ -4,13 +4,15 @@ Each contender has a world of its own, with the same pods that ask at the same t
 has ended is gone, what asks is asked for, then the contender acts. Once a minute it is measured.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from connectors.closed_loop.measures import Recorder, Result
 from connectors.closed_loop.scenario import BEGIN_MS, BUDGETED, CLUSTER, HOUR_MS, Scenario
 from connectors.closed_loop.usage import Usage
 from connectors.simulated.cluster import SimulatedCluster
+from connectors.simulated.pods import PodPlan
 
 MINUTE_MS = 60_000
 
@@ -25,6 +27,8 @@ class World:
         )
         self.usage = Usage(scenario)
         self.cluster.observers.append(self.usage)
+        self.annotations: Mapping[str, str] = {}
+        """What pods are annotated with that ask from now on; the contender may say."""
         self._next = 0
 
     def advance(self, now_ms: int) -> None:
@@ -32,8 +36,14 @@ class World:
         self.cluster.advance(now_ms)
         plans = self.scenario.plans
         while self._next < len(plans) and plans[self._next].at_ms <= now_ms:
-            self.cluster.ask(plans[self._next])
+            self.cluster.ask(self._annotated(plans[self._next]))
             self._next += 1
+
+    def _annotated(self, plan: PodPlan) -> PodPlan:
+        if not self.annotations:
+            return plan
+        annotations = {**plan.pod.annotations, **self.annotations}
+        return replace(plan, pod=plan.pod.model_copy(update={"annotations": annotations}))
 
     def sampled(self, now_ms: int) -> range:
         """Indexes of the nodes that are sampled in the step that ends now: all in turns."""

@@ -6,8 +6,12 @@ import pytest
 
 from connectors.closed_loop.contenders import UnknownContender, contenders, known_contenders
 from connectors.closed_loop.ruled import Ruled
+from connectors.closed_loop.scenario import BEGIN_MS, CLUSTER
 from connectors.closed_loop.streamed import Streamed
+from connectors.closed_loop.world import World
 from streams.in_process.pipeline import Pipeline
+from streams.inventory.estimate import Estimator
+from tests.connectors.closed_loop.days import scenario
 
 
 def test_policies_and_rules_are_found_by_their_names() -> None:
@@ -24,6 +28,30 @@ def test_policies_and_rules_are_found_by_their_names() -> None:
 def test_a_contender_is_made_anew_for_each_run() -> None:
     make = contenders(["loadstream"], [], Pipeline)["loadstream"]
     assert make() is not make()
+
+
+@pytest.mark.parametrize(
+    ("name", "factors"),
+    [("koordinator-no-estimation", '{"cpu": 0, "memory": 0}'), ("koordinator", None)],
+)
+def test_pods_of_the_contender_without_estimation_say_so_themselves(
+    name: str, factors: str | None
+) -> None:
+    """Arguments cannot say 0; an annotation of each pod can, and no other contender's pods have it."""
+    world, pipeline = World(scenario(nodes=4, hours=0.1)), Pipeline()
+    contender = contenders([name], [], lambda: pipeline)[name]()
+    contender.begin(world)
+    for now_ms in range(BEGIN_MS, BEGIN_MS + 600_000, 10_000):
+        world.advance(now_ms)
+        contender.step(now_ms)
+    inventory = pipeline.cluster.clusters[CLUSTER].inventory
+    pods = [held for node in inventory.nodes.values() for held in node.held.values()]
+    assert len(pods) > 3
+    key = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+    assert {held.pod.annotations.get(key) for held in pods} == {factors}
+    estimator = Estimator(inventory.context.policy.load_aware)
+    estimates = {estimator.estimate(held.pod, held.demand, "prod") for held in pods}
+    assert (estimates == {(0, 0)}) is (factors is not None)
 
 
 def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:

@@ -9,6 +9,7 @@ import pytest
 from connectors.closed_loop.comparison import compare
 from connectors.closed_loop.contenders import MakeContender, contenders
 from connectors.closed_loop.kept import KeptRuns, UnreadableRun
+from connectors.closed_loop.own import model_own
 from connectors.closed_loop.parameters import Parameters
 from connectors.closed_loop.traces import model_traces
 from streams.in_process.pipeline import Pipeline
@@ -37,6 +38,13 @@ def test_what_has_ended_is_not_run_again(tmp_path: Path) -> None:
     first = _compared(_kept(tmp_path))
     assert _compared(_kept(tmp_path), _must_not_run) == first
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
+
+
+def test_what_nodes_use_themselves_is_part_of_the_traces_where_it_was_read(tmp_path: Path) -> None:
+    _compared(_kept(tmp_path))
+    own = replace(_TRACES, own=model_own())
+    kept = KeptRuns(tmp_path, own, {"random-choice": "rule"}, "1")
+    assert kept.find(_SMALL, 3, "random-choice") is None
 
 
 def test_another_version_definition_seed_or_parameter_is_another_run(tmp_path: Path) -> None:

@@ -73,4 +73,4 @@ def test_the_scores_of_kube_scheduler_stand_alone_and_beside_koordinators() -> N
 def test_without_estimation_pods_may_say_that_they_count_nothing() -> None:
     args = of("koordinator-no-estimation").load_aware
     assert args.allow_customize_estimation
-    assert args.estimated_scaling_factors == {"cpu": 1, "memory": 1}
+    assert args.estimated_scaling_factors == of("koordinator").load_aware.estimated_scaling_factors
