@@ -12,8 +12,8 @@ from streams.replay.verify import Verification
 from streams.stage.checkpoint import Checkpoint
 from streams.stage.journal import JournalDamaged
 from tests.faults.log import Inputs, Log
-from tests.faults.workers import AggregateWorker, ClusterWorker
 from tests.faults.trace import PARTITIONS
+from tests.faults.workers import AggregateWorker, ClusterWorker
 from tests.fuzz.failure import Failure, require
 
 
@@ -38,6 +38,7 @@ class JournalFold:
 
     def __init__(self, worker: ClusterWorker, log: Log) -> None:
         self._worker, self._log = worker, log
+        self._resting = False
         self._begin(None)
 
     def _begin(self, checkpoint: Checkpoint | None) -> None:
@@ -48,8 +49,16 @@ class JournalFold:
         inputs = Inputs(self._log, partition, beginning.following)
         self._recording = Recording(partition, entries, inputs, beginning)
 
-    def check(self, *, anew: bool) -> None:
-        """Fold what is new; `anew`: go on from a checkpoint."""
+    def check(self, *, rest: bool) -> None:
+        """Fold what is new; `rest`: leave out what follows, until the next check.
+
+        After that it goes on from a checkpoint.
+        """
+        if self._resting:
+            self._resting = rest
+            self._begin(self._worker.checkpoint())
+            return
+        self._resting = rest
         try:
             difference = self._verification.verify(self._recording)
         except (JournalDamaged, NotReplayable) as error:
@@ -69,8 +78,6 @@ class JournalFold:
                 "rows are not what the journal's fold has",
                 f"{key}: {written.get(key)!r:.300} instead of {rows.get(key)!r:.300}",
             )
-        if anew:
-            self._begin(checkpoint)
 
 
 class RowsFold:
@@ -80,10 +87,20 @@ class RowsFold:
         self._worker = worker
         self._stage = worker.restored()
         self._applied = self._emitted = 0
+        self._resting = False
 
-    def check(self, *, anew: bool) -> None:
-        """Fold what is new; `anew`: go on from the worker's rows."""
+    def check(self, *, rest: bool) -> None:
+        """Fold what is new; `rest`: leave out what follows, until the next check.
+
+        After that it goes on from the worker's rows.
+        """
         worker = self._worker
+        if self._resting:
+            self._resting = rest
+            self._stage = worker.restored()
+            self._applied, self._emitted = len(worker.history), len(worker.emitted)
+            return
+        self._resting = rest
         result = self._stage.apply(worker.history[self._applied :])
         self._applied = len(worker.history)
         expected = [each.value for each in (*result.outputs, *result.dead_letters)]
@@ -94,5 +111,3 @@ class RowsFold:
             "metrics are not those of the fold",
             f"{len(found)} instead of {len(expected)}",
         )
-        if anew:
-            self._stage = worker.restored()

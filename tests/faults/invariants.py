@@ -55,10 +55,10 @@ class Invariants:
         self._check_room()
         self._check_requests()
 
-    def fold(self, *, anew: bool) -> None:
+    def fold(self, *, rest: bool) -> None:
         """At random steps."""
         for fold in self._folds:
-            fold.check(anew=anew)
+            fold.check(rest=rest)
 
     def _check_effects(self) -> None:
         sink = self._sink
@@ -93,9 +93,7 @@ class Invariants:
             if state is None or self._requests.get(uid, applied + 1) > applied:
                 continue
             known = state.placement.pending.get(uid) or state.inventory.held(uid)
-            require(
-                known is not None or uid in self.watching.finals, "a request is forgotten", uid
-            )
+            require(known is not None or uid in self.watching.finals, "a request is forgotten", uid)
 
     def end(self) -> None:
         """When all has been quiet for long."""

@@ -12,7 +12,7 @@ from random import Random
 
 from connectors.closed_loop.parameters import Parameters
 from connectors.closed_loop.scenario import CLUSTER, Scenario, draw_scenario
-from connectors.closed_loop.traces import Traces, model_traces
+from connectors.closed_loop.traces import model_traces
 from connectors.closed_loop.world import World
 from connectors.simulated.machines import Machine
 from schemas.policies import PolicyRecord
@@ -27,7 +27,7 @@ from tests.faults.workers import AggregateWorker, ClusterWorker
 from tests.fuzz.failure import Failure, raised
 
 #: No further pods come, and nothing fails: longer than a migration and its command live.
-QUIET_S = 660
+QUIET_S = 420
 #: Nothing changes at all: longer than the longest back-off.
 STILL_S = 60
 #: Share of the steps at which state is compared with the fold of the journal.
@@ -73,7 +73,7 @@ def scenario(trace: Trace) -> Scenario:
         filling_hours=0.25,
         load=trace.load,
         fill_share=trace.fill,
-        life_median_hours=0.3,
+        life_median_hours=0.2,
         owners_per_node=1.5,
         step_s=STEP_S,
     )
@@ -116,7 +116,7 @@ class Life:
         still_s = trace.length_s + QUIET_S
         for second in range(trace.length_s, still_s + STILL_S, STEP_S):
             self._step(second, still=second >= still_s)
-        self.invariants.fold(anew=False)
+        self.invariants.fold(rest=False)
         self.invariants.end()
 
     def _step(self, second: int, *, still: bool = False) -> None:
@@ -132,7 +132,7 @@ class Life:
         self.sinks.step(now_ms)
         self.invariants.step()
         if self._random.random() < _FOLDS:
-            self.invariants.fold(anew=self._random.random() < 0.5)
+            self.invariants.fold(rest=self._random.random() < 0.5)
 
     # --- what happens ---------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ migration:
   skipCheckExpectedReplicas: true
   evictQPS: "0.05"
 """,
+    "slow": "mode: enforce\n" + _BACKOFF + _MOVES + _LOOSE + "  evictQPS: '0.02'\n",
     "direct": "mode: enforce\n"
     + _BACKOFF
     + _MOVES

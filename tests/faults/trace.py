@@ -111,7 +111,7 @@ class Trace:
 def draw(seed: int) -> Trace:
     """The trace of a seed."""
     random = Random(f"faults {seed}")
-    length_s = STEP_S * random.randint(90, 240)
+    length_s = STEP_S * random.randint(60, 150)
     kinds, weights = list(KINDS), [weight for weight, _, _ in KINDS.values()]
     count = random.choice((2, 5, 10, 20))
     faults = [
@@ -120,7 +120,7 @@ def draw(seed: int) -> Trace:
     ]
     return Trace(
         seed=seed,
-        nodes=random.randint(4, 8),
+        nodes=random.randint(4, 7),
         length_s=length_s,
         load=round(random.uniform(0.3, 0.7), 2),
         fill=round(random.uniform(0.6, 0.95), 2),

@@ -14,6 +14,7 @@ from connectors.simulated.cluster import MachineEvent, Observer
 from connectors.simulated.machines import Machine
 from connectors.simulated.pods import PodPlan
 from schemas.codec import decode
+from schemas.deadletters import DeadLetter
 from schemas.decisions import AsOf, PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.outcomes import CommandOutcome
@@ -22,7 +23,8 @@ from schemas.policy import Policy, read_policy
 from schemas.policy.migration import MigrationControllerArgs
 from tests.faults.log import Log
 from tests.faults.sinks import PARTITION
-from tests.fuzz.failure import require
+from tests.faults.trace import PARTITIONS
+from tests.fuzz.failure import Failure, require
 
 #: A migration that was let through is over after this time, with its command: two lives of a
 #: migration.
@@ -65,6 +67,12 @@ class Watching(Observer):
 
     def step(self) -> None:
         """Look at what is new."""
+        for partition in range(PARTITIONS):
+            for _, value in self._new("dead-letters", partition):
+                letter = decode("dead-letters", value)
+                assert isinstance(letter, DeadLetter)
+                # Nothing here is broken on its way, so there is nothing to be refused.
+                raise Failure("a record is refused", f"{letter.topic}: {letter.reason}")
         for offset, value in self._new("policies", PARTITION):
             self._policy(offset, decode("policies", value))
         for offset, value in self._new("command-outcomes", PARTITION):
@@ -147,10 +155,7 @@ class Watching(Observer):
         now_ms = decision.decided_at_ms
         if self._removed_ms.get(before.node or "", -1) >= before.decided_at_ms:
             return False
-        results = [
-            outcome.result
-            for _, outcome in self._known(before.decision_id, decision.as_of)
-        ]
+        results = [outcome.result for _, outcome in self._known(before.decision_id, decision.as_of)]
         if results:
             return "done" in results
         return before.expires_at_ms is not None and before.expires_at_ms > now_ms
@@ -200,9 +205,7 @@ class Watching(Observer):
             ),
             "maxMigratingPerWorkload": (
                 lambda args: args.max_migrating_per_workload,
-                sum(
-                    self._owner[each.pod.uid] == self._owner[command.pod.uid] for each in alive
-                ),
+                sum(self._owner[each.pod.uid] == self._owner[command.pod.uid] for each in alive),
             ),
         }
         for name, (limit, count) in same.items():
@@ -230,4 +233,3 @@ class Watching(Observer):
                 "a limit is exceeded",
                 f"evictQPS and evictBurst: {count} commands in {now_ms - start_ms} ms",
             )
-

@@ -5,11 +5,14 @@ would hold passes from one life to the next: journal, rows, and what was publish
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from collections.abc import Sequence as Some
 from dataclasses import replace
 from random import Random
 
+from connectors.ports.at_once import at_once
 from schemas.clock import ClockTick
+from schemas.connection import KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
@@ -19,6 +22,7 @@ from streams.stage import journal
 from streams.stage.checkpoint import Assembler, Checkpoint, Cutter, read_piece
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, RowChange, Stage, StageResult
+from streams.worker.sequence import Sequence
 from tests.faults.log import Log
 from tests.faults.schedule import Schedule
 from tests.faults.trace import PARTITIONS, Fault
@@ -47,6 +51,13 @@ class Worker(ABC):
         self.rows: dict[tuple[str, str], bytes] = {}
         self.applied = 0
         self.restarts = 0
+        self._sequence = Sequence(
+            KafkaSettings(),
+            self.topics,
+            position=lambda topic, _: self.stage.positions.get(topic, -1),
+            put=_never,
+            healed=_unexpected,
+        )
         self._stop: Fault | None = None
         self._down_until_s = 0
         self.stage: Stage = self.build()
@@ -56,7 +67,7 @@ class Worker(ABC):
         """The stage of a new life."""
 
     @abstractmethod
-    def write(self, batch: Sequence[InputRecord], result: StageResult, now_ms: int) -> None:
+    def write(self, batch: Some[InputRecord], result: StageResult, now_ms: int) -> None:
         """Make a batch durable; raises `Stopped` where it is to end."""
 
     @property
@@ -71,7 +82,8 @@ class Worker(ABC):
                 self._stop = fault
         if self.down:
             return
-        while batch := self._read():
+        while delivered := self._read():
+            batch = at_once(self._sequence.fresh(self.partition, delivered))
             try:
                 result = self.apply(batch)
                 self.write(batch, result, now_ms)
@@ -79,7 +91,7 @@ class Worker(ABC):
                 self.begin_again()
                 return
 
-    def apply(self, batch: Sequence[InputRecord]) -> StageResult:
+    def apply(self, batch: Some[InputRecord]) -> StageResult:
         """Apply a batch in memory."""
         try:
             result = self.stage.apply(batch)
@@ -147,6 +159,15 @@ class Worker(ABC):
         return self.log.since(topic, self.partition, max(0, offset - 2))[:1]
 
 
+async def _never(partition: int, records: list[InputRecord]) -> None:
+    """Puts through what stands before a gap; there is none."""
+    raise Failure("a record was passed over", f"{records[:1]}")
+
+
+def _unexpected(topic: str, count: int) -> None:
+    raise Failure("a record was passed over", f"{count} of {topic}")
+
+
 class Stopped(Exception):
     """A worker ends here."""
 
@@ -176,7 +197,17 @@ class ClusterWorker(Worker):
         self.random.shuffle(rows)
         for output in tail.outputs:
             self.log.publish(output, self.schedule.now_ms)
-        return ClusterStage.restored(self.partition, PARTITIONS, rows)
+        return ClusterStage.restored(self.partition, PARTITIONS, rows, self._recall)
+
+    def _recall(self, cluster: str) -> list[tuple[str, str, bytes]]:
+        """The rows of a cluster that is to be put together anew."""
+        self.redo()
+        own = f"{self.partition}/{cluster}"
+        return [
+            (table, key, value)
+            for (table, key), value in self.rows.items()
+            if key == own or key.startswith(f"{own}/")
+        ]
 
     def redo(self) -> journal.Tail:
         """Let the rows be as the journal leaves them."""
@@ -196,7 +227,7 @@ class ClusterWorker(Worker):
         self.log.say("clock", ClockTick(partition=self.partition, now_ms=now_ms), now_ms)
         super().step(now_ms)
 
-    def write(self, batch: Sequence[InputRecord], result: StageResult, now_ms: int) -> None:
+    def write(self, batch: Some[InputRecord], result: StageResult, now_ms: int) -> None:
         """Journal first."""
         records = journal.batch(self.partition, self._place, batch, result)
         if any(
@@ -214,7 +245,7 @@ class ClusterWorker(Worker):
             self.redo()
         self.stops("written")
 
-    def _fail_over(self, records: Sequence[bytes]) -> None:
+    def _fail_over(self, records: Some[bytes]) -> None:
         """Another worker has taken over before this one, which does not know it yet, writes."""
         if self._failed_over_s == self.schedule.second:
             return
@@ -265,7 +296,7 @@ class AggregateWorker(Worker):
         state = restore(self.partition, rows, Collecting())
         return AggregateStage(state, PARTITIONS, AggregateLimits())
 
-    def write(self, batch: Sequence[InputRecord], result: StageResult, now_ms: int) -> None:
+    def write(self, batch: Some[InputRecord], result: StageResult, now_ms: int) -> None:
         """Outputs first."""
         outputs = (*result.outputs, *result.dead_letters)
         self.publish(outputs, now_ms)
