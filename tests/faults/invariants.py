@@ -105,6 +105,7 @@ class Invariants:
             running.pod.uid: machine.name
             for machine in cluster.machines
             for running in cluster.kubelets.pods_on(machine.name)
+            if not running.ended
         }
         known = dict(state.inventory.where)
         require(known == there, "what is known is not what there is", f"{_differ(known, there)}")

@@ -6,15 +6,17 @@ that should have been done must have been done. The same trace is the same run.
 """
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 
 from connectors.closed_loop.parameters import Parameters
 from connectors.closed_loop.scenario import CLUSTER, Scenario, draw_scenario
 from connectors.closed_loop.traces import model_traces
+from connectors.closed_loop.usage import work_of
 from connectors.closed_loop.world import World
 from connectors.simulated.machines import Machine
+from connectors.simulated.pods import PodPlan
 from schemas.policies import PolicyRecord
 from tests.faults.invariants import Invariants
 from tests.faults.log import Log
@@ -30,6 +32,7 @@ from tests.fuzz.failure import Failure, raised
 QUIET_S = 420
 #: Nothing changes at all: longer than the longest back-off.
 STILL_S = 60
+_PRIORITIES = (9500, 9500, 0, 5500)
 #: Share of the steps at which state is compared with the fold of the journal.
 _FOLDS = 0.04
 
@@ -77,7 +80,15 @@ def scenario(trace: Trace) -> Scenario:
         owners_per_node=1.5,
         step_s=STEP_S,
     )
-    return draw_scenario(parameters, trace.seed, _model())
+    drawn = draw_scenario(parameters, trace.seed, _model())
+    return replace(drawn, plans=tuple(map(_varied, drawn.plans)))
+
+
+def _varied(plan: PodPlan) -> PodPlan:
+    """Some pods run to their end, and some come before others."""
+    number = work_of(plan.pod.uid)
+    pod = plan.pod.model_copy(update={"priority": _PRIORITIES[number % len(_PRIORITIES)]})
+    return replace(plan, pod=pod, job=number % 3 == 0)
 
 
 class Life:

@@ -21,7 +21,7 @@ from schemas.pods import PodLifecycle
 from schemas.requests import SchedulingRequest
 from tests.faults.log import Log
 from tests.faults.schedule import Schedule
-from tests.faults.trace import STEP_S
+from tests.faults.trace import STEP_S, Fault
 
 #: A sample that is late comes after at most so many steps.
 _LATE_STEPS_MAX = 12
@@ -115,6 +115,9 @@ class Agents:
     def _faulty(self, sample: Written, now_ms: int) -> Iterator[Written]:
         """What comes of a sample, now."""
         schedule = self._schedule
+        name = sample.key.partition("/")[2]
+        if any(self._is(fault, name) for fault in schedule.active("samples stop")):
+            return
         sample = self._measured(sample)
         if schedule.strikes("samples are lost"):
             return
@@ -132,13 +135,17 @@ class Agents:
         """What an agent measures, or believes to measure."""
         name, value = sample.key.partition("/")[2], sample.value
         for fault in self._schedule.active("samples stand still"):
-            if self._names[fault.which % len(self._names)] == name:
+            if self._is(fault, name):
                 value = self._last.get(name, value)
         for fault in self._schedule.active("samples lie"):
-            if self._names[fault.which % len(self._names)] == name:
+            if self._is(fault, name):
                 value = _lie(value, self._schedule.random(fault))
         self._last[name] = value
         return Written(sample.topic, sample.key, value, sample.written_ms)
+
+    def _is(self, fault: Fault, name: str) -> bool:
+        """Whether a fault is of this node."""
+        return self._names[fault.which % len(self._names)] == name
 
 
 def _lie(value: bytes, random: Random) -> bytes:

@@ -23,6 +23,7 @@ KINDS: dict[str, tuple[int, int, float]] = {
     "samples are late": (2, 600, 0.9),
     "samples come twice": (1, 600, 0.5),
     "samples are reordered": (1, 600, 0.5),
+    "samples stop": (1, 600, 0.0),
     "samples stand still": (2, 900, 1.0),
     "samples lie": (3, 900, 1.0),
     # State and requests, on their way from the watch.

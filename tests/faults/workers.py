@@ -23,6 +23,7 @@ from streams.stage.checkpoint import Assembler, Checkpoint, Cutter, read_piece
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, RowChange, Stage, StageResult
 from streams.worker.sequence import Sequence
+from streams.worker.ticker import KNOWN_FIRST, LATE_S
 from tests.faults.log import Log
 from tests.faults.schedule import Schedule
 from tests.faults.trace import PARTITIONS, Fault
@@ -80,16 +81,20 @@ class Worker(ABC):
         for fault in self.schedule.begins(f"{self.name} worker stops"):
             if fault.which % PARTITIONS == self.partition:
                 self._stop = fault
-        if self.down:
-            return
-        while delivered := self._read():
+        if not self.down:
+            self.work(self.topics, now_ms)
+
+    def work(self, topics: Some[str], now_ms: int) -> bool:
+        """Apply what there is of these topics; False: the worker has stopped."""
+        while delivered := self._read(topics):
             batch = at_once(self._sequence.fresh(self.partition, delivered))
             try:
                 result = self.apply(batch)
                 self.write(batch, result, now_ms)
             except Stopped:
                 self.begin_again()
-                return
+                return False
+        return True
 
     def apply(self, batch: Some[InputRecord]) -> StageResult:
         """Apply a batch in memory."""
@@ -123,15 +128,16 @@ class Worker(ABC):
             self.log.publish(output, now_ms)
         self.stops("published")
 
-    def _read(self) -> list[InputRecord]:
+    def _read(self, topics: Some[str]) -> list[InputRecord]:
         positions = dict(self.stage.positions)
         most = self.random.choice(_BATCHES)
         lags = any(self.schedule.active("metrics lag"))
-        topics = [topic for topic in self.topics if not (lags and topic in _LAGGING)]
         heads = {
             topic: head
             for topic in topics
-            if (head := self.log.after(topic, self.partition, positions.get(topic, -1))) is not None
+            if not (lags and topic in _LAGGING)
+            and (head := self.log.after(topic, self.partition, positions.get(topic, -1)))
+            is not None
         }
         batch: list[InputRecord] = []
         while heads and len(batch) < most:
@@ -224,8 +230,13 @@ class ClusterWorker(Worker):
         """Write the clock, and work."""
         if any(self.schedule.active("cluster worker stands still")) or self.down:
             return
+        # Time that was lost is made up for first, as the worker's ticker does.
+        late = self.stage.now_ms is None or now_ms - self.stage.now_ms > 1000 * LATE_S
+        if late and not self.work(KNOWN_FIRST, now_ms):
+            return
         self.log.say("clock", ClockTick(partition=self.partition, now_ms=now_ms), now_ms)
-        super().step(now_ms)
+        if not late or self.work(("clock",), now_ms):
+            super().step(now_ms)
 
     def write(self, batch: Some[InputRecord], result: StageResult, now_ms: int) -> None:
         """Journal first."""
