@@ -18,7 +18,7 @@ WORKERS ?= 5
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kubernetes test control-plane test-quick check fix golden bench figures chaos fuzz-records lock schemas clean
+.PHONY: help demo demo-kubernetes test control-plane test-quick check fix golden bench figures chaos fuzz fuzz-records lock schemas clean
 
 help: ## List the words.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -72,6 +72,9 @@ figures: $(STAMP) ## Measure everything, and write the figures into README and d
 
 chaos: $(STAMP) ## Kill workers and brokers of a real Kafka under load, and judge what is left. SEED=n RUNS=k
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --runs $(RUNS) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+fuzz: $(STAMP) ## Live through faults drawn from seeds; after each step all must hold that may never fail. SEEDS=a-b
+	@$(BIN)/python -m tests.faults --seeds $(SEEDS)
 
 fuzz-records: $(STAMP) ## Long random histories of all inputs against both stages. SEEDS=a-b RECORDS=n STAGE=cluster
 	@$(BIN)/python -m tests.fuzz --seeds $(SEEDS) --records $(RECORDS) $(if $(STAGE),--stage $(STAGE))

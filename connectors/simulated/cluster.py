@@ -2,6 +2,7 @@
 
     ask, withdraw      a pod wants a node, or none any more
     place, evict, ...  what a sink does to its pods
+    remove_machine, .. nodes die, join and are cordoned
     advance(now)       pods run, finish and are deleted
     observers          are called for each of these, in the order in which they happen
 
@@ -11,6 +12,7 @@ what becomes known of it through `state_watch`, and what it uses through `usage`
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from connectors.simulated.kubelet import Kubelets, PodEvent
 from connectors.simulated.machines import Machine
@@ -20,6 +22,9 @@ from schemas.pods import Pod
 
 #: Namespaces whose workloads have disruption budgets.
 BUDGETED = frozenset({"residents"})
+
+
+MachineEvent = Literal["added", "changed", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,9 @@ class Observer:
     def evicted(self, eviction: Eviction) -> None:
         """A pod begins to terminate, and its replacement asks for a node next."""
 
+    def machine_changed(self, machine: Machine, event: MachineEvent) -> None:
+        """A node has joined, is cordoned or not any more, or is gone with all of its pods."""
+
 
 class SimulatedCluster:
     """One cluster; time only goes forward."""
@@ -62,6 +70,8 @@ class SimulatedCluster:
         self.now_ms = now_ms
         self.kubelets = Kubelets(machines)
         self.owners = Owners(name, budgeted)
+        self.cordoned: set[str] = set()
+        """Names of nodes that take no further pods."""
         self.observers: list[Observer] = []
         self.asking: dict[str, PodPlan] = {}
         """Pods that want a node and are not bound, by uid."""
@@ -114,6 +124,36 @@ class SimulatedCluster:
             observer.evicted(eviction)
         if replacement is not None:
             self.ask(replacement)
+
+    def add_machine(self, machine: Machine) -> None:
+        """A node joins, with no pods."""
+        self.machines = (*self.machines, machine)
+        self.kubelets.add(machine)
+        self._machine_changed(machine, "added")
+
+    def remove_machine(self, name: str) -> None:
+        """A node dies: its pods are gone, and their controllers make others."""
+        (machine,) = (each for each in self.machines if each.name == name)
+        lost = [pod for pod in self.kubelets.pods_on(name) if not (pod.ended or pod.going)]
+        self.machines = tuple(each for each in self.machines if each.name != name)
+        self.cordoned.discard(name)
+        for event in self.kubelets.remove(name, self.now_ms):
+            self._happened(event)
+        self._machine_changed(machine, "removed")
+        for running in lost:
+            replacement = self.owners.replaced(running, self.now_ms)
+            if replacement is not None:
+                self.ask(replacement)
+
+    def cordon(self, name: str, *, cordoned: bool) -> None:
+        """A node takes no further pods, or takes them again."""
+        (machine,) = (each for each in self.machines if each.name == name)
+        (self.cordoned.add if cordoned else self.cordoned.discard)(name)
+        self._machine_changed(machine, "changed")
+
+    def _machine_changed(self, machine: Machine, event: MachineEvent) -> None:
+        for observer in self.observers:
+            observer.machine_changed(machine, event)
 
     def annotate(self, uid: str, annotations: Mapping[str, str]) -> None:
         """Give a running pod further annotations."""

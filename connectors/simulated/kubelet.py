@@ -117,6 +117,16 @@ class Kubelets:
         running.pod = running.pod.model_copy(update=update)
         return PodEvent(now_ms, "changed", running.pod)
 
+    def add(self, machine: Machine) -> None:
+        """A machine joins, with no pods."""
+        self._nodes[machine.name] = _Node(machine)
+
+    def remove(self, node: str, now_ms: int) -> list[PodEvent]:
+        """A machine is gone, and all pods on it with it."""
+        events = [self._happen(now_ms, uid, "deleted") for uid in list(self._nodes[node].pods)]
+        del self._nodes[node]
+        return [event for event in events if event is not None]
+
     def advance(self, now_ms: int) -> list[PodEvent]:
         """What has happened until now, in the order of time."""
         events = []

@@ -75,8 +75,10 @@ class Machine:
             BATCH_MEMORY: int(self.memory_bytes * BATCH_MEMORY_SHARE),
         }
 
-    def node_state(self, cluster: str, list_id: str) -> NodeState:
-        """The node as a full list names it."""
+    def node_state(
+        self, cluster: str, list_id: str | None, *, unschedulable: bool = False
+    ) -> NodeState:
+        """The node as a full list names it, or, without one, as it is reported when it joins."""
         texts = {
             name: f"{amount}m" if name == "cpu" else str(amount)
             for name, amount in self.allocatable.items()
@@ -88,6 +90,7 @@ class Machine:
             list_id=list_id,
             allocatable=texts,
             labels={"kubernetes.io/hostname": self.name, **self.labels},
+            unschedulable=unschedulable,
         )
 
 

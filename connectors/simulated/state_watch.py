@@ -5,11 +5,13 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import ClassVar
 
 from connectors.ports.state_watch import LISTED, StateWatch
-from connectors.simulated.cluster import Observer, SimulatedCluster
+from connectors.simulated.cluster import MachineEvent, Observer, SimulatedCluster
 from connectors.simulated.kubelet import PodEvent
+from connectors.simulated.machines import Machine
 from connectors.simulated.pods import PodPlan
 from schemas.base import Message
 from schemas.lists import ListBegin, ListEnd
+from schemas.nodes import NodeState
 from schemas.pods import PodLifecycle
 from schemas.requests import SchedulingRequest
 
@@ -38,7 +40,7 @@ class SimulatedStateWatch(StateWatch, Observer):
         machines, kubelets = self._simulated.machines, self._simulated.kubelets
         if topic == "node-state":
             for machine in machines:
-                yield machine.node_state(self.cluster, list_id)
+                yield self._state(machine).model_copy(update={"list_id": list_id})
             return
         for machine in machines:
             for running in kubelets.pods_on(machine.name):
@@ -61,6 +63,16 @@ class SimulatedStateWatch(StateWatch, Observer):
             cluster=self.cluster, pod=plan.pod, requested_at_ms=at_ms, withdrawn=withdrawn
         )
         self._unread.append(("scheduling-requests", request))
+
+    def machine_changed(self, machine: Machine, event: MachineEvent) -> None:
+        """A node has joined, is cordoned or not any more, or is gone."""
+        state = self._state(machine).model_copy(update={"event": event})
+        self._unread.append(("node-state", state))
+
+    def _state(self, machine: Machine) -> NodeState:
+        return machine.node_state(
+            self.cluster, None, unschedulable=machine.name in self._simulated.cordoned
+        )
 
     def happened(self, event: PodEvent) -> None:
         """Something happened to a pod on its node."""

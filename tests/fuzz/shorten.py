@@ -8,11 +8,13 @@ fails without a piece goes on without it.
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from tests.fuzz.campaign import repeat
 from tests.fuzz.history import Cut, History, Step
 
 Steps = Sequence[Step]
+T = TypeVar("T")
 
 
 def shortened(history: History, kind: str, seconds: float) -> History:
@@ -36,7 +38,9 @@ def shortened(history: History, kind: str, seconds: float) -> History:
     return replace(history, steps=tuple(minimal(steps, fails, over)))
 
 
-def minimal(steps: Steps, fails: Callable[[Steps], bool], over: Callable[[], bool]) -> Steps:
+def minimal(
+    steps: Sequence[T], fails: Callable[[Sequence[T]], bool], over: Callable[[], bool]
+) -> Sequence[T]:
     """Leave out all that can be left out, as far as the time allows."""
     pieces = 2
     while len(steps) > 1 and not over():

@@ -126,23 +126,3 @@ def test_a_pod_that_fits_nowhere_is_not_tried_in_every_round() -> None:
     assert [tried.count(attempts) for attempts in (1, 2)] == [10, 20]
     assert loop.commands == []
     assert "unmovable after 3 attempts: " in gates(loop)
-
-
-@pytest.mark.slow
-def test_a_restart_in_every_minute_changes_nothing() -> None:
-    moves = "verdicts: 3, followSeconds: 120, initialBackoffSeconds: 600"
-    steady, restarted = (
-        ClosedLoop(3, lambda name, _: 9000 if name == "node-1" else 500, pod_cpu=100, moves=moves)
-        for _ in range(2)
-    )
-    for loop in (steady, restarted):
-        for number in range(6):
-            loop.add(f"owner-{number % 4}", "node-1")
-    for _ in range(60):
-        restarted.run.restart(reversed(restarted.run.stored()))
-        for loop in (steady, restarted):
-            loop.minutes(1)
-        assert steady.run.outputs == restarted.run.outputs
-        assert steady.run.rows == restarted.run.rows
-    assert steady.commands
-    assert steady.outcomes

@@ -1,15 +1,14 @@
 """An in-memory Kafka: topics of some partitions, append only, each record with the time it was written."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schemas.codec import encode
 from schemas.partitions import partition_for
 from schemas.topics import key_of
 from streams.stage.records import InputRecord, OutputRecord
-
-PARTITIONS = 2
+from tests.faults.trace import PARTITIONS
 
 
 class Log:
@@ -41,7 +40,32 @@ class Log:
         records = self._records[topic, partition]
         return records[position + 1] if position + 1 < len(records) else None
 
-    def whole(self, topic: str) -> Iterator[InputRecord]:
-        """All records of a topic, partition by partition."""
-        for partition in range(PARTITIONS):
-            yield from self._records[topic, partition]
+    def newest(self, topic: str, partition: int) -> InputRecord | None:
+        """The last record of a partition; None: there is none."""
+        records = self._records[topic, partition]
+        return records[-1] if records else None
+
+    def since(self, topic: str, partition: int, offset: int) -> list[InputRecord]:
+        """Records from an offset on."""
+        return self._records[topic, partition][offset:]
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return sum(map(len, self._records.values()))
+
+
+class Inputs:
+    """The input topics of one partition, read once, as a replay reads them."""
+
+    def __init__(self, log: Log, partition: int, following: Mapping[str, int]) -> None:
+        self._log, self._partition = log, partition
+        self._following = dict(following)
+
+    def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
+        """Records that were not given before, up to an offset."""
+        for record in self._log.since(topic, self._partition, self._following.get(topic, 0)):
+            if record.offset > last_offset:
+                return
+            self._following[topic] = record.offset + 1
+            yield record
