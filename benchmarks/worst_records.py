@@ -34,6 +34,8 @@ from streams.stage.records import InputRecord
 
 THRESHOLDS = "loadAware: {usageThresholds: {cpu: 61, memory: 95}}"
 ESTIMATES = "loadAware: {estimatedScalingFactors: {cpu: 61, memory: 70}}"
+BY_LOAD = "plugins: {score: [LoadAwareScheduling]}"
+BY_RISK = "plugins: {score: [OverutilizationRisk]}"
 
 
 def affinity(world: DenseCluster) -> float:
@@ -129,6 +131,12 @@ def outcome(world: DenseCluster) -> float:
 def policy(document: str, world: DenseCluster) -> float:
     """A policy, and the request after it."""
     return world.timed_ms([world.policy(document), world.request(pod("after"))])
+
+
+def policy_risk(world: DenseCluster) -> float:
+    """A cluster that went by load goes by risk: mean and variance of all pods are asked for."""
+    world.apply(world.policy(BY_LOAD), *(world.tick_record(1) for _ in range(3)))
+    return policy(BY_RISK, world)
 
 
 def _pools(count: int) -> str:

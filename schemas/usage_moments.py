@@ -4,9 +4,9 @@ Means and deviations are in thousandths of the resource's unit: of a millicore, 
 kept as integers, so that sums of them do not depend on the order in which they are added up.
 """
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.base import ClusterName, Count, EpochMs, Message, NodeName, Part, ResourceName, Uid
 
@@ -39,6 +39,23 @@ class PodUsageRow(Message):
     """For how many minutes each pod, and last the system part, has been measured."""
     usage: Annotated[dict[ResourceName, UsageColumns], Field(max_length=64, fail_fast=True)]
     """Usage by resource."""
+
+    @model_validator(mode="after")
+    def _columns_are_of_the_same_pods(self) -> Self:
+        entries = len(self.minutes)
+        if not len(self.uids) <= entries <= len(self.uids) + 1:
+            raise ValueError(
+                f"minutes has {entries} entries for {len(self.uids)} pods; expected one a pod, and "
+                "at most one more for the system part"
+            )
+        for name, columns in self.usage.items():
+            for column in (columns.mean, columns.deviation):
+                if len(column) != entries:
+                    raise ValueError(
+                        f"a column of {name} has {len(column)} entries; expected {entries}, as "
+                        "minutes has"
+                    )
+        return self
 
 
 class FleetFigures(Part):

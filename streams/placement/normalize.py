@@ -17,10 +17,8 @@ def bounds_of(raw: FloatArray, passes: NDArray[np.bool_] | None, left: int) -> t
         return 0.0, 0.0
     if passes is None or left == raw.size:
         return float(raw.min()), float(raw.max())
-    return (
-        float(np.where(passes, raw, np.inf).min()),
-        float(np.where(passes, raw, -np.inf).max()),
-    )
+    among = raw[passes]
+    return float(among.min()), float(among.max())
 
 
 def stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
@@ -28,7 +26,9 @@ def stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
     if high <= low:
         return np.full(raw.size, 100, dtype=np.int32)
     # Divided first: the best node gets 100 and not 99.99, which would be cut off to 99.
-    stretched = (raw - low) / (high - low) * 100.0
+    stretched = raw - low
+    stretched /= high - low
+    stretched *= 100.0
     # Refused nodes may lie outside of the bounds, far enough to overflow the conversion.
     np.clip(stretched, 0.0, 100.0, out=stretched)
     return stretched.astype(np.int32)

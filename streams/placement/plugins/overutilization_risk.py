@@ -8,6 +8,9 @@ nothing. With several resources, increases are weighed and added up.
 The raw score is one over the increase, at most one over `LEAST`: as raw scores are stretched to
 0..100, steps are finest where the best nodes are, and one node that would be ruined does not make
 all others equal.
+
+What a pod adds to the cost of one resource depends on its mean and variance alone. Kinds of pods
+that request the same share it, so it is kept, and worked out again for nodes that have changed.
 """
 
 from dataclasses import dataclass
@@ -16,7 +19,7 @@ from typing import Self
 import numpy as np
 
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
-from streams.inventory.arrays import FloatArray
+from streams.inventory.arrays import FloatArray, IntArray
 from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator, nominal
 from streams.inventory.fleet_usage import Fleet, prior
@@ -24,11 +27,17 @@ from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.overutilization import NODE_DEVIATION, CostArrays, cost_function
 from streams.placement.plugins.base import Score
+from streams.stage.sized_cache import SizedCache
 
 #: Cost of a whole node's mean usage: decides where there is no risk.
 TIE = 0.0001
 #: Increases below this are all the same.
 LEAST = 0.00001
+
+#: Increases over all nodes that are kept, and bytes of them: requests come in round numbers.
+KEPT_MAX, KEPT_BYTES_MAX = 128, 16 * 1024 * 1024
+#: Increases with more changed nodes than this share of all are worked out anew.
+_ANEW_SHARE = 1 / 32
 
 _MILLION = 1_000_000
 _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
@@ -39,6 +48,16 @@ class Prepared:
     """What the pod says that it needs, by resource: millicores, bytes, pieces."""
 
     needs: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Increases:
+    """What one mean and variance add to the cost of one resource."""
+
+    values: FloatArray
+    """Shape (nodes,)."""
+    position: int
+    """How many of the changed rows are in it."""
 
 
 class OverutilizationRiskScore(Score):
@@ -70,14 +89,31 @@ class OverutilizationRiskScore(Score):
         """That squared."""
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures by row, one entry a resource."""
+        self._kept = SizedCache[tuple[int, float, float], Increases](KEPT_BYTES_MAX, KEPT_MAX)
+        """By resource, mean and variance."""
+        self._changed: list[int] = []
+        """Rows that have changed since the oldest of those was worked out; some more than once."""
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
         """Judge by the policy's arguments."""
         return cls(policy.overutilization_risk)
 
+    def relayout(self, source: IntArray) -> None:
+        """Rows have moved."""
+        super().relayout(source)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._changed.clear()
+
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Work out what the node costs as it is."""
+        if len(self._kept):
+            self._changed.append(row)
+            if len(self._changed) > len(self._rows):
+                self._forget()
         moments = node.moments
         figures = None
         if moments is not None:
@@ -116,19 +152,14 @@ class OverutilizationRiskScore(Score):
 
     def scores(self, prepared: Prepared) -> FloatArray:
         """Raw scores, float64."""
-        # All resources in one go: with a few thousand nodes calls cost as much as their work.
-        mean, variance = np.array(self._expected(prepared)).T[:, :, np.newaxis]
-        after = self._per_unit * mean
-        after += self._mean
-        spread = self._square * variance
-        spread += self._variance
-        cost = self._costs.costs(after, spread)
-        after *= TIE
-        cost += after
-        cost -= self._before
-        increase = cost[0] * self._weights[0]
-        for index in range(1, len(self._weights)):
-            increase += cost[index] * self._weights[index]
+        increase: FloatArray | None = None
+        for index, (mean, variance) in enumerate(self._expected(prepared)):
+            term = self._increases(index, mean, variance) * self._weights[index]
+            if increase is None:
+                increase = term
+            else:
+                increase += term
+        assert increase is not None  # noqa: S101 - a policy names at least one resource
         raw: FloatArray = np.maximum(increase, LEAST)
         np.divide(1.0, raw, out=raw)
         return raw
@@ -138,10 +169,40 @@ class OverutilizationRiskScore(Score):
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         increase = 0.0
-        for weight, (mean, variance), (share, own, before, per_unit, square) in zip(
+        for weight, (mean, variance), own in zip(
             self._weights, self._expected(prepared), figures, strict=True
         ):
-            after = per_unit * mean + share
-            cost = self._cost(after, square * variance + own) + TIE * after - before
-            increase += cost * weight
+            increase += self._increase(own, mean, variance) * weight
         return 1.0 / (increase if increase > LEAST else LEAST)
+
+    def _increase(
+        self, figures: tuple[float, float, float, float, float], mean: float, variance: float
+    ) -> float:
+        """What a pod adds to the cost of one resource of one node."""
+        share, own, before, per_unit, square = figures
+        after = per_unit * mean + share
+        return self._cost(after, square * variance + own) + TIE * after - before
+
+    def _increases(self, index: int, mean: float, variance: float) -> FloatArray:
+        """The same of all nodes, shape (nodes,); it is kept, so nobody may change it."""
+        key = index, mean, variance
+        kept = self._kept.renew(key)
+        if kept is not None:
+            changed = self._changed[kept.position :]
+            if len(changed) <= len(self._rows) * _ANEW_SHARE:
+                for row in changed:
+                    figures = self._rows[row]
+                    assert figures is not None  # noqa: S101 - it was refreshed, so it is there
+                    kept.values[row] = self._increase(figures[index], mean, variance)
+                kept.position = len(self._changed)
+                return kept.values
+        after = self._per_unit[index] * mean
+        after += self._mean[index]
+        spread = self._square[index] * variance
+        spread += self._variance[index]
+        cost = self._costs.costs(after, spread)
+        after *= TIE
+        after += cost
+        after -= self._before[index]
+        self._kept.put(key, Increases(after, len(self._changed)), after.nbytes)
+        return after

@@ -1,8 +1,13 @@
 """Lives of pods and figures of the fleet are rows, which a worker starts again from."""
 
+import orjson
+import pytest
+
 from schemas.codec import decode_as
 from schemas.usage_moments import FleetUsageRow, PodUsageRow
+from streams.cluster.stage import ClusterStage
 from streams.inventory.life import PARTS
+from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import (
     lifecycle,
     metric,
@@ -86,3 +91,20 @@ def test_rows_go_with_the_policy_that_asked_and_with_the_resources_that_it_asked
     assert set(decode_as(PodUsageRow, _row(run, "pod_usage")).usage) == {"memory"}  # type: ignore[union-attr]
     run.say(policy_record())
     assert not {"pod_usage", "fleet_usage"} & _tables(run)
+
+
+@pytest.mark.parametrize(
+    ("column", "entries"), [("minutes", [10]), ("uids", ["a"]), ("mean", [1, 2]), ("deviation", [])]
+)
+def test_a_row_whose_columns_are_not_of_the_same_pods_is_damaged_and_named(
+    column: str, entries: list[object]
+) -> None:
+    rows = _run().stored()
+    damaged = orjson.loads(_row(_run(), "pod_usage"))
+    (damaged["usage"]["cpu"] if column in ("mean", "deviation") else damaged)[column] = entries
+    stored = [
+        (table, key, orjson.dumps(damaged) if table == "pod_usage" else value)
+        for table, key, value in rows
+    ]
+    with pytest.raises(DamagedTable, match="(?s)pod_usage.*node-1.*entries"):
+        ClusterStage.restored(0, 1, stored)
