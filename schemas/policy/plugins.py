@@ -32,7 +32,9 @@ LOAD_AWARE = "LoadAwareScheduling"
 RESOURCES_FIT = "NodeResourcesFit"
 #: The score by how evenly resources are requested.
 BALANCED_ALLOCATION = "NodeResourcesBalancedAllocation"
-#: The score by the risk that nodes are overutilized.
+#: The strategy that relieves nodes above thresholds.
+LOW_NODE_LOAD = "LowNodeLoad"
+#: The score by the risk that nodes are overutilized, and the strategy that lowers it.
 OVERUTILIZATION_RISK = "OverutilizationRisk"
 
 BUILT_IN = KnownPlugins(
@@ -52,12 +54,14 @@ BUILT_IN = KnownPlugins(
         RESOURCES_FIT,
         BALANCED_ALLOCATION,
     ),
-    balance=("LowNodeLoad",),
+    balance=(LOW_NODE_LOAD, OVERUTILIZATION_RISK),
 )
 
 #: Scores that are on where a policy does not say. NodeResourceLimitsAware is not: in the closed
 #: loop it leaves nodes hotter than LoadAwareScheduling alone.
 _DEFAULT_SCORES = (LOAD_AWARE,)
+#: Strategies that are on where a policy does not say.
+_DEFAULT_STRATEGIES = (LOW_NODE_LOAD,)
 
 
 def named(value: Any) -> Any:
@@ -86,8 +90,12 @@ class PluginChoice(PolicyPart):
 
     filter: _Plugins = tuple(Plugin(name=name) for name in BUILT_IN.filter)
     score: _ScorePlugins = tuple(ScorePlugin(name=name) for name in _DEFAULT_SCORES)
-    balance: _Plugins = tuple(Plugin(name=name) for name in BUILT_IN.balance)
+    balance: _Plugins = tuple(Plugin(name=name) for name in _DEFAULT_STRATEGIES)
     """Plugins that move pods; LowNodeLoad without thresholds moves none."""
+
+    def balances(self, name: str) -> bool:
+        """Whether a strategy of this name moves pods."""
+        return any(plugin.name == name for plugin in self.balance)
 
     @field_validator("filter", "score", "balance")
     @classmethod
