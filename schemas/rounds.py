@@ -71,6 +71,23 @@ class Reading(Part):
     """What the percentages are of."""
 
 
+#: What a node costs by the risk that it is overutilized.
+Cost = Annotated[float, Field(ge=0)]
+
+
+class MoveCosts(Part):
+    """What a move changes by the plan: costs of source and target by the risk of overutilization."""
+
+    source_before: Cost
+    """The source with the pod."""
+    source_after: Cost
+    """The source without it."""
+    target_before: Cost
+    """The target without the pod."""
+    target_after: Cost
+    """The target with it."""
+
+
 class PodVerdict(Part):
     """One pod of a hot node, and how far it came."""
 
@@ -84,10 +101,12 @@ class PodVerdict(Part):
     """What it uses; empty: not known."""
     migration_id: DecisionId | None = None
     """The migration that was begun for it."""
+    costs: MoveCosts | None = None
+    """What its move to the target changes; none: it was not compared by risk."""
 
 
 class HotNode(Part):
-    """A node above its high thresholds."""
+    """A node above its high thresholds, or one at risk of overutilization."""
 
     node: NodeName
     phase: Phase
@@ -98,6 +117,9 @@ class HotNode(Part):
     """For how many rounds in a row it has been hot, this one included."""
     gate: Gate = ""
     """What stopped the whole node, or ended its turn; empty: it was relieved."""
+    cost: Cost | None = None
+    """What it costs by the risk that it is overutilized, before the round's moves; none: thresholds
+    make it hot."""
     leaving: Count = 0
     """Pods that leave it."""
     pods: Annotated[

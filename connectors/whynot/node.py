@@ -43,8 +43,9 @@ def about_node(evidence: Evidence, node: str) -> Answer:
 def _hot(evidence: Evidence, found: Found) -> Iterator[str]:
     hot, pool = found.node, found.pool
     kind = "prodHigh" if hot.phase == "prod" else "high"
+    where = f"pool {pool.pool} is in class {kind}" if hot.cost is None else pool.pool
     yield (
-        f"Node {hot.node} of pool {pool.pool} is in class {kind}: {readings_text(hot)}. In force: "
+        f"Node {hot.node} of {where}: {readings_text(hot)}. In force: "
         f"{thresholds_text(pool.thresholds)}."
     )
     yield f"It is {rounds_hot_text(hot, pool)}."

@@ -37,6 +37,8 @@ def percents_text(values: Mapping[str, float], word: str) -> str:
 def readings_text(node: HotNode) -> str:
     """The resources of a hot node that are above their limits."""
     texts = [_reading(name, reading) for name, reading in node.readings.items()]
+    if node.cost is not None:
+        return "; ".join((f"it cost {node.cost:.3f} by risk before the round's moves", *texts))
     whose = "its prod pods use " if node.phase == "prod" else ""
     return whose + ("; ".join(texts) or "no reading was recorded")
 
@@ -52,6 +54,8 @@ def _reading(name: str, reading: Reading) -> str:
 
 def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
     """For how many rounds it has been hot, and how many are needed."""
+    if node.cost is not None:
+        return "at risk of overutilization"
     needed = f"; {pool.rounds_needed} are needed" if pool.rounds_needed else ""
     return f"hot for {count_text(node.abnormal_rounds, 'round')} in a row{needed}"
 
@@ -59,10 +63,22 @@ def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
 def verdict_text(verdict: PodVerdict) -> str:
     """How far a pod of a hot node came."""
     usage = f" (uses {amounts_text(verdict.usage)})" if verdict.usage else ""
+    costs = _costs(verdict)
     if verdict.gate:
-        return f"{pod_text(verdict.pod)}{usage}: {verdict.gate}"
+        return f"{pod_text(verdict.pod)}{usage}: {verdict.gate}{costs}"
     to = f" for {verdict.target}" if verdict.target else ""
-    return f"{pod_text(verdict.pod)}{usage} leaves{to}"
+    return f"{pod_text(verdict.pod)}{usage} leaves{to}{costs}"
+
+
+def _costs(verdict: PodVerdict) -> str:
+    """What a pod's move changes by risk; empty: it was not compared."""
+    costs = verdict.costs
+    if costs is None:
+        return ""
+    return (
+        f" (its node costs {costs.source_before:.3f} with it and {costs.source_after:.3f} without, "
+        f"{verdict.target} {costs.target_before:.3f} and {costs.target_after:.3f} with it)"
+    )
 
 
 def migration_lines(evidence: Evidence) -> Iterator[str]:

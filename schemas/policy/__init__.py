@@ -30,6 +30,7 @@ From text to policy:
     resourcelimits   `resourceLimits`
     resourcesfit     `resourcesFit` and `balancedAllocation`
     overutilization  `overutilizationRisk`
+    riskmoves        `riskMoves`
     collecting       `collect`
     lownodeload      `rebalance`
     moving           `movingThresholds`
@@ -52,15 +53,23 @@ from schemas.policy.errors import PolicyError, Problem, path_text
 from schemas.policy.loadaware import AggregatedArgs, LoadAwareSchedulingArgs
 from schemas.policy.lownodeload import Compat, LowNodeLoadArgs, NodePool
 from schemas.policy.overutilization import OverutilizationRiskArgs
-from schemas.policy.plugins import BUILT_IN, LOAD_AWARE, OVERUTILIZATION_RISK, KnownPlugins
+from schemas.policy.plugins import (
+    BUILT_IN,
+    LOAD_AWARE,
+    LOW_NODE_LOAD,
+    OVERUTILIZATION_RISK,
+    KnownPlugins,
+)
 from schemas.policy.printer import effective_yaml
 from schemas.policy.reader import read_policy
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
+from schemas.policy.riskmoves import RiskMoveArgs
 from schemas.policy.validation import validated
 
 __all__ = [
     "BUILT_IN",
     "LOAD_AWARE",
+    "LOW_NODE_LOAD",
     "OVERUTILIZATION_RISK",
     "AggregatedArgs",
     "CollectPolicies",
@@ -75,6 +84,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Problem",
+    "RiskMoveArgs",
     "effective_yaml",
     "load_aware_args",
     "low_node_load_args",

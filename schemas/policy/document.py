@@ -29,6 +29,7 @@ from schemas.policy.resourcesfit import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
 )
+from schemas.policy.riskmoves import RiskMoveArgs
 
 _DAY_S = 86_400
 
@@ -53,6 +54,9 @@ class Policy(PolicyPart):
     ] = Field(default_factory=NodeResourcesBalancedAllocationArgs)
     overutilization_risk: Annotated[OverutilizationRiskArgs, Field(exclude_if=is_default)] = Field(
         default_factory=OverutilizationRiskArgs
+    )
+    risk_moves: Annotated[RiskMoveArgs, Field(exclude_if=is_default)] = Field(
+        default_factory=RiskMoveArgs
     )
     collect: CollectPolicies = Field(default_factory=CollectPolicies)
     # After `compat`, on which its defaults and rules depend.

@@ -16,6 +16,7 @@ from schemas.policy.moves import MoveArgs
 from schemas.policy.plugins import (
     BALANCED_ALLOCATION,
     LOAD_AWARE,
+    LOW_NODE_LOAD,
     OVERUTILIZATION_RISK,
     RESOURCES_FIT,
 )
@@ -34,6 +35,14 @@ _FILTER_FIELDS = (
 _AGGREGATED_FILTER = ("usageThresholds", "usageAggregationType", "usageAggregatedDuration")
 _SCORE_FIELDS = ("resourceWeights", "dominantResourceWeight", "scoreAccordingProdUsage")
 _AGGREGATED_SCORE = ("scoreAggregationType", "scoreAggregatedDuration")
+#: Arguments of LowNodeLoad by which rounds by risk go too.
+_OF_ALL_ROUNDS = (
+    "paused",
+    "dry_run",
+    "node_metric_expiration_seconds",
+    "evictable_namespaces",
+    "pod_selectors",
+)
 #: What a gate lifts whole, by its name.
 _LIFTED: dict[EvictionGate, tuple[Path, ...]] = {
     "Namespaces": (("migration", "namespaces"),),
@@ -64,6 +73,16 @@ _LIFTED: dict[EvictionGate, tuple[Path, ...]] = {
 
 def refused(policy: Policy) -> Iterator[Found]:
     """Values that are well-formed and mean nothing."""
+    by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
+    if by_risk and policy.compat == "koordinator":
+        message = (
+            f'found "{OVERUTILIZATION_RISK}", while compat is koordinator, which has no such strategy; '
+            f'allowed is "{LOW_NODE_LOAD}"'
+        )
+        yield ("plugins", "balance"), message
+    elif by_risk and OVERUTILIZATION_RISK in (pool.name for pool in policy.rebalance.node_pools):
+        message = f'found a pool "{OVERUTILIZATION_RISK}", which is the name of a strategy of plugins.balance'
+        yield ("rebalance", "nodePools"), message
     limiter = policy.migration.object_limiters.get("namespace")
     if (
         policy.compat == "loadstream"
@@ -132,9 +151,12 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
         yield ("resourcesFit", "scoringStrategy"), why
     if BALANCED_ALLOCATION not in scores:
         yield ("balancedAllocation",), f"plugins.score does not enable {BALANCED_ALLOCATION}"
-    if OVERUTILIZATION_RISK not in scores:
-        why = f"plugins.score does not enable {OVERUTILIZATION_RISK}"
+    by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
+    if OVERUTILIZATION_RISK not in scores and not by_risk:
+        why = f"plugins.score does not enable {OVERUTILIZATION_RISK}, nor does plugins.balance"
         yield ("overutilizationRisk",), why
+    if not by_risk:
+        yield ("riskMoves",), f"plugins.balance does not enable {OVERUTILIZATION_RISK}"
     name, args = LOAD_AWARE, policy.load_aware
     here = ("loadAware",)
     for enabled, point, own, aggregated in (
@@ -179,14 +201,16 @@ def _of_aggregated(policy: Policy) -> Iterator[Found]:
 
 def _of_rounds(policy: Policy) -> Iterator[Found]:
     """What only rounds of rebalancing look at, where none judges a node."""
-    enabled = any(plugin.name == "LowNodeLoad" for plugin in policy.plugins.balance)
+    enabled = policy.plugins.balances(LOW_NODE_LOAD)
     pools = policy.rebalance.pools(policy.compat)
     judged = any(pool.high_thresholds or pool.prod_high_thresholds for pool in pools)
     if not enabled or not judged:
         why = "no pool has high thresholds, so no node is hot"
-        yield from _without_rounds(
-            policy, why if enabled else "plugins.balance does not enable LowNodeLoad"
-        )
+        why = why if enabled else f"plugins.balance does not enable {LOW_NODE_LOAD}"
+        if policy.plugins.balances(OVERUTILIZATION_RISK):
+            yield from _without_thresholds(policy, why)
+        else:
+            yield from _without_rounds(policy, why)
     for index, selector in enumerate(policy.rebalance.pod_selectors):
         if selector.selector is None:
             yield ("rebalance", "podSelectors", index), "an entry without selector is ignored"
@@ -214,6 +238,17 @@ def _without_rounds(policy: Policy, why: str) -> Iterator[Found]:
         if name != "dry_run" and not (name == "descheduling_interval_ms" and follows):
             yield ("descheduling", field.alias or name), why
     yield ("moves",), why
+    yield ("movingThresholds", "hotspots"), why
+
+
+def _without_thresholds(policy: Policy, why: str) -> Iterator[Found]:
+    """What rounds by thresholds look at, and those by risk do not."""
+    for name, field in type(policy.rebalance).model_fields.items():
+        pools = name == "node_pools" and policy.maintenance.pools
+        if name not in _OF_ALL_ROUNDS and not pools:
+            yield ("rebalance", field.alias or name), why
+    for name in ("initial_unmovable_seconds", "max_unmovable_seconds"):
+        yield ("moves", MoveArgs.model_fields[name].alias or name), why
     yield ("movingThresholds", "hotspots"), why
 
 

@@ -35,7 +35,7 @@ RESOURCES_FIT = "NodeResourcesFit"
 BALANCED_ALLOCATION = "NodeResourcesBalancedAllocation"
 #: Moves pods from hot nodes to cool ones, by thresholds.
 LOW_NODE_LOAD = "LowNodeLoad"
-#: The score by the risk that nodes are overutilized.
+#: The score by the risk that nodes are overutilized, and the strategy that lowers it.
 OVERUTILIZATION_RISK = "OverutilizationRisk"
 
 BUILT_IN = KnownPlugins(
@@ -55,14 +55,15 @@ BUILT_IN = KnownPlugins(
         RESOURCES_FIT,
         BALANCED_ALLOCATION,
     ),
-    balance=(LOW_NODE_LOAD,),
+    balance=(LOW_NODE_LOAD, OVERUTILIZATION_RISK),
 )
 
 #: Scores and plugins that move pods which Koordinator's configurations mean where they do not say.
 UPSTREAM_SCORES, UPSTREAM_BALANCE = (LOAD_AWARE,), (LOW_NODE_LOAD,)
 #: What is on where a policy does not say: what leaves nodes coolest in the closed loop, each of them
 #: better than the others without it (docs/closed-loop-report.md).
-_DEFAULT_SCORES, _DEFAULT_BALANCE = (OVERUTILIZATION_RISK,), (LOW_NODE_LOAD,)
+_DEFAULT_SCORES = (OVERUTILIZATION_RISK,)
+_DEFAULT_BALANCE = (LOW_NODE_LOAD, OVERUTILIZATION_RISK)
 
 
 def named(value: Any) -> Any:
@@ -93,6 +94,10 @@ class PluginChoice(PolicyPart):
     score: _ScorePlugins = tuple(ScorePlugin(name=name) for name in _DEFAULT_SCORES)
     balance: _Plugins = tuple(Plugin(name=name) for name in _DEFAULT_BALANCE)
     """Plugins that move pods; LowNodeLoad without thresholds moves none."""
+
+    def balances(self, name: str) -> bool:
+        """Whether a strategy of this name moves pods."""
+        return any(plugin.name == name for plugin in self.balance)
 
     def resolved(self, compat: Compat) -> Self:
         """The same, where lists that are not given are those of a mode: Koordinator has neither the

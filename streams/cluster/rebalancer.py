@@ -15,7 +15,7 @@ import logging
 from functools import partial
 from zlib import crc32
 
-from schemas.policy import Policy
+from schemas.policy import OVERUTILIZATION_RISK, Policy
 from schemas.rounds import RebalanceRound
 from streams.cluster.round_rules import RoundRules
 from streams.cluster.rounds import no_round, round_record
@@ -174,13 +174,17 @@ class Rebalancer:
             self.prepare(len(self._inventory.nodes))
 
 
-def _cool(outcome: RoundOutcome, node: str, phase: Phase) -> str | None:
+def _cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | None:
     """How far a node is below its high thresholds; None: it is not, or the round has not judged it.
 
-    What is measured counts alone: pods that are on their way are still part of it.
+    What is measured counts alone: pods that are on their way are still part of it. Who leaves
+    because of risk does so before the node is hot.
     """
+    if name == OVERUTILIZATION_RISK:
+        return None
     for pool in outcome.pools:
-        reading = None if pool.readings is None else pool.readings(node, phase)
+        by_risk = pool.name == OVERUTILIZATION_RISK
+        reading = None if pool.readings is None or by_risk else pool.readings(node, phase)
         if reading is None:
             continue
         if any(used > reading.limit[name] for name, used in reading.used.items()):

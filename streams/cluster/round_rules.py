@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from streams.inventory.arrays import BoolArray
 from streams.inventory.cause import Cause
 from streams.inventory.node import Held
 from streams.migration.migrations import Migrations
@@ -30,6 +31,19 @@ class RoundRules(Rules):
     def avoided(self, held: Held) -> Collection[str]:
         """Nodes that the pod's owner left and that have not cooled."""
         return self._memory.moves.avoided(held.pod, self._cause.now_ms)
+
+    def cooling(self) -> Collection[str]:
+        """Nodes that moves have left and that have not cooled."""
+        return self._memory.moves.cooling(self._cause.now_ms)
+
+    def resting(self, held: Held, node: str, rest_ms: int) -> str | None:
+        """Why a pod that came by a move lately is not moved on; None: it may be."""
+        owner, now_ms = owner_key(held.pod), self._cause.now_ms
+        return self._memory.moves.resting(owner, node, held.assigned_at_ms, rest_ms, now_ms)
+
+    def refused(self, held: Held) -> BoolArray | None:
+        """Rows of nodes that placement refuses a pod like this."""
+        return self._migrations.refused(held.pod)
 
     def gate(self, candidate: Candidate) -> Gate | None:
         """Is its pool held back, its owner frozen, or its migration stopped?"""

@@ -13,6 +13,7 @@ from schemas.rounds import (
     PODS_PER_NODE_MAX,
     POOLS_MAX,
     HotNode,
+    MoveCosts,
     PodVerdict,
     PoolRound,
     Reading,
@@ -140,6 +141,7 @@ def _hot(node: made.HotNode, verdicts: _Verdicts) -> HotNode:
         },
         abnormal_rounds=node.rounds,
         gate=node.ended[:_GATE_MAX],
+        cost=None if node.cost is None else max(0.0, node.cost),
         leaving=node.moved,
         pods=pods,
         pods_left_out=node.looked_at - len(pods),
@@ -154,4 +156,18 @@ def _verdict(verdict: made.Verdict, begun: Begun) -> PodVerdict:
         target=verdict.target,
         usage=dict(verdict.usage),
         migration_id=begun.get(pod.uid) if not verdict.gate else None,
+        costs=_costs(verdict.costs),
+    )
+
+
+def _costs(costs: made.Costs | None) -> MoveCosts | None:
+    """Costs before and after a move; rounding must not make them negative."""
+    if costs is None:
+        return None
+    source_before, source_after, target_before, target_after = (max(0.0, each) for each in costs)
+    return MoveCosts(
+        source_before=source_before,
+        source_after=source_after,
+        target_before=target_before,
+        target_after=target_after,
     )

@@ -14,7 +14,8 @@ from streams.inventory.node_moments import FleetInForce, NodeMoments
 
 
 def _asked_by(policy: Policy) -> OverutilizationRiskArgs | None:
-    enabled = any(plugin.name == OVERUTILIZATION_RISK for plugin in policy.plugins.score)
+    plugins = (*policy.plugins.score, *policy.plugins.balance)
+    enabled = any(plugin.name == OVERUTILIZATION_RISK for plugin in plugins)
     return policy.overutilization_risk if enabled else None
 
 

@@ -335,7 +335,13 @@ class NodeMoments:
 
     def figures(self) -> list[tuple[float, float]]:
         """Mean and variance by resource, in units and their squares."""
-        sums = self._sums
+        return self._figures(self._sums)
+
+    def figures_of(self, held: HeldPod) -> list[tuple[float, float]]:
+        """What one pod of the node adds to them."""
+        return self._figures(self._share(held))
+
+    def _figures(self, sums: tuple[int, ...]) -> list[tuple[float, float]]:
         found = []
         for index, fleet in enumerate(self.fleet.figures):
             expected, own, square, varied, unknown = sums[SUMS * index : SUMS * index + SUMS]

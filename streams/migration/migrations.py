@@ -23,6 +23,7 @@ from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.refusals import Refusal
 from schemas.workloads import DisruptionBudget, WorkloadState
+from streams.inventory.arrays import BoolArray
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
@@ -84,6 +85,10 @@ class Migrations:
         """Why a pod may not be evicted, by what it is and what the policy says; None: it may."""
         return self.lifecycle.gates.protections.verdict(held)
 
+    def refused(self, pod: Pod) -> BoolArray:
+        """Which nodes placement refuses a pod like this, by their rows."""
+        return self.lifecycle.held_room.refused(pod)
+
     def propose(self, candidate: Candidate, cause: Cause) -> Gate | None:
         """Let a pod of a round leave; answers with the first gate that stops it."""
         proposal = proposal_of(candidate)
@@ -127,19 +132,19 @@ class Migrations:
             or lifecycle.gates.held_back(pod, proposal, now_ms, waiting_too=True)
         )
 
-    def cooled(self, look: Callable[[str, Watched], str | None], cause: Cause) -> None:
+    def cooled(self, look: Callable[[str, str, Watched], str | None], cause: Cause) -> None:
         """A round has judged the nodes: give up what would leave one that has cooled.
 
         Args:
-            look: says of a node, by what is watched there, how cool it is; None: it is hot, or was
-                not judged.
+            look: says of a node, by the pool that a pod leaves it for and by what is watched there,
+                how cool it is; None: it is hot, or was not judged.
             cause: the round's.
         """
         for row in self.lifecycle.registry:
             out = row.command_expires_at_ms is not None or row.evicted_at_ms is not None
             if row.trigger != "rebalance" or out or not live(row):
                 continue
-            cool = look(row.source_node, row.watched)
+            cool = look(row.pool, row.source_node, row.watched)
             if cool is not None:
                 self.lifecycle.finish(row, cause, "Aborted", "NodeCooled", cool)
 

@@ -6,6 +6,7 @@ nothing takes it for a replica. It is taken through the same filters and scores 
 
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
+from streams.inventory.arrays import BoolArray
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
@@ -53,6 +54,13 @@ class HeldRoom:
             return target
         best = excluded.best(ranking)
         return None if best is None else self.inventory.index.nodes[best].name
+
+    def refused(self, pod: Pod) -> BoolArray:
+        """Which nodes refuse a pod like this, by their rows."""
+        refused: BoolArray = (
+            self.placement.placer.rank(kind_of(stand_in(pod, ""))).totals == REFUSED
+        )
+        return refused
 
     def _excluded(self, pod: Pod, source: str) -> Excluded:
         node = self.inventory.nodes.get(source)

@@ -20,7 +20,7 @@ from schemas.moves import (
     PoolVerdictsRow,
 )
 from schemas.pods import Pod, PodRef
-from schemas.policy import Policy
+from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.moves.followed import FollowedEvictions
 from streams.moves.verdicts import counted, held_back, judge
 from streams.stage.tracked_table import TrackedRows
@@ -51,6 +51,8 @@ class Effects:
         self.args = policy.moves
         self.enabled = policy.remembers_moves and policy.moves.min_helped_percent > 0
         named = {pool.name for pool in policy.rebalance.pools(policy.compat)}
+        if policy.plugins.balances(OVERUTILIZATION_RISK):
+            named.add(OVERUTILIZATION_RISK)
         for pool in [pool for pool in self.pools.rows if pool not in named]:
             self.pools.drop(pool)
         self.followed.follow_for(self.args.follow_seconds * 1000)

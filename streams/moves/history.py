@@ -182,6 +182,39 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         sources = dict.fromkeys(move.source for move in row.moves if not move.dry_run)
         return frozenset(node for node in sources if self.cooldown.cooling(node, now_ms))
 
+    def cooling(self, now_ms: int) -> list[str]:
+        """Nodes that moves have left and that are hot or cooling."""
+        if not self.enabled:
+            return []
+        return [node for node in self.cooldown.rows if self.cooldown.cooling(node, now_ms)]
+
+    def resting(
+        self, owner: str, node: str, since_ms: int, rest_ms: int, now_ms: int
+    ) -> str | None:
+        """Why a pod of the owner is not moved on from a node; None: no move brought it there lately.
+
+        A pod does not say which one it replaces: one that was given its node after a pod of the
+        owner had to leave for there counts as that one's replacement.
+
+        Args:
+            owner: see `owner_key`.
+            node: the node that the pod is on.
+            since_ms: since when it is.
+            rest_ms: how long a pod rests that a move has brought.
+            now_ms: the log's time.
+        """
+        row = self.rows.get(owner)
+        if row is None or not self.enabled:
+            return None
+        for move in row.moves:
+            came_ms = move.arrived_at_ms
+            if move.target != node or came_ms is None or since_ms < move.left_at_ms:
+                continue
+            left_ms = came_ms + rest_ms - now_ms
+            if left_ms > 0:
+                return f"it came by a move {seconds(now_ms - came_ms)} s ago, rests for {seconds(left_ms)} s more"
+        return None
+
     def frozen(self, owner: str, now_ms: int) -> str | None:
         """Why pods of the owner are not moved now, with numbers; None: they may be."""
         row = self.rows.get(owner)

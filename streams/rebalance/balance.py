@@ -28,6 +28,7 @@ from streams.rebalance.pool_round import PoolRound, Standing
 from streams.rebalance.pools import (
     loadstream_pools,
 )
+from streams.rebalance.risk_moves import risk_resources
 
 
 class LoadstreamRounds:
@@ -38,7 +39,7 @@ class LoadstreamRounds:
         self.filled = None
         self.pools = loadstream_pools(policy)
         names = {name for pool in self.pools for name in pool.resources}
-        names |= {"cpu", "memory", "pods", *watched_resources(policy)}
+        names |= {"cpu", "memory", "pods", *watched_resources(policy), *risk_resources(policy)}
         self.universe = Universe(tuple(sorted(names)), "loadstream")
         self.pod_filter = PodFilter(self.args)
         interval_ms = policy.descheduling.descheduling_interval_ms

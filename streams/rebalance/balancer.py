@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from schemas.policy import Policy
+from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from schemas.rounds import HotspotCounterRow
 from streams.inventory.inventory import Inventory
 from streams.rebalance.balance import LoadstreamRounds
@@ -34,10 +34,8 @@ from streams.rebalance.looks import Looks
 from streams.rebalance.node_arrays import Universe
 from streams.rebalance.outcome import RoundOutcome, Rules, Thresholds
 from streams.rebalance.pools import PoolNodes, mean_percentages
+from streams.rebalance.risk_moves import RiskMoves, risk_resources
 from streams.stage.tracked_table import TrackedTable
-
-#: What a policy's `plugins.balance` must name for rounds to look at nodes.
-PLUGIN = "LowNodeLoad"
 
 
 class Rounds(Protocol):
@@ -71,6 +69,8 @@ class Balancer:
         self._packed_by: object = None
         """What of the policy the columns depend on."""
         self.rounds: Rounds
+        self.risk_moves: RiskMoves | None = None
+        """None: the policy does not name them."""
         self._counts: dict[Watch, Counted] = {}
         """What rounds count under the policy."""
         self.set_policy(policy)
@@ -82,6 +82,7 @@ class Balancer:
             policy.rebalance.model_dump_json(),
             policy.moving_thresholds.model_dump_json(),
             policy.descheduling.descheduling_interval_ms,
+            risk_resources(policy),
         )
         if judged_by != self._judged_by:
             counts = counted_by(policy)
@@ -97,6 +98,8 @@ class Balancer:
             self.history.fill(rounds.filled)
         self._judged_by = judged_by
         self.policy = policy
+        by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
+        self.risk_moves = RiskMoves(policy) if by_risk else None
         packed_by = (
             self.rounds.universe,
             selectors_of(policy),
@@ -143,10 +146,14 @@ class Balancer:
             reluctant_last=self.policy.evictor.no_eviction_policy == "Preferred",
             paused=paused or self.policy.rebalance.paused,
         )
-        if any(plugin.name == PLUGIN for plugin in self.policy.plugins.balance):
+        if self.policy.plugins.balances(LOW_NODE_LOAD):
             outcome = self.rounds.round(given)
         else:
-            outcome = RoundOutcome(now_ms, ended=f"plugins.balance does not enable {PLUGIN}")
+            why = f"plugins.balance does not enable {LOW_NODE_LOAD}"
+            outcome = RoundOutcome(now_ms, given.paused, "" if self.risk_moves else why)
+        if self.risk_moves is not None:
+            # Last, since it goes by the sum over all nodes: what is planned before changes it.
+            self.risk_moves.round(given, outcome)
         note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
         inventory.move_thresholds()
         return outcome

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from schemas.migrations import Mode
 from schemas.pods import Pod
+from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held
 
 Phase = Literal["node", "prod"]
@@ -78,6 +79,20 @@ class Candidate(NamedTuple):
     """How it leaves; none: as the policy says."""
 
 
+class Costs(NamedTuple):
+    """What a move changes by the plan: costs by the risk that nodes are overutilized."""
+
+    source_before: float
+    source_after: float
+    target_before: float
+    target_after: float
+
+    @property
+    def gain(self) -> float:
+        """By how much the sum of the nodes' costs falls."""
+        return self.source_before - self.source_after + self.target_before - self.target_after
+
+
 class Verdict(NamedTuple):
     """A pod of a hot node that was looked at, and how far it came."""
 
@@ -91,6 +106,8 @@ class Verdict(NamedTuple):
     """Where the plan moves it; none: it stays, or no target was planned."""
     usage: Mapping[str, int] = MappingProxyType({})
     """What was measured of it."""
+    costs: Costs | None = None
+    """What its move changes or would change; none: risk was not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +142,8 @@ class HotNode:
     """Which usage exceeds which threshold."""
     ended: str = ""
     """Why no further pod leaves it; empty: it is below its thresholds by the plan."""
+    cost: float | None = None
+    """By the risk that it is overutilized, before the round's moves; none: thresholds make it hot."""
     moved: int = 0
     """Pods that leave."""
     looked_at: int = 0
@@ -239,6 +258,24 @@ class Rules:
     def avoided(self, held: Held) -> Collection[str]:
         """Names of nodes that a pod's owner must stay away from."""
         return ()
+
+    def cooling(self) -> Collection[str]:
+        """Names of nodes that moves have left and that have not cooled."""
+        return ()
+
+    def resting(self, held: Held, node: str, rest_ms: int) -> str | None:
+        """Why a pod that came by a move within a time is not moved on; None: it may be.
+
+        Args:
+            held: the pod.
+            node: that it is on.
+            rest_ms: how long ago it came at most.
+        """
+        return None
+
+    def refused(self, held: Held) -> BoolArray | None:
+        """Rows of nodes that placement refuses a pod like this, shape (nodes,); None: none."""
+        return None
 
     def gate(self, candidate: Candidate) -> Gate | None:
         """Asked in order about each pod that would leave: what stops it; None: it leaves."""

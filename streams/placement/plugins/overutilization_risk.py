@@ -196,7 +196,7 @@ class OverutilizationRiskScore(Score):
                     kept.values[row] = self._increase(figures[index], mean, variance)
                 kept.position = len(self._changed)
                 return kept.values
-        after = self._per_unit[index] * mean
+        after: FloatArray = self._per_unit[index] * mean
         after += self._mean[index]
         spread = self._square[index] * variance
         spread += self._variance[index]

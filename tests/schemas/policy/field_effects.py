@@ -287,6 +287,18 @@ EFFECTS: dict[str, str] = {
         "LowNodeLoadArgs.evictableNamespaces LowNodeLoadArgs.podSelectors "
         "PodSelector.selector Policy.rebalance"
     ),
+    "tests/streams/rebalance/test_risk_moves.py::test_a_move_that_gains_too_little_is_not_made": (
+        "Policy.riskMoves RiskMoveArgs.gain"
+    ),
+    "tests/streams/rebalance/test_risk_moves.py::test_a_pod_that_came_lately_stays": (
+        "RiskMoveArgs.minPodAgeMinutes"
+    ),
+    "tests/streams/rebalance/test_risk_moves.py::"
+    "test_a_round_moves_no_more_pods_than_the_policy_says": ("RiskMoveArgs.maxMovesPerRound"),
+    "tests/streams/rebalance/test_risk_moves.py::"
+    "test_the_policy_says_for_how_long_a_pod_rests_that_a_move_has_brought": (
+        "RiskMoveArgs.restMinutes"
+    ),
     "tests/streams/rebalance/test_targets.py::"
     "test_with_node_fit_a_pod_goes_only_where_it_could_run": ("LowNodeLoadArgs.nodeFit"),
     "tests/streams/rebalance/test_counters.py::test_calm_rounds_in_a_row_end_the_abnormal_state": (

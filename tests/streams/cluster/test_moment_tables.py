@@ -106,5 +106,5 @@ def test_a_row_whose_columns_are_not_of_the_same_pods_is_damaged_and_named(
         (table, key, orjson.dumps(damaged) if table == "pod_usage" else value)
         for table, key, value in rows
     ]
-    with pytest.raises(DamagedTable, match="(?s)pod_usage.*node-1.*entries"):
+    with pytest.raises(DamagedTable, match=r"(?s)pod_usage.*node-1.*entries"):
         ClusterStage.restored(0, 1, stored)

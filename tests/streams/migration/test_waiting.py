@@ -97,7 +97,7 @@ def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves
     moving.later()
     (commanded,) = (each.pod.uid for each in moving.commands)
     migrations = moving.state.migrations
-    migrations.cooled(lambda name, phase: f"{name} is hot no more", moving.cause())
+    migrations.cooled(lambda _pool, name, phase: f"{name} is hot no more", moving.cause())
     moving.keep(migrations.take())
     assert moving.last == ("Aborted", "NodeCooled")
     assert moving.reports[-1].message == "node-1 is hot no more"
@@ -108,7 +108,7 @@ def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves
 def test_what_a_user_asked_for_goes_on_when_the_node_is_cool() -> None:
     moving = cluster(policy_text(), (A, "node-1"))
     moving.say(ask("migrate", pod=A))
-    moving.state.migrations.cooled(lambda name, phase: "cool", moving.cause())
+    moving.state.migrations.cooled(lambda _pool, name, phase: "cool", moving.cause())
     assert moving.row("a").phase == "Pending"
 
 

@@ -36,7 +36,7 @@ class Asked(Rules):
         self._gate = gate
         self.leaving = frozenset(leaving)
         for name, function in functions.items():
-            assert name in ("protected", "unmovable", "avoided")
+            assert hasattr(Rules, name)
             setattr(self, name, function)
 
     def gate(self, candidate: Any) -> Gate | None:

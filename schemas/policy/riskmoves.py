@@ -1,0 +1,30 @@
+"""`riskMoves`: arguments of the strategy OverutilizationRisk, which moves the pods whose move lowers
+the risk of overutilization most.
+
+Nodes cost what the score of that name says by `overutilizationRisk`; with several resources the
+costs are weighed as there. Limits on what moves at once, windows and protections are those of all
+moves.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.policy.parts import PolicyPart, whole
+
+_DAY_MINUTES = 1_440
+
+
+class RiskMoveArgs(PolicyPart):
+    """Arguments of the moves by risk."""
+
+    gain: Annotated[float, Field(ge=0.001, le=100)] = 0.15
+    """By how much a move must lower the sum of the nodes' costs at least. A node that is certain to
+    be hot costs 1, and more the further it is beyond."""
+    max_moves_per_round: Annotated[int, whole(1, 250)] = 5
+    """Pods that one round moves at most."""
+    min_pod_age_minutes: Annotated[int, whole(0, 7 * _DAY_MINUTES)] = 10
+    """Pods that have been on their node for less stay: too little is known of them."""
+    rest_minutes: Annotated[int, whole(0, 7 * _DAY_MINUTES)] = 60
+    """A pod that came by a move stays for so long; as far as moves are remembered
+    (`moves.loopWindowSeconds`)."""

@@ -1,0 +1,428 @@
+"""Moves by risk: the pod whose move lowers the sum of the nodes' costs most leaves, if by a gain.
+
+A node costs the probability that it is hot, and what it is expected to be beyond (`risk_nodes`).
+Moving a pod saves the drop of cost at its source, and costs the growth at its target. In come the
+nodes with a fresh metric; pods are looked for on those that cost at least the gain, since no move
+saves more than its source costs. Each planned move changes the costs that the next one is judged
+by, so the moves of a round are planned together; so are requests on the targets. No node that a pod
+leaves takes one in the same round.
+
+    saved of every pod ──▶ heap ──▶ the first: growth on all targets at once ──▶ heap ──▶ gates
+
+What is saved is the most that a move can gain, so pods are looked at in that order, and most never
+are. A round is bounded: `SOURCES_MAX` nodes have their turn, half of them those that cost most and
+the others in turn (`streams.stage.fair_turns`), and of their pods as many are compared with all
+targets as `COSTS_MAX` costs of nodes allow.
+
+Source: docs/upstream.md X23 for the cost. Equal gains: by the node's name, then the pod's uid.
+"""
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.policy import OVERUTILIZATION_RISK, Policy
+from streams.inventory.arrays import BoolArray
+from streams.inventory.node import Held, Node
+from streams.rebalance.fit import Fit
+from streams.rebalance.inputs import PodFilter, RoundInput, measured
+from streams.rebalance.outcome import (
+    HIGH,
+    NORMAL,
+    SKIPPED,
+    Candidate,
+    Costs,
+    HotNode,
+    PoolOutcome,
+    Reading,
+    RoundOutcome,
+    Thresholds,
+    Verdict,
+)
+from streams.rebalance.risk_nodes import Figures, RiskNodes
+from streams.stage.fair_turns import fair_order
+
+#: Name under which the rounds by risk are reported, and their moves are judged.
+POOL = OVERUTILIZATION_RISK
+#: Most nodes whose pods one round looks at: with 110 pods on each a twentieth of a second.
+SOURCES_MAX = 64
+#: Most costs of nodes that one round works out to compare targets, a tenth of a second; at least
+#: `COMPARED_MIN` pods are compared with all of them, at most `COMPARED_MAX`.
+COSTS_MAX = 1_000_000
+COMPARED_MIN, COMPARED_MAX = 50, 500
+#: Share of a node's mean usage that decides among targets whose cost grows by the same.
+_TIE = 0.0001
+_MINUTE_MS = 60_000
+
+
+def risk_resources(policy: Policy) -> tuple[str, ...]:
+    """Resources that rounds by risk look at; none where the policy does not name them."""
+    if not policy.plugins.balances(OVERUTILIZATION_RISK):
+        return ()
+    return tuple(resource.name for resource in policy.overutilization_risk.resources)
+
+
+@dataclass(slots=True, eq=False)
+class _Pod:
+    """A pod of a node at risk."""
+
+    held: Held
+    source: int
+    """Position of its node."""
+    figures: Figures
+    index: int
+    """Its position among the pods of its node."""
+    saved: float = 0.0
+    target: int | None = None
+    """The best one; none: it has not been looked for."""
+    costs: Costs | None = None
+    turn: int = 0
+    """Entries of the heap that were made before another one do not count."""
+
+
+class RiskMoves:
+    """Plans the moves of rounds under one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.args, self.score = policy.risk_moves, policy.overutilization_risk
+        self.rebalance = policy.rebalance
+        self.pod_filter = PodFilter(policy.rebalance)
+        self.resources = tuple(resource.name for resource in self.score.resources)
+
+    def round(self, given: RoundInput, outcome: RoundOutcome) -> None:
+        """Add what should leave nodes at risk to a round, whose moves so far are planned already."""
+        if given.paused or outcome.ended:
+            return
+        made = _Round(self, given, outcome)
+        outcome.pools.append(made.outcome)
+        made.run()
+
+
+class _Round:
+    """One round by risk."""
+
+    def __init__(self, moves: RiskMoves, given: RoundInput, whole: RoundOutcome) -> None:
+        self.args, self.given, self.whole = moves.args, given, whole
+        self.pod_filter, self.score = moves.pod_filter, moves.score
+        self.resources = moves.resources
+        columns = given.columns
+        fresh = columns.looked_at & measured(columns, moves.rebalance, given.now_ms, self.resources)
+        self.rows = np.flatnonzero(fresh)
+        self.names: list[str] = columns.names[self.rows].tolist()
+        self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
+        self.risk = RiskNodes(moves.score, self.nodes)
+        self.place = {name: place for place, name in enumerate(self.names)}
+        self.leaving = {*given.rules.leaving, *(move.held.pod.uid for move in whole.moves)}
+        self._plan_ahead()
+        cooling = [self.place[name] for name in given.rules.cooling() if name in self.place]
+        self.open: BoolArray = columns.schedulable[self.rows].copy()
+        """Nodes that take pods, shape (nodes,)."""
+        self.open[cooling] = False
+        everywhere = np.ones(self.rows.size, dtype=np.bool_)
+        self.fit = Fit(columns, self.rows, {"node": everywhere}, node_fit=True)
+        codes = np.full(int(columns.looked_at.sum()), SKIPPED, dtype=np.int8)
+        at = np.searchsorted(np.flatnonzero(columns.looked_at), self.rows)
+        codes[at] = np.where(self.risk.costs >= self.args.gain, HIGH, NORMAL)
+        high = {each.name: 100 * each.hot_share for each in moves.score.resources}
+        self.outcome = PoolOutcome(
+            name=POOL,
+            thresholds=Thresholds(
+                low={}, high=high, prod_low={}, prod_high={}, source="hotPercent"
+            ),
+            resources=self.resources,
+            names=columns.names[columns.looked_at].tolist(),
+            codes=codes,
+            targets=int(self.open.sum()),
+            readings=self.reading,
+        )
+        self.hot: dict[int, HotNode] = {}
+        """Nodes whose pods are looked at, by position."""
+        self.heap: list[tuple[float, int, str, int, _Pod]] = []
+        self.pods: dict[int, list[_Pod]] = {}
+        """Pods that may still be planned, by the position of their node."""
+        self.targeted: dict[int, list[_Pod]] = {}
+        """Those of them that were compared, by the position of their target."""
+        compared = COSTS_MAX // max(1, self.rows.size * len(self.resources))
+        self.left = min(max(compared, COMPARED_MIN), COMPARED_MAX)
+        """How many pods may still be compared with all targets."""
+        self.begun = 0
+
+    def _plan_ahead(self) -> None:
+        """Count what the round has planned before: pods that move count at their targets."""
+        for move in self.whole.moves:
+            node = self.given.columns.row(move.node)
+            source = None if node is None else self.given.columns.nodes[node].node
+            target = self.place.get(move.target or "")
+            if target is not None and source is not None and source.moments is not None:
+                self.risk.add(target, source.moments.figures_of(move.held))
+
+    # --- the round --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Plan moves until none gains enough, or a limit is reached."""
+        at_risk = np.flatnonzero(self.risk.costs >= self.args.gain)
+        if not self.rows.size:
+            self.outcome.ended = "no node has a fresh metric"
+        elif not at_risk.size:
+            self.outcome.ended = (
+                f"no node costs {self.args.gain:g}, the least that a move must gain"
+            )
+        for place in self._in_turn(at_risk.tolist()):
+            self._look_at(place)
+        while self.heap and not self._over():
+            *_, turn, pod = heapq.heappop(self.heap)
+            if turn != pod.turn or pod.source not in self.pods:
+                continue
+            if pod.costs is None:
+                self._compare(pod)
+            else:
+                self._move(pod, pod.costs)
+        self._close()
+
+    def _in_turn(self, at_risk: list[int]) -> list[int]:
+        """Nodes whose pods are looked at, those that cost most first."""
+        costs = self.risk.costs
+        at_risk.sort(key=lambda place: (-float(costs[place]), place))
+        order = fair_order([1] * len(at_risk), SOURCES_MAX, self.given.now_ms)
+        return [at_risk[index] for index in sorted(order[:SOURCES_MAX])]
+
+    def _over(self) -> str:
+        """Why no further pod is looked at; empty: pods still are."""
+        if self.whole.ended:
+            return self.whole.ended
+        if self.begun >= self.args.max_moves_per_round:
+            return f"{self.begun} pods leave by risk in this round; maxMovesPerRound is {self.args.max_moves_per_round}"
+        if self.left <= 0:
+            return "no round compares more pods with all targets"
+        return ""
+
+    def _look_at(self, place: int) -> None:
+        """A node has its turn: count pods that leave already as gone, and rank the others."""
+        node = self.nodes[place]
+        if node is None or node.moments is None:
+            return
+        before = float(self.risk.costs[place])
+        figures = self.given.columns.nodes[int(self.rows[place])]
+        staying = []
+        for index, held in enumerate(figures.pods.held):
+            pod = _Pod(held, place, node.moments.figures_of(held), index)
+            leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
+            if not figures.pods.bound[index]:
+                continue
+            if leaves:
+                self.risk.remove(place, pod.figures)
+            else:
+                staying.append(pod)
+        hot = self._noted(place, before)
+        self.pods[place] = staying
+        if float(self.risk.costs[place]) < self.args.gain:
+            hot.ended = (
+                f"it costs {float(self.risk.costs[place]):.3f} without pods that leave already"
+            )
+            return
+        self._rank(place)
+
+    def _noted(self, place: int, cost: float) -> HotNode:
+        reading = self._reading(place)
+        hot = HotNode(
+            name=self.names[place],
+            phase="node",
+            rounds=0,
+            acting=True,
+            usage=reading.used,
+            limits=reading.limit,
+            capacity=reading.capacity,
+            over="",
+            cost=cost,
+        )
+        self.hot[place] = hot
+        self.outcome.hot.append(hot)
+        return hot
+
+    def _rank(self, place: int) -> None:
+        """Put a node's pods on the heap by what their leaving saves."""
+        cost = float(self.risk.costs[place])
+        for pod in self.pods[place]:
+            pod.saved = cost - self.risk.without_pod(place, pod.figures)
+            self._wait(pod)
+
+    def _wait(self, pod: _Pod) -> None:
+        """A pod waits to be compared; it cannot gain more than it saves."""
+        pod.turn += 1
+        pod.costs, pod.target = None, None
+        if pod.saved >= self.args.gain:
+            self._push(pod, pod.saved)
+
+    def _push(self, pod: _Pod, gain: float) -> None:
+        heapq.heappush(self.heap, (-gain, pod.source, pod.held.pod.uid, pod.turn, pod))
+
+    # --- one pod ----------------------------------------------------------------------------------
+
+    def _compare(self, pod: _Pod) -> None:
+        """Look for the best target of a pod; what keeps it is noted."""
+        stopped = self._stopped(pod)
+        if stopped is not None:
+            self._stays(pod, *stopped)
+            return
+        self.left -= 1
+        allowed = self._allowed(pod)
+        if not allowed.any():
+            self._stays(pod, "fit", "no node that is not cooling may run it and has room for it")
+            return
+        growth = self.risk.growth(pod.figures)
+        order = np.where(allowed, growth + _TIE * self.risk.shares(pod.figures), np.inf)
+        target = int(order.argmin())
+        costs = self._costs(pod, target)
+        if costs.gain < self.args.gain:
+            message = (
+                f"its move to {self.names[target]} would lower the sum of costs by {costs.gain:.3f}, "
+                f"asked for is {self.args.gain:g}"
+            )
+            self._stays(pod, "gain", message, costs, target)
+            return
+        pod.target, pod.costs = target, costs
+        self.targeted.setdefault(target, []).append(pod)
+        self._push(pod, costs.gain)
+
+    def _costs(self, pod: _Pod, target: int) -> Costs:
+        risk, costs = self.risk, self.risk.costs
+        return Costs(
+            float(costs[pod.source]),
+            risk.without_pod(pod.source, pod.figures),
+            float(costs[target]),
+            risk.with_pod(target, pod.figures),
+        )
+
+    def _stopped(self, pod: _Pod) -> tuple[str, str] | None:
+        """Gate and message of what keeps a pod before a target is looked for."""
+        held, given = pod.held, self.given
+        since_ms = held.pod.scheduled_at_ms
+        age_ms = given.now_ms - (held.assigned_at_ms if since_ms is None else since_ms)
+        if age_ms < self.args.min_pod_age_minutes * _MINUTE_MS:
+            minutes = max(0, age_ms) // _MINUTE_MS
+            least = self.args.min_pod_age_minutes
+            return "young", f"it has been here for {minutes} min; minPodAgeMinutes is {least}"
+        if not self.pod_filter.open:
+            stopped = self.pod_filter(held)
+            if stopped is not None:
+                return stopped
+        protected = given.rules.protected(held)
+        if protected is not None:
+            return "filter", protected
+        why = given.rules.resting(held, self.names[pod.source], self.args.rest_minutes * _MINUTE_MS)
+        return None if why is None else ("resting", why)
+
+    def _allowed(self, pod: _Pod) -> BoolArray:
+        """Nodes that may run a pod and have room for it now, shape (nodes,)."""
+        allowed = self.fit.group(pod.held, "node").fitting() & self.open
+        allowed[pod.source] = False
+        avoided = self.given.rules.avoided(pod.held)
+        allowed[[self.place[name] for name in avoided if name in self.place]] = False
+        refused = self.given.rules.refused(pod.held)
+        if refused is not None:
+            allowed &= ~refused[self.rows]
+        return allowed
+
+    def _stays(
+        self,
+        pod: _Pod,
+        gate: str,
+        message: str,
+        costs: Costs | None = None,
+        target: int | None = None,
+    ) -> None:
+        name = None if target is None else self.names[target]
+        self.hot[pod.source].note(
+            Verdict(pod.held.pod, gate, message, name, self._usage(pod), costs)
+        )
+        self._drop(pod)
+
+    def _drop(self, pod: _Pod) -> None:
+        pod.turn += 1
+        pod.costs, pod.target = None, None
+        if pod.source in self.pods:
+            self.pods[pod.source].remove(pod)
+
+    def _usage(self, pod: _Pod) -> dict[str, int]:
+        """What is expected of a pod."""
+        return {
+            name: max(0, int(mean))
+            for name, (mean, _) in zip(self.resources, pod.figures, strict=True)
+        }
+
+    # --- moves ------------------------------------------------------------------------------------
+
+    def _move(self, pod: _Pod, costs: Costs) -> None:
+        """Plan a move that gains more than every other one, and ask the gate."""
+        target, hot = pod.target, self.hot[pod.source]
+        assert target is not None  # noqa: S101 - it was compared
+        candidate = Candidate(
+            held=pod.held,
+            node=hot.name,
+            pool=POOL,
+            phase="node",
+            reason=_reason(costs, self.names[target]),
+            target=self.names[target],
+            usage=self._usage(pod),
+        )
+        refused = self.given.rules.gate(candidate)
+        if refused is not None:
+            self._stays(pod, "gate", refused.text, costs, target)
+            if refused.scope != "pod":
+                hot.ended = refused.text
+                del self.pods[pod.source]
+            if refused.scope == "round":
+                self.whole.ended = refused.text
+            return
+        self.begun += 1
+        self.outcome.moves.append(candidate)
+        hot.note(Verdict(pod.held.pod, "", "", self.names[target], candidate.usage, costs))
+        self._drop(pod)
+        self._plan(pod, target)
+
+    def _plan(self, pod: _Pod, target: int) -> None:
+        """What a move changes for those that come after it."""
+        self.fit.group(pod.held, "node").take(target)
+        self.risk.remove(pod.source, pod.figures)
+        self.risk.add(target, pod.figures)
+        self.open[pod.source] = False
+        self._rank(pod.source)
+        # No pod leaves a node that takes one, and none comes to one that a pod leaves.
+        self.pods.pop(target, None)
+        for place in (pod.source, target):
+            for each in self.targeted.pop(place, ()):
+                if each.costs is not None and each.target == place:
+                    self._wait(each)
+
+    def _close(self) -> None:
+        """Say why no further pod leaves the nodes that had their turn."""
+        why = self._over()
+        for place, hot in self.hot.items():
+            if not hot.ended and float(self.risk.costs[place]) >= self.args.gain:
+                hot.ended = why or f"no further move gains {self.args.gain:g}"
+
+    # --- figures ----------------------------------------------------------------------------------
+
+    def reading(self, name: str, phase: str) -> Reading | None:
+        """How a node stands against the hot shares; None: it was not measured."""
+        place = self.place.get(name)
+        return None if place is None or phase != "node" else self._reading(place)
+
+    def _reading(self, place: int) -> Reading:
+        columns, row = self.given.columns, int(self.rows[place])
+        at = columns.universe.index
+        used = {name: int(columns.usage[at[name], row]) for name in self.resources}
+        capacity = {name: int(columns.capacity[at[name], row]) for name in self.resources}
+        shares = zip(self.resources, self.score.resources, strict=True)
+        limit = {name: int(each.hot_share * capacity[name]) for name, each in shares}
+        return Reading(used, limit, capacity)
+
+
+def _reason(costs: Costs, target: str) -> str:
+    """The reason of an eviction by risk."""
+    return (
+        f"node is at risk of overutilization, cost {costs.source_before:.3f} falls to "
+        f"{costs.source_after:.3f}, that of {target} changes from {costs.target_before:.3f} to "
+        f"{costs.target_after:.3f}: {costs.gain:.3f} less in all"
+    )

@@ -1,0 +1,259 @@
+"""Moves by risk: the pod whose move lowers the sum of costs most, if by a gain."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.policy import PolicyError, read_policy
+from streams.inventory.arrays import BoolArray
+from streams.rebalance.outcome import Gate
+from streams.rebalance.risk_nodes import RiskNodes
+from tests.streams.cluster.builders import container
+from tests.streams.rebalance.world import INTERVAL_MS, World
+
+BY_RISK = """
+plugins: {balance: [OverutilizationRisk]}
+overutilizationRisk: {resources: [{name: cpu}]}
+riskMoves: {gain: 0.15, maxMovesPerRound: 3}
+"""
+POOL = "OverutilizationRisk"
+
+
+def settled(world: World, rounds: int = 4) -> World:
+    """Pods are measured for some windows, so that their own usage counts."""
+    for _ in range(5 * rounds):
+        world.now_ms += INTERVAL_MS
+        world.inventory.advance(world.now_ms)
+        world.measure()
+    return world
+
+
+def risky(document: str = BY_RISK) -> World:
+    """A node that is hot by three pods, and two that are calm."""
+    world = World(document)
+    for name in ("calm-1", "calm-2", "risky"):
+        world.node(name, system=5)
+    for uid in ("a", "b", "c"):
+        world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
+    world.pod("d", "calm-1", 20, containers=(container({"cpu": "2500m"}),))
+    return settled(world)
+
+
+def costs(world: World) -> list[float]:
+    """What each node costs by the inventory."""
+    nodes = [world.inventory.nodes[name] for name in sorted(world.inventory.nodes)]
+    found: list[float] = RiskNodes(world.policy.overutilization_risk, nodes).costs.tolist()
+    return found
+
+
+def test_the_pod_whose_move_lowers_the_sum_of_costs_most_goes_where_it_grows_least() -> None:
+    world = risky()
+    assert world.round() == ["a risky->calm-2"]
+    before = costs(world)
+    assert before[2] > 0.5
+    (verdict, *_) = world.hot("risky").pods
+    assert verdict.costs is not None
+    assert verdict.costs.source_before == world.hot("risky").cost == before[2]
+    assert verdict.costs.gain == pytest.approx(
+        before[2] - verdict.costs.source_after - verdict.costs.target_after, abs=0.02
+    )
+    assert "is at risk of overutilization, cost" in world.outcome.moves[0].reason
+
+
+def test_a_move_that_gains_too_little_is_not_made() -> None:
+    world = risky(BY_RISK.replace("0.15", "5"))
+    assert world.round() == []
+    assert world.pool.ended == "no node costs 5, the least that a move must gain"
+
+
+def test_a_move_that_only_carries_the_risk_elsewhere_is_not_made() -> None:
+    world = World(BY_RISK)
+    for name in ("one", "two"):
+        world.node(name, system=5)
+        for number in range(3):
+            big = (container({"cpu": "2500m"}),)
+            world.pod(f"{name}-{number}", name, 28, containers=big)
+    assert settled(world).round() == []
+    assert set(world.gates("one").values()) == {"gain"}
+    assert "would lower the sum of costs by" in world.hot("one").pods[0].message
+
+
+def test_pods_that_leave_already_count_as_gone() -> None:
+    world = risky()
+    assert world.round(leaving=["a"]) == []
+    assert "without pods that leave already" in world.hot("risky").ended
+
+
+def test_a_target_without_room_for_the_requests_takes_nothing() -> None:
+    world = risky()
+    world.pod("full", "calm-2", 1, containers=(container({"cpu": "8"}),))
+    assert world.round() == ["a risky->calm-1"]
+
+
+def test_what_placement_refuses_is_no_target() -> None:
+    world = risky()
+
+    def refused(_: object) -> BoolArray:
+        rows = world.balancer.columns.names
+        found: BoolArray = rows == "calm-2"
+        return found
+
+    assert world.round(refused=refused) == ["a risky->calm-1"]
+
+
+def test_nodes_that_are_cooling_take_nothing() -> None:
+    assert risky().round(cooling=lambda: ["calm-2"]) == ["a risky->calm-1"]
+
+
+def test_nodes_that_the_owner_must_avoid_take_nothing() -> None:
+    assert risky().round(avoided=lambda _: ["calm-2"]) == ["a risky->calm-1"]
+
+
+def test_protected_resting_and_young_pods_stay_and_the_record_says_why() -> None:
+    world = risky()
+    stays = {"a": "protected"}
+    moved = world.round(
+        protected=lambda held: stays.get(held.pod.uid),
+        resting=lambda held, _node, _ms: "resting" if held.pod.uid == "b" else None,
+    )
+    assert moved == ["c risky->calm-2"]
+    assert world.gates("risky")["a"] == "filter"
+    assert world.gates("risky")["b"] == "resting"
+
+
+def test_a_pod_that_came_lately_stays() -> None:
+    world = risky(BY_RISK.replace("maxMovesPerRound: 3", "minPodAgeMinutes: 10080"))
+    assert world.round() == []
+    assert set(world.gates("risky").values()) == {"young"}
+
+
+def test_the_policy_says_for_how_long_a_pod_rests_that_a_move_has_brought() -> None:
+    asked = set[tuple[str, int]]()
+
+    def resting(_: object, node: str, rest_ms: int) -> None:
+        asked.add((node, rest_ms))
+
+    risky(BY_RISK.replace("maxMovesPerRound: 3", "restMinutes: 7")).round(resting=resting)
+    assert asked == {("risky", 420_000)}
+
+
+def test_a_round_moves_no_more_pods_than_the_policy_says() -> None:
+    for most in (1, 2):
+        world = World(BY_RISK.replace("maxMovesPerRound: 3", f"maxMovesPerRound: {most}"))
+        for number in range(3):
+            world.node(f"calm-{number}", system=5)
+            world.node(f"risky-{number}", system=20)
+            for pod in range(3):
+                big = (container({"cpu": "2500m"}),)
+                world.pod(f"{number}-{pod}", f"risky-{number}", 25, containers=big)
+        assert len(settled(world).round()) == most
+        assert f"maxMovesPerRound is {most}" in str([hot.ended for hot in world.pool.hot])
+
+
+def test_what_a_gate_stops_stays_and_others_are_tried() -> None:
+    world = risky()
+    moved = world.round(gate=lambda each: "not this one" if each.held.pod.uid == "a" else None)
+    assert moved == ["b risky->calm-2"]
+    assert world.gates("risky") == {"a": "gate", "b": ""}
+
+
+def test_a_gate_may_end_the_turn_of_a_node_and_of_the_round() -> None:
+    for scope in ("node", "round"):
+        world = risky()
+        assert world.round(gate=lambda _, scope=scope: Gate("Test", "no more", scope)) == []
+        assert world.hot("risky").ended == "no more"
+        assert world.outcome.ended == ("no more" if scope == "round" else "")
+
+
+def test_moves_of_a_round_are_planned_together() -> None:
+    world = World(BY_RISK)
+    for name in ("calm", "risky-1", "risky-2"):
+        world.node(name, system=5)
+    big = (container({"cpu": "2500m"}),)
+    world.pod("x", "calm", 30, containers=big)
+    for name in ("risky-1", "risky-2"):
+        for number in range(3):
+            world.pod(f"{name}-{number}", name, 29, containers=big)
+    # Each of both gains enough by itself; after one of them the target is as risky.
+    assert len(settled(world).round()) == 1
+
+
+def test_it_moves_beside_low_node_load_and_counts_what_that_has_planned() -> None:
+    both = BY_RISK.replace("[OverutilizationRisk]", "[LowNodeLoad, OverutilizationRisk]") + (
+        "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
+        "anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}}\n"
+    )
+    world = risky(both)
+    assert len(world.round()) == 1
+    assert [pool.name for pool in world.outcome.pools][-1] == POOL
+    assert not world.outcome.pools[-1].moves
+
+
+def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -> None:
+    world = risky()
+    assert world.unwritten_round(paused=True) == []
+    assert not risky(
+        BY_RISK.replace("balance: [OverutilizationRisk]", "score: [OverutilizationRisk]")
+    ).round()
+
+
+def test_a_round_is_the_same_after_a_restart_and_whatever_was_heard_of_first() -> None:
+    first, second = risky(), risky()
+    second.restart()
+    assert first.round() == second.round()
+    assert first.hot("risky").pods == second.hot("risky").pods
+
+
+def test_compat_koordinator_refuses_it() -> None:
+    with pytest.raises(PolicyError, match="while compat is koordinator"):
+        read_policy(f"compat: koordinator\n{BY_RISK}")
+
+
+def test_a_pool_of_its_name_is_refused() -> None:
+    pools = f"rebalance: {{nodePools: [{{name: {POOL}, nodeSelector: {{}}}}]}}"
+    with pytest.raises(PolicyError, match="the name of a strategy"):
+        read_policy(f"{BY_RISK}{pools}")
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> World:
+    """Some nodes with some pods that have been measured for a while."""
+    gain = draw(st.sampled_from(["0.02", "0.15", "0.5"]))
+    world = World(BY_RISK.replace("0.15", gain))
+    for number in range(draw(st.integers(2, 5))):
+        name = f"n{number}"
+        world.node(name, system=draw(st.integers(0, 20)))
+        for pod in range(draw(st.integers(0, 5))):
+            request = draw(st.sampled_from([500, 1500, 3000]))
+            cpu = draw(st.integers(1, 40))
+            containers = (container({"cpu": f"{request}m"}),)
+            world.pod(f"{name}-{pod}", name, cpu, containers=containers)
+    return settled(world, draw(st.integers(0, 3)))
+
+
+@given(clusters())
+def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: World) -> None:
+    world.round()
+    world.balancer.refresh()
+    names = sorted(world.inventory.nodes)
+    nodes = [world.inventory.nodes[name] for name in names]
+    risk = RiskNodes(world.policy.overutilization_risk, nodes)
+    free = {
+        name: node.allocatable["cpu"] - node.requested["cpu"]
+        for name, node in zip(names, nodes, strict=True)
+    }
+    for move in world.outcome.moves:
+        assert move.target is not None
+        moments = world.inventory.nodes[move.node].moments
+        assert moments is not None
+        figures = moments.figures_of(move.held)
+        before = float(risk.costs.sum())
+        risk.remove(names.index(move.node), figures)
+        risk.add(names.index(move.target), figures)
+        assert before - float(risk.costs.sum()) >= world.policy.risk_moves.gain - 1e-9
+        free[move.target] -= move.held.demand.requests["cpu"]
+        assert free[move.target] >= 0
+    assert len({move.held.pod.uid for move in world.outcome.moves}) == len(world.outcome.moves)
+    assert len(world.outcome.moves) <= 3
+    sources = {move.node for move in world.outcome.moves}
+    assert sources.isdisjoint(move.target for move in world.outcome.moves)
