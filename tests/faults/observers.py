@@ -134,9 +134,9 @@ class Agents:
     def _measured(self, sample: Written) -> Written:
         """What an agent measures, or believes to measure."""
         name, value = sample.key.partition("/")[2], sample.value
-        for fault in self._schedule.active("samples stand still"):
-            if self._is(fault, name):
-                value = self._last.get(name, value)
+        still = any(self._is(fault, name) for fault in self._schedule.active("samples stand still"))
+        if still and name in self._last:
+            return Written(sample.topic, sample.key, self._last[name], sample.written_ms)
         for fault in self._schedule.active("samples lie"):
             if self._is(fault, name):
                 value = _lie(value, self._schedule.random(fault))
