@@ -13,6 +13,7 @@ from connectors.policy.draft.load import Load
 from connectors.policy.draft.summary import Summary
 from schemas.policy import read_policy
 from schemas.policy.collected import uncollected
+from schemas.policy.plugins import PluginChoice
 
 HOUR_MS = 3_600_000
 
@@ -85,6 +86,19 @@ def test_limits_grow_with_the_cluster_up_to_a_bound(
 def test_few_large_pods_leave_a_node_one_at_a_time() -> None:
     assert values(summary())["migration.maxMigratingPerNode"] == 2
     assert values(summary(pods=300))["migration.maxMigratingPerNode"] == 1
+
+
+def test_only_what_the_plugins_go_by_is_given() -> None:
+    by_load = PluginChoice.model_validate(
+        {"score": ["LoadAwareScheduling"], "balance": ["LowNodeLoad"]}
+    )
+    advice = advise(summary(), by_load)
+    sections = {each.path[0] for each in advice.values}
+    assert "overutilizationRisk" not in sections
+    assert "rebalance" in sections
+    policy = read_policy(document("blue", summary(), advice))
+    assert policy.not_applied == ()
+    assert [each.name for each in policy.plugins.score] == ["LoadAwareScheduling"]
 
 
 def test_a_resource_without_data_is_left_out_with_a_word() -> None:
