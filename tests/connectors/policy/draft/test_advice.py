@@ -16,6 +16,10 @@ from schemas.policy.collected import uncollected
 from schemas.policy.plugins import PluginChoice
 
 HOUR_MS = 3_600_000
+#: A score by risk, and moves by thresholds, whatever the default is.
+BY_THRESHOLDS = PluginChoice.model_validate(
+    {"score": ["OverutilizationRisk"], "balance": ["LowNodeLoad"]}
+)
 
 
 def load(p50: float = 0.3, **fields: Any) -> Load:
@@ -41,11 +45,11 @@ def summary(**fields: Any) -> Summary:
 
 
 def values(of: Summary) -> dict[str, Any]:
-    return {".".join(each.path): each.value for each in advise(of).values}
+    return {".".join(each.path): each.value for each in advise(of, BY_THRESHOLDS).values}
 
 
 def reasons(of: Summary) -> dict[str, str]:
-    return {".".join(each.path): each.reason for each in advise(of).values}
+    return {".".join(each.path): each.reason for each in advise(of, BY_THRESHOLDS).values}
 
 
 def test_a_calm_cluster_keeps_the_usual_thresholds() -> None:
@@ -102,7 +106,7 @@ def test_only_what_the_plugins_go_by_is_given() -> None:
 
 
 def test_a_resource_without_data_is_left_out_with_a_word() -> None:
-    advice = advise(summary(loads={"cpu": load()}))
+    advice = advise(summary(loads={"cpu": load()}), BY_THRESHOLDS)
     text = document("blue", summary(), advice)
     assert "Without data: memory:" in text
     policy = read_policy(text)
