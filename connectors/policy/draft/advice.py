@@ -143,6 +143,8 @@ def _spells(summary: Summary) -> str:
     texts = [
         f"{name}: {load.spells} hot spells, {_minutes(load.spell_ms)} long in the median, "
         f"{_percent(load.hot_share)} of the readings above {_percent(HOT[name])}"
+        if load.spells
+        else f"{name}: no hot spell"
         for name, load in summary.loads.items()
     ]
     helped = summary.verdicts.get("helped", 0)
@@ -226,7 +228,7 @@ def _risk_moves(summary: Summary) -> Iterator[Value]:
     yield Value(
         ("riskMoves", "gain"), GAIN,
         "A pod leaves if that lowers the sum of nodes' costs by as much; a node that is certain to be hot "
-        f"costs 1. {_spells(summary)}",
+        "costs 1. With less of it more pods leave, for less each.",
     )  # fmt: skip
     yield Value(
         ("riskMoves", "maxMovesPerRound"), _limit(summary.nodes, _MINUTE_SHARE, _MINUTE_MAX),
