@@ -89,13 +89,16 @@ def advise(summary: Summary, plugins: PluginChoice | None = None) -> Advice:
     chosen = plugins or PluginChoice()
     scores = [each.name for each in chosen.score]
     balance = [each.name for each in chosen.balance]
+    by_risk = OVERUTILIZATION_RISK in balance
+    # Beside moves by risk, those by thresholds evict more and cool nothing further.
+    by_thresholds = _LOW_NODE_LOAD in balance and not by_risk
     values = (
         *_mode(),
         *_plugins(summary, scores, balance),
         *_load_aware(summary),
         *(_risk(summary) if OVERUTILIZATION_RISK in (*scores, *balance) else ()),
-        *(_risk_moves(summary) if OVERUTILIZATION_RISK in balance else ()),
-        *(_rebalance(summary) if _LOW_NODE_LOAD in balance else ()),
+        *(_risk_moves(summary) if by_risk else ()),
+        *(_rebalance(summary) if by_thresholds else ()),
         *_migration(summary),
         *_descheduling(summary),
     )

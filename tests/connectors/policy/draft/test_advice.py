@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.policy.draft.advice import HISTORY_MS_MIN, advise, too_little
+from connectors.policy.draft.advice import GAIN, HISTORY_MS_MIN, advise, too_little
 from connectors.policy.draft.document import document
 from connectors.policy.draft.load import Load
 from connectors.policy.draft.summary import Summary
@@ -103,6 +103,19 @@ def test_only_what_the_plugins_go_by_is_given() -> None:
     policy = read_policy(document("blue", summary(), advice))
     assert policy.not_applied == ()
     assert [each.name for each in policy.plugins.score] == ["LoadAwareScheduling"]
+
+
+def test_moves_by_risk_take_the_place_of_thresholds() -> None:
+    both = PluginChoice.model_validate(
+        {"score": ["OverutilizationRisk"], "balance": ["LowNodeLoad", "OverutilizationRisk"]}
+    )
+    advice = advise(summary(), both)
+    found = {".".join(each.path): each.value for each in advice.values}
+    assert (found["riskMoves.gain"], found["riskMoves.maxMovesPerRound"]) == (GAIN, 5)
+    assert "rebalance" not in {each.path[0] for each in advice.values}
+    policy = read_policy(document("blue", summary(), advice))
+    assert policy.not_applied == ()
+    assert policy.risk_moves.gain == GAIN
 
 
 def test_a_resource_without_data_is_left_out_with_a_word() -> None:
