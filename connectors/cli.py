@@ -39,7 +39,6 @@ migration_commands.register(app)
 app.add_typer(schema_commands.app, name="schemas")
 streams_commands.register(app)
 app.add_typer(kubernetes_commands.app, name="kubernetes")
-demo_commands.register(app)
 simulated_commands.register(app)
 agent_commands.register(app)
 
@@ -50,6 +49,7 @@ def _stages() -> "MakeStages":
     return Pipeline
 
 
+demo_commands.register(app, _stages)
 closed_loop_commands.register(app, _stages)
 
 

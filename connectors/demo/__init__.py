@@ -4,7 +4,8 @@
     observed     what the worker reports of the cluster     relief    the same of rebalancing
     grid         usage of nodes over time, in bins          status    where a run stands
     view, reliefview, display, wording   what is shown during the run
-    summary, rebalance_summary           the figures of a run
+    summary, rebalance_summary, saved    the figures of a run
+    alternative  the same run under another policy, for comparison
     report, picture                      what is printed and drawn at the end
     runner       broker, worker and clock around a session  worker    the process of the worker
     commands     the command itself

@@ -14,74 +14,93 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from connectors.closed_loop.stages import MakeStages
     from connectors.demo.runner import Run
     from connectors.demo.scenario import Scenario
+    from connectors.demo.session import Session
     from schemas.usage import NodeUsage
 
-#: Seconds that a run may be asked to last: with start and end it stays below two minutes.
+#: Seconds that a run may be asked to last: with start and end it stays below two minutes, and
+#: below three with the comparison.
 SECONDS_MIN, SECONDS_MAX = 10, 80
 NODES_MAX = 1000
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+#: Longest time for the comparison with Koordinator, a run of its own; beyond it is left out.
+COMPARISON_MAX_S = 60.0
+
+
+def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
+    """Add the command; `load_stages` imports what makes a pair of stages."""
+
+    def demo(
+        trace: Annotated[
+            Path | None,
+            typer.Option(help="Replay the traces of this directory instead of the seeded model."),
+        ] = None,
+        nodes: Annotated[
+            int,
+            typer.Option(
+                parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes."
+            ),
+        ] = 40,
+        seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Draws another load.")] = 1,
+        seconds: Annotated[
+            int,
+            typer.Option(
+                parser=number("seconds", SECONDS_MIN, SECONDS_MAX),
+                metavar="SECONDS",
+                help="How long the run lasts.",
+            ),
+        ] = 60,
+        output: Annotated[
+            Path, typer.Option(help="Directory for the picture, the decisions and the figures.")
+        ] = Path("demo-output"),
+        plain: Annotated[
+            bool,
+            typer.Option("--plain", help="Lines instead of the live view, as without a terminal."),
+        ] = False,
+    ) -> None:
+        """Keep the load of a whole cluster even, on a broker and a worker of its own.
+
+        First pods are placed by real load; then nodes that stay hot are relieved, too. A day passes in
+        a minute. Exit code 0: all went as it should; 1: something did not, which is printed; 130: it
+        was interrupted.
+        """
+        from rich.console import Console
+
+        from connectors.demo.runner import WorkerSilent
+        from connectors.demo.worker import WorkerDied
+        from connectors.kafka.client import BrokerUnavailable
+        from connectors.kafka.wire import WireError
+        from connectors.simulated.tracefiles import TraceError
+
+        console = Console()
+        expected = (BrokerUnavailable, TraceError, WireError, WorkerDied, WorkerSilent, OSError)
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            scenario, measured = _scenario(trace, nodes, seed, seconds)
+            for line in (*scenario.complaints, *scenario.notes):
+                console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(
+                _run(
+                    console,
+                    scenario,
+                    measured,
+                    seconds,
+                    output,
+                    plain,
+                    trace is not None,
+                    load_stages,
+                )
+            )
+        except expected as error:
+            echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
     app.command()(demo)
-
-
-def demo(
-    trace: Annotated[
-        Path | None,
-        typer.Option(help="Replay the traces of this directory instead of the seeded model."),
-    ] = None,
-    nodes: Annotated[
-        int,
-        typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes."),
-    ] = 40,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Draws another load.")] = 1,
-    seconds: Annotated[
-        int,
-        typer.Option(
-            parser=number("seconds", SECONDS_MIN, SECONDS_MAX),
-            metavar="SECONDS",
-            help="How long the run lasts.",
-        ),
-    ] = 60,
-    output: Annotated[
-        Path, typer.Option(help="Directory for the picture, the decisions and the figures.")
-    ] = Path("demo-output"),
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
-    ] = False,
-) -> None:
-    """Keep the load of a whole cluster even, on a broker and a worker of its own.
-
-    First pods are placed by real load; then nodes that stay hot are relieved, too. A day passes in
-    a minute. Exit code 0: all went as it should; 1: something did not, which is printed; 130: it
-    was interrupted.
-    """
-    from rich.console import Console
-
-    from connectors.demo.runner import WorkerSilent
-    from connectors.demo.worker import WorkerDied
-    from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.wire import WireError
-    from connectors.simulated.tracefiles import TraceError
-
-    console = Console()
-    expected = (BrokerUnavailable, TraceError, WireError, WorkerDied, WorkerSilent, OSError)
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        scenario, measured = _scenario(trace, nodes, seed, seconds)
-        for line in (*scenario.complaints, *scenario.notes):
-            console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(
-            _run(console, scenario, measured, seconds, output, plain, trace is not None)
-        )
-    except expected as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
 def _scenario(
@@ -113,6 +132,7 @@ def _run(
     output: Path,
     plain: bool,
     traced: bool,
+    load_stages: "Callable[[], MakeStages]",
 ) -> int:
     from connectors.demo.display import Display, LiveDisplay, PlainDisplay
     from connectors.demo.runner import run
@@ -121,13 +141,19 @@ def _run(
         PlainDisplay(console) if plain or not console.is_terminal else LiveDisplay(console)
     )
     done = run(scenario, seconds, output, display, measured)
-    problems = _report(console, done, output, traced)
+    problems = _report(console, done, output, traced, load_stages)
     for problem in problems:
         echo(f"error: {problem}", err=True)
     return 130 if done.interrupted else 1 if problems else 0
 
 
-def _report(console: "Console", done: "Run", output: Path, traced: bool) -> list[str]:
+def _report(
+    console: "Console",
+    done: "Run",
+    output: Path,
+    traced: bool,
+    load_stages: "Callable[[], MakeStages]",
+) -> list[str]:
     """Print the summary, write the files; returns what was not as it should be."""
     from connectors.demo.picture import draw
     from connectors.demo.rebalance_summary import usage_staying
@@ -140,7 +166,8 @@ def _report(console: "Console", done: "Run", output: Path, traced: bool) -> list
         return []
     compared = usage_by_requests(session)
     staying = usage_staying(session)
-    figures = figures_of(session, compared, staying, done.real_s)
+    koordinator = None if done.interrupted else _under_koordinator(console, session, load_stages)
+    figures = figures_of(session, compared, staying, done.real_s, koordinator)
     print_report(console, figures, thresholds(session))
     if not session.over:
         why = (
@@ -160,3 +187,24 @@ def _report(console: "Console", done: "Run", output: Path, traced: bool) -> list
     )  # fmt: skip
     print_next(console, output, [*pictures, *(output / name for name in files)], traced=traced)
     return [] if done.interrupted else problems_of(session, figures)
+
+
+def _under_koordinator(
+    console: "Console", session: "Session", load_stages: "Callable[[], MakeStages]"
+) -> "Session | None":
+    """The same run under Koordinator's policy; none: it took too long, which is said."""
+    import time
+
+    from connectors.demo.alternative import KOORDINATOR, run_under
+
+    console.print("The same again under Koordinator's policy, for comparison ...", highlight=False)
+    deadline_s = time.monotonic() + COMPARISON_MAX_S
+    other = run_under(
+        KOORDINATOR.read_text(encoding="utf-8"), session.scenario, load_stages(), session.now_ms,
+        lambda: time.monotonic() > deadline_s,
+    )  # fmt: skip
+    if other is None:
+        console.print(
+            f"It took more than {COMPARISON_MAX_S:.0f} s and is left out.", highlight=False
+        )
+    return other

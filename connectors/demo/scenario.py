@@ -257,8 +257,7 @@ def _trace_notes(
         f"pods: {tasks.file}, {of_them}{len(tasks.tasks)} tasks; {tasks.with_gpus} of"
         f" {tasks.rows} want GPUs and were left out",
         f"policy: memory of these machines averages {memory:.0f} %, so a node may be filled up to"
-        f" {threshold} % of it (the default is 95 %), and cpu weighs"
-        f" {policy.load_aware.resource_weights['cpu']} times as much in the score",
+        f" {threshold} % of it (the default is 95 %)",
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from connectors.demo.grid import FloatArray, UsageGrid, grid_of
 from connectors.demo.rebalance_summary import Rebalanced, rebalanced
+from connectors.demo.saved import Way, ways
 from connectors.demo.session import Session
 from connectors.simulated import baseline_requests
 
@@ -68,6 +69,8 @@ class Figures:
     memory_by_requests: Spread
     rebalanced: Rebalanced | None
     """Figures of the second act; none: the run ended before it."""
+    ways: tuple[Way, ...]
+    """The run and what it is compared with, over its whole time."""
 
     @property
     def samples_per_s(self) -> float:
@@ -75,10 +78,17 @@ class Figures:
         return self.samples / self.real_s if self.real_s > 0 else 0.0
 
 
-def figures_of(session: Session, compared: UsageGrid, staying: UsageGrid, real_s: float) -> Figures:
+def figures_of(
+    session: Session,
+    compared: UsageGrid,
+    staying: UsageGrid,
+    real_s: float,
+    koordinator: Session | None = None,
+) -> Figures:
     """The figures of a run that took `real_s` seconds.
 
-    `compared` is the usage with pods placed by requests alone, `staying` that without evictions.
+    `compared` is the usage with pods placed by requests alone, `staying` that without evictions,
+    `koordinator` the same run under Koordinator's policy.
     """
     observed = session.observed
     latencies = observed.latencies_ms
@@ -112,6 +122,7 @@ def figures_of(session: Session, compared: UsageGrid, staying: UsageGrid, real_s
         cpu_by_requests=spread(theirs.cpu, limits[0]),
         memory_by_requests=spread(theirs.memory, limits[1]),
         rebalanced=rebalanced(session, staying),
+        ways=ways(session, compared, koordinator),
     )
 
 

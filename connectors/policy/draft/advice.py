@@ -1,8 +1,8 @@
 """The values of a first policy, each with its reason and the figures that were seen.
 
 Thresholds follow what nodes really use, limits follow how many nodes and pods there are. A value
-that no figure speaks for is not given: then the default holds. Which plugins decide is `SCORES` and
-`BALANCE`, and nothing else here.
+that no figure speaks for is not given: then the default holds. The plugins are the default ones,
+and only what these go by is given.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,12 @@ from typing import Any
 from connectors.policy.draft.load import HOT, Load
 from connectors.policy.draft.summary import Summary
 from connectors.units import duration_text
-from schemas.policy.plugins import PluginChoice
+from schemas.policy.plugins import OVERUTILIZATION_RISK, PluginChoice
 
-_DEFAULT = PluginChoice()
-#: The scores of the policy: those that keep nodes coolest in the closed loop are the default ones.
-SCORES = tuple(each.name for each in _DEFAULT.score)
-#: The plugins that move pods, likewise.
-BALANCE = tuple(each.name for each in _DEFAULT.balance)
+#: By how much a move by risk lowers the sum of nodes' costs at least. With a third of it a prototype
+#: evicted three times as many pods for a fifth fewer hot minutes.
+GAIN = 0.15
+_LOW_NODE_LOAD = "LowNodeLoad"
 
 #: Less than this says little about a day.
 HISTORY_MS_MIN = 3_600_000
@@ -81,14 +80,25 @@ def too_little(summary: Summary | None) -> str | None:
     return None
 
 
-def advise(summary: Summary) -> Advice:
-    """The policy for a cluster of which there is enough to go by."""
+def advise(summary: Summary, plugins: PluginChoice | None = None) -> Advice:
+    """The policy for a cluster of which there is enough to go by.
+
+    `plugins` are those that decide; none: those that are on by default, which keep nodes coolest in
+    the closed loop (docs/closed-loop.md).
+    """
+    chosen = plugins or PluginChoice()
+    scores = [each.name for each in chosen.score]
+    balance = [each.name for each in chosen.balance]
+    by_risk = OVERUTILIZATION_RISK in balance
+    # Beside moves by risk, those by thresholds evict more and cool nothing further.
+    by_thresholds = _LOW_NODE_LOAD in balance and not by_risk
     values = (
         *_mode(),
-        *_plugins(summary),
+        *_plugins(summary, scores, balance),
         *_load_aware(summary),
-        *_risk(summary),
-        *_rebalance(summary),
+        *(_risk(summary) if OVERUTILIZATION_RISK in (*scores, *balance) else ()),
+        *(_risk_moves(summary) if by_risk else ()),
+        *(_rebalance(summary) if by_thresholds else ()),
         *_migration(summary),
         *_descheduling(summary),
     )
@@ -120,22 +130,24 @@ def _mode() -> Iterator[Value]:
     )  # fmt: skip
 
 
-def _plugins(summary: Summary) -> Iterator[Value]:
+def _plugins(summary: Summary, scores: list[str], balance: list[str]) -> Iterator[Value]:
     loads = ", ".join(
         f"{name} {_percent(load.mean)} in the mean, {_percent(load.spread)} apart between nodes"
         for name, load in summary.loads.items()
     )
     yield Value(
-        ("plugins", "score"), list(SCORES),
-        f"A pod goes where it adds least to the risk that a node is hot. Seen: {loads}.",
+        ("plugins", "score"), scores,
+        f"The default: a pod goes where it leaves nodes coolest. Seen: {loads}.",
     )  # fmt: skip
-    yield Value(("plugins", "balance"), list(BALANCE), _spells(summary))
+    yield Value(("plugins", "balance"), balance, _spells(summary))
 
 
 def _spells(summary: Summary) -> str:
     texts = [
         f"{name}: {load.spells} hot spells, {_minutes(load.spell_ms)} long in the median, "
         f"{_percent(load.hot_share)} of the readings above {_percent(HOT[name])}"
+        if load.spells
+        else f"{name}: no hot spell"
         for name, load in summary.loads.items()
     ]
     helped = summary.verdicts.get("helped", 0)
@@ -213,6 +225,18 @@ def _hot_percent(resource: str, load: Load) -> int:
 
 def _target_percent(load: Load, hot: int) -> int:
     return min(hot - _TARGET_ROOM, max(_TARGET_MIN, _up(100 * load.p50)))
+
+
+def _risk_moves(summary: Summary) -> Iterator[Value]:
+    yield Value(
+        ("riskMoves", "gain"), GAIN,
+        "A pod leaves if that lowers the sum of nodes' costs by as much; a node that is certain to be hot "
+        "costs 1. With less of it more pods leave, for less each.",
+    )  # fmt: skip
+    yield Value(
+        ("riskMoves", "maxMovesPerRound"), _limit(summary.nodes, _MINUTE_SHARE, _MINUTE_MAX),
+        f"A round comes once a minute: one pod for every 20 of {summary.nodes:,} nodes, at most {_MINUTE_MAX}.",
+    )  # fmt: skip
 
 
 def _rebalance(summary: Summary) -> Iterator[Value]:

@@ -92,7 +92,8 @@ def test_lines_come_seldom_and_without_colours(finished: Session) -> None:
 
 
 def test_the_report_tells_every_figure(finished: Session) -> None:
-    figures = figures_of(finished, usage_by_requests(finished), usage_staying(finished), 10.0)
+    grids = usage_by_requests(finished), usage_staying(finished)
+    figures = figures_of(finished, *grids, 10.0, koordinator=finished)
     out = io.StringIO()
     print_report(Console(file=out, width=120), figures, thresholds(finished))
     text = out.getvalue()
@@ -100,6 +101,8 @@ def test_the_report_tells_every_figure(finished: Session) -> None:
                  "dead letters", "cpu: time above 70%", "by requests alone"):  # fmt: skip
         assert word in text
     assert f"{figures.cpu.deviation * 100:.1f} %" in text
+    assert "Koordinator, LowNodeLoad 45/75" in text
+    assert f"{figures.ways[1].hot_minutes:.0f}" in text
     # A threshold of 95 % is also the limit of shortage: it is named once.
     assert text.count("memory: time above 95%") == 1
 

@@ -7,14 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.policy.draft.advice import HISTORY_MS_MIN, advise, too_little
+from connectors.policy.draft.advice import GAIN, HISTORY_MS_MIN, advise, too_little
 from connectors.policy.draft.document import document
 from connectors.policy.draft.load import Load
 from connectors.policy.draft.summary import Summary
 from schemas.policy import read_policy
 from schemas.policy.collected import uncollected
+from schemas.policy.plugins import PluginChoice
 
 HOUR_MS = 3_600_000
+#: A score by risk, and moves by thresholds, whatever the default is.
+BY_THRESHOLDS = PluginChoice.model_validate(
+    {"score": ["OverutilizationRisk"], "balance": ["LowNodeLoad"]}
+)
 
 
 def load(p50: float = 0.3, **fields: Any) -> Load:
@@ -40,11 +45,11 @@ def summary(**fields: Any) -> Summary:
 
 
 def values(of: Summary) -> dict[str, Any]:
-    return {".".join(each.path): each.value for each in advise(of).values}
+    return {".".join(each.path): each.value for each in advise(of, BY_THRESHOLDS).values}
 
 
 def reasons(of: Summary) -> dict[str, str]:
-    return {".".join(each.path): each.reason for each in advise(of).values}
+    return {".".join(each.path): each.reason for each in advise(of, BY_THRESHOLDS).values}
 
 
 def test_a_calm_cluster_keeps_the_usual_thresholds() -> None:
@@ -87,8 +92,34 @@ def test_few_large_pods_leave_a_node_one_at_a_time() -> None:
     assert values(summary(pods=300))["migration.maxMigratingPerNode"] == 1
 
 
+def test_only_what_the_plugins_go_by_is_given() -> None:
+    by_load = PluginChoice.model_validate(
+        {"score": ["LoadAwareScheduling"], "balance": ["LowNodeLoad"]}
+    )
+    advice = advise(summary(), by_load)
+    sections = {each.path[0] for each in advice.values}
+    assert "overutilizationRisk" not in sections
+    assert "rebalance" in sections
+    policy = read_policy(document("blue", summary(), advice))
+    assert policy.not_applied == ()
+    assert [each.name for each in policy.plugins.score] == ["LoadAwareScheduling"]
+
+
+def test_moves_by_risk_take_the_place_of_thresholds() -> None:
+    both = PluginChoice.model_validate(
+        {"score": ["OverutilizationRisk"], "balance": ["LowNodeLoad", "OverutilizationRisk"]}
+    )
+    advice = advise(summary(), both)
+    found = {".".join(each.path): each.value for each in advice.values}
+    assert (found["riskMoves.gain"], found["riskMoves.maxMovesPerRound"]) == (GAIN, 5)
+    assert "rebalance" not in {each.path[0] for each in advice.values}
+    policy = read_policy(document("blue", summary(), advice))
+    assert policy.not_applied == ()
+    assert policy.risk_moves.gain == GAIN
+
+
 def test_a_resource_without_data_is_left_out_with_a_word() -> None:
-    advice = advise(summary(loads={"cpu": load()}))
+    advice = advise(summary(loads={"cpu": load()}), BY_THRESHOLDS)
     text = document("blue", summary(), advice)
     assert "Without data: memory:" in text
     policy = read_policy(text)

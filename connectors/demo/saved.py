@@ -1,0 +1,46 @@
+"""What the run saves against other ways: hot-node minutes, and the evictions that they took.
+
+All have the same pods, which come when they did, on the same base load, from the beginning to the
+end of the run. A node is hot where its mean usage over one bin of the grid is above the high
+threshold of the run's own policy, whichever way it is; this very machine is left out.
+"""
+
+from dataclasses import dataclass
+
+from connectors.demo.grid import UsageGrid
+from connectors.demo.rebalance_summary import hot_nodes
+from connectors.demo.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of running the cluster, and what came of it."""
+
+    name: str
+    hot_minutes: float
+    """Minutes in which nodes were hot, added up over all nodes."""
+    evictions: int
+    waiting: int | None
+    """Pods without a node at the end; none: not counted."""
+
+
+def ways(session: Session, by_requests: UsageGrid, koordinator: Session | None) -> tuple[Way, ...]:
+    """The run itself first; `koordinator`: the same under Koordinator's policy, if it was run."""
+    minutes = session.grid.bin_ms / 60_000
+
+    def hot_minutes(grid: UsageGrid) -> float:
+        return float(hot_nodes(session, grid).sum()) * minutes
+
+    found = [
+        Way("loadstream", hot_minutes(session.grid), len(session.evictions), _waiting(session)),
+        Way("by requests alone (LeastAllocated)", hot_minutes(by_requests), 0, None),
+    ]
+    if koordinator is not None:
+        evictions, waiting = len(koordinator.evictions), _waiting(koordinator)
+        hot = hot_minutes(koordinator.grid)
+        found.append(Way("Koordinator, LowNodeLoad 45/75", hot, evictions, waiting))
+    return tuple(found)
+
+
+def _waiting(session: Session) -> int:
+    return sum(1 for _ in session.observed.of_outcome("waiting", "expired"))

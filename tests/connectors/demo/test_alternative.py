@@ -1,0 +1,69 @@
+"""The same run under another policy: the same pods and load, decided in this process."""
+
+from connectors.demo.alternative import KOORDINATOR, run_under
+from connectors.demo.scenario import Scenario, simulated_scenario
+from connectors.demo.session import Session
+from schemas.policy import read_policy
+from streams.in_process.pipeline import Pipeline
+
+
+def _under(policy: str, scenario: Scenario) -> Session:
+    session = run_under(policy, scenario, Pipeline, scenario.end_ms)
+    assert session is not None
+    return session
+
+
+def test_all_pods_come_and_what_is_decided_is_carried_out() -> None:
+    scenario = simulated_scenario(6, 5, 10, "not here")
+    session = _under(KOORDINATOR.read_text(encoding="utf-8"), scenario)
+    assert session.over
+    assert session.arrived == len(scenario.plans) > 0
+    assert len(session.placed_at_ms) > len(scenario.plans) / 2
+    assert session.observed.unanswered == 0
+    assert session.failures == []
+    assert session.repeated == []
+    assert not session.observed.dead_letters
+    assert session.enforced_ms is not None
+    assert session.samples == scenario.readings.until(scenario.end_ms)
+
+
+def test_the_same_policy_is_the_same_run_and_another_one_places_otherwise() -> None:
+    scenario = simulated_scenario(6, 5, 10, "not here")
+    policy = KOORDINATOR.read_text(encoding="utf-8")
+    first, second = _under(policy, scenario), _under(policy, scenario)
+    assert first.placements == second.placements
+    assert _under(scenario.policy_text, scenario).placements != first.placements
+
+
+def test_what_this_machine_used_is_replayed() -> None:
+    scenario = simulated_scenario(3, 1, 10, (1000, 1 << 30))
+    assert scenario.live == 3
+    scenario.readings.millicores[scenario.readings.machine == 3] = 250
+    session = run_under(scenario.policy_text, scenario, Pipeline, scenario.begin_ms + 900_000)
+    assert session is not None
+    usage = session.grid.cpu[:, 3]
+    assert usage[usage > 0][0] >= 0.25
+
+
+def test_a_run_that_takes_too_long_is_given_up() -> None:
+    scenario = simulated_scenario(3, 1, 10, "not here")
+    asked: list[None] = []
+
+    def given_up() -> bool:
+        asked.append(None)
+        return len(asked) == 3
+
+    assert run_under(scenario.policy_text, scenario, Pipeline, scenario.end_ms, given_up) is None
+    assert len(asked) == 3
+
+
+def test_koordinators_policy_has_upstreams_plugins_and_times_of_the_demo() -> None:
+    koordinator = read_policy(KOORDINATOR.read_text(encoding="utf-8"))
+    ours = simulated_scenario(3, 1, 10, "not here").policy
+    assert koordinator.compat == "koordinator"
+    assert [each.name for each in koordinator.plugins.score] == ["LoadAwareScheduling"]
+    assert koordinator.rebalance.high_thresholds == {"cpu": 75}
+    assert koordinator.rebalance.low_thresholds == {"cpu": 45}
+    assert koordinator.collect == ours.collect
+    assert koordinator.descheduling == ours.descheduling
+    assert koordinator.not_applied == ()
