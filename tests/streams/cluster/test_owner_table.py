@@ -1,0 +1,126 @@
+"""What is known of owners is rows, which a worker starts again from."""
+
+from schemas.codec import decode_as
+from schemas.pods import OwnerReference, Pod
+from schemas.usage_moments import OwnerUsageRow
+from tests.streams.cluster.builders import (
+    lifecycle,
+    metric,
+    node,
+    pod,
+    pod_metric,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.run import Run
+
+_FLEET = (
+    "plugins: {score: [OverutilizationRisk]}\noverutilizationRisk: {resources: [{name: cpu}]}\n"
+)
+_OWNER = _FLEET.replace("}]}", "}], profiles: owner}")
+_OWNERS = 12
+_PODS = [f"pod-{number:02}" for number in range(5 * _OWNERS)]
+
+
+def _of(uid: str, owner: int) -> Pod:
+    name = f"set-{owner}"
+    controller = OwnerReference(kind="StatefulSet", name=name, uid=name, controller=True)
+    return pod(uid, cpu="1", owners=(controller,))
+
+
+def _used(uid: str) -> int:
+    """Owners' pods are alike; owners are not."""
+    return 80 * (int(uid[4:]) % _OWNERS)
+
+
+def _measure(run: Run, minute: int, uids: list[str]) -> None:
+    run.say(tick(60 * minute))
+    pods = tuple(pod_metric(uid, cpu=_used(uid)) for uid in uids)
+    run.say(metric(cpu=sum(map(_used, uids)), seconds=60 * minute, pods=pods))
+
+
+def _run(policy: str = _OWNER) -> Run:
+    run = Run()
+    run.say(tick(0), policy_record(policy), node(cpu="100"), node("node-2", cpu="100"))
+    for uid in _PODS:
+        run.say(lifecycle("bound", _of(uid, int(uid[4:]) % _OWNERS), "node-1"))
+    for minute in (5, 10, 15, 20):
+        _measure(run, minute, _PODS)
+    run.say(tick(60 * 21))
+    return run
+
+
+def _rows(run: Run) -> dict[str, OwnerUsageRow]:
+    rows = {}
+    for table, key, value in run.stored():
+        if table == "owner_usage":
+            row = decode_as(OwnerUsageRow, value)
+            assert isinstance(row, OwnerUsageRow)
+            rows[key] = row
+    return rows
+
+
+def test_each_owner_is_a_row() -> None:
+    rows = _rows(_run())
+    assert len(rows) == _OWNERS
+    row = next(each for each in rows.values() if each.name == "set-11")
+    assert (row.namespace, row.kind) == ("default", "StatefulSet")
+    figures = row.figures["cpu"]
+    assert figures.pods_milli == 5_000
+    assert figures.own.usage_ppm == 880_000
+    assert figures.weight_ppm > 900_000
+    assert row.past == {}
+
+
+def test_a_restart_changes_nothing_of_what_is_known_and_expected() -> None:
+    steady, restarted = _run(), _run()
+    for turn, run in enumerate((steady, restarted)):
+        for gone in (_PODS[0], _PODS[1]):
+            run.say(lifecycle("deleted", _of(gone, int(gone[4:]))))
+        if turn:
+            run.restart()
+        run.say(lifecycle("deleted", _of(_PODS[2], 2)))
+        for minute in (25, 30, 40):
+            _measure(run, minute, _PODS[3:])
+        run.say(request(_of("new", 11)), tick(60 * 41))
+    assert _rows(steady) == _rows(restarted)
+    assert any(row.past for row in _rows(steady).values())
+    left, right = (run.state.inventory for run in (steady, restarted))
+    for name in ("node-1", "node-2"):
+        mine, theirs = left.nodes[name].moments, right.nodes[name].moments
+        assert mine is not None
+        assert theirs is not None
+        assert mine.figures() == theirs.figures()
+    assert steady.outputs == restarted.outputs
+
+
+def test_a_pod_counts_by_what_its_owners_other_pods_use() -> None:
+    means = []
+    for policy in (_OWNER, _FLEET):
+        run = _run(policy)
+        before = run.state.inventory.nodes["node-2"].moments
+        assert before is not None
+        for owner in (0, 11):
+            run.say(lifecycle("bound", _of(f"new-{owner}", owner), "node-2"))
+            means.append(before.figures()[0][0])
+            run.say(lifecycle("deleted", _of(f"new-{owner}", owner)))
+    light, heavy, *as_the_fleet = means
+    assert light < 100
+    assert 800 < heavy < 900
+    assert as_the_fleet[0] == as_the_fleet[1]
+
+
+def test_rows_go_with_the_policy_that_asked() -> None:
+    run = _run()
+    run.say(policy_record(_OWNER + "maxPendingRequests: 7\n"))
+    assert len(_rows(run)) == _OWNERS
+    run.say(policy_record(_FLEET))
+    assert _rows(run) == {}
+
+
+def test_a_policy_that_asks_again_learns_from_the_pods_that_are_there() -> None:
+    run = _run(_FLEET)
+    assert _rows(run) == {}
+    run.say(policy_record(_OWNER), tick(60 * 26))
+    assert len(_rows(run)) == _OWNERS
