@@ -19,7 +19,7 @@ a metric says what the node used and names no pod, the whole node is the system 
 count by what is not known of their variance alone.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import add, sub
 from typing import Protocol
 
@@ -31,6 +31,7 @@ from streams.inventory.demand import PodDemand
 from streams.inventory.estimate import nominal
 from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
 from streams.inventory.life import MINUTES_MAX, PARTS, Life, first, lived
+from streams.inventory.owner_sums import OwnerSums
 from streams.inventory.owner_usage import OwnerUsage, owner_of
 from streams.inventory.priority import priority_class
 
@@ -78,8 +79,8 @@ class NodeMoments:
     """Mean and variance of one node."""
 
     __slots__ = (
-        "_metric", "_metric_ms", "_of_owners", "_sums", "_usages", "_votes_of_owners", "_whole",
-        "_young", "fleet", "folded_at_ms", "folded_whole", "lives", "reported", "votes",
+        "_by_owner", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young", "fleet",
+        "folded_at_ms", "folded_whole", "lives", "reported", "votes",
     )  # fmt: skip
 
     def __init__(self, fleet: FleetInForce) -> None:
@@ -105,35 +106,35 @@ class NodeMoments:
         self._sums = (0,) * (SUMS * len(fleet.resources))
         self.votes = NO_VOTES * len(fleet.resources)
         """What the node's pods say of the fleet."""
-        self._of_owners: dict[str, tuple[int, ...]] = {}
-        """The part of the sums that pods of each owner have; empty unless owners are told apart."""
-        self._votes_of_owners: dict[str, tuple[int, ...]] = {}
+        self._by_owner = None if fleet.owners is None else OwnerSums(fleet.owners)
 
     # --- pods -----------------------------------------------------------------------------------
 
     def add(self, held: HeldPod) -> None:
         """A pod takes room."""
+        own: Sequence[int] = ()
         if held.pod.uid in self.lives:
-            votes = self._votes(held)
-            self.votes = tuple(map(add, self.votes, votes))
-            self._vote(held, votes)
+            own = self._votes(held)
+            self.votes = tuple(map(add, self.votes, own))
         else:
             self._meet(held)
         share = self._share(held)
         self._sums = tuple(map(add, self._sums, share))
-        self._count_for_owner(held, share, add)
+        if self._by_owner is not None:
+            self._by_owner.count(held.pod, share, own, 1)
 
     def remove(self, held: HeldPod) -> None:
         """A pod gives its room back, as it was added."""
+        own: Sequence[int] = ()
         share = self._share(held)
         self._sums = tuple(map(sub, self._sums, share))
-        self._count_for_owner(held, share, sub)
         if held.pod.uid in self.lives:
-            votes = self._votes(held)
-            self.votes = tuple(map(sub, self.votes, votes))
-            self._vote(held, [-each for each in votes])
+            own = self._votes(held)
+            self.votes = tuple(map(sub, self.votes, own))
         else:
             self._young.pop(held.pod.uid, None)
+        if self._by_owner is not None:
+            self._by_owner.count(held.pod, share, own, -1)
 
     def gone(self, held: HeldPod, now_ms: int) -> None:
         """A pod that was taken away has ended, and is remembered for its owner."""
@@ -141,28 +142,6 @@ class NodeMoments:
         owner = None if owners is None or life is None else owner_of(held.pod)
         if owners is not None and life is not None and owner is not None:
             owners.remember(owner, life[0], tuple(self._votes(held)), now_ms)
-
-    def _vote(self, held: HeldPod, votes: list[int]) -> None:
-        owners = self.fleet.owners
-        owner = None if owners is None else owner_of(held.pod)
-        if owners is not None and owner is not None and any(votes):
-            owners.vote(owner, votes)
-            before = self._votes_of_owners.get(owner)
-            after = tuple(votes) if before is None else tuple(map(add, before, votes))
-            self._votes_of_owners[owner] = after
-            if not any(after):
-                del self._votes_of_owners[owner]
-
-    def _count_for_owner(
-        self, held: HeldPod, share: Iterable[int], count: Callable[[int, int], int]
-    ) -> None:
-        owner = None if self.fleet.owners is None else owner_of(held.pod)
-        if owner is not None:
-            before = self._of_owners.get(owner) or (0,) * (SUMS * len(self.fleet.resources))
-            after = tuple(map(count, before, share))
-            self._of_owners[owner] = after
-            if not any(after):
-                del self._of_owners[owner]
 
     # --- metrics --------------------------------------------------------------------------------
 
@@ -225,18 +204,11 @@ class NodeMoments:
         """Add up all pods anew."""
         self._young = {}
         self._sums = self._system_share()
-        self._of_owners = {}
-        self._withdraw_votes()
+        if self._by_owner is not None:
+            self._by_owner.clear()
         self.votes = NO_VOTES * len(self.fleet.resources)
         for each in held:
             self.add(each)
-
-    def _withdraw_votes(self) -> None:
-        """The node's pods have no votes until they are counted again."""
-        if self.fleet.owners is not None:
-            for owner, votes in self._votes_of_owners.items():
-                self.fleet.owners.vote(owner, [-each for each in votes])
-            self._votes_of_owners = {}
 
     def _look_at(self, metric: NodeMetric | None, *, whole: bool) -> None:
         self._metric_ms = None if metric is None else metric.updated_at_ms
@@ -402,26 +374,9 @@ class NodeMoments:
                 square * fleet.variance_ppm + varied * _MILLION + unknown * fleet.spread_ppm
             ) / _MILLION
             found.append((mean, variance))
-        if self._of_owners and self.fleet.owners is not None:
-            return self._corrected(found, self.fleet.owners)
-        return found
-
-    def _corrected(
-        self, found: list[tuple[float, float]], owners: OwnerUsage
-    ) -> list[tuple[float, float]]:
-        """The same, with what is expected of owners' pods in place of what is of the fleet's."""
-        means, variances = [0] * len(found), [0] * len(found)
-        for owner, sums in self._of_owners.items():
-            for index, own in enumerate(owners.expected(owner)):
-                fleet = self.fleet.figures[index]
-                expected, _, square, _, unknown = sums[SUMS * index : SUMS * index + SUMS]
-                means[index] += expected * (own.usage_ppm - fleet.usage_ppm)
-                variances[index] += square * (own.variance_ppm - fleet.variance_ppm)
-                variances[index] += unknown * (own.spread_ppm - fleet.spread_ppm)
-        return [
-            (mean + more / (PARTS * _MILLION), max(0.0, variance + varied / _MILLION))
-            for (mean, variance), more, varied in zip(found, means, variances, strict=True)
-        ]
+        return (
+            found if self._by_owner is None else self._by_owner.corrected(found, self.fleet.figures)
+        )
 
     def _votes(self, held: HeldPod) -> list[int]:
         """What a pod with a life says of the fleet."""
