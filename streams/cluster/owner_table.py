@@ -80,7 +80,11 @@ class OwnerUsageTable(TrackedTable[str, OwnerUsageRow]):
         figures = tuple(
             _figures(row.figures[name]) for name in fleet.resources if name in row.figures
         )
-        owners.take(f"{row.namespace}/{row.kind}/{row.name}", Owner(row.seen_at_ms, past, figures))
+        owners.take(
+            f"{row.namespace}/{row.kind}/{row.name}",
+            Owner(row.seen_at_ms, past, figures),
+            fleet.figures,
+        )
 
     def restore(self, rows: Iterator[OwnerUsageRow]) -> None:  # type: ignore[override]
         """Take over all rows; of a new table only."""

@@ -31,16 +31,13 @@ from streams.inventory.demand import PodDemand
 from streams.inventory.estimate import nominal
 from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
 from streams.inventory.life import MINUTES_MAX, PARTS, Life, first, lived
-from streams.inventory.owner_sums import OwnerSums
+from streams.inventory.owner_sums import SUMS, OwnerSums
 from streams.inventory.owner_usage import OwnerUsage, owner_of
 from streams.inventory.priority import priority_class
 
 #: Length of the window that averages of pods are over, and from one addition to a life to the next.
 WINDOW_MS = 300_000
 _WINDOW_MINUTES = WINDOW_MS // 60_000
-#: Sums a resource: mean by the fleet's usage and by pods' own (both in thousandths), variance by
-#: the fleet's, pods' own, and by the fleet's spread.
-SUMS = 5
 _MILLION = 1_000_000
 #: Key of the system part among the lives.
 SYSTEM = ""
@@ -374,9 +371,7 @@ class NodeMoments:
                 square * fleet.variance_ppm + varied * _MILLION + unknown * fleet.spread_ppm
             ) / _MILLION
             found.append((mean, variance))
-        return (
-            found if self._by_owner is None else self._by_owner.corrected(found, self.fleet.figures)
-        )
+        return found if self._by_owner is None else self._by_owner.corrected(found)
 
     def _votes(self, held: HeldPod) -> list[int]:
         """What a pod with a life says of the fleet."""

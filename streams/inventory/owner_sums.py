@@ -9,58 +9,70 @@ from collections.abc import Iterable, Sequence
 from operator import add
 
 from schemas.pods import Pod
-from streams.inventory.fleet_usage import Fleet
 from streams.inventory.life import PARTS
 from streams.inventory.owner_usage import OwnerUsage, owner_of
 
+#: Sums a resource: mean by the fleet's usage and by pods' own (both in thousandths), variance by
+#: the fleet's, pods' own, and by the fleet's spread.
+SUMS = 5
 _MILLION = 1_000_000
 
 
 class OwnerSums:
     """Sums of one node by owner."""
 
-    __slots__ = ("_owners", "_sums", "_votes")
+    __slots__ = ("_means", "_owners", "_sums", "_variances", "_version", "_votes")
 
     def __init__(self, owners: OwnerUsage) -> None:
         """Without pods; `owners` are the cluster's, and count the votes of this node too."""
         self._owners = owners
         self._sums: dict[str, tuple[int, ...]] = {}
         self._votes: dict[str, tuple[int, ...]] = {}
+        self._version = -1
+        """Of the owners' figures under which the corrections are worked out."""
+        self._means: list[int] = []
+        self._variances: list[int] = []
 
     def count(self, pod: Pod, share: Iterable[int], votes: Sequence[int], sign: int) -> None:
         """A pod is added (1) or taken away (-1), with its share of the node's sums and its votes."""
         owner = owner_of(pod)
         if owner is None:
             return
-        _add(self._sums, owner, [sign * each for each in share])
+        signed = [sign * each for each in share]
+        _add(self._sums, owner, signed)
+        if self._version == self._owners.version:
+            self._correct(owner, signed)
         if any(votes):
-            signed = [sign * each for each in votes]
-            _add(self._votes, owner, signed)
-            self._owners.vote(owner, signed)
+            said = [sign * each for each in votes]
+            _add(self._votes, owner, said)
+            self._owners.vote(owner, said)
 
     def clear(self) -> None:
         """All pods are taken away."""
         for owner, votes in self._votes.items():
             self._owners.vote(owner, [-each for each in votes])
-        self._sums, self._votes = {}, {}
+        self._sums, self._votes, self._version = {}, {}, -1
 
-    def corrected(
-        self, figures: Sequence[tuple[float, float]], fleet: Sequence[Fleet]
-    ) -> list[tuple[float, float]]:
+    def corrected(self, figures: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
         """Mean and variance of the node by resource, from those under the fleet's figures."""
-        means, variances = [0] * len(fleet), [0] * len(fleet)
-        for owner, sums in self._sums.items():
-            size = len(sums) // len(fleet)
-            for index, own in enumerate(self._owners.expected(owner)):
-                expected, _, square, _, unknown = sums[size * index : size * index + size]
-                usage, variance, spread = fleet[index]
-                means[index] += expected * (own.usage_ppm - usage)
-                variances[index] += square * (own.variance_ppm - variance)
-                variances[index] += unknown * (own.spread_ppm - spread)
+        if self._version != self._owners.version:
+            self._version = self._owners.version
+            self._means, self._variances = [0] * len(figures), [0] * len(figures)
+            for owner, sums in self._sums.items():
+                self._correct(owner, sums)
         return [
             (mean + more / (PARTS * _MILLION), max(0.0, variance + varied / _MILLION))
-            for (mean, variance), more, varied in zip(figures, means, variances, strict=True)
+            for (mean, variance), more, varied in zip(
+                figures, self._means, self._variances, strict=True
+            )
         ]
+
+    def _correct(self, owner: str, sums: Sequence[int]) -> None:
+        """Let an owner's part of the sums be under its own figures."""
+        for index, (usage, variance, spread) in enumerate(self._owners.beyond_fleet(owner)):
+            expected, _, square, _, unknown = sums[SUMS * index : SUMS * index + SUMS]
+            self._means[index] += expected * usage
+            self._variances[index] += square * variance + unknown * spread
 
 
 def _add(sums: dict[str, tuple[int, ...]], owner: str, more: Iterable[int]) -> None:

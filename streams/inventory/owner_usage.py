@@ -39,7 +39,8 @@ from streams.inventory.fleet_usage import NO_VOTES, RENEWAL_MS, VOTES, Fleet
 from streams.inventory.owners import controller
 
 #: Owners of one cluster whose pods are remembered; beyond, those seen longest ago are forgotten.
-OWNERS_MAX = 10_000
+#: The figures of so many, and their rows, take a quarter of a second every five minutes.
+OWNERS_MAX = 5_000
 #: Pods that lived for at most so many minutes are remembered for so many on average.
 HORIZONS = ((60, 1_440), (1_440, 10_080), (None, 40_320))
 #: Votes of pods that are gone are kept in thousandths; an owner with less than a tenth of a vote is
@@ -118,11 +119,26 @@ class OwnerUsage:
         """Votes of the pods that are there, as the fleet's are."""
         self.changed: dict[str, None] = {}
         """Owners whose rows are to be written."""
+        self.version = 0
+        """Grows whenever anything may be expected otherwise than before, of owners or the fleet."""
+        self.fleet: tuple[Fleet, ...] = ()
+        """The fleet's figures with which those of owners were worked out."""
 
     def expected(self, owner: str | None) -> tuple[Fleet, ...]:
         """What is expected of an owner's pods, by resource; empty: what is of the fleet's."""
         found = None if owner is None else self.owners.get(owner)
         return () if found is None else found.expected
+
+    def beyond_fleet(self, owner: str) -> list[tuple[int, int, int]]:
+        """By how much that is more than of the fleet's; empty: it is the same."""
+        return [
+            (
+                own.usage_ppm - fleet.usage_ppm,
+                own.variance_ppm - fleet.variance_ppm,
+                own.spread_ppm - fleet.spread_ppm,
+            )
+            for own, fleet in zip(self.expected(owner), self.fleet, strict=False)
+        ]
 
     # --- votes ------------------------------------------------------------------------------------
 
@@ -161,6 +177,8 @@ class OwnerUsage:
             now_ms: the log's time.
             last_ms: its time when this was done last; none: never.
         """
+        self.fleet = fleet
+        self.version += 1
         self._fade(0 if last_ms is None else (now_ms - last_ms) // RENEWAL_MS)
         for owner, votes in self.living.items():
             if any(votes[VOTES * index + 2] for index in range(self._resources)):
@@ -239,14 +257,18 @@ class OwnerUsage:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def take(self, owner: str, known: Owner) -> None:
-        """Take over what was written of an owner."""
+    def take(self, owner: str, known: Owner, fleet: tuple[Fleet, ...]) -> None:
+        """Take over what was written of an owner, and of the fleet."""
         self._expect(known)
         self.owners[owner] = known
+        self.fleet = fleet
+        self.version += 1
 
     def follow(self, before: "OwnerUsage") -> None:
         """Go on with what was remembered under other arguments."""
         self.owners, self.changed = before.owners, before.changed
+        self.fleet = before.fleet
+        self.version += 1
 
 
 def _horizon(minutes: int) -> int:

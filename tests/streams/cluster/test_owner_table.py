@@ -3,6 +3,7 @@
 from schemas.codec import decode_as
 from schemas.pods import OwnerReference, Pod
 from schemas.usage_moments import OwnerUsageRow
+from streams.inventory.kind import kind_of, owned
 from tests.streams.cluster.builders import (
     lifecycle,
     metric,
@@ -109,6 +110,33 @@ def test_a_pod_counts_by_what_its_owners_other_pods_use() -> None:
     assert light < 100
     assert 800 < heavy < 900
     assert as_the_fleet[0] == as_the_fleet[1]
+
+
+def test_the_score_expects_of_a_pod_what_its_owners_other_pods_use() -> None:
+    run = _run()
+    run.say(node("small", cpu="1"))
+    placer = run.state.placement.placer
+    placer.inventory.lay_out()
+    ((plugin, _),) = placer.scores
+    raw = []
+    for owner in (0, 11):
+        kind = kind_of(_of("new", owner))
+        prepared = plugin.prepare(owned(kind, f"default/StatefulSet/set-{owner}"))
+        scores = plugin.scores(prepared).tolist()
+        assert scores == [plugin.score(prepared, row) for row in range(len(scores))]
+        raw.append(scores[-1])
+    light, heavy = raw
+    assert heavy < light / 100
+
+
+def test_pods_of_one_kind_share_a_ranking_unless_their_owners_say_otherwise() -> None:
+    run = _run()
+    placer = run.state.placement.placer
+    light, heavy, new = (_of(f"new-{owner}", owner) for owner in (0, 11, _OWNERS))
+    kind = kind_of(light)
+    assert placer.rank(kind, light) is not placer.rank(kind, heavy)
+    assert placer.rank(kind, heavy) is placer.rank(kind, heavy)
+    assert placer.rank(kind, new) is placer.rank(kind)
 
 
 def test_rows_go_with_the_policy_that_asked() -> None:
