@@ -1,13 +1,18 @@
 """What is known of a fleet and of owners, in sentences and as one JSON object."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import sqrt
 from typing import Any
 
+import orjson
+
 from connectors.profiles.reading import Profiles
 from connectors.units import time_text
+from schemas.printable import json_text
 from schemas.usage_moments import FleetFigures, OwnerFigures, OwnerUsageRow
 
+#: Where a pod says by which factors it is estimated (docs/upstream.md A4.2).
+SCALING_FACTORS_ANNOTATION = "scheduling.koordinator.sh/load-estimated-scaling-factors"
 #: Owners that an answer about a cluster names; the others are counted.
 NAMED_MAX = 20
 _PERCENT = 10_000
@@ -30,6 +35,10 @@ def sentences(profiles: Profiles, owner: str | None) -> Iterator[str]:
     for resource, figures in profiles.fleet.resources.items():
         yield f"A pod of the cluster is expected to use {_expected(resource, figures)}."
     if owner is None:
+        yield (
+            "LoadAwareScheduling expects the same of pods that are not measured with `loadAware: "
+            f"{{estimatedScalingFactors: {_yaml(factors(profiles.fleet.resources))}}}`."
+        )
         yield from _owners(profiles)
         return
     found = profiles.named(owner)
@@ -44,6 +53,17 @@ def known(profiles: Profiles, owner: str | None) -> bool:
     return profiles.fleet is not None and (owner is None or bool(profiles.named(owner)))
 
 
+def factors(figures: Mapping[str, FleetFigures]) -> dict[str, int]:
+    """Expected usage as scaling factors of load-aware estimation, in percent of requests.
+
+    Of a pod whose limits are above its requests a factor is a share of the limits: there they
+    expect more than is known.
+    """
+    return {
+        name: min(100, max(1, round(each.usage_ppm / _PERCENT))) for name, each in figures.items()
+    }
+
+
 def document(profiles: Profiles, owner: str | None) -> dict[str, Any]:
     """The same as plain values: the rows as they are."""
     rows = profiles.owners if owner is None else profiles.named(owner)
@@ -53,6 +73,9 @@ def document(profiles: Profiles, owner: str | None) -> dict[str, Any]:
         "known": known(profiles, owner),
         "answer": list(sentences(profiles, owner)),
         "warnings": list(profiles.warnings),
+        "estimated_scaling_factors": None
+        if profiles.fleet is None
+        else factors(profiles.fleet.resources),
         "fleet": None if profiles.fleet is None else profiles.fleet.payload(),
         "owners": [row.payload() for row in rows],
     }
@@ -85,6 +108,13 @@ def _owner(row: OwnerUsageRow) -> Iterator[str]:
                 f"Its next pod is expected to use as much {resource} as any pod of the cluster: "
                 "owners' pods are not more alike than others, or none of its was measured for 15 minutes."
             )
+    if any(each.weight_ppm for each in row.figures.values()):
+        own = factors({name: each.expected for name, each in row.figures.items()})
+        yield (
+            "LoadAwareScheduling expects the same of its pods with the annotation "
+            f"{SCALING_FACTORS_ANNOTATION}: '{json_text(orjson.dumps(own))}' and `loadAware: "
+            "{allowCustomizeEstimation: true}`."
+        )
     if not row.figures:
         yield "No figures have been worked out yet."
     for resource, past in row.past.items():
@@ -112,6 +142,10 @@ def _expected(resource: str, figures: FleetFigures) -> str:
         f"{figures.usage_ppm / _PERCENT:.0f} % of its request of {resource}, give or take "
         f"{_deviation(figures.spread_ppm)}, and to vary by {_deviation(figures.variance_ppm)}"
     )
+
+
+def _yaml(factors: Mapping[str, int]) -> str:
+    return "{" + ", ".join(f"{name}: {percent}" for name, percent in factors.items()) + "}"
 
 
 def _deviation(square_ppm: int) -> str:

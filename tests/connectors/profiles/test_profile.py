@@ -9,10 +9,12 @@ from typer.testing import CliRunner, Result
 from connectors import wall_clock
 from connectors.cli import app
 from connectors.kafka.topics import changelog_name
+from connectors.profiles.report import SCALING_FACTORS_ANNOTATION as FACTORS
 from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.partitions import partition_for
+from schemas.policy import LoadAwareSchedulingArgs, read_policy
 from schemas.usage_moments import (
     FleetFigures,
     FleetUsageRow,
@@ -20,7 +22,10 @@ from schemas.usage_moments import (
     OwnerUsageRow,
     PastPods,
 )
+from streams.inventory.demand import pod_demand
+from streams.inventory.estimate import Estimator
 from tests.conftest import RunningBroker
+from tests.streams.cluster.builders import pod
 
 BLUE = "blue"
 ASKED_MS = 1_795_000_000_000
@@ -104,7 +109,7 @@ def test_a_cluster_is_answered_with_its_fleet_and_its_owners(changelogs: Changel
     for name, pods in (("few", 3), ("many", 30)):
         changelogs.owner(f"shop/Deployment/{name}", _owner(name, pods=pods))
     lines = ask(BLUE).output.splitlines()
-    assert [line.split(":")[0] for line in lines[2:]] == [
+    assert [line.split(":")[0] for line in lines[3:]] == [
         "Deployment shop/many",
         "Deployment shop/few",
     ]
@@ -126,6 +131,23 @@ def test_an_owner_is_answered_with_what_its_next_pod_is_expected_to_use(
     unknown = ask(BLUE, "db")
     assert unknown.exit_code == 1
     assert "Nothing is known of an owner db" in unknown.output
+
+
+def test_what_is_known_is_written_as_load_aware_estimation_takes_it(
+    changelogs: Changelogs,
+) -> None:
+    changelogs.fleet(_fleet())
+    changelogs.owner("shop/Deployment/web", _owner("web"))
+    (line,) = (each for each in ask(BLUE).output.splitlines() if "estimatedScalingFactors" in each)
+    document = line.partition("`")[2].partition("`")[0]
+    assert read_policy(document).load_aware.estimated_scaling_factors["cpu"] == 50
+    annotation = f"{FACTORS}: '{{\"cpu\":23}}'"
+    assert annotation in ask(BLUE, "web").output
+    custom = LoadAwareSchedulingArgs(allow_customize_estimation=True)
+    web = pod(annotations={FACTORS: '{"cpu":23}'})
+    demand = pod_demand(web)
+    estimated = Estimator(custom).estimate(web, demand, "prod")
+    assert dict(zip(Estimator(custom).resources, estimated, strict=True))["cpu"] == 230
 
 
 def test_the_newest_row_of_an_owner_holds_and_one_that_is_removed_is_gone(
