@@ -356,11 +356,14 @@ class NodeMoments:
 
     def figures(self) -> list[tuple[float, float]]:
         """Mean and variance by resource, in units and their squares."""
-        return self._figures(self._sums)
+        found = self._figures(self._sums)
+        return found if self._by_owner is None else self._by_owner.corrected(found)
 
     def figures_of(self, held: HeldPod) -> list[tuple[float, float]]:
         """What one pod of the node adds to them."""
-        return self._figures(self._share(held))
+        share = self._share(held)
+        found = self._figures(share)
+        return found if self._by_owner is None else self._by_owner.of_pod(held.pod, share, found)
 
     def _figures(self, sums: tuple[int, ...]) -> list[tuple[float, float]]:
         found = []
@@ -371,7 +374,7 @@ class NodeMoments:
                 square * fleet.variance_ppm + varied * _MILLION + unknown * fleet.spread_ppm
             ) / _MILLION
             found.append((mean, variance))
-        return found if self._by_owner is None else self._by_owner.corrected(found)
+        return found
 
     def _votes(self, held: HeldPod) -> list[int]:
         """What a pod with a life says of the fleet."""

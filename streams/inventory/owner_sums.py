@@ -5,7 +5,7 @@ pods instead is a correction, linear in the same sums. Everything that is added 
 as it was, in integers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import add
 
 from schemas.pods import Pod
@@ -16,6 +16,9 @@ from streams.inventory.owner_usage import OwnerUsage, owner_of
 #: the fleet's, pods' own, and by the fleet's spread.
 SUMS = 5
 _MILLION = 1_000_000
+
+#: Mean and variance of one resource, in units and their squares.
+Moments = tuple[float, float]
 
 
 class OwnerSums:
@@ -53,26 +56,39 @@ class OwnerSums:
             self._owners.vote(owner, [-each for each in votes])
         self._sums, self._votes, self._version = {}, {}, -1
 
-    def corrected(self, figures: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    def corrected(self, figures: Sequence[Moments]) -> list[Moments]:
         """Mean and variance of the node by resource, from those under the fleet's figures."""
         if self._version != self._owners.version:
             self._version = self._owners.version
             self._means, self._variances = [0] * len(figures), [0] * len(figures)
             for owner, sums in self._sums.items():
                 self._correct(owner, sums)
-        return [
-            (mean + more / (PARTS * _MILLION), max(0.0, variance + varied / _MILLION))
-            for (mean, variance), more, varied in zip(
-                figures, self._means, self._variances, strict=True
-            )
-        ]
+        return _corrected(figures, zip(self._means, self._variances, strict=True))
+
+    def of_pod(self, pod: Pod, share: Sequence[int], figures: Sequence[Moments]) -> list[Moments]:
+        """The same of one pod, from its share of the sums."""
+        owner = owner_of(pod)
+        return _corrected(figures, [] if owner is None else self._corrections(owner, share))
 
     def _correct(self, owner: str, sums: Sequence[int]) -> None:
         """Let an owner's part of the sums be under its own figures."""
+        for index, (mean, variance) in enumerate(self._corrections(owner, sums)):
+            self._means[index] += mean
+            self._variances[index] += variance
+
+    def _corrections(self, owner: str, sums: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """What owner's figures add to mean and variance by resource; nothing: the fleet's hold."""
         for index, (usage, variance, spread) in enumerate(self._owners.beyond_fleet(owner)):
             expected, _, square, _, unknown = sums[SUMS * index : SUMS * index + SUMS]
-            self._means[index] += expected * usage
-            self._variances[index] += square * variance + unknown * spread
+            yield expected * usage, square * variance + unknown * spread
+
+
+def _corrected(figures: Sequence[Moments], corrections: Iterable[tuple[int, int]]) -> list[Moments]:
+    found = [
+        (mean + more / (PARTS * _MILLION), max(0.0, variance + varied / _MILLION))
+        for (mean, variance), (more, varied) in zip(figures, corrections, strict=False)
+    ]
+    return found or list(figures)
 
 
 def _add(sums: dict[str, tuple[int, ...]], owner: str, more: Iterable[int]) -> None:

@@ -1,5 +1,7 @@
 """What is known of owners is rows, which a worker starts again from."""
 
+import pytest
+
 from schemas.codec import decode_as
 from schemas.pods import OwnerReference, Pod
 from schemas.usage_moments import OwnerUsageRow
@@ -110,6 +112,16 @@ def test_a_pod_counts_by_what_its_owners_other_pods_use() -> None:
     assert light < 100
     assert 800 < heavy < 900
     assert as_the_fleet[0] == as_the_fleet[1]
+
+
+def test_a_node_has_the_mean_and_the_variance_of_its_pods() -> None:
+    moments = _run().state.inventory.nodes["node-1"].moments
+    held = _run().state.inventory.nodes["node-1"].held
+    assert moments is not None
+    pods = [moments.figures_of(each)[0] for each in held.values()]
+    ((mean, variance),) = moments.figures()
+    assert sum(each for each, _ in pods) == pytest.approx(mean)
+    assert sum(each for _, each in pods) == pytest.approx(variance)
 
 
 def test_the_score_expects_of_a_pod_what_its_owners_other_pods_use() -> None:
