@@ -48,7 +48,7 @@ class OwnerUsageTable(TrackedTable[str, OwnerUsageRow]):
         )
 
     def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
-        """Rows of owners of whom something has changed since the last call."""
+        """Rows of owners that have changed since the last call."""
         self.changed.update(self._moments.changed_owners)
         self._moments.changed_owners.clear()
         if self._owners is not None:

@@ -33,7 +33,7 @@ class Moments:
         self.changed: dict[str, None] = {}
         """Nodes whose lives have changed since they were written last."""
         self.changed_owners: dict[str, None] = {}
-        """Owners of whom the policy before has asked: their rows are to be written, or removed."""
+        """Owners known under the policy before: their rows are to be written, or removed."""
 
     def judge_anew(self, policy: Policy, nodes: Iterable[Node]) -> None:
         """Another policy judges. Lives go on where it asks for the same resources."""

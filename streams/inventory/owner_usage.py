@@ -39,9 +39,9 @@ from streams.inventory.fleet_usage import NO_VOTES, RENEWAL_MS, VOTES, Fleet
 from streams.inventory.owners import controller
 
 #: Owners of one cluster whose pods are remembered; beyond, those seen longest ago are forgotten.
-#: The figures of so many, and their rows, take a quarter of a second every five minutes.
+#: Their figures and rows take together a quarter of a second every five minutes.
 OWNERS_MAX = 5_000
-#: Pods that lived for at most so many minutes are remembered for so many on average.
+#: Longest life and how long a pod is remembered on average, both in minutes.
 HORIZONS = ((60, 1_440), (1_440, 10_080), (None, 40_320))
 #: Votes of pods that are gone are kept in thousandths; an owner with less than a tenth of a vote is
 #: forgotten.
@@ -112,7 +112,7 @@ class OwnerUsage:
     """All owners of a cluster."""
 
     def __init__(self, resources: int) -> None:
-        """None is known; of so many resources."""
+        """No owner is known; `resources` is how many resources there are."""
         self._resources = resources
         self.owners: dict[str, Owner] = {}
         self.living: dict[str, tuple[int, ...]] = {}
@@ -238,7 +238,7 @@ class OwnerUsage:
                 self.changed[owner] = None
 
     def _forget(self) -> None:
-        """Forget owners of whom next to nothing is left, and those beyond the limit."""
+        """Forget owners with next to no votes left, and those beyond the limit."""
         for owner, known in list(self.owners.items()):
             if owner not in self.living and all(
                 sum(gone[SUMS * index] for gone in known.past) < FORGOTTEN_BELOW
