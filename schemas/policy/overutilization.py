@@ -7,7 +7,7 @@ priors below.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -26,6 +26,10 @@ RISK_RESOURCES_MAX = 8
 #: Share of a resource beyond which a node is hot, where a policy does not say.
 _HOT_PERCENT = {"cpu": 75, "memory": 80}
 _HOT_PERCENT_OTHERS = 80
+
+
+def _is_fleet(profiles: str) -> bool:
+    return profiles == "fleet"
 
 
 class RiskResource(PolicyPart):
@@ -65,6 +69,10 @@ class OverutilizationRiskArgs(PluginArgs):
     """Standard deviation of a pod's usage, as a percentage of its request, until measured."""
     spread_prior_percent: PositivePercent = 55
     """Standard deviation of mean usage among pods, as a percentage of the request, until measured."""
+
+    profiles: Annotated[Literal["fleet", "owner"], Field(exclude_if=_is_fleet)] = "fleet"
+    """Who has that say on a pod's mean and variance: all pods of the cluster, or those of its owner
+    as far as owners' pods are alike."""
 
     @field_validator("resources")
     @classmethod

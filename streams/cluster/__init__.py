@@ -18,6 +18,7 @@ move_events  what migrations report, for the memory of moves
 collecting   hands collect policies to the aggregate stage
 tables       state to table rows and back
 moment_tables  lives of pods, and figures of the fleet, as rows
+owner_table  what is known of owners as rows
 podrows      rows of the pods on a node, encoded fast
 row_counts   how many rows a cluster must have
 stored       rows as they are read back

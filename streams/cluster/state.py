@@ -31,6 +31,7 @@ from streams.cluster.collecting import CollectRelay
 from streams.cluster.moment_tables import FleetUsageTable, PodUsageTable
 from streams.cluster.move_events import MoveEvents
 from streams.cluster.noderows import NodeRows
+from streams.cluster.owner_table import OwnerUsageTable
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
@@ -103,6 +104,7 @@ class ClusterState:
         self._moment_tables = (
             PodUsageTable(cluster, self.inventory),
             FleetUsageTable(cluster, self.inventory),
+            OwnerUsageTable(cluster, self.inventory),
         )
         self.node_rows = NodeRows(cluster)
         self.pod_rows = PodRows()

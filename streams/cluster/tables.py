@@ -115,6 +115,8 @@ def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     yield from changed_rows(state, prefix)
     if state.row_counts.has("fleet_usage", f"{prefix}/fleet"):
         yield RowChange("fleet_usage", f"{prefix}/fleet", None)
+    for key in state.row_counts.keys("owner_usage"):
+        yield RowChange("owner_usage", key, None)
     for table in ("migration_state", "clusters"):
         yield RowChange(table, prefix, None)
 

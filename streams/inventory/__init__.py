@@ -29,6 +29,8 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     node_moments    mean and variance of what one node is going to use
     life            what one pod used over its life
     fleet_usage     what pods use of their requests: expected of those that are not measured
+    owner_sums      the part that pods of each owner have in the sums of a node
+    owner_usage     what pods of each owner use of their requests: expected of its further pods
     profile         what a node's state means under one policy
     thresholds      usage thresholds of a node: the policy's, or the node's annotation
     usage_history   thresholds that follow the time of the week or the recent past

@@ -321,6 +321,7 @@ class Inventory:
         held = None if node is None else node.release(uid)
         if node is None or held is None:
             return None
+        self.moments.gone(node, held)
         self.held_pods -= 1
         if self.where[uid] == node.name:
             del self.where[uid]

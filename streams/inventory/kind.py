@@ -4,7 +4,7 @@ A kind is all of a pod that a decision depends on; pods of one kind share one sc
 result. Names, uids and times are not part of it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 
@@ -53,11 +53,18 @@ class Kind:
     """Owned by a DaemonSet."""
     size: int = 0
     """Bytes that it takes, about."""
+    owner: str | None = None
+    """The owner by whose pods usage is expected, as `owner_usage` names it; none: by all pods."""
 
     @cached_property
     def prod(self) -> bool:
         """The pod is of the prod class."""
         return self.priority_class == "prod"
+
+
+def owned(kind: Kind, owner: str) -> Kind:
+    """The kind, as far as it is one owner's: usage is expected by the owner's pods."""
+    return replace(kind, key=kind.key + owner.encode(), owner=owner)
 
 
 #: What a pod says that its kind depends on, word for word.

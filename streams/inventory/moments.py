@@ -7,10 +7,12 @@ up from these. Both become rows (`streams.cluster.moment_tables`).
 from collections.abc import Iterable
 
 from schemas.metrics import NodeMetric
+from schemas.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.fleet_usage import RENEWAL_MS, fleet, prior
-from streams.inventory.node import Node
+from streams.inventory.node import Held, Node
 from streams.inventory.node_moments import FleetInForce, NodeMoments
+from streams.inventory.owner_usage import owner_of
 
 
 def _asked_by(policy: Policy) -> OverutilizationRiskArgs | None:
@@ -30,6 +32,8 @@ class Moments:
         self.fleet_changed = False
         self.changed: dict[str, None] = {}
         """Nodes whose lives have changed since they were written last."""
+        self.changed_owners: dict[str, None] = {}
+        """Owners known under the policy before: their rows are to be written, or removed."""
 
     def judge_anew(self, policy: Policy, nodes: Iterable[Node]) -> None:
         """Another policy judges. Lives go on where it asks for the same resources."""
@@ -44,8 +48,13 @@ class Moments:
         )
         if alike and before is not None and self.fleet is not None:
             self.fleet.figures = before.figures
+            if self.fleet.owners is not None and before.owners is not None:
+                self.fleet.owners.follow(before.owners)
         else:
             self.renewed_at_ms, self.fleet_changed = None, True
+        if before is not None and before.owners is not None:
+            # Rows of what goes on are written again, which changes nothing.
+            self.changed_owners.update(dict.fromkeys(before.owners.owners))
         for node in nodes:
             lived = node.moments
             self.begin(node)
@@ -66,6 +75,17 @@ class Moments:
         if node.moments is not None and node.moments.measure(metric, node.held.values(), fold=fold):
             self.changed[node.name] = None
 
+    def telling_owner(self, pod: Pod) -> str | None:
+        """The pod's owner, if more is known of its pods than of the fleet's."""
+        owners = None if self.fleet is None else self.fleet.owners
+        owner = None if owners is None else owner_of(pod)
+        return owner if owners is not None and owners.expected(owner) else None
+
+    def gone(self, node: Node, held: Held) -> None:
+        """A pod has left a node for good."""
+        if node.moments is not None:
+            node.moments.gone(held, self.renewed_at_ms or 0)
+
     def forget(self, name: str) -> None:
         """A node is no node any more."""
         if self.fleet is not None:
@@ -79,5 +99,8 @@ class Moments:
         votes = (node.moments.votes for node in nodes if node.moments is not None)
         before = self.fleet.figures
         self.fleet.figures = fleet(votes, self.fleet.args)
+        changed = self.fleet.figures != before
+        if self.fleet.owners is not None:
+            changed |= self.fleet.owners.renew(self.fleet.figures, now_ms, last_ms)
         self.renewed_at_ms, self.fleet_changed = now_ms, True
-        return self.fleet.figures != before
+        return changed

@@ -19,7 +19,7 @@ a metric says what the node used and names no pod, the whole node is the system 
 count by what is not known of their variance alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import add, sub
 from typing import Protocol
 
@@ -31,14 +31,13 @@ from streams.inventory.demand import PodDemand
 from streams.inventory.estimate import nominal
 from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
 from streams.inventory.life import MINUTES_MAX, PARTS, Life, first, lived
+from streams.inventory.owner_sums import SUMS, OwnerSums
+from streams.inventory.owner_usage import OwnerUsage, owner_of
 from streams.inventory.priority import priority_class
 
 #: Length of the window that averages of pods are over, and from one addition to a life to the next.
 WINDOW_MS = 300_000
 _WINDOW_MINUTES = WINDOW_MS // 60_000
-#: Sums a resource: mean by the fleet's usage and by pods' own (both in thousandths), variance by
-#: the fleet's, pods' own, and by the fleet's spread.
-SUMS = 5
 _MILLION = 1_000_000
 #: Key of the system part among the lives.
 SYSTEM = ""
@@ -58,12 +57,14 @@ class HeldPod(Protocol):
 class FleetInForce:
     """What all nodes of a cluster go by."""
 
-    __slots__ = ("args", "figures", "resources")
+    __slots__ = ("args", "figures", "owners", "resources")
 
     def __init__(self, args: OverutilizationRiskArgs, figures: tuple[Fleet, ...]) -> None:
         self.args = args
         self.resources = tuple(resource.name for resource in args.resources)
         self.figures = figures
+        self.owners = OwnerUsage(len(self.resources)) if args.profiles == "owner" else None
+        """What is expected of the pods of each owner; none: the policy goes by the fleet alone."""
 
     def needs(self, pod: Pod, demand: PodDemand) -> tuple[int, ...]:
         """What a pod says that it needs, by resource."""
@@ -75,7 +76,7 @@ class NodeMoments:
     """Mean and variance of one node."""
 
     __slots__ = (
-        "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young", "fleet",
+        "_by_owner", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young", "fleet",
         "folded_at_ms", "folded_whole", "lives", "reported", "votes",
     )  # fmt: skip
 
@@ -102,24 +103,42 @@ class NodeMoments:
         self._sums = (0,) * (SUMS * len(fleet.resources))
         self.votes = NO_VOTES * len(fleet.resources)
         """What the node's pods say of the fleet."""
+        self._by_owner = None if fleet.owners is None else OwnerSums(fleet.owners)
 
     # --- pods -----------------------------------------------------------------------------------
 
     def add(self, held: HeldPod) -> None:
         """A pod takes room."""
+        own: Sequence[int] = ()
         if held.pod.uid in self.lives:
-            self.votes = tuple(map(add, self.votes, self._votes(held)))
+            own = self._votes(held)
+            self.votes = tuple(map(add, self.votes, own))
         else:
             self._meet(held)
-        self._sums = tuple(map(add, self._sums, self._share(held)))
+        share = self._share(held)
+        self._sums = tuple(map(add, self._sums, share))
+        if self._by_owner is not None:
+            self._by_owner.count(held.pod, share, own, 1)
 
     def remove(self, held: HeldPod) -> None:
         """A pod gives its room back, as it was added."""
-        self._sums = tuple(map(sub, self._sums, self._share(held)))
+        own: Sequence[int] = ()
+        share = self._share(held)
+        self._sums = tuple(map(sub, self._sums, share))
         if held.pod.uid in self.lives:
-            self.votes = tuple(map(sub, self.votes, self._votes(held)))
+            own = self._votes(held)
+            self.votes = tuple(map(sub, self.votes, own))
         else:
             self._young.pop(held.pod.uid, None)
+        if self._by_owner is not None:
+            self._by_owner.count(held.pod, share, own, -1)
+
+    def gone(self, held: HeldPod, now_ms: int) -> None:
+        """A pod that was taken away has ended, and is remembered for its owner."""
+        owners, life = self.fleet.owners, self.lives.get(held.pod.uid)
+        owner = None if owners is None or life is None else owner_of(held.pod)
+        if owners is not None and life is not None and owner is not None:
+            owners.remember(owner, life[0], tuple(self._votes(held)), now_ms)
 
     # --- metrics --------------------------------------------------------------------------------
 
@@ -182,6 +201,8 @@ class NodeMoments:
         """Add up all pods anew."""
         self._young = {}
         self._sums = self._system_share()
+        if self._by_owner is not None:
+            self._by_owner.clear()
         self.votes = NO_VOTES * len(self.fleet.resources)
         for each in held:
             self.add(each)
@@ -335,11 +356,14 @@ class NodeMoments:
 
     def figures(self) -> list[tuple[float, float]]:
         """Mean and variance by resource, in units and their squares."""
-        return self._figures(self._sums)
+        found = self._figures(self._sums)
+        return found if self._by_owner is None else self._by_owner.corrected(found)
 
     def figures_of(self, held: HeldPod) -> list[tuple[float, float]]:
         """What one pod of the node adds to them."""
-        return self._figures(self._share(held))
+        share = self._share(held)
+        found = self._figures(share)
+        return found if self._by_owner is None else self._by_owner.of_pod(held.pod, share, found)
 
     def _figures(self, sums: tuple[int, ...]) -> list[tuple[float, float]]:
         found = []

@@ -46,7 +46,7 @@ class HeldRoom:
         None: no other node takes it.
         """
         template = stand_in(pod, "")
-        ranking = self.placement.placer.rank(kind_of(template))
+        ranking = self.placement.placer.rank(kind_of(template), pod)
         excluded = self._excluded(pod, source)
         planned = None if target is None else self.inventory.nodes.get(target)
         row = -1 if planned is None else planned.row

@@ -195,7 +195,7 @@ class Placement:
     def _look(self, waiting: Waiting, cause: Cause) -> tuple[Ranking, int | None]:
         """The kind's ranking, and a node: where room was kept, or the best; None: none."""
         kept = self.kept.claim(waiting.request.pod, cause)
-        ranking = self.placer.rank(waiting.kind)
+        ranking = self.placer.rank(waiting.kind, waiting.request.pod)
         return ranking, preferred(ranking, self.inventory.nodes.get(kept or ""))
 
     def _retry(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:

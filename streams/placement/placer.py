@@ -7,12 +7,13 @@ computes everything anew only when it is new, far behind, or places of nodes hav
 
 from collections.abc import Callable, Sequence
 
+from schemas.pods import Pod
 from schemas.policy import Policy
 from streams.inventory.arrays import IntArray
 from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind
+from streams.inventory.kind import Kind, owned
 from streams.inventory.node import Node
 from streams.placement.plugins.base import Filter, Plugin, Score
 from streams.placement.plugins.registry import build_filters, build_scores
@@ -71,9 +72,17 @@ class Placer:
         for refresh in self._watching[change]:
             refresh(row, node, now_ms)
 
-    def rank(self, kind: Kind) -> Ranking:
-        """The ranking of a kind of pod, up to date."""
+    def rank(self, kind: Kind, pod: Pod | None = None) -> Ranking:
+        """The ranking of a kind of pod, up to date.
+
+        Args:
+            kind: what pods of it ask for.
+            pod: one of them, whose owner may say what is expected of it; none: nobody's.
+        """
         self.inventory.lay_out()
+        owner = None if pod is None else self.inventory.moments.telling_owner(pod)
+        if owner is not None:
+            kind = owned(kind, owner)
         ranking = self._rankings.renew(kind.key)
         if ranking is None:
             ranking = Ranking(self.index, self.filters, self.scores, kind)

@@ -1,7 +1,8 @@
 """OverutilizationRisk: prefers nodes that a pod makes least likely to be used beyond what they should.
 
 A node's cost (`streams.placement.overutilization`) follows from mean and variance of its usage, a
-pod's from its request and what the fleet uses of requests. The pod goes where the sum of costs
+pod's from its request and what the fleet uses of requests, or its owner's pods where the policy
+says so. The pod goes where the sum of costs
 grows least; `TIE` x the share of the node that is used on average decides among nodes that cost
 nothing. With several resources, increases are weighed and added up.
 
@@ -25,6 +26,7 @@ from streams.inventory.estimate import Estimator, nominal
 from streams.inventory.fleet_usage import Fleet, prior
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.owner_usage import OwnerUsage
 from streams.placement.overutilization import NODE_DEVIATION, CostArrays, cost_function
 from streams.placement.plugins.base import Score
 from streams.stage.sized_cache import SizedCache
@@ -45,9 +47,12 @@ _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the pod says that it needs, by resource: millicores, bytes, pieces."""
+    """What is known of the pod beforehand."""
 
     needs: tuple[int, ...]
+    """What it says that it needs, by resource: millicores, bytes, pieces."""
+    owner: str | None
+    """The owner by whose pods its usage is expected; none: by all pods."""
 
 
 @dataclass(slots=True)
@@ -74,6 +79,7 @@ class OverutilizationRiskScore(Score):
         total = sum(resource.weight for resource in args.resources)
         self._weights = tuple(resource.weight / total for resource in args.resources)
         self._fleet: tuple[Fleet, ...] = prior(args)
+        self._owners: OwnerUsage | None = None
         weight = float(args.excess_weight)
         self._cost, self._costs = cost_function(weight), CostArrays(weight)
         shape = (len(self._resources), 0)
@@ -117,7 +123,7 @@ class OverutilizationRiskScore(Score):
         moments = node.moments
         figures = None
         if moments is not None:
-            self._fleet = moments.fleet.figures
+            self._fleet, self._owners = moments.fleet.figures, moments.fleet.owners
             figures = moments.figures()
         rows = self._rows[row] = []
         for index, resource in enumerate(self._resources):
@@ -137,17 +143,20 @@ class OverutilizationRiskScore(Score):
         return Prepared(
             tuple(
                 nominal(resource, kind.demand, kind.priority_class) for resource in self._resources
-            )
+            ),
+            kind.owner,
         )
 
     def _expected(self, prepared: Prepared) -> list[tuple[float, float]]:
         """Mean and variance of a pod that nobody has measured, by resource."""
+        owner = prepared.owner
+        own = () if owner is None or self._owners is None else self._owners.expected(owner)
         return [
             (
                 amount * fleet.usage_ppm / _MILLION,
                 amount * amount * (fleet.variance_ppm + fleet.spread_ppm) / _MILLION,
             )
-            for amount, fleet in zip(prepared.needs, self._fleet, strict=True)
+            for amount, fleet in zip(prepared.needs, own or self._fleet, strict=True)
         ]
 
     def scores(self, prepared: Prepared) -> FloatArray:

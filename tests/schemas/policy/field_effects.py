@@ -53,6 +53,8 @@ EFFECTS: dict[str, str] = {
         "OverutilizationRiskArgs.deviationPriorPercent OverutilizationRiskArgs.spreadPriorPercent "
         "OverutilizationRiskArgs.usagePriorPercent OverutilizationRiskArgs.usagePriorPods"
     ),
+    "tests/streams/cluster/test_owner_table.py::"
+    "test_a_pod_counts_by_what_its_owners_other_pods_use": "OverutilizationRiskArgs.profiles",
     "tests/streams/inventory/test_node_moments.py::"
     "test_a_young_pod_is_measured_by_the_newest_metric": (
         "OverutilizationRiskArgs.meanPriorMinutes"

@@ -1,0 +1,166 @@
+"""What is known of owners is rows, which a worker starts again from."""
+
+import pytest
+
+from schemas.codec import decode_as
+from schemas.pods import OwnerReference, Pod
+from schemas.usage_moments import OwnerUsageRow
+from streams.inventory.kind import kind_of, owned
+from tests.streams.cluster.builders import (
+    lifecycle,
+    metric,
+    node,
+    pod,
+    pod_metric,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.run import Run
+
+_FLEET = (
+    "plugins: {score: [OverutilizationRisk]}\noverutilizationRisk: {resources: [{name: cpu}]}\n"
+)
+_OWNER = _FLEET.replace("}]}", "}], profiles: owner}")
+_OWNERS = 12
+_PODS = [f"pod-{number:02}" for number in range(5 * _OWNERS)]
+
+
+def _of(uid: str, owner: int) -> Pod:
+    name = f"set-{owner}"
+    controller = OwnerReference(kind="StatefulSet", name=name, uid=name, controller=True)
+    return pod(uid, cpu="1", owners=(controller,))
+
+
+def _used(uid: str) -> int:
+    """Owners' pods are alike; owners are not."""
+    return 80 * (int(uid[4:]) % _OWNERS)
+
+
+def _measure(run: Run, minute: int, uids: list[str]) -> None:
+    run.say(tick(60 * minute))
+    pods = tuple(pod_metric(uid, cpu=_used(uid)) for uid in uids)
+    run.say(metric(cpu=sum(map(_used, uids)), seconds=60 * minute, pods=pods))
+
+
+def _run(policy: str = _OWNER) -> Run:
+    run = Run()
+    run.say(tick(0), policy_record(policy), node(cpu="100"), node("node-2", cpu="100"))
+    for uid in _PODS:
+        run.say(lifecycle("bound", _of(uid, int(uid[4:]) % _OWNERS), "node-1"))
+    for minute in (5, 10, 15, 20):
+        _measure(run, minute, _PODS)
+    run.say(tick(60 * 21))
+    return run
+
+
+def _rows(run: Run) -> dict[str, OwnerUsageRow]:
+    rows = {}
+    for table, key, value in run.stored():
+        if table == "owner_usage":
+            row = decode_as(OwnerUsageRow, value)
+            assert isinstance(row, OwnerUsageRow)
+            rows[key] = row
+    return rows
+
+
+def test_each_owner_is_a_row() -> None:
+    rows = _rows(_run())
+    assert len(rows) == _OWNERS
+    row = next(each for each in rows.values() if each.name == "set-11")
+    assert (row.namespace, row.kind) == ("default", "StatefulSet")
+    figures = row.figures["cpu"]
+    assert figures.pods_milli == 5_000
+    assert figures.own.usage_ppm == 880_000
+    assert figures.weight_ppm > 900_000
+    assert row.past == {}
+
+
+def test_a_restart_changes_nothing_of_what_is_known_and_expected() -> None:
+    steady, restarted = _run(), _run()
+    for turn, run in enumerate((steady, restarted)):
+        for gone in (_PODS[0], _PODS[1]):
+            run.say(lifecycle("deleted", _of(gone, int(gone[4:]))))
+        if turn:
+            run.restart()
+        run.say(lifecycle("deleted", _of(_PODS[2], 2)))
+        for minute in (25, 30, 40):
+            _measure(run, minute, _PODS[3:])
+        run.say(request(_of("new", 11)), tick(60 * 41))
+    assert _rows(steady) == _rows(restarted)
+    assert any(row.past for row in _rows(steady).values())
+    left, right = (run.state.inventory for run in (steady, restarted))
+    for name in ("node-1", "node-2"):
+        mine, theirs = left.nodes[name].moments, right.nodes[name].moments
+        assert mine is not None
+        assert theirs is not None
+        assert mine.figures() == theirs.figures()
+    assert steady.outputs == restarted.outputs
+
+
+def test_a_pod_counts_by_what_its_owners_other_pods_use() -> None:
+    means = []
+    for policy in (_OWNER, _FLEET):
+        run = _run(policy)
+        before = run.state.inventory.nodes["node-2"].moments
+        assert before is not None
+        for owner in (0, 11):
+            run.say(lifecycle("bound", _of(f"new-{owner}", owner), "node-2"))
+            means.append(before.figures()[0][0])
+            run.say(lifecycle("deleted", _of(f"new-{owner}", owner)))
+    light, heavy, *as_the_fleet = means
+    assert light < 100
+    assert 800 < heavy < 900
+    assert as_the_fleet[0] == as_the_fleet[1]
+
+
+def test_a_node_has_the_mean_and_the_variance_of_its_pods() -> None:
+    moments = _run().state.inventory.nodes["node-1"].moments
+    held = _run().state.inventory.nodes["node-1"].held
+    assert moments is not None
+    pods = [moments.figures_of(each)[0] for each in held.values()]
+    ((mean, variance),) = moments.figures()
+    assert sum(each for each, _ in pods) == pytest.approx(mean)
+    assert sum(each for _, each in pods) == pytest.approx(variance)
+
+
+def test_the_score_expects_of_a_pod_what_its_owners_other_pods_use() -> None:
+    run = _run()
+    run.say(node("small", cpu="1"))
+    placer = run.state.placement.placer
+    placer.inventory.lay_out()
+    ((plugin, _),) = placer.scores
+    raw = []
+    for owner in (0, 11):
+        kind = kind_of(_of("new", owner))
+        prepared = plugin.prepare(owned(kind, f"default/StatefulSet/set-{owner}"))
+        scores = plugin.scores(prepared).tolist()
+        assert scores == [plugin.score(prepared, row) for row in range(len(scores))]
+        raw.append(scores[-1])
+    light, heavy = raw
+    assert heavy < light / 100
+
+
+def test_pods_of_one_kind_share_a_ranking_unless_their_owners_say_otherwise() -> None:
+    run = _run()
+    placer = run.state.placement.placer
+    light, heavy, new = (_of(f"new-{owner}", owner) for owner in (0, 11, _OWNERS))
+    kind = kind_of(light)
+    assert placer.rank(kind, light) is not placer.rank(kind, heavy)
+    assert placer.rank(kind, heavy) is placer.rank(kind, heavy)
+    assert placer.rank(kind, new) is placer.rank(kind)
+
+
+def test_rows_go_with_the_policy_that_asked() -> None:
+    run = _run()
+    run.say(policy_record(_OWNER + "maxPendingRequests: 7\n"))
+    assert len(_rows(run)) == _OWNERS
+    run.say(policy_record(_FLEET))
+    assert _rows(run) == {}
+
+
+def test_a_policy_that_asks_again_learns_from_the_pods_that_are_there() -> None:
+    run = _run(_FLEET)
+    assert _rows(run) == {}
+    run.say(policy_record(_OWNER), tick(60 * 26))
+    assert len(_rows(run)) == _OWNERS
