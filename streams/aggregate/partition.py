@@ -157,6 +157,14 @@ class PartitionState:
         self._first = False
         return tuple(changes)
 
+    def settle(self) -> None:
+        """Where there is no table: what has changed is not written, and what no window needs any
+        more is forgotten as `changes` does."""
+        self.policies.settle()
+        self.pods_log.settle()
+        self.samples_log.settle()
+        self._touched, self._forgotten = {}, {}
+
     def _opening(self) -> Iterator[RowChange]:
         """The very first row: rows without any progress are those of a table that has lost it."""
         if self._first:

@@ -131,8 +131,12 @@ class Policies:
         policies = [self.all[cluster] for cluster in self._written]
         written = [policy_row(partition, each.sequence, each.kept) for each in policies]
         gone = [removed(partition, "policy", sequence) for sequence in self._removed]
-        self._written, self._removed = {}, {}
+        self.settle()
         return written, gone
+
+    def settle(self) -> None:
+        """Nothing is to be written any more."""
+        self._written, self._removed = {}, {}
 
     def _keep(self, collecting: Collecting, kept: ClusterCollectPolicy) -> None:
         cluster = kept.record.cluster

@@ -50,8 +50,22 @@ OUTPUT = "node-metrics"
 class AggregateStage:
     """Windows of the nodes of one partition; see `streams.stage.records.Stage`."""
 
-    def __init__(self, state: PartitionState, partitions: int, limits: AggregateLimits) -> None:
-        """`partitions` is how many `node-usage` has: a key must hash to the one it is found in."""
+    def __init__(
+        self,
+        state: PartitionState,
+        partitions: int,
+        limits: AggregateLimits,
+        *,
+        has_table: bool = True,
+    ) -> None:
+        """Start from a state.
+
+        Args:
+            state: of the partition.
+            partitions: how many `node-usage` has: a key must hash to the one it is found in.
+            limits: of the stage.
+            has_table: without one no rows are made; all else is the same.
+        """
         self.state = state
         self.counts: Counter[str] = Counter()
         """How many records came to what, since `take_counts`: taken, taken_late, duplicate,
@@ -59,6 +73,7 @@ class AggregateStage:
         policy_repeated."""
         self._partitions = partitions
         self._limits = limits
+        self._has_table = has_table
         self._outputs: dict[int, list[OutputRecord]] = {}
         """What the batch emits, by the offset of the record that causes it."""
         self._dead_letters: dict[int, list[OutputRecord]] = {}
@@ -131,6 +146,9 @@ class AggregateStage:
 
     def _rows(self, applied: list[InputRecord]) -> tuple[RowChange, ...]:
         """Rows of the batch; what cannot be written is left out, and its node begins anew."""
+        if not self._has_table:
+            self.state.settle()
+            return ()
         left = list(applied)
         while True:
             try:

@@ -6,8 +6,9 @@
 
 Records are numbered as a broker would number them. What the aggregate stage makes of a batch comes
 after the batch's other records; a collect policy that the cluster stage writes comes before the
-samples of the next batch. Nothing is journaled: what is in memory is all there is. Pure: the same
-records in the same batches give the same outputs.
+samples of the next batch. Nothing is journaled: what is in memory is all there is, and the
+aggregate stage makes no rows, which nobody would read. Pure: the same records in the same batches
+give the same outputs.
 """
 
 from collections import Counter
@@ -52,7 +53,7 @@ class Pipeline:
     def __init__(self) -> None:
         self.cluster = ClusterStage(0, 1)
         self.aggregate = AggregateStage(
-            PartitionState(0, Collecting(), first=True), 1, AggregateLimits()
+            PartitionState(0, Collecting(), first=True), 1, AggregateLimits(), has_table=False
         )
         self.applied = 0
         """How many records both have applied."""

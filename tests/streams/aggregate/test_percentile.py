@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.aggregate.percentile import (
+    LIST_MAX,
     counts,
     means,
     measured,
@@ -95,11 +96,13 @@ def test_no_samples_give_no_figures() -> None:
     assert spans(np.empty(0, dtype=np.int64), nothing) == [0, 0]
 
 
-@given(TABLES)
-def test_a_summary_of_what_is_all_known_is_means_and_percentiles(table: list[list[int]]) -> None:
-    values = np.array(table, dtype=np.int64)
+@given(TABLES, st.booleans())
+def test_a_summary_of_what_is_all_known_is_means_and_percentiles(
+    table: list[list[int]], long: bool
+) -> None:
+    values = np.tile(np.array(table, dtype=np.int64), (LIST_MAX + 1 if long else 1, 1))
     lines = summary(values, PERCENTS)
-    small = max(map(max, table)) <= (2**63 - 1) // len(table)
+    small = max(map(max, table)) <= (2**63 - 1) // len(values) or len(values) <= LIST_MAX
     assert (lines is not None) == (small and min(map(min, table)) >= 0)
     if lines is not None:
         assert lines[0] == means(values)

@@ -17,12 +17,14 @@ from streams.aggregate import rows as rows_module
 from streams.aggregate import unwritable as unwritable_module
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.node import NodeState
+from streams.aggregate.partition import PartitionState
 from streams.aggregate.reading import Reading
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.aggregate.builders import (
     MINUTE,
     QUICK,
+    QUICK_COLLECTING,
     SECOND,
     T0,
     Log,
@@ -73,6 +75,24 @@ def test_a_report_comes_with_the_first_sample_after_the_interval_and_has_its_tim
     samples = [sample(T0 + at * SECOND) for at in (0, 29, 47, 76, 77)]
     emitted = metrics(subject.apply(log.add(*samples)).outputs)
     assert [each.updated_at_ms for each in emitted] == [T0 + 47 * SECOND, T0 + 77 * SECOND]
+
+
+@given(histories().flatmap(batches))
+def test_without_a_table_no_rows_are_made_and_all_else_is_the_same(
+    parts: list[list[InputRecord]],
+) -> None:
+    kept = stage()
+    bare = AggregateStage(
+        PartitionState(0, QUICK_COLLECTING, first=True), 1, AggregateLimits(), has_table=False
+    )
+    for records in parts:
+        expected, found = kept.apply(records), bare.apply(records)
+        assert found.rows == ()
+        assert (found.outputs, found.dead_letters) == (expected.outputs, expected.dead_letters)
+    assert bare.take_counts() == kept.take_counts()
+    assert list(bare.state.nodes) == list(kept.state.nodes)
+    assert bare.state.pods_log.live == kept.state.pods_log.live
+    assert bare.state.samples_log.live == kept.state.samples_log.live
 
 
 def test_every_node_is_on_its_own() -> None:
