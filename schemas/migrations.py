@@ -11,6 +11,7 @@ from pydantic import Field
 
 from schemas.base import ClusterName, Count, DurationMs, EpochMs, Message, NodeName, Part, StateMs
 from schemas.decisions import AsOf, DecisionId
+from schemas.moves import PEERS_MAX
 from schemas.pods import Pod, PodRef
 from schemas.workloads import DisruptionBudget, WorkloadState
 
@@ -127,6 +128,8 @@ class MigrationRow(Message, Migration):
     """When the pod's eviction was reported as done, or the pod was seen to be gone."""
     retry_at_ms: StateMs = 0
     """No further command before."""
+    peers: Annotated[tuple[NodeName, ...], Field(max_length=PEERS_MAX, fail_fast=True)] = ()
+    """Nodes that were as hot as the source when the move was planned: what it is judged against."""
     reserved: Pod | None = None
     """The pod for which room is held at `target_node`; none: no room is held."""
 

@@ -34,6 +34,8 @@ PoolName = Annotated[str, Field(max_length=253)]
 Phase = Literal["node", "prod"]
 #: Most pods of one node that are kept as unmovable in its row.
 UNMOVABLE_PER_NODE_MAX = 256
+#: Most nodes that one move is compared with.
+PEERS_MAX = 8
 
 
 class RecentMove(Part):
@@ -139,6 +141,20 @@ class LoadReading(Part):
         return self.used > self.limit
 
 
+class Comparison(Part):
+    """In how many rounds after an eviction its source was hot, beside nodes that were as hot when
+    the move was planned and were left alone."""
+
+    rounds: Count = 0
+    """Rounds that looked at the source."""
+    hot_rounds: Count = 0
+    """Those in which it was above its threshold."""
+    peer_rounds: Count = 0
+    """Looks at the other nodes, one a node and round."""
+    peer_hot_rounds: Count = 0
+    """Those in which the node was above its threshold."""
+
+
 class FollowedEvictionRow(Message):
     """Table `followed_evictions`: an eviction whose effect is still being watched."""
 
@@ -179,9 +195,16 @@ class FollowedEvictionRow(Message):
     """When the target was first seen above its threshold; none: never."""
     bounced: Literal["", "came back", "evicted again"] = ""
     """How the move was undone."""
+    peers: Annotated[tuple[NodeName, ...], Field(max_length=PEERS_MAX, fail_fast=True)] = ()
+    """Nodes that were as hot as the source when the move was planned; they count as long as they
+    are left alone."""
+    comparison: Comparison = Field(default_factory=Comparison)
+    """What rounds saw of them since, and of the source."""
 
 
-Verdict = Literal["helped", "bounced", "source hot", "target hot", "not ready", "unknown", "dry"]
+Verdict = Literal[
+    "helped", "bounced", "source hot", "target hot", "not ready", "no difference", "unknown", "dry"
+]
 
 
 class MoveOutcome(Message):
@@ -209,10 +232,12 @@ class MoveOutcome(Message):
     dry_run: bool = True
     """The pod was only said to leave: what is reported is what happened without the move."""
     verdict: Verdict
-    """helped: the source is below its threshold, the target has not risen above its own, the
-    replacement is ready. bounced: the replacement came back to the source or was evicted in turn.
-    source hot, target hot, not ready: what failed first, in this order. unknown: too little was
-    seen. dry: not executed."""
+    """helped: the source was hot in a smaller share of the rounds than nodes that were as hot and
+    left alone, the target has not risen above its own threshold, the replacement is ready. bounced:
+    the replacement came back to the source or was evicted in turn. source hot, target hot, not
+    ready: what failed first, in this order. no difference: neither the source was hot any more nor
+    were those nodes. unknown: too little was seen, or no node was as hot and left alone. dry: not
+    executed."""
     message: Annotated[str, Field(max_length=500)]
     """The verdict in a sentence, with numbers."""
     source: LoadReading | None = None
@@ -227,6 +252,8 @@ class MoveOutcome(Message):
     """How long after the eviction the replacement was ready; none: it was not."""
     bounced: Literal["", "came back", "evicted again"] = ""
     """How the move was undone; empty: it was not."""
+    comparison: Comparison | None = None
+    """What the source is compared with."""
     evicted_at_ms: EpochMs
     """When the pod left, or was said to."""
     judged_at_ms: EpochMs

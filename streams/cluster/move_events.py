@@ -37,6 +37,7 @@ class MoveEvents:
             phase=row.watched,
             source_node=row.source_node,
             dry_run=row.dry_run,
+            peers=row.peers,
             now_ms=now_ms,
         )
         # An owner replaces a pod while that one still terminates: the replacement may be there.

@@ -24,7 +24,7 @@ from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Phase, RoundOutcome
+from streams.rebalance.outcome import Phase, Reading, RoundOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -153,14 +153,12 @@ class Rebalancer:
             )
         for move in outcome.moves:
             memory.unmovable.movable(move.held.pod.uid)
-        for node, phase in memory.effects.watched():
-            for pool in outcome.pools:
-                reading = None if pool.readings is None else pool.readings(node, phase)
-                if reading is not None:
-                    memory.effects.observe(
-                        node, phase, reading.used, reading.limit, reading.capacity, now_ms
-                    )
-                    break
+        for pool, node, phase in memory.effects.watched():
+            reading = _reading(outcome, pool, node, phase)
+            if reading is not None:
+                memory.effects.observe(
+                    pool, node, phase, reading.used, reading.limit, reading.capacity, now_ms
+                )
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -180,21 +178,28 @@ def _cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | No
     What is measured counts alone: pods that are on their way are still part of it. Who leaves
     because of risk does so before the node is hot.
     """
-    if name == OVERUTILIZATION_RISK:
+    reading = None if name == OVERUTILIZATION_RISK else _reading(outcome, name, node, phase)
+    if reading is None or any(used > reading.limit[name] for name, used in reading.used.items()):
         return None
+    shares = [
+        f"{name} {_percentage(used, reading.capacity[name])}, not above "
+        f"{_percentage(reading.limit[name], reading.capacity[name])}"
+        for name, used in reading.used.items()
+    ]
+    return f"node {node} is hot no more: {'; '.join(shares)}"
+
+
+def _reading(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> Reading | None:
+    """How a node stands in the round by the strategy that a pool is of; None: it was not judged.
+
+    A node may be of another pool than before, and is still judged.
+    """
+    by_risk = name == OVERUTILIZATION_RISK
     for pool in outcome.pools:
-        by_risk = pool.name == OVERUTILIZATION_RISK
-        reading = None if pool.readings is None or by_risk else pool.readings(node, phase)
-        if reading is None:
-            continue
-        if any(used > reading.limit[name] for name, used in reading.used.items()):
-            return None
-        shares = [
-            f"{name} {_percentage(used, reading.capacity[name])}, not above "
-            f"{_percentage(reading.limit[name], reading.capacity[name])}"
-            for name, used in reading.used.items()
-        ]
-        return f"node {node} is hot no more: {'; '.join(shares)}"
+        if pool.readings is not None and (pool.name == OVERUTILIZATION_RISK) == by_risk:
+            reading = pool.readings(node, phase)
+            if reading is not None:
+                return reading
     return None
 
 

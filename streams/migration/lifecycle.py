@@ -170,6 +170,7 @@ class MigrationLifecycle:
             owner=owner_key(pod),
             ignore_windows=proposal.ignore_windows,
             ttl_ms=ttl_ms,
+            peers=proposal.peers,
         )
 
     def create(self, proposal: Proposal, mode: Mode, cause: Cause) -> MigrationRow:

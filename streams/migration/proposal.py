@@ -23,6 +23,8 @@ class Proposal:
     ttl_ms: int | None = None
     """How long it may take; none: as the policy says."""
     ignore_windows: bool = False
+    peers: tuple[str, ...] = ()
+    """Nodes that are as hot as the one that it leaves."""
     dry_run: bool = False
     """It is only to be taken note of, whatever the policy says."""
 
@@ -38,4 +40,5 @@ def proposal_of(candidate: Candidate) -> Proposal:
         target=candidate.target,
         watched=candidate.phase,
         mode=candidate.mode,
+        peers=candidate.peers,
     )

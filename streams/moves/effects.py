@@ -21,7 +21,7 @@ from schemas.moves import (
 )
 from schemas.pods import Pod, PodRef
 from schemas.policy import OVERUTILIZATION_RISK, Policy
-from streams.moves.followed import FollowedEvictions
+from streams.moves.followed import FollowedEvictions, Watched
 from streams.moves.verdicts import counted, held_back, judge
 from streams.stage.tracked_table import TrackedRows
 
@@ -71,8 +71,12 @@ class Effects:
         source_node: str,
         dry_run: bool,
         now_ms: int,
+        peers: tuple[str, ...] = (),
     ) -> None:
-        """A pod was evicted, or said to be. A command is followed once."""
+        """A pod was evicted, or said to be. A command is followed once.
+
+        `peers` were as hot as the source when the move was planned.
+        """
         before = self.followed.of_replacement(pod.uid)
         if before is not None and not dry_run and not before.bounced:
             self.followed.put(before.model_copy(update={"bounced": "evicted again"}))
@@ -95,15 +99,19 @@ class Effects:
                 source_node=source_node,
                 dry_run=dry_run,
                 evicted_at_ms=now_ms,
+                peers=peers,
             )
         )
 
-    def watched(self) -> list[tuple[str, Phase]]:
-        """Nodes, and what on them, that `observe` is to be called with in each round; in order."""
+    def watched(self) -> list[Watched]:
+        """Pools, nodes, and what on them, that `observe` is to be called with in each round; in
+        order.
+        """
         return self.followed.watched()
 
     def observe(
         self,
+        pool: str,
         node: str,
         phase: Phase,
         used: Mapping[str, int],
@@ -114,6 +122,7 @@ class Effects:
         """How a watched node stands in a round; do not call it for a node without fresh metrics.
 
         Args:
+            pool: the pool that a followed pod left a node for.
             node: the node.
             phase: everything on it, or its prod pods alone.
             used: what is used, per resource.
@@ -121,22 +130,32 @@ class Effects:
             capacity: what percentages are of, per resource.
             now_ms: time of the round.
         """
-        rows = self.followed.at(node, phase)
+        rows = self.followed.at((pool, node, phase))
         reading = _nearest(used, limit, capacity, now_ms) if rows else None
         if reading is None:
             return
         for row in rows:
             if row.source_node == node:
                 self._observe_source(row, reading)
-            else:
+            elif row.target_node == node:
                 self._observe_target(row, reading)
+            elif self.followed.alone(node):
+                self._compare(row, peer_rounds=1, peer_hot_rounds=int(reading.over))
 
     def _observe_source(self, row: FollowedEvictionRow, reading: LoadReading) -> None:
+        update: dict[str, object] = {}
         if row.source is None or row.source.over != reading.over:
-            update: dict[str, object] = {"source": reading}
+            update["source"] = reading
             if not reading.over and row.cooled_at_ms is None:
                 update["cooled_at_ms"] = reading.read_at_ms
-            self.followed.put(row.model_copy(update=update))
+        self._compare(row.model_copy(update=update), rounds=1, hot_rounds=int(reading.over))
+
+    def _compare(self, row: FollowedEvictionRow, **more: int) -> None:
+        """Count a look at the source or at a node that it is compared with."""
+        counts = row.comparison
+        update = {name: getattr(counts, name) + count for name, count in more.items()}
+        comparison = counts.model_copy(update=update)
+        self.followed.note(row.model_copy(update={"comparison": comparison}))
 
     def _observe_target(self, row: FollowedEvictionRow, reading: LoadReading) -> None:
         if row.target is None or row.target.over != reading.over:
@@ -216,6 +235,7 @@ class Effects:
             overloaded_after_ms=_after(row, row.overloaded_at_ms),
             ready_after_ms=_after(row, row.ready_at_ms),
             bounced=row.bounced,
+            comparison=row.comparison,
             evicted_at_ms=row.evicted_at_ms,
             judged_at_ms=now_ms,
             as_of=as_of,

@@ -7,6 +7,8 @@ from streams.moves.deadlines import Deadlines
 from streams.stage.tracked_table import TrackedRows
 
 _K = TypeVar("_K")
+#: Pool by whose thresholds a node is judged, node, and what is watched on it.
+Watched = tuple[str, str, Phase]
 
 
 class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
@@ -18,8 +20,10 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
         """Commands whose replacement has not come, by owner."""
         self._replacements: dict[str, str] = {}
         """Command by uid of the replacement."""
-        self._watched: dict[tuple[str, Phase], dict[str, None]] = {}
+        self._watched: dict[Watched, dict[str, None]] = {}
         """Commands by what is watched."""
+        self._ends: dict[str, dict[str, None]] = {}
+        """Commands that are no dry ones by their source and their target."""
         self._bounced: dict[str, None] = {}
         self._deadlines = Deadlines()
         self._follow_ms = 0
@@ -45,13 +49,17 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
             default=None,
         )
 
-    def watched(self) -> list[tuple[str, Phase]]:
-        """Nodes, and what on them, that rounds should report; in order."""
+    def watched(self) -> list[Watched]:
+        """Nodes, by which pool and what on them, that rounds should report; in order."""
         return sorted(self._watched)
 
-    def at(self, node: str, phase: Phase) -> list[FollowedEvictionRow]:
+    def at(self, watched: Watched) -> list[FollowedEvictionRow]:
         """Those for which a node is watched."""
-        return [self.rows[command] for command in self._watched.get((node, phase), ())]
+        return [self.rows[command] for command in self._watched.get(watched, ())]
+
+    def alone(self, node: str) -> bool:
+        """No pod that is followed has left a node or come to it."""
+        return node not in self._ends
 
     def over(self, now_ms: int) -> list[FollowedEvictionRow]:
         """Those that were followed for long enough or have bounced, the oldest first."""
@@ -77,11 +85,16 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
             self._waiting.setdefault(row.owner, {})[command] = None
         if row.bounced:
             self._bounced[command] = None
-        for node in (row.source_node, row.target_node):
-            if node is not None:
-                self._watched.setdefault((node, row.phase), {})[command] = None
+        for node in _nodes(row):
+            self._watched.setdefault((row.pool, node, row.phase), {})[command] = None
+        for node in () if row.dry_run else _ends(row):
+            self._ends.setdefault(node, {})[command] = None
         if new:
             self._deadlines.expect(self._due_ms(row), command)
+
+    def note(self, row: FollowedEvictionRow) -> None:
+        """Keep a row of which nothing has changed that finds it."""
+        super().put(row)
 
     def drop(self, key: str) -> FollowedEvictionRow | None:
         """Keep nothing of a command; answers with what was kept."""
@@ -92,13 +105,24 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
             self._replacements.pop(row.replacement.uid, None)
         self._bounced.pop(key, None)
         _discard(self._waiting, row.owner, key)
-        for node in (row.source_node, row.target_node):
-            if node is not None:
-                _discard(self._watched, (node, row.phase), key)
+        for node in _nodes(row):
+            _discard(self._watched, (row.pool, node, row.phase), key)
+        for node in _ends(row):
+            _discard(self._ends, node, key)
         return row
 
     def _due_ms(self, row: FollowedEvictionRow) -> int:
         return row.evicted_at_ms + self._follow_ms
+
+
+def _ends(row: FollowedEvictionRow) -> list[str]:
+    """Source and target."""
+    return [node for node in (row.source_node, row.target_node) if node is not None]
+
+
+def _nodes(row: FollowedEvictionRow) -> list[str]:
+    """All nodes that are watched for an eviction, each once."""
+    return list(dict.fromkeys((*_ends(row), *row.peers)))
 
 
 def _discard(index: dict[_K, dict[str, None]], key: _K, command: str) -> None:

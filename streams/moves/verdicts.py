@@ -1,5 +1,9 @@
 """The result of one eviction, as a verdict and a sentence, and what that says of its pool.
 
+Hot spells end by themselves, so a source that has cooled proves nothing: a move has helped if its
+source was hot in a smaller share of the rounds after it than nodes that were as hot when it was
+planned and were left alone. Where there is no such node, nothing is known.
+
 A pool whose newest verdicts hold too few that helped emits nothing for a while, which doubles each
 time a move after it does not help either, and ends for good with the first one that does
 (docs/upstream.md P2, O1).
@@ -25,8 +29,9 @@ def judge(row: FollowedEvictionRow, now_ms: int) -> tuple[Verdict, str]:
         return "bounced", f"the replacement {replacement} was evicted again from {row.target_node}"
     if row.source is None:
         return "unknown", _standing(row.source_node, None, took_s)
-    if row.source.over:
-        return "source hot", _standing(row.source_node, row.source, took_s)
+    compared = _compared(row)
+    if _hotter(row):
+        return "source hot", f"{_standing(row.source_node, row.source, took_s)}; {compared}"
     if row.target is not None and row.overloaded_at_ms is not None:
         after_s = seconds(row.overloaded_at_ms - row.evicted_at_ms)
         now = (
@@ -36,13 +41,39 @@ def judge(row: FollowedEvictionRow, now_ms: int) -> tuple[Verdict, str]:
     if row.ready_at_ms is None:
         what = "no replacement came" if row.replacement is None else f"{replacement} was not ready"
         return "not ready", f"{what} within {took_s} s"
+    counts = row.comparison
+    if not counts.peer_rounds:
+        return "unknown", f"{_standing(row.source_node, row.source, took_s)}; {compared}"
+    if not counts.hot_rounds and not counts.peer_hot_rounds:
+        return "no difference", f"{_standing(row.source_node, row.source, took_s)}; {compared}"
     ready_s = seconds(row.ready_at_ms - row.evicted_at_ms)
     target = "is not watched" if row.target is None else f"stayed at {_percent(row.target)}"
     return (
         "helped",
-        f"{_standing(row.source_node, row.source, took_s)}; {row.target_node} {target}; the "
-        f"replacement was ready after {ready_s} s",
+        f"{_standing(row.source_node, row.source, took_s)}; {compared}; {row.target_node} {target}; "
+        f"the replacement was ready after {ready_s} s",
     )
+
+
+def _hotter(row: FollowedEvictionRow) -> bool:
+    """The source was hot, and in no smaller share of the rounds than nodes that were left alone.
+
+    One that was hot in all rounds was so whatever they were.
+    """
+    counts = row.comparison
+    if not counts.peer_rounds:
+        return 0 < counts.hot_rounds == counts.rounds
+    return 0 < counts.hot_rounds * counts.peer_rounds >= counts.peer_hot_rounds * counts.rounds
+
+
+def _compared(row: FollowedEvictionRow) -> str:
+    """The rounds in which the source was hot, beside those of the nodes it is compared with."""
+    counts = row.comparison
+    own = f"hot in {counts.hot_rounds} of {counts.rounds} rounds"
+    if not counts.peer_rounds:
+        return f"{own}, and no node was as hot and left alone"
+    hot, looks = counts.peer_hot_rounds, counts.peer_rounds
+    return f"{own}, nodes as hot that were left alone in {hot} of {looks}"
 
 
 def _standing(node: str, reading: LoadReading | None, took_s: int) -> str:

@@ -6,6 +6,8 @@ outcome             what a round found and planned
 balance             a round as loadstream makes it
 pool_round          one pool's part of it: nodes classed and counted
 planning            hot nodes in turn: which pods leave, and where to
+risk_moves          moves that lower the risk of overutilization most
+risk_nodes          what nodes cost by that risk, as planned moves change them
 koordinator         a round as Koordinator makes it (`compat: koordinator`)
 columns             all nodes as arrays, packed when something changes
 node_arrays         one node's figures

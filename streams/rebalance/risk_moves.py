@@ -14,7 +14,7 @@ are. A round is bounded: `SOURCES_MAX` nodes have their turn, half of them those
 the others in turn (`streams.stage.fair_turns`), and of their pods as many are compared with all
 targets as `COSTS_MAX` costs of nodes allow.
 
-Source: docs/upstream.md X23 for the cost. Equal gains: by the node's name, then the pod's uid.
+The cost is that of `streams.placement.overutilization`. Equal gains: by the node's name, then the pod's uid.
 """
 
 import heapq
@@ -365,6 +365,7 @@ class _Round:
             reason=_reason(costs, self.names[target]),
             target=self.names[target],
             usage=self._usage(pod),
+            peers=hot.peers(self.hot.values()),
         )
         refused = self.given.rules.gate(candidate)
         if refused is not None:

@@ -96,8 +96,15 @@ _WINDOW = "from: '01:00', to: '02:00'"
     [
         ("resourceLimits: {defaultLimit: {cpu: '1'}}",
          ["resourceLimits (plugins.score does not enable NodeResourceLimitsAware)"]),
-        ("{overutilizationRisk: {excessWeight: 1}, plugins: {score: []}}",
-         ["overutilizationRisk (plugins.score does not enable OverutilizationRisk)"]),
+        ("{overutilizationRisk: {excessWeight: 1}, plugins: {score: [], balance: []}}",
+         ["overutilizationRisk (plugins.score does not enable OverutilizationRisk, nor does "
+          "plugins.balance)"]),
+        ("{riskMoves: {gain: 1}, plugins: {balance: []}}",
+         ["riskMoves (plugins.balance does not enable OverutilizationRisk)"]),
+        ("{overutilizationRisk: {excessWeight: 1}, riskMoves: {gain: 1}, moves: {verdicts: 5}, "
+         "plugins: {balance: [OverutilizationRisk]}, descheduling: {deschedulingInterval: 2m}, "
+         "rebalance: {paused: true, numberOfNodes: 1}}",
+         ["rebalance.numberOfNodes (plugins.balance does not enable LowNodeLoad)"]),
         ("{resourceLimits: {}, plugins: {score: [NodeResourceLimitsAware]}}", []),
         ("{resourcesFit: {scoringStrategy: {type: MostAllocated}}, balancedAllocation: {}}",
          ["resourcesFit.scoringStrategy (plugins.score does not enable NodeResourcesFit)",

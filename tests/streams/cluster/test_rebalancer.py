@@ -371,3 +371,71 @@ def test_at_the_peak_a_batch_pod_is_commanded_to_leave_within_all_limits_though_
     commands = said(run, "eviction-commands")
     assert [each.pod.name for each in commands] == ["batch-0"]
     assert "evictWithoutTarget" in commands[0].reason
+
+
+BY_RISK = """
+mode: enforce
+plugins: {score: [OverutilizationRisk], balance: [OverutilizationRisk]}
+overutilizationRisk: {resources: [{name: cpu}]}
+riskMoves: {minPodAgeMinutes: 1}
+descheduling: {deschedulingInterval: 60s}
+migration: {schedulerNames: [loadstream]}
+"""
+
+
+def by_risk() -> Run:
+    """A node whose pods make it hot for sure, and a calm one; an owner of four."""
+    run = Run()
+    run.say(tick(), policy_record(BY_RISK))
+    run.say(node("calm", cpu="10"), node("risky", cpu="10"))
+    owner = (OwnerReference(kind="ReplicaSet", name="web", uid="web", controller=True),)
+    for number, name in enumerate(("risky", "risky", "risky", "calm")):
+        made = pod(f"web-{number}", cpu="2500m", owners=owner, scheduler="loadstream", ready=True)
+        run.say(lifecycle("running", made, name))
+    return run
+
+
+def measured_by_risk(run: Run, seconds: int) -> None:
+    """Every pod uses 2,900 millicores."""
+    for name, known in sorted(run.state.inventory.nodes.items()):
+        usage = {"cpu": 2_900, "memory": 0}
+        pods = tuple(
+            PodMetric(namespace=held.pod.namespace, name=held.pod.name, usage=usage)
+            for held in known.held.values()
+            if held.expires_at_ms is None
+        )
+        whole = 2_900 * len(pods) + 300
+        run.say(metric(name, cpu=whole, seconds=seconds, pods=pods, system_usage={"cpu": 300}))
+
+
+def test_a_move_by_risk_holds_room_on_its_target_and_the_command_says_the_costs() -> None:
+    run = by_risk()
+    restarted = False
+    for second in range(0, 1_260, 10):
+        if second % 60 == 0:
+            measured_by_risk(run, second)
+        run.say(tick(second))
+        if second == 600:
+            run.restart()
+            restarted = True
+    commands = said(run, "eviction-commands")
+    assert restarted
+    assert commands
+    assert commands[0].node == "risky"
+    assert commands[0].trigger == "rebalance"
+    assert "at risk of overutilization, cost" in commands[0].reason
+    began = next(each for each in rounds(run) if any(pool.leaving for pool in each.pools))
+    (pool,) = began.pools
+    (hot,) = pool.hot
+    left = next(each for each in hot.pods if not each.gate)
+    assert (pool.pool, left.target, left.pod.uid) == (
+        "OverutilizationRisk",
+        "calm",
+        commands[0].pod.uid,
+    )
+    assert left.costs is not None
+    assert hot.cost == left.costs.source_before > left.costs.source_after
+    row = run.state.migrations.of_pod(commands[0].pod.uid)
+    assert row is not None
+    assert (row.target_node, row.pool) == ("calm", "OverutilizationRisk")
+    assert row.reserved is not None

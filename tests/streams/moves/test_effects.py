@@ -31,13 +31,14 @@ class Story:
             "source_node": "a",
             "dry_run": False,
             "now_ms": at(seconds),
+            "peers": ("peer",),
         }
         self.effects.evicted(**eviction | fields)
 
     def see(self, node: str, cpu: int, seconds: float, memory: int = 0) -> None:
         """A round looks at a node."""
         used = {"cpu": cpu, "memory": memory}
-        self.effects.observe(node, "node", used, HIGH, CAPACITY, at(seconds))
+        self.effects.observe(DEFAULT_POOL, node, "node", used, HIGH, CAPACITY, at(seconds))
 
     def arrive(
         self, seconds: float, uid: str = "new", node: str = "b", *, ready: bool = False
@@ -67,6 +68,8 @@ def test_a_move_that_helped_is_reported_with_its_figures() -> None:
     story.ready(21)
     story.see("a", 6_450, 120)
     story.see("b", 4_800, 120)
+    story.see("peer", 8_300, 0)
+    story.see("peer", 8_300, 120)
     assert story.tick(599) == []
     made = story.verdict(600)
     assert (made.verdict, made.bounced, made.dry_run) == ("helped", "", False)
@@ -77,30 +80,74 @@ def test_a_move_that_helped_is_reported_with_its_figures() -> None:
     )
     assert (made.target_node, made.replacement) == ("b", ref("new"))
     assert made.message == (
-        "a cooled to cpu 64.5 % of at most 70.0 %; b stayed at cpu 48.0 % of at most 70.0 %; the "
+        "a cooled to cpu 64.5 % of at most 70.0 %; hot in 1 of 2 rounds, nodes as hot that were left "
+        "alone in 2 of 2; b stayed at cpu 48.0 % of at most 70.0 %; the "
         "replacement was ready after 21 s"
     )
     assert story.tick(601) == []
     assert not story.effects.followed
 
 
-def test_a_source_that_turns_hot_again_was_not_helped() -> None:
+def test_a_source_that_turns_hot_again_was_not_helped_unless_others_were_hot_for_longer() -> None:
+    for others, verdict in ((6_000, "source hot"), (9_000, "helped")):
+        story = Story()
+        story.evict(0)
+        story.arrive(1, ready=True)
+        for second, cpu, peer in ((60, 6_000, 9_000), (120, 9_000, others)):
+            story.see("a", cpu, second)
+            story.see("peer", peer, second)
+        made = story.verdict(600)
+        assert made.verdict == verdict
+        assert made.cooled_after_ms == 60_000
+        hot = "2 of 2" if others > 7_000 else "1 of 2"
+        assert made.message.startswith(
+            "a is still hot with cpu 90.0 % of at most 70.0 %; hot in 1 of 2 rounds, nodes as hot "
+            f"that were left alone in {hot}"
+        )
+
+
+def test_a_spell_that_ends_by_itself_everywhere_is_no_help() -> None:
     story = Story()
     story.evict(0)
     story.arrive(1, ready=True)
     story.see("a", 6_000, 60)
-    story.see("a", 9_000, 120)
+    story.see("peer", 6_500, 60)
     made = story.verdict(600)
-    assert made.verdict == "source hot"
-    assert made.cooled_after_ms == 60_000
-    assert made.message == "a is still hot with cpu 90.0 % of at most 70.0 %"
+    assert made.verdict == "no difference"
+    assert made.comparison is not None
+    assert (made.comparison.rounds, made.comparison.peer_rounds) == (1, 1)
+
+
+def test_without_a_node_that_was_as_hot_and_left_alone_nothing_is_known() -> None:
+    story = Story()
+    story.evict(0, peers=())
+    story.arrive(1, ready=True)
+    story.see("a", 6_000, 60)
+    story.see("peer", 9_000, 60)
+    made = story.verdict(600)
+    assert made.verdict == "unknown"
+    assert made.message.endswith("hot in 0 of 1 rounds, and no node was as hot and left alone")
+
+
+def test_a_node_that_a_pod_leaves_is_compared_with_no_longer() -> None:
+    story = Story()
+    story.evict(0)
+    story.arrive(1, ready=True)
+    story.see("a", 6_000, 60)
+    story.evict(70, "other", source_node="peer", owner="another")
+    story.see("peer", 9_000, 120)
+    made = story.verdict(600)
+    assert made.verdict == "unknown"
 
 
 def test_the_resource_furthest_above_its_threshold_speaks_for_the_node() -> None:
     story = Story()
     story.evict(0)
     story.see("a", 6_900, 60, memory=950)
-    assert story.verdict(600).message == "a is still hot with memory 95.0 % of at most 80.0 %"
+    assert story.verdict(600).message == (
+        "a is still hot with memory 95.0 % of at most 80.0 %; hot in 1 of 1 rounds, and no node was as "
+        "hot and left alone"
+    )
 
 
 def test_a_target_that_rises_above_its_threshold_tells_against_the_move() -> None:
@@ -177,7 +224,9 @@ def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
     story.arrive(7, "z", "e")
     targets = {row.pod.uid: row.target_node for row in story.effects.followed.rows.values()}
     assert targets == {"one": "b", "two": "d"}
-    assert story.effects.watched() == [(name, "node") for name in "abcd"]
+    assert story.effects.watched() == [
+        (DEFAULT_POOL, name, "node") for name in ("a", "b", "c", "d", "peer")
+    ]
 
 
 def test_a_replacement_that_is_gone_before_it_was_ready_is_replaced_in_turn() -> None:
@@ -187,6 +236,7 @@ def test_a_replacement_that_is_gone_before_it_was_ready_is_replaced_in_turn() ->
     story.effects.gone("x")
     story.arrive(9, "y", "c", ready=True)
     story.see("a", 6_000, 60)
+    story.see("peer", 9_000, 60)
     made = story.verdict(600)
     assert (made.verdict, made.target_node, made.ready_after_ms) == ("helped", "c", 9_000)
 
@@ -217,6 +267,7 @@ class TestBackOff:
         story.evict(seconds, uid)
         story.arrive(seconds + 1, f"new-{uid}", ready=True)
         story.see("a", 6_000 if helps else 9_000, seconds + 30)
+        story.see("peer", 9_000, seconds + 30)
         assert story.verdict(seconds + 60).verdict == ("helped" if helps else "source hot")
 
     def held(self, story: Story, seconds: float) -> str | None:

@@ -69,11 +69,11 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
             effects.evicted(
                 command_id=f"command-{number}", migration_id=f"migration-{number}", pod=ref(uid),
                 owner=owner, pool="web", phase="node", source_node=node, dry_run=dry_run,
-                now_ms=now_ms,
+                now_ms=now_ms, peers=("a", "c"),
             )  # fmt: skip
         case ("observe", node, used):
             limits = {"cpu": 7_000}, {"cpu": 10_000}
-            effects.observe(node, "node", {"cpu": used}, *limits, now_ms)
+            effects.observe("web", node, "node", {"cpu": used}, *limits, now_ms)
         case ("ready", uid):
             effects.seen(pod(uid), now_ms)
         case ("gone", uid):

@@ -201,11 +201,12 @@ def test_the_verdict_on_a_move_is_told_at_a_tick_with_what_it_was_computed_from(
     effects.evicted(
         command_id="command-1", migration_id="migration-1", owner="web", pool="web", phase="node",
         pod=PodRef(namespace="default", name="old", uid="old"), source_node="node-1", dry_run=False,
-        now_ms=at(0),
+        now_ms=at(0), peers=("node-3",),
     )  # fmt: skip
     run.say(lifecycle("bound", owned("a"), "node-2"))
     run.say(lifecycle("changed", owned("a").model_copy(update={"ready": True}), "node-2"))
-    effects.observe("node-1", "node", {"cpu": 10}, {"cpu": 70}, {"cpu": 100}, at(60))
+    for name, used in (("node-1", 10), ("node-3", 80)):
+        effects.observe("web", name, "node", {"cpu": used}, {"cpu": 70}, {"cpu": 100}, at(60))
     record = run.log.message(tick(600))
     outputs = run.stage.apply([record]).outputs
     (written,) = [each for each in outputs if each.topic == "move-outcomes"]
