@@ -30,7 +30,6 @@ migration:
   maxMigratingPerNamespace: 2
   maxMigratingPerWorkload: 1
   skipCheckExpectedReplicas: true
-  evictQPS: "0.05"
 """,
     "slow": "mode: enforce\n" + _BACKOFF + _MOVES + _LOOSE + "  evictQPS: '0.02'\n",
     "direct": "mode: enforce\n"

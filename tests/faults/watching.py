@@ -213,8 +213,8 @@ class Watching(Observer):
             if all(isinstance(each, int) and each for each in allowed):
                 require(
                     count <= max(allowed),
-                    "a limit is exceeded",
-                    f"{name}: {count} commands alive, allowed {max(allowed)}",
+                    f"{name} is exceeded",
+                    f"{count} commands alive, allowed {max(allowed)}",
                 )
 
     def _check_rate(self, command: EvictionCommand) -> None:
@@ -230,6 +230,6 @@ class Watching(Observer):
             allowed = burst + max(rates) * Fraction(now_ms - start_ms, 1_000)
             require(
                 count <= allowed,
-                "a limit is exceeded",
-                f"evictQPS and evictBurst: {count} commands in {now_ms - start_ms} ms",
+                "evictQPS and evictBurst are exceeded",
+                f"{count} commands in {now_ms - start_ms} ms",
             )
