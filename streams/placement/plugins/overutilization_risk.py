@@ -2,9 +2,9 @@
 
 A node's cost (`streams.placement.overutilization`) follows from mean and variance of its usage, a
 pod's from its request and what the fleet uses of requests, or its owner's pods where the policy
-says so. The pod goes where the sum of costs
-grows least; `TIE` x the share of the node that is used on average decides among nodes that cost
-nothing. With several resources, increases are weighed and added up.
+says so. The pod goes where the sum of costs grows least; `TIE` x the share of the node that is used
+on average with it is added and decides among nodes that cost nothing. With several resources,
+increases are weighed and added up.
 
 The raw score is one over the increase, at most one over `LEAST`: as raw scores are stretched to
 0..100, steps are finest where the best nodes are, and one node that would be ruined does not make
@@ -33,8 +33,8 @@ from streams.stage.sized_cache import SizedCache
 
 #: Cost of a whole node's mean usage: decides where there is no risk.
 TIE = 0.0001
-#: Increases below this are all the same.
-LEAST = 0.00001
+#: Increases below this are all the same: a node that is used by a thousandth, at no risk.
+LEAST = 0.0000001
 
 #: Increases over all nodes that are kept, and bytes of them: requests come in round numbers.
 KEPT_MAX, KEPT_BYTES_MAX = 128, 16 * 1024 * 1024
@@ -88,7 +88,7 @@ class OverutilizationRiskScore(Score):
         self._variance: FloatArray = np.zeros(shape)
         """Variance of usage, as a share of the node squared."""
         self._before: FloatArray = np.zeros(shape)
-        """Cost of the node without the pod, ties included."""
+        """Cost of the node without the pod, less `TIE` x the hot share."""
         self._per_unit: FloatArray = np.zeros(shape)
         """One over the capacity."""
         self._square: FloatArray = np.zeros(shape)
@@ -132,7 +132,9 @@ class OverutilizationRiskScore(Score):
             mean, variance = (0.0, 0.0) if figures is None else figures[index]
             share = mean * per_unit - self._hot[index]
             spread = variance * square + _OWN_VARIANCE
-            before = self._cost(share, spread) + TIE * share
+            # `TIE` is for all that the node is expected to use: the share beyond the hot one, which
+            # is what is known of it, and the hot one.
+            before = self._cost(share, spread) - TIE * self._hot[index]
             self._mean[index, row], self._variance[index, row] = share, spread
             self._before[index, row] = before
             self._per_unit[index, row], self._square[index, row] = per_unit, square

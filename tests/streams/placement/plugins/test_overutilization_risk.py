@@ -71,6 +71,47 @@ def test_a_pod_goes_where_fewer_requests_are_as_long_as_nothing_is_measured() ->
     assert world.best(pod("new")) == "half"
 
 
+def test_the_first_pods_of_a_cluster_spread() -> None:
+    world = _World()
+    for number in range(4):
+        world.node(f"node-{number}", cpu="64")
+    placer = Placer(world.inventory)
+    chosen = []
+    for number in range(12):
+        row = placer.rank(kind_of(pod(f"new-{number}"))).best()
+        assert row is not None
+        chosen.append(row)
+        world.hold(f"node-{row}", pod(f"new-{number}"))
+    assert chosen == [0, 1, 2, 3] * 3
+
+
+def test_a_node_that_is_used_less_is_better_where_neither_is_at_risk() -> None:
+    world = _World()
+    for name, used in (("a-used", 500), ("b-idle", 10)):
+        world.node(name, cpu="64")
+        world.hold(name, *(pod(f"{name}-{n}") for n in range(3)))
+        for minute in range(5, 60, 5):
+            world.measure(name, minute, **{f"{name}-{n}": used for n in range(3)})
+    assert world.best(pod("new")) == "b-idle"
+
+
+def test_what_is_kept_for_a_request_follows_the_nodes() -> None:
+    world = _World()
+    for number in range(80):
+        world.node(f"node-{number:02}")
+    placer = Placer(world.inventory)
+    assert placer.rank(kind_of(pod("first"))).best() == 0
+    world.hold("node-00", pod("large", cpu="4"))
+    # Another kind that requests the same, and was never asked about before.
+    later = kind_of(pod("later", labels={"app": "other"}))
+    anew = OverutilizationRiskScore(world.policy.overutilization_risk)
+    refresh_all(anew, world.inventory.lay_out().nodes, world.inventory.now_ms)
+    (plugin,) = (score for score, _ in placer.scores)
+    prepared = plugin.prepare(later)
+    assert plugin.scores(prepared).tolist() == anew.scores(prepared).tolist()
+    assert placer.rank(later).best() == 1
+
+
 def test_among_nodes_of_every_size_the_share_of_the_node_counts() -> None:
     world = _World()
     world.node("small", cpu="4")

@@ -1,0 +1,69 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.codec import encode
+from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife
+from schemas.nodes import NodeState
+from schemas.policy import Policy
+from schemas.pressure import Pressure, ResourcePressure, Stalled
+from schemas.rows import NodeRow
+from streams.cluster.noderows import NodeRows, metric_values
+from streams.inventory.inventory import Inventory
+from streams.inventory.node import Node
+from tests.streams.cluster.builders import aggregated, at, metric, pod_metric
+from tests.streams.cluster.strategies import CLUSTER, node_states
+
+_STALLED = Stalled(avg10_bp=1, avg60_bp=2, avg300_bp=3)
+METRICS = (
+    metric(cpu=100, memory=5),
+    metric(usage=None, updated_at_ms=None, samples=3),
+    metric(
+        cpu=100,
+        aggregated=(aggregated(300, p95={"memory": 30, "cpu": 3000}, avg={}),),
+        pods=(pod_metric("b", cpu=7), pod_metric("a", memory=1, cpu=2)),
+        host_applications=(HostApplicationMetric(name="h", usage={"memory": 1, "cpu": 2}),),
+        pressure=Pressure(cpu=ResourcePressure(some=_STALLED)),
+    ),
+)
+
+
+def plain(node: Node) -> bytes:
+    """The row put together as a message, from nothing but the node."""
+    return encode(
+        NodeRow(
+            cluster=CLUSTER,
+            node=node.name,
+            state=node.state,
+            metric=node.load.metric,
+            metric_time_ms=node.load.metric_time_ms,
+            list_id=node.list_id,
+        )
+    )
+
+
+@given(
+    st.lists(st.tuples(st.none() | node_states(), st.sampled_from((None, *METRICS))), max_size=6)
+)
+def test_a_row_is_what_its_message_says(
+    events: list[tuple[NodeState | None, NodeMetric | None]],
+) -> None:
+    inventory, rows = Inventory(Policy()), NodeRows(CLUSTER)
+    inventory.advance(at(0))
+    for state, said in events:
+        if state is not None:
+            inventory.apply_node(state)
+        if said is not None:
+            inventory.apply_metric(said)
+        for node in inventory.nodes.values():
+            assert rows.encode(node) == plain(node)
+
+
+def test_lives_are_part_of_a_metric_that_has_them() -> None:
+    life = PodLife(minutes=5, mean={"cpu": 1}, deviation={"cpu": 2})
+    said = metric(pods=(pod_metric("a", cpu=1).model_copy(update={"life": life}),))
+    assert metric_values(said)["pods"] == [said.pods[0]]
+
+
+def test_nothing_is_known_of_a_node_that_is_not_there() -> None:
+    assert NodeRows(CLUSTER).encode(None) is None
+    assert NodeRows(CLUSTER).encode(Inventory(Policy()).node("node-1")) is None
