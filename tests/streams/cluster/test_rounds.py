@@ -64,7 +64,7 @@ def test_pools_beyond_those_that_a_record_holds_are_counted() -> None:
         f"    - {{name: p{number}, nodeSelector: {{matchLabels: {{pool: p{number}}}}}}}\n"
         for number in range(POOLS_MAX + 10)
     )
-    document = "rebalance:\n  highThresholds: {cpu: 70}\n  lowThresholds: {cpu: 40}\n  nodePools:\n"
+    document = "plugins: {balance: [LowNodeLoad]}\nrebalance:\n  highThresholds: {cpu: 70}\n  lowThresholds: {cpu: 40}\n  nodePools:\n"
     with pytest.raises(PolicyError, match="allowed are at most 64"):
         read_policy(document + pools)
     world = World()

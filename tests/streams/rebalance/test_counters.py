@@ -8,7 +8,7 @@ from schemas.policy import read_policy
 from schemas.policy.lownodeload import AnomalyCondition, NodePool
 from schemas.policy.selectors import LabelSelector
 from streams.rebalance.counters import Counters
-from tests.streams.rebalance.world import PERCENT, World
+from tests.streams.rebalance.world import PERCENT, World, by_thresholds
 
 _INTERVAL_MS = 60_000
 
@@ -217,7 +217,7 @@ def test_a_pool_whose_thresholds_stay_keeps_its_counts_while_another_ones_change
     made.pod("w", "web", 10)
     rounds(made, [True])
     assert {node for _, node in made.rows} == {"hot", "web"}
-    change(made, node_pools=read_policy(after).rebalance.node_pools)
+    change(made, node_pools=read_policy(by_thresholds(after)).rebalance.node_pools)
     assert {node for _, node in made.rows} == {"hot"}
 
 

@@ -5,7 +5,7 @@ import pytest
 from schemas.base import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
 from streams.inventory.usage_history import MEAN_PERCENT_MAX
-from tests.streams.rebalance.world import PERCENT, World, targets
+from tests.streams.rebalance.world import PERCENT, World, by_thresholds, targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
 MONDAY_MS = 1_794_787_200_000
@@ -126,7 +126,9 @@ def test_the_recent_past_survives_a_restart_and_stays_bounded() -> None:
 def test_a_history_that_nobody_asks_about_is_forgotten() -> None:
     world = _recent([10, 30])
     assert ("usage_history", "means") in world.rows
-    policy = read_policy("rebalance: {highThresholds: {cpu: 90}, lowThresholds: {cpu: 60}}")
+    policy = read_policy(
+        by_thresholds("rebalance: {highThresholds: {cpu: 90}, lowThresholds: {cpu: 60}}")
+    )
     world.inventory.set_policy(policy)
     world.balancer.set_policy(policy)
     world.round()
@@ -145,7 +147,9 @@ def test_a_round_over_unmeasured_nodes_is_no_part_of_the_past() -> None:
 def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
     world = _recent([10, 30])
     if paused == "policy":
-        stopped = read_policy(_RECENT.replace("rebalance:", "rebalance:\n  paused: true"))
+        stopped = read_policy(
+            by_thresholds(_RECENT.replace("rebalance:", "rebalance:\n  paused: true"))
+        )
         world.balancer.set_policy(stopped)
         world.round()
     else:
@@ -158,7 +162,7 @@ def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
 
 def test_all_sources_of_thresholds_that_move_at_once_are_reported() -> None:
     windows = "      windows: [{lowThresholds: {cpu: 10}}]\n"
-    policy = read_policy(_RECENT + windows)
+    policy = read_policy(by_thresholds(_RECENT + windows))
     world = _recent([10, 30, 10, 30])
     world.balancer.set_policy(policy)
     world.round()

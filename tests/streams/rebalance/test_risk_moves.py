@@ -193,7 +193,7 @@ def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -
     world = risky()
     assert world.unwritten_round(paused=True) == []
     assert not risky(
-        BY_RISK.replace("balance: [OverutilizationRisk]", "score: [OverutilizationRisk]")
+        BY_RISK.replace("balance: [OverutilizationRisk]", "balance: [LowNodeLoad]")
     ).round()
 
 

@@ -45,11 +45,17 @@ class Asked(Rules):
         return Gate("Asked", stopped) if isinstance(stopped, str) else stopped
 
 
+def by_thresholds(document: str) -> str:
+    """The policy where pods move by thresholds alone, unless it says by what."""
+    named = "plugins:" in document or "compat: koordinator" in document
+    return document if named else f"{document}\nplugins: {{balance: [LowNodeLoad]}}\n"
+
+
 class World:
     """Nodes, pods and what they use, as given; a round sees exactly that."""
 
     def __init__(self, document: str = THRESHOLDS, *, now_ms: int = START_MS) -> None:
-        self.policy: Policy = read_policy(document)
+        self.policy: Policy = read_policy(by_thresholds(document))
         self.now_ms = now_ms
         self.inventory = Inventory(self.policy)
         self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
