@@ -31,6 +31,7 @@ from tests.streams.cluster.run import Run
 
 POLICY = """
 mode: enforce
+plugins: {balance: [LowNodeLoad]}
 descheduling: {deschedulingInterval: 10s}
 rebalance:
   highThresholds: {cpu: 60}

@@ -158,8 +158,8 @@ def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
 
 def test_all_sources_of_thresholds_that_move_at_once_are_reported() -> None:
     windows = "      windows: [{lowThresholds: {cpu: 10}}]\n"
-    policy = read_policy(_RECENT + windows)
     world = _recent([10, 30, 10, 30])
+    policy = read_policy(_RECENT + windows + "plugins: {balance: [LowNodeLoad]}\n")
     world.balancer.set_policy(policy)
     world.round()
     thresholds = world.pool.thresholds

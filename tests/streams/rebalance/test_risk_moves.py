@@ -192,9 +192,7 @@ def test_it_moves_beside_low_node_load_and_counts_what_that_has_planned() -> Non
 def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -> None:
     world = risky()
     assert world.unwritten_round(paused=True) == []
-    assert not risky(
-        BY_RISK.replace("balance: [OverutilizationRisk]", "score: [OverutilizationRisk]")
-    ).round()
+    assert not risky(BY_RISK.replace("balance: [OverutilizationRisk]", "balance: []")).round()
 
 
 def test_a_round_is_the_same_after_a_restart_and_whatever_was_heard_of_first() -> None:
