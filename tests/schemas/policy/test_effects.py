@@ -134,7 +134,7 @@ _WINDOW = "from: '01:00', to: '02:00'"
          ["loadAware.aggregated.usageThresholds (needs both usageThresholds and "
           "usageAggregationType)",
           "loadAware.aggregated.scoreAggregatedDuration (needs scoreAggregationType)"]),
-        ("rebalance: {numberOfNodes: 3}",
+        ("{rebalance: {numberOfNodes: 3}, plugins: {balance: [LowNodeLoad]}}",
          ["rebalance (no pool has high thresholds, so no node is hot)"]),
         (_HOT + "plugins: {balance: []}\nmoves: {verdicts: 3}\ndescheduling: {dryRun: true, "
          "deschedulingInterval: 5m}",
@@ -142,7 +142,8 @@ _WINDOW = "from: '01:00', to: '02:00'"
           "moves (plugins.balance does not enable LowNodeLoad)",
           "descheduling.deschedulingInterval (plugins.balance does not enable LowNodeLoad)"]),
         ("maintenance: {pools: [{name: a, windows: [{}]}]}\nrebalance: {paused: true, nodePools: "
-         "[{name: a, nodeSelector: {matchLabels: {a: b}}}]}",
+         "[{name: a, nodeSelector: {matchLabels: {a: b}}}]}\n"
+         "plugins: {balance: [LowNodeLoad]}",
          ["rebalance.paused (no pool has high thresholds, so no node is hot)"]),
         (_HOT + "moves: {enabled: false, verdicts: 3, followSeconds: 9}",
          ["moves.verdicts (moves.enabled is false)"]),

@@ -33,6 +33,7 @@ from tests.streams.cluster.run import Run
 #: Rounds each minute, a node is hot after its second one, and pods may move one by one at once.
 POLICY = """
 mode: {mode}
+plugins: {{balance: [LowNodeLoad]}}
 rebalance:
   highThresholds: {{cpu: 70}}
   lowThresholds: {{cpu: 40}}
