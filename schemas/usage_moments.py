@@ -110,7 +110,7 @@ class OwnerUsageRow(Message):
     figures: Annotated[dict[ResourceName, OwnerFigures], Field(max_length=64, fail_fast=True)]
     """In force, by resource; empty: none have been worked out yet."""
     past: Annotated[
-        dict[ResourceName, Annotated[tuple[PastPods, ...], Field(max_length=8)]],
+        dict[ResourceName, Annotated[tuple[PastPods, ...], Field(max_length=8, fail_fast=True)]],
         Field(max_length=64, fail_fast=True),
     ]
     """By resource: pods that are remembered for a day, a week, four weeks; empty: none."""

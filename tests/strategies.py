@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from schemas import contract
 from schemas.topics import TABLES, TOPICS
+from schemas.usage_moments import PodUsageRow
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -41,7 +42,18 @@ def messages(message_class: type[M]) -> SearchStrategy[M]:
 def payloads(message: Any) -> SearchStrategy[Json]:
     """JSON values that the published schema of a message class, or of a union, allows."""
     root = contract.json_schema(message)
-    return _drawn(root, root)
+    drawn = _drawn(root, root)
+    return drawn.map(_same_columns) if message is PodUsageRow else drawn
+
+
+def _same_columns(payload: Any) -> Any:
+    """A row whose columns are as long as each other, which no JSON Schema can say."""
+    entries = len(payload["minutes"])
+    payload["uids"] = [f"u{number}" for number in range(entries)]
+    for columns in payload["usage"].values():
+        for name in ("mean", "deviation"):
+            columns[name] = (columns[name] + [0] * entries)[:entries]
+    return payload
 
 
 def json_values() -> SearchStrategy[Json]:

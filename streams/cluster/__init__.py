@@ -20,6 +20,7 @@ tables       state to table rows and back
 moment_tables  lives of pods, and figures of the fleet, as rows
 owner_table  what is known of owners as rows
 podrows      rows of the pods on a node, encoded fast
+noderows     the row of a node, put together from encoded parts
 row_counts   how many rows a cluster must have
 stored       rows as they are read back
 clock_reset  rows as of an earlier time
