@@ -3,7 +3,8 @@ them.
 
 Mean and variance are those that the score OverutilizationRisk goes by
 (`streams.inventory.node_moments`), and so is the cost (`streams.placement.overutilization`); over
-several resources it is the weighted mean. Arrays are copies: a planned move takes its pod's mean
+several resources it is their sum, where the one with the largest weight counts whole: a node that
+is certain to be hot by it costs 1, however many others are looked at. Arrays are copies: a planned move takes its pod's mean
 and variance from the source and adds them to the target, and nothing else is changed.
 """
 
@@ -29,8 +30,8 @@ class RiskNodes:
     def __init__(self, args: OverutilizationRiskArgs, nodes: Sequence[Node | None]) -> None:
         """Copy what is known now; a node of which nothing is known costs nothing."""
         resources = [resource.name for resource in args.resources]
-        total = sum(resource.weight for resource in args.resources)
-        self._weights = [resource.weight / total for resource in args.resources]
+        most = max(resource.weight for resource in args.resources)
+        self._weights = [resource.weight / most for resource in args.resources]
         weight = float(args.excess_weight)
         self._cost, self._costs = cost_function(weight), CostArrays(weight)
         hot = [resource.hot_share for resource in args.resources]
