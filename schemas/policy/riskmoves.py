@@ -18,7 +18,7 @@ _DAY_MINUTES = 1_440
 class RiskMoveArgs(PolicyPart):
     """Arguments of the moves by risk."""
 
-    gain: Annotated[float, Field(ge=0.001, le=100)] = 0.15
+    gain: Annotated[float, Field(ge=0.001, le=100)] = 0.07
     """By how much a move must lower the sum of the nodes' costs at least. A node that is certain to
     be hot costs 1, and more the further it is beyond."""
     max_moves_per_round: Annotated[int, whole(1, 250)] = 5
