@@ -123,14 +123,14 @@ _FAULTS = (
     Fault(
         "a pod is estimated a report interval too short",
         "streams.inventory.load",
-        "if updated_ms - vectors.report_interval_ms < assigned.timestamp_ms:",
-        "if updated_ms < assigned.timestamp_ms:",
+        "or updated_ms - vectors.report_interval_ms < assigned.timestamp_ms",
+        "or updated_ms < assigned.timestamp_ms",
     ),
     Fault(
         "an estimate replaces usage instead of exceeding it",
         "streams.inventory.load",
-        "max(0, expected - used) for expected, used in",
-        "expected for expected, used in",
+        "expected - used if expected > used else 0",
+        "expected",
     ),
     Fault(
         "the estimate is not capped by the limit",
@@ -147,7 +147,7 @@ _FAULTS = (
     Fault(
         "the last duration is taken for the longest",
         "streams.inventory.metric",
-        "self.longest.get(aggregation, 0), entry.duration_ms",
+        "self._longest.get(aggregation, 0), entry.duration_ms",
         "0, entry.duration_ms",
     ),
     Fault(

@@ -144,7 +144,7 @@ def _with_an_altered_input(broker: RunningBroker, first: Found) -> None:
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (0, "equal"), "nothing is altered yet"
 
-    _write_anew(broker, requests, asked, asked.value().replace(b"500m", b"501m"))
+    _write_anew(broker, requests, asked, asked.value().replace(b"500m", b"900m"))
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (1, "different")
     assert verdict["checkpoint_offset"] == first.place.offset
