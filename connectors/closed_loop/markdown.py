@@ -2,10 +2,14 @@
 
 import shlex
 from collections.abc import Sequence
+from textwrap import fill
 
 from connectors.closed_loop.comparison import Comparison
 from connectors.closed_loop.summary import sentence
 from connectors.closed_loop.table import LEGEND, calibration, figures, settings
+
+#: Columns at which prose wraps.
+WIDTH = 100
 
 
 def markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[str]) -> str:
@@ -26,13 +30,13 @@ def markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[
     for comparison in comparisons:
         said = sentence(comparison)
         parts += [
-            f"## Mean load {comparison.parameters.load:.0%}",
-            *([said] if said else []),
+            f"## Mean load {100 * comparison.parameters.load:.0f} %",
+            *([fill(said, WIDTH)] if said else []),
             _table(figures(comparison)),
             "### Calibration",
             _table(calibration(comparison)),
         ]
-    parts += ["## Parameters", _table(settings(comparisons[0])), LEGEND]
+    parts += ["## Parameters", _table(settings(comparisons[0])), fill(LEGEND, WIDTH)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -144,7 +144,8 @@ def _with_an_altered_input(broker: RunningBroker, first: Found) -> None:
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (0, "equal"), "nothing is altered yet"
 
-    _write_anew(broker, requests, asked, asked.value().replace(b"500m", b"900m"))
+    # A quantity that is none: it is a dead letter where it was a decision.
+    _write_anew(broker, requests, asked, asked.value().replace(b"500m", b"500x"))
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (1, "different")
     assert verdict["checkpoint_offset"] == first.place.offset

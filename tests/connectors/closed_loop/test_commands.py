@@ -47,7 +47,7 @@ def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> N
     assert out.count("mean load") == 2
     text = report.read_text(encoding="utf-8")
     assert [line for line in text.split("\n") if line.startswith("## ")] == [
-        "## Mean load 40%", "## Mean load 55%", "## Parameters",
+        "## Mean load 40 %", "## Mean load 55 %", "## Parameters",
     ]  # fmt: skip
     assert "![Hot node-minutes by contender](report.svg)" in text
     chart = (tmp_path / "report.svg").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ def test_ours_is_held_against_what_most_clusters_run() -> None:
     assert sentence(
         _compared(loadstream=(500, 20), least_allocated=(5000, 0), koordinator_lownodeload_75=(2000, 90))
     ) == (
-        "At a mean load of 40%, 100 nodes are hot for 500 minutes in 24 hours with loadstream's default "
+        "At a mean load of 40 %, 100 nodes are hot for 500 minutes in 24 hours with loadstream's default "
         "policy and 20 evictions: 0.10 of what they are with kube-scheduler's scores and 0.25 of what "
         "they are with Koordinator with LowNodeLoad 45/75 (90 evictions)."
     )  # fmt: skip
