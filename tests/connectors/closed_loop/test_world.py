@@ -16,13 +16,14 @@ from tests.connectors.closed_loop.days import EAGER, FirstWithRoom, quiet, scena
 
 
 class Asked(Observer):
-    """Who asked, and when."""
+    """Who asked, and when; what comes in an evicted pod's place is its contender's own."""
 
     def __init__(self) -> None:
         self.pods: list[tuple[int, str]] = []
 
     def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
-        self.pods.append((plan.at_ms, plan.pod.uid))
+        if "." not in plan.pod.uid:
+            self.pods.append((plan.at_ms, plan.pod.uid))
 
 
 def arrivals(drawn: Scenario, contender: Contender) -> list[tuple[int, str]]:
