@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schemas.base import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held, Node
@@ -345,9 +346,9 @@ class _Round:
             self.pods[pod.source].remove(pod)
 
     def _usage(self, pod: _Pod) -> dict[str, int]:
-        """What is expected of a pod."""
+        """What is expected of a pod, at most what a record can hold."""
         return {
-            name: max(0, int(mean))
+            name: min(max(0, int(mean)), INT64_MAX)
             for name, (mean, _) in zip(self.resources, pod.figures, strict=True)
         }
 
@@ -416,7 +417,9 @@ class _Round:
         used = {name: int(columns.usage[at[name], row]) for name in self.resources}
         capacity = {name: int(columns.capacity[at[name], row]) for name in self.resources}
         shares = zip(self.resources, self.score.resources, strict=True)
-        limit = {name: int(each.hot_share * capacity[name]) for name, each in shares}
+        limit = {
+            name: min(int(each.hot_share * capacity[name]), INT64_MAX) for name, each in shares
+        }
         return Reading(used, limit, capacity)
 
 

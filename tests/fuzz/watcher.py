@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from schemas.base import EPOCH_MS_MAX
 from schemas.clock import ClockTick
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
@@ -199,7 +200,10 @@ class Watcher:
         require(not cluster.paused, "a command is given while the cluster is paused")
         dry = command.dry_run or policy.mode == "enforce"
         require(dry, "a command is not dry while the cluster observes")
-        require(command.expires_at_ms > command.decided_at_ms, "a command has expired already")
+        # At the end of the log's time nothing can be later.
+        last = command.decided_at_ms == EPOCH_MS_MAX
+        lives = command.expires_at_ms > command.decided_at_ms
+        require(lives or last, "a command has expired already")
         require(uid not in cluster.alive, "a pod is commanded while a command for it is alive")
         where = self._stage.clusters[command.cluster].inventory.held(uid)
         there = where is not None and where[0].name == command.node

@@ -257,3 +257,18 @@ def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: Wor
     assert len(world.outcome.moves) <= 3
     sources = {move.node for move in world.outcome.moves}
     assert sources.isdisjoint(move.target for move in world.outcome.moves)
+
+
+def test_a_pod_that_is_expected_to_use_more_than_a_record_can_hold_is_recorded_with_the_most() -> (
+    None
+):
+    # As a float, the largest whole number is one more than it is.
+    expected = "{usagePriorPercent: 100, usagePriorPods: 100000, resources:"
+    world = risky(BY_RISK.replace("{resources:", expected))
+    requests = {"cpu": str(2**63 // 1000)}
+    world.pod("vast", "risky", None, containers=tuple(container(requests) for _ in range(9)))
+    world.measure()
+    world.round()
+    noted = {verdict.pod.uid: verdict for verdict in world.hot("risky").pods}
+    assert noted["vast"].usage["cpu"] == 2**63 - 1
+    assert all(each.usage["cpu"] <= 2**63 - 1 for each in noted.values())
