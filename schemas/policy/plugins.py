@@ -60,8 +60,8 @@ BUILT_IN = KnownPlugins(
 
 #: Scores and plugins that move pods which Koordinator's configurations mean where they do not say.
 UPSTREAM_SCORES, UPSTREAM_BALANCE = (LOAD_AWARE,), (LOW_NODE_LOAD,)
-#: What is on where a policy does not say: what leaves nodes coolest in the closed loop, each of them
-#: better than the others without it (docs/closed-loop.md).
+#: What is on where a policy does not say: what leaves nodes coolest in the closed loop
+#: (docs/closed-loop.md).
 _DEFAULT_SCORES = (OVERUTILIZATION_RISK,)
 _DEFAULT_BALANCE = (LOW_NODE_LOAD, OVERUTILIZATION_RISK)
 

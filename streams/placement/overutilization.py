@@ -27,6 +27,8 @@ from streams.placement.normal_table import LAST, STEPS, ZERO, normal_table
 
 #: Standard deviation, as a share of the node, that every node has besides its pods'.
 NODE_DEVIATION = 0.02
+#: Cost of a whole node's mean usage: decides where there is no risk.
+TIE = 0.0001
 
 _STEPS, _ZERO, _LAST = float(STEPS), float(ZERO), float(LAST)
 _HALF_STEP = 0.5 / STEPS

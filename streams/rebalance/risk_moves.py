@@ -26,6 +26,7 @@ from schemas.base import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held, Node
+from streams.placement.overutilization import TIE
 from streams.rebalance.fit import Fit
 from streams.rebalance.inputs import PodFilter, RoundInput, measured
 from streams.rebalance.outcome import (
@@ -52,8 +53,6 @@ SOURCES_MAX = 64
 #: `COMPARED_MIN` pods are compared with all of them, at most `COMPARED_MAX`.
 COSTS_MAX = 1_000_000
 COMPARED_MIN, COMPARED_MAX = 50, 500
-#: Share of a node's mean usage that decides among targets whose cost grows by the same.
-_TIE = 0.0001
 _MINUTE_MS = 60_000
 
 
@@ -272,7 +271,7 @@ class _Round:
             self._stays(pod, "fit", "no node that is not cooling may run it and has room for it")
             return
         growth = self.risk.growth(pod.figures)
-        order = np.where(allowed, growth + _TIE * self.risk.shares(pod.figures), np.inf)
+        order = np.where(allowed, growth + TIE * self.risk.shares(pod.figures), np.inf)
         target = int(order.argmin())
         costs = self._costs(pod, target)
         if costs.gain < self.args.gain:

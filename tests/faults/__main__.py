@@ -13,6 +13,7 @@ from connectors.terminal import echo
 from tests.faults.life import Report, live
 from tests.faults.shrink import shrunk
 from tests.faults.trace import draw, load, save
+from tests.fuzz.seeds import seeds
 
 #: Failing traces are kept here.
 FAILURES = Path("fuzz-failures")
@@ -49,19 +50,6 @@ def main(arguments: Sequence[str]) -> int:
     failed = f"{kinds.total()} failed, in {len(kinds)} ways" if kinds else "none failed"
     echo(f"{count} seeds in {seconds:.0f} s, {count / seconds:.2f} seeds/s; {failed}")
     return 1 if kinds else 0
-
-
-def seeds(text: str) -> range:
-    """One seed, or from-to."""
-    first, _, last = text.partition("-")
-    try:
-        found = range(int(first), int(last or first) + 1)
-    except ValueError:
-        found = range(0)
-    if not found:
-        message = f"found {text!r}; expected a seed, or two as in 1-50"
-        raise argparse.ArgumentTypeError(message)
-    return found
 
 
 def _reports(of: Sequence[int], jobs: int) -> Iterator[Report]:

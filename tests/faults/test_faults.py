@@ -16,12 +16,13 @@ from streams.migration.token_bucket import rate_per_second
 from streams.placement.pending import PendingRequests
 from streams.placement.placement import Placement
 from streams.placement.plugins.fit import NodeResourcesFit
-from tests.faults.__main__ import main, seeds
+from tests.faults.__main__ import main
 from tests.faults.life import Life, Report, live
 from tests.faults.observers import Watch
 from tests.faults.shrink import shrunk
 from tests.faults.trace import KINDS, STOPS, Fault, Trace, draw, load, save
 from tests.faults.workers import AggregateWorker, ClusterWorker
+from tests.fuzz.seeds import seeds
 
 #: CPU for making a trace short, in seconds.
 SHRINK_S = 20

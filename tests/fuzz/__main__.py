@@ -13,6 +13,7 @@ from connectors.terminal import echo
 from tests.fuzz.campaign import Outcome, explore, repeat
 from tests.fuzz.coverage import Coverage
 from tests.fuzz.history import STAGES, History, StageName, load, save
+from tests.fuzz.seeds import seeds
 from tests.fuzz.shorten import shortened
 
 #: Records of one history: long enough for migrations that time out and pools that are held back.
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     """Answers with 1 if a history has failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument(
-        "--seeds", type=_seeds, default=range(1, 51), help="from-to; one history each"
+        "--seeds", type=seeds, default=range(1, 51), help="from-to; one history each"
     )
     parser.add_argument("--stage", choices=STAGES, help="one stage; by default both")
     parser.add_argument("--records", type=int, default=RECORDS, help="records of each history")
@@ -100,15 +101,6 @@ def _again(path: Path) -> int:
 
 def _command() -> str:
     return f"{os.path.relpath(sys.executable)} -m tests.fuzz"
-
-
-def _seeds(text: str) -> range:
-    first, _, last = text.partition("-")
-    try:
-        return range(int(first), int(last or first) + 1)
-    except ValueError:
-        message = f"found {text!r}; expected a number, or two as in 1-50"
-        raise argparse.ArgumentTypeError(message) from None
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def too_little(summary: Summary | None) -> str | None:
     if summary.span_ms < HISTORY_MS_MIN and summary.whole:
         return f"its metrics span {_minutes(summary.span_ms)}; expected at least 60 min"
     if not summary.loads:
-        return "no node that reports usage has told what it can give (topic node-state)"
+        return "no node that reports usage has reported what it can give (topic node-state)"
     return None
 
 
@@ -264,7 +264,7 @@ def _rebalance(summary: Summary) -> Iterator[Value]:
     )
     yield Value(
         ("rebalance", "anomalyCondition", "consecutiveAbnormalities"), rounds,
-        f"{seen}: a node is left alone until it was hot in so many rounds, one a minute.",
+        f"{seen}: a node is left alone until it was hot in that number of rounds, one a minute.",
     )  # fmt: skip
 
 

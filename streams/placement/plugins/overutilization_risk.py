@@ -27,12 +27,10 @@ from streams.inventory.fleet_usage import Fleet, prior
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.inventory.owner_usage import OwnerUsage
-from streams.placement.overutilization import NODE_DEVIATION, CostArrays, cost_function
+from streams.placement.overutilization import NODE_DEVIATION, TIE, CostArrays, cost_function
 from streams.placement.plugins.base import Score
 from streams.stage.sized_cache import SizedCache
 
-#: Cost of a whole node's mean usage: decides where there is no risk.
-TIE = 0.0001
 #: Increases below this are all the same: a node that is used by a thousandth, at no risk.
 LEAST = 0.0000001
 
