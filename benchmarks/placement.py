@@ -135,6 +135,6 @@ def _check(placer: Placer, kind: Kind) -> None:
         for row in passing:
             totals[row] += weight * int(scores[row])
     slow = min(passing, key=lambda row: (-totals[row], row)) if passing else None
-    total = REFUSED if fast is None else int(ranking.totals[fast])
+    total = REFUSED if fast is None else ranking.total(fast)
     if fast != slow or (slow is not None and total != totals[slow]):
         raise WrongWinner(f"chose row {fast} with {total}, full scoring says row {slow}")

@@ -11,6 +11,7 @@ pending            requests that wait for a node, by kind
 effort             how much one tick may do for pods that wait
 placer             the best node for a kind of pod; looks only at nodes that have changed
 ranking            what all filters and scores say of all nodes, for one kind of pod
+exact_ranking      the same where the only score is fine enough to decide as it is
 normalize          raw scores stretched to 0..100
 overutilization    what it costs that a node may be used beyond what it should be
 normal_table       the normal distribution, the same numbers on every processor

@@ -192,7 +192,7 @@ def _node_score(placer: Placer, ranking: Ranking, row: int) -> dict[str, object]
     """Content of a `NodeScore`."""
     return {
         "node": placer.index.nodes[row].name,
-        "total": int(ranking.totals[row]),
+        "total": ranking.total(row),
         "terms": tuple(
             {"plugin": term.plugin, "score": term.score, "weight": term.weight}
             for term in ranking.terms(row)

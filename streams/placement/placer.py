@@ -15,6 +15,7 @@ from streams.inventory.estimate import Estimator
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import Kind, owned
 from streams.inventory.node import Node
+from streams.placement.exact_ranking import ExactRanking
 from streams.placement.plugins.base import Filter, Plugin, Score
 from streams.placement.plugins.registry import build_filters, build_scores
 from streams.placement.ranking import Ranking
@@ -58,6 +59,8 @@ class Placer:
             [plugin.refresh for plugin in self._plugins if plugin.watches & change]
             for change in range(Change.ALL + 1)
         ]
+        exact = len(self.scores) == 1 and self.scores[0][0].exact
+        self._ranking = ExactRanking if exact else Ranking
         self._rankings = SizedCache[bytes, Ranking](RANKINGS_BYTES_MAX, KINDS_MAX)
 
     def relayout(self, source: IntArray) -> None:
@@ -85,7 +88,7 @@ class Placer:
             kind = owned(kind, owner)
         ranking = self._rankings.renew(kind.key)
         if ranking is None:
-            ranking = Ranking(self.index, self.filters, self.scores, kind)
+            ranking = self._ranking(self.index, self.filters, self.scores, kind)
             # What the plugins have prepared takes about as much as the kind.
             size = _BYTES_PER_NODE * self.index.size + 2 * kind.size
             self._rankings.put(kind.key, ranking, size)

@@ -65,7 +65,7 @@ class Ranking:
         self.generation = -1
         self.position = 0
         """How far in the log of changes this ranking is."""
-        self.totals: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self.totals: NDArray[Any] = np.zeros(0, dtype=np.int32)
         """Weighted total per node, `REFUSED` where refused; shape (nodes,)."""
         self.refused_by: list[int] = []
         """Nodes refused, per filter; a node counts for the first filter that refuses it."""
@@ -97,11 +97,11 @@ class Ranking:
         self._bounds: list[tuple[float, float]] = []
         self.totals = self._total(passes, left)
         # One number of an array is read and written several times faster through its buffer.
-        self._totals = self.totals.data
+        self._totals: Any = self.totals.data
         self._fixed_at = None if self._fixed is None else self._fixed.data
         self._raw_at: list[Any] = [None if raw is None else raw.data for raw in self._raw]
 
-    def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[np.int32]:
+    def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[Any]:
         totals: NDArray[Any] | None = None
         some_normalised = any(plugin.normalised for plugin, _, _ in self._scores)
         self._fixed: NDArray[np.int32] | None = None
@@ -276,6 +276,10 @@ class Ranking:
             rows.append(row)
             totals[row] = REFUSED
         return rows
+
+    def total(self, row: int) -> int:
+        """Weighted total of a node; `REFUSED` where refused."""
+        return int(self._totals[row])
 
     def terms(self, row: int) -> tuple[Term, ...]:
         """What each score gave a node that passes."""

@@ -119,6 +119,8 @@ class Score(Plugin):
 
     normalised: ClassVar[bool] = False
     """True: scores are raw, any float64, and are stretched to 0..100 over the nodes that pass."""
+    exact: ClassVar[bool] = False
+    """True: `normalised`, never negative, and where no other score is enabled raw scores decide."""
 
     @abstractmethod
     def scores(self, prepared: Any) -> NDArray[Any]:

@@ -69,6 +69,7 @@ class OverutilizationRiskScore(Score):
     name = OVERUTILIZATION_RISK
     watches = Change.ALL
     normalised = True
+    exact = True
     columns = ("_before", "_mean", "_per_unit", "_rows", "_square", "_variance")
 
     def __init__(self, args: OverutilizationRiskArgs) -> None:

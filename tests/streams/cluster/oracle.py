@@ -29,12 +29,19 @@ class Verdict:
     refused_by: list[int]
     """Nodes refused, per filter."""
     reasons: Counter[str]
+    decides: Sequence[float]
+    """By row: totals, or raw scores where the only score decides by them."""
+
+    @property
+    def order(self) -> list[int]:
+        """Rows that pass, best first; the first by name among equals."""
+        rows = sorted(range(len(self.totals)), key=lambda row: (-self.decides[row], row))
+        return [row for row in rows if self.totals[row] != REFUSED]
 
     @property
     def best(self) -> int | None:
-        """The first of the rows with the highest total."""
-        highest = max(self.totals, default=REFUSED)
-        return None if highest == REFUSED else self.totals.index(highest)
+        """The first of them; none: every node is refused."""
+        return next(iter(self.order), None)
 
 
 def refresh_all(plugin: Plugin, nodes: Sequence[Node], now_ms: int) -> None:
@@ -65,7 +72,9 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
                 refused_by[index] += 1
                 reasons[reason] += 1
     totals = [0 if row in passing else REFUSED for row in range(len(nodes))]
-    for score, weight in build_scores(policy, estimator):
+    scores = build_scores(policy, estimator)
+    decides: Sequence[float] = totals
+    for score, weight in scores:
         refresh_all(score, nodes, inventory.now_ms)
         prepared = score.prepare(kind)
         raw = {row: score.score(prepared, row) for row in sorted(passing)}
@@ -74,19 +83,23 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
             if score.normalised:
                 value = 100 if low == high else int((value - low) / (high - low) * 100)
             totals[row] += weight * int(value)
-    return Verdict(totals, refused_by, reasons)
+        if score.exact and len(scores) == 1:
+            decides = [raw.get(row, REFUSED) for row in range(len(nodes))]
+    return Verdict(totals, refused_by, reasons, decides)
 
 
 def check(ranking: Ranking, expected: Verdict) -> None:
     """A ranking says what the plain way says."""
-    assert ranking.totals.tolist() == expected.totals
+    rows = range(len(expected.totals))
+    assert [ranking.total(row) for row in rows] == expected.totals
+    assert ranking.totals.tolist() == list(expected.decides)
     assert ranking.refused_by == expected.refused_by
-    assert ranking.best() == expected.best
     assert ranking.reasons() == expected.reasons
-    order = sorted(range(len(expected.totals)), key=lambda row: (-expected.totals[row], row))
-    passing = [row for row in order if expected.totals[row] != REFUSED]
-    if expected.best is not None:
-        assert ranking.runners_up(expected.best, 2) == passing[1:3]
-        terms = ranking.terms(expected.best)
-        assert sum(term.score * term.weight for term in terms) == expected.totals[expected.best]
+    best, order = expected.best, expected.order
+    assert ranking.best() == best
+    if best is not None:
+        assert ranking.runners_up(best, 2) == order[1:3]
+    for row in order:
+        terms = ranking.terms(row)
+        assert sum(term.score * term.weight for term in terms) == expected.totals[row]
         assert all(0 <= term.score <= 100 for term in terms)

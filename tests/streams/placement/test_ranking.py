@@ -54,8 +54,9 @@ class Raw(Score):
     watches = Change.STATE | Change.PODS
     columns = ("_memory",)
 
-    def __init__(self, *, normalised: bool) -> None:
+    def __init__(self, *, normalised: bool, exact: bool = False) -> None:
         self.normalised = normalised  # type: ignore[misc]  # of one instance
+        self.exact = exact  # type: ignore[misc]  # of one instance
         self._memory: NDArray[Any] = np.zeros(0)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
@@ -80,11 +81,16 @@ class World:
     """Nodes by their memory."""
 
     def __init__(
-        self, memory: dict[str, int], *, normalised: bool = False, weight: int = 1
+        self,
+        memory: dict[str, int],
+        *,
+        normalised: bool = False,
+        exact: bool = False,
+        weight: int = 1,
     ) -> None:
         self.filter = MadeUpFilter()
         self.inventory = Inventory(policy())
-        scores = [(Raw(normalised=normalised), weight)]
+        scores = [(Raw(normalised=normalised, exact=exact), weight)]
         self.placer = Placer(self.inventory, lambda *_: ([self.filter], scores))
         self.nodes = self.inventory.nodes
         for name, amount in memory.items():
