@@ -13,15 +13,13 @@ refused, or a contender left more pods waiting than a hundredth of those it plac
 
 import gc
 import os
-import time
 from functools import cache, partial
 from pathlib import Path
 
 from benchmarks.figures import Benchmark, Figure, Unproven
-from connectors.closed_loop.commands import GC_THRESHOLDS
 from connectors.closed_loop.comparison import Comparison, compare
-from connectors.closed_loop.contenders import contenders
 from connectors.closed_loop.parameters import Parameters
+from connectors.closed_loop.runs import runs
 from connectors.closed_loop.traces import model_traces, read_traces
 from streams.in_process.pipeline import Pipeline
 
@@ -41,12 +39,12 @@ def run(load_percent: int, nodes: int, hours: float, seeds: tuple[int, ...]) -> 
     """Runs of all contenders; the same call is the same runs."""
     directory = os.environ.get(TRACES)
     traces = read_traces(Path(directory)) if directory else model_traces()
-    make = contenders((OURS, *OTHERS.values()), (), Pipeline)
+    names = (OURS, *OTHERS.values())
     parameters = Parameters(nodes=nodes, hours=hours, load=load_percent / 100)
     thresholds = gc.get_threshold()
-    gc.set_threshold(*GC_THRESHOLDS)
     try:
-        compared = compare(parameters, seeds, traces, make, lambda _: None, time.process_time)
+        in_turn = runs(1, names, (), Pipeline, traces, lambda _: None)
+        (compared,) = compare([parameters], seeds, names, traces.files, in_turn)
     finally:
         gc.set_threshold(*thresholds)
     check(compared)

@@ -12,7 +12,8 @@
     stages       the port to what decides               streamed    a policy as a contender
     rules        rules of other schedulers              ruled       a rule as a contender
     contenders   who may be compared, by name           measures    what a run came to
-    comparison   all contenders with all seeds          kept        finished runs in a directory
+    runs         one after the other, or side by side   kept        finished runs in a directory
+    comparison   all contenders with all seeds
     summary      the comparison in a sentence           table       for a terminal
     chart        as SVG                                 page        as HTML
     markdown     as Markdown                            commands    `loadstream closed-loop`

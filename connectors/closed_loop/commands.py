@@ -1,8 +1,10 @@
 """The command `loadstream closed-loop`: whole days of a cluster, decided by each contender.
 
-Exit codes: 0 the runs have come to their end; 2 the command line or a trace is wrong.
+Exit codes: 0 the runs have come to their end; 1 the process of a run was ended from outside; 2 the
+command line or a trace is wrong.
 """
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
 
 #: Most seeds of one call.
 SEEDS_MAX = 1_000
-#: Objects before Python looks for cycles among the youngest, and how often among older ones: with its
-#: own figures a fifth of a run is spent on looking.
-GC_THRESHOLDS = (1_000, 5, 20_000)
 #: Who is compared unless it is said.
 DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
 
@@ -77,6 +76,14 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
             list[str] | None,
             typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be given again."),
         ] = None,
+        jobs: Annotated[
+            int | None,
+            typer.Option(
+                parser=number("jobs", 1, 1_000),
+                metavar="JOBS",
+                help="How many runs go side by side, each on a core; default: one a core.",
+            ),
+        ] = None,
         json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
         report: Annotated[
             Path | None,
@@ -110,7 +117,7 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
             if wrong is not None:
                 raise typer.BadParameter(wrong)
         compared = _compare(
-            given, _seeds(seeds), trace, contenders, policy or [], load_stages(), keep
+            given, _seeds(seeds), trace, contenders, policy or [], load_stages(), keep, jobs
         )
         if report is not None:
             _write_report(report, compared)
@@ -130,21 +137,19 @@ def _compare(
     files: list[Path],
     make_stages: "MakeStages",
     keep: Path | None,
+    jobs: int | None,
 ) -> "list[Comparison]":
-    import gc
-    import time
     from importlib.metadata import version
 
     from connectors.closed_loop.comparison import compare
     from connectors.closed_loop.contenders import UnknownContender, contenders, known_contenders
     from connectors.closed_loop.kept import KeptRuns, UnreadableRun
+    from connectors.closed_loop.runs import RunDied, runs
     from connectors.closed_loop.traces import model_traces, read_traces
     from connectors.simulated.tracefiles import TraceError
     from schemas.policy import PolicyError
 
     chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
-    # Messages and state are trees, which go by counting references: as in a worker.
-    gc.set_threshold(*GC_THRESHOLDS)
     try:
         make = contenders(chosen, files, make_stages)
         traces = (
@@ -153,18 +158,19 @@ def _compare(
             else read_traces(trace, own=any(each.own_share for each in parameters))
         )
         for complaint in traces.complaints:
-            echo(f"left out: {complaint}", err=True)
+            _say(f"left out: {complaint}")
         definitions = {name: each.definition for name, each in make.items()}
         kept = KeptRuns(keep, traces, definitions, version("loadstream")) if keep else None
-        return [
-            compare(
-                each, seeds, traces, make, lambda line: echo(line, err=True), time.process_time, kept
-            )
-            for each in parameters
-        ]  # fmt: skip
-    except (UnknownContender, UnreadableRun, TraceError, PolicyError, OSError) as error:
-        echo(f"loadstream closed-loop: {error}", err=True)
-        raise typer.Exit(2) from None
+        count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))
+        several = runs(count, chosen, files, make_stages, traces, _say)
+        return compare(parameters, seeds, list(make), traces.files, several, kept)
+    except (UnknownContender, UnreadableRun, TraceError, PolicyError, OSError, RunDied) as error:
+        _say(f"loadstream closed-loop: {error}")
+        raise typer.Exit(1 if isinstance(error, RunDied) else 2) from None
+
+
+def _say(line: str) -> None:
+    echo(line, err=True)
 
 
 def _write_report(path: Path, compared: "list[Comparison]") -> None:

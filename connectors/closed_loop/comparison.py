@@ -1,17 +1,15 @@
 """Several contenders over several seeds: the runs, and what they come to together."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from statistics import fmean, pstdev
 from typing import Any
 
-from connectors.closed_loop.contenders import MakeContender
 from connectors.closed_loop.kept import Calibration, Cost, KeptRuns, Run
 from connectors.closed_loop.measures import Result
 from connectors.closed_loop.parameters import Parameters
-from connectors.closed_loop.scenario import Scenario, draw_scenario
-from connectors.closed_loop.traces import Traces
-from connectors.closed_loop.world import run
+from connectors.closed_loop.runs import Runs, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,66 +71,50 @@ def spreads(results: Sequence[Result]) -> dict[str, float]:
 
 
 def compare(
-    parameters: Parameters,
+    parameters: Sequence[Parameters],
     seeds: Sequence[int],
-    traces: Traces,
-    make: Mapping[str, MakeContender],
-    progress: Callable[[str], None],
-    cpu_s: Callable[[], float],
+    names: Sequence[str],
+    files: tuple[str, ...],
+    runs: Runs,
     kept: KeptRuns | None = None,
-) -> Comparison:
-    """Run every contender with every seed.
+) -> list[Comparison]:
+    """Run every contender with every seed: a comparison for each of `parameters`.
 
     Args:
-        parameters: of all runs.
+        parameters: of the runs of a comparison.
         seeds: one scenario each.
-        traces: what scenarios are drawn from.
-        make: contenders by name, made anew for each run.
-        progress: is called with a line now and then.
-        cpu_s: CPU time of this process so far.
-        kept: runs that have ended before are taken from there, and others are added.
+        names: of the contenders.
+        files: traces that scenarios are drawn from; empty: the built-in model.
+        runs: makes runs.
+        kept: runs that have ended before are taken from there, and others are added as they end.
+
+    Raises:
+        UnreadableRun: a run that is kept cannot be read.
+        RunDied: the process of a run has ended before the run.
     """
-    runs: list[Run] = []
-    for seed in seeds:
-        scenario: Scenario | None = None
-        for name, make_one in make.items():
-            found = kept.find(parameters, seed, name) if kept else None
-            if found is None:
-                scenario = scenario or draw_scenario(parameters, seed, traces)
-                found = _run(scenario, name, make_one, progress, cpu_s)
-                if kept is not None:
-                    kept.keep(parameters, found)
-            runs.append(found)
+    tasks = [Task(*each) for each in product(parameters, seeds, names)]
+    found: dict[Task, Run | None] = dict.fromkeys(tasks)
+    if kept is not None:
+        found.update(
+            (each, kept.find(each.parameters, each.seed, each.contender)) for each in tasks
+        )
+    missing = [task for task, made in found.items() if made is None]
+    for task, made in runs(missing) if missing else ():
+        found[task] = made
+        if kept is not None:
+            kept.keep(task.parameters, made)
+    return [
+        _comparison(each, files, [made for task, made in found.items() if made and task.parameters == each])
+        for each in parameters
+    ]  # fmt: skip
+
+
+def _comparison(parameters: Parameters, files: tuple[str, ...], runs: Sequence[Run]) -> Comparison:
     by_seed = {each.calibration.seed: each.calibration for each in runs}
     return Comparison(
         parameters,
-        traces.files,
+        files,
         tuple(by_seed.values()),
         tuple(each.result for each in runs),
         tuple(each.cost for each in runs),
-    )
-
-
-def _run(
-    scenario: Scenario,
-    name: str,
-    make: MakeContender,
-    progress: Callable[[str], None],
-    cpu_s: Callable[[], float],
-) -> Run:
-    """One contender with one seed."""
-    given, seed, begun_s = scenario.parameters, scenario.seed, cpu_s()
-    whole = given.filling_hours + given.hours
-
-    def said(hours: float) -> None:
-        spent = f"{cpu_s() - begun_s:.0f} s of CPU"
-        progress(
-            f"{given.load:.0%} load, {name}, seed {seed}: {hours:.0f} of {whole:.0f} h after {spent}"
-        )
-
-    result = run(scenario, make(), said)
-    return Run(
-        Calibration(seed, scenario.factor, scenario.requested_share, len(scenario.plans)),
-        result,
-        Cost(name, seed, cpu_s() - begun_s, result.own.get("records", 0)),
     )

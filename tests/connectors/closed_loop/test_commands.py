@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from connectors.cli import app
 
-_SMALL = ("--nodes", "6", "--hours", "0.2", "--set", "filling_hours=0.3")
+_SMALL = ("--nodes", "6", "--hours", "0.2", "--set", "filling_hours=0.3", "--jobs", "1")
 
 
 def call(*arguments: str) -> tuple[int, str, str]:

@@ -11,6 +11,7 @@ from connectors.closed_loop.contenders import MakeContender, contenders
 from connectors.closed_loop.kept import KeptRuns, UnreadableRun
 from connectors.closed_loop.own import model_own
 from connectors.closed_loop.parameters import Parameters
+from connectors.closed_loop.runs import InTurn
 from connectors.closed_loop.traces import model_traces
 from streams.in_process.pipeline import Pipeline
 
@@ -24,7 +25,8 @@ def _kept(directory: Path, version: str = "1", definition: str = "rule") -> Kept
 
 def _compared(kept: KeptRuns, make: Callable[[], MakeContender] | None = None) -> object:
     of = contenders(["random-choice"], [], Pipeline) if make is None else {"random-choice": make()}
-    return compare(_SMALL, [3], _TRACES, of, lambda _: None, lambda: 0.0, kept)
+    runs = InTurn(_TRACES, of, lambda _: None, lambda: 0.0)
+    return compare([_SMALL], [3], ["random-choice"], _TRACES.files, runs, kept)
 
 
 def _must_not_run() -> MakeContender:

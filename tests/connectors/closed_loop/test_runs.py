@@ -1,0 +1,67 @@
+"""Runs side by side are those that one process makes in turn."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing import active_children
+
+import pytest
+
+from connectors.closed_loop.contenders import contenders
+from connectors.closed_loop.kept import Run
+from connectors.closed_loop.parameters import Parameters
+from connectors.closed_loop.runs import InTurn, RunDied, Runs, SideBySide, Task
+from connectors.closed_loop.traces import model_traces
+from streams.in_process.pipeline import Pipeline
+
+_NAMES = ("least-allocated", "loadstream")
+_SMALL = Parameters(nodes=4, hours=0.2, filling_hours=0.2)
+_TASKS = [Task(_SMALL, seed, name) for seed in (3, 4) for name in _NAMES]
+_TRACES = model_traces()
+
+
+def _say_nothing(line: str) -> None:
+    """Takes a line of progress."""
+
+
+def _side_by_side(jobs: int) -> SideBySide:
+    return SideBySide(jobs, _NAMES, (), Pipeline, _TRACES, _say_nothing)
+
+
+def _figures(runs: Runs) -> dict[Task, Run]:
+    """Runs by task, without what they cost."""
+    return {
+        task: replace(made, cost=replace(made.cost, cpu_s=0.0)) for task, made in runs(_TASKS)
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_each_run_is_the_same_in_a_process_of_its_own() -> None:
+    in_turn = InTurn(_TRACES, contenders(_NAMES, (), Pipeline), _say_nothing)
+    assert _figures(_side_by_side(2)) == _figures(in_turn)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_ends_the_runs_with_a_sentence() -> None:
+    long = [replace(task, parameters=replace(_SMALL, hours=200.0)) for task in _TASKS]
+
+    def first() -> Iterator[tuple[Task, Run]]:
+        yield from _side_by_side(2)([_TASKS[0], *long])
+
+    found = first()
+    next(found)
+    for child in active_children():
+        os.kill(child.pid or 0, signal.SIGKILL)
+    with pytest.raises(RunDied, match="one of 2 processes was ended from outside"):
+        next(found)
+
+
+@pytest.mark.slow
+def test_runs_that_nobody_waits_for_any_more_are_ended() -> None:
+    long = [replace(task, parameters=replace(_SMALL, hours=200.0)) for task in _TASKS]
+    found = _side_by_side(2)([_TASKS[0], *long])
+    next(found)
+    assert active_children()
+    found.close()  # type: ignore[attr-defined]  # a generator: as an interrupt would end it
+    assert not active_children()
