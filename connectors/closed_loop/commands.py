@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Most seeds of one call.
 SEEDS_MAX = 1_000
+#: Reports are HTML pages, or Markdown with a chart beside it.
+REPORT_SUFFIXES = (".html", ".md")
 #: Who is compared unless it is said.
 DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
 
@@ -105,6 +107,8 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
         """
         from connectors.closed_loop.parameters import Parameters
 
+        if report is not None:
+            _check_report(report)
         given = [
             _with_settings(
                 Parameters(nodes=nodes, hours=hours, load=each / 100, sample_s=interval),
@@ -173,6 +177,19 @@ def _say(line: str) -> None:
     echo(line, err=True)
 
 
+def _check_report(path: Path) -> None:
+    """A report that cannot be written must not be found out after the runs."""
+    if path.suffix not in REPORT_SUFFIXES:
+        expected = f"a file with suffix {' or '.join(REPORT_SUFFIXES)}"
+    elif not path.parent.is_dir() or path.is_dir():
+        expected = "a file in a directory that there is"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        expected = "a file that may be written"
+    else:
+        return
+    raise typer.BadParameter(f"found {str(path)!r}; expected {expected}", param_hint="--report")
+
+
 def _write_report(path: Path, compared: "list[Comparison]") -> None:
     from connectors.closed_loop.chart import bars
     from connectors.closed_loop.markdown import markdown
@@ -222,9 +239,10 @@ def _seeds(text: str) -> list[int]:
 
 def _with_settings(parameters: "Parameters", settings: list[str]) -> "Parameters":
     """Parameters with those that are given by name."""
-    from dataclasses import fields, replace
+    from dataclasses import replace
+    from typing import get_origin, get_type_hints
 
-    types = {each.name: str(each.type) for each in fields(parameters)}
+    types = get_type_hints(type(parameters))
     changed: dict[str, Any] = {}
     for setting in settings:
         name, _, text = setting.partition("=")
@@ -232,16 +250,17 @@ def _with_settings(parameters: "Parameters", settings: list[str]) -> "Parameters
             raise typer.BadParameter(
                 f"found {name!r}; expected one of {', '.join(types)}", param_hint="--set"
             )
-        pair = "tuple" in types[name]
+        kind = types[name]
+        pair, whole = get_origin(kind) is tuple, kind is int
         numbers = _numbers(text)
-        if len(numbers) != 1 + pair or min(numbers) < 0:
-            expected = "two numbers with a comma" if pair else "a number"
-            raise typer.BadParameter(
-                f"{name}: found {text!r}; expected {expected}, at least 0", param_hint="--set"
+        if len(numbers) != 1 + pair or (whole and not numbers[0].is_integer()):
+            expected = (
+                "two numbers with a comma" if pair else "a whole number" if whole else "a number"
             )
-        whole = types[name] == "int"
-        value: Any = tuple(numbers) if pair else int(numbers[0]) if whole else numbers[0]
-        changed[name] = value
+            raise typer.BadParameter(
+                f"{name}: found {text!r}; expected {expected}", param_hint="--set"
+            )
+        changed[name] = tuple(numbers) if pair else int(numbers[0]) if whole else numbers[0]
     return replace(parameters, **changed)
 
 

@@ -56,11 +56,12 @@ def contenders(
     """Contenders by name, in the order given: built-in ones, then policies of files.
 
     Raises:
-        UnknownContender: there is none of a name, or two have the same one.
+        UnknownContender: there is none of a name, or two have the same one, or nobody is named.
         PolicyError: a file holds no policy.
         OSError: a file cannot be read.
     """
     policies, of_rules = _policies(), _rules()
+    expected = ", ".join((*policies, *of_rules))
     found: dict[str, MakeContender] = {}
 
     def add(name: str, make: MakeContender) -> None:
@@ -74,11 +75,11 @@ def contenders(
         elif name in of_rules:
             add(name, _of_rule(name, of_rules[name]))
         else:
-            raise UnknownContender(
-                f"found {name!r}; expected one or more of {', '.join(known_contenders())}"
-            )
+            raise UnknownContender(f"found {name!r}; expected one or more of {expected}")
     for file in files:
         add(file.stem, _of_policy(file.stem, file, make_stages))
+    if not found:
+        raise UnknownContender(f"found nobody; expected one or more of {expected}")
     return found
 
 

@@ -64,6 +64,10 @@ class KeptRuns:
 
         Raises OSError where the directory cannot be made.
         """
+        if directory.exists() and not directory.is_dir():
+            raise NotADirectoryError(
+                f"{directory} is a file; expected a directory for finished runs"
+            )
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._definitions = definitions

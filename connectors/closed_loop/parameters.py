@@ -1,5 +1,6 @@
 """Everything that a closed loop can be asked for, by name, with units."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 #: Requests fill this share of the nodes where their mean load is to be 40 % ...
@@ -8,8 +9,31 @@ _FILL_AT_40 = 0.60
 _FILL_PER_LOAD = (0.80 - 0.60) / (0.55 - 0.40)
 #: No more than this is requested: what is over would wait for ever.
 _FILL_MAX = 0.95
-#: Further parameters that are above 0.
-_MORE = ("sample_s", "owners_per_node", "life_min_s", "life_max_hours", "memory_growth_hours")
+#: Pods have at most this share of the memory that they request.
+MEMORY_SHARE_MAX = 10
+#: Bounds of what is one number, both included: what lies beyond says nothing of any cluster.
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "nodes": (2, 20_000),
+    "hours": (0.1, 1_000),
+    "filling_hours": (0, 1_000),
+    "load": (0.01, 0.9),
+    "fill_share": (0.01, 1),
+    "pod_divisor": (1, 1_000),
+    "owners_per_node": (0.01, 100),
+    "owner_spread": (0, 5),
+    "alike_share": (0, 1),
+    "budgeted_share": (0, 1),
+    "life_median_hours": (0.01, 10_000),
+    "life_spread": (0, 5),
+    "life_min_s": (1, 10**9),
+    "life_max_hours": (0.01, 10**6),
+    "memory_growth_hours": (0.01, 1_000),
+    "own_share": (0, 0.9),
+    "sample_s": (1, 600),
+    "step_s": (1, 60),
+    "lag_s": (0, 3_600),
+    "command_lag_s": (0, 3_600),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +85,10 @@ class Parameters:
 
     def wrong(self) -> str | None:
         """What is wrong, in a sentence: which parameter, what was found, what is expected."""
-        for name in (
-            "nodes",
-            "hours",
-            "load",
-            "pod_divisor",
-            "life_median_hours",
-            "step_s",
-            *_MORE,
-        ):
-            if getattr(self, name) <= 0:
-                return f"{name}: found {getattr(self, name):g}; expected a number above 0"
+        for name, (least, most) in BOUNDS.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                return f"{name}: found {value:g}; expected a number from {least:g} to {most:g}"
         if 60 % self.step_s:
             return f"step_s: found {self.step_s}; expected a part of a minute, such as 10"
         if self.sample_s % self.step_s:
@@ -84,9 +101,12 @@ class Parameters:
                 f"{self.load:g}"
             )
         for name in ("memory_start", "memory_growth"):
-            least, most = getattr(self, name)
-            if least > most:
-                return f"{name}: found {least:g},{most:g}; expected the smaller one first"
+            low, high = getattr(self, name)
+            if not 0 <= low <= high <= MEMORY_SHARE_MAX:
+                return (
+                    f"{name}: found {low:g},{high:g}; expected two numbers from 0 to "
+                    f"{MEMORY_SHARE_MAX}, the smaller one first"
+                )
         return None
 
     @property

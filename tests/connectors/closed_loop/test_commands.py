@@ -83,9 +83,17 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--seeds", "5-3"), "found '5-3'; expected how many, such as 5, or which"),
         (("--set", "speed=3"), "found 'speed'; expected one of nodes"),
         (("--set", "memory_start=3"), "expected two numbers with a comma"),
-        (("--set", "memory_growth=0.5,0.1"), "expected the smaller one first"),
+        (("--set", "memory_growth=0.5,0.1"), "the smaller one first"),
         (("--set", "load=nan"), "load: found 'nan'; expected a number"),
-        (("--set", "pod_divisor=0"), "pod_divisor: found 0; expected a number above 0"),
+        (("--set", "pod_divisor=0"), "pod_divisor: found 0; expected a number from 1 to 1000"),
+        (("--set", "budgeted_share=5"), "budgeted_share: found 5; expected a number from 0 to 1"),
+        (("--set", "alike_share=-1"), "alike_share: found -1; expected a number from 0 to 1"),
+        (("--set", "nodes=2.5"), "nodes: found '2.5'; expected a whole number"),
+        (("--set", "memory_start=0.5,11"), "expected two numbers from 0 to 10"),
+        (("--contenders", ""), "found nobody; expected"),
+        (("--report", "/nowhere/page.html"), "expected a file in a directory that there is"),
+        (("--report", "page.pdf"), "expected a file with suffix .html or .md"),
+        (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),
         (("--interval", "15"), "sample_s: found 15; expected a multiple of step_s, 10"),
         (("--nodes", "1"), "expected a whole number of nodes, 2 to 20000"),
     ],
@@ -94,6 +102,15 @@ def test_what_cannot_be_run_is_said(arguments: tuple[str, ...], sentence: str) -
     code, _, err = call(*_SMALL, *arguments)
     assert code == 2
     assert sentence in " ".join(err.replace("│", " ").split())
+
+
+def test_a_whole_number_is_one_in_the_report() -> None:
+    names = ("--contenders", "random-choice", "--set", "nodes=4", "--set", "lag_s=20")
+    code, out, err = call(*_SMALL, *names, "--json")
+    assert code == 0, err
+    (document,) = json.loads(out)["comparisons"]
+    found = document["parameters"]
+    assert (repr(found["nodes"]), repr(found["lag_s"])) == ("4", "20")
 
 
 def test_a_policy_that_cannot_be_read_is_said(tmp_path: Path) -> None:
