@@ -36,7 +36,7 @@ def markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[
             "### Calibration",
             _table(calibration(comparison)),
         ]
-    parts += ["## Parameters", _table(settings(comparisons[0])), fill(LEGEND, WIDTH)]
+    parts += ["## Parameters", _table(settings(*comparisons)), fill(LEGEND, WIDTH)]
     return "\n\n".join(parts) + "\n"
 
 

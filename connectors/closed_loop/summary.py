@@ -28,7 +28,9 @@ def sentence(comparison: Comparison) -> str | None:
         f"{ours['hot_cpu_minutes']:,.0f} minutes in {given.hours:g} hours with {OURS}'s default "
         f"policy and {ours['evictions']:,.0f} evictions"
     )
-    return f"{text}: {' and '.join(compared)}." if compared else f"{text}."
+    seeds = len({each.seed for each in comparison.results})
+    of_seeds = f" Means of {seeds} seeds." if seeds > 1 else ""
+    return f"{text}: {' and '.join(compared)}.{of_seeds}" if compared else f"{text}.{of_seeds}"
 
 
 def _ratio(figure: float, other: float) -> str:

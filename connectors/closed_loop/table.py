@@ -1,6 +1,6 @@
 """The result as tables: of contenders, of calibration, of parameters; one as lines of a terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from connectors.closed_loop.comparison import Comparison, means, spreads
@@ -66,12 +66,17 @@ def calibration(comparison: Comparison) -> list[list[str]]:
     ]
 
 
-def settings(comparison: Comparison) -> list[list[str]]:
-    """Headings, then a row for each parameter."""
-    given = comparison.parameters
-    source = ", ".join(comparison.files) or "the built-in model"
-    values = {**asdict(given), "fill_share": given.fill, "traces": source}
-    return [["parameter", "value"], *([name, str(value)] for name, value in values.items())]
+def settings(*comparisons: Comparison) -> list[list[str]]:
+    """Headings, then a row for each parameter; with commas where comparisons differ in it."""
+    source = ", ".join(comparisons[0].files) or "the built-in model"
+    given = [each.parameters for each in comparisons]
+    values = [{**asdict(each), "fill_share": round(each.fill, 4)} for each in given]
+    rows = ([name, _joined(each[name] for each in values)] for name in values[0])
+    return [["parameter", "value"], *rows, ["traces", source]]
+
+
+def _joined(values: Iterable[object]) -> str:
+    return ", ".join(dict.fromkeys(map(str, values)))
 
 
 def _about(comparison: Comparison) -> Iterator[str]:

@@ -50,6 +50,8 @@ def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> N
         "## Mean load 40 %", "## Mean load 55 %", "## Parameters",
     ]  # fmt: skip
     assert "![Hot node-minutes by contender](report.svg)" in text
+    assert "| load | 0.4, 0.55 |" in text
+    assert "| nodes | 6 |" in text
     chart = (tmp_path / "report.svg").read_text(encoding="utf-8")
     assert chart.count(">random-choice<") == 2
     code, _, err = call(*arguments)

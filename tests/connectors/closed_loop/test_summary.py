@@ -1,5 +1,7 @@
 """The sentence of a comparison: ours beside what most clusters run."""
 
+from dataclasses import replace
+
 from connectors.closed_loop.comparison import Comparison
 from connectors.closed_loop.measures import Result
 from connectors.closed_loop.parameters import Parameters
@@ -24,6 +26,12 @@ def test_ours_is_held_against_what_most_clusters_run() -> None:
         "policy and 20 evictions: 0.10 of what they are with kube-scheduler's scores and 0.25 of what "
         "they are with Koordinator with LowNodeLoad 45/75 (90 evictions)."
     )  # fmt: skip
+
+
+def test_several_seeds_are_said() -> None:
+    one = _compared(loadstream=(500, 20)).results[0]
+    several = Comparison(Parameters(), (), (), (one, replace(one, seed=1)), ())
+    assert str(sentence(several)).endswith("policy and 20 evictions. Means of 2 seeds.")
 
 
 def test_without_ours_there_is_nothing_to_say() -> None:
