@@ -27,9 +27,9 @@ from connectors.closed_loop.traces import Traces
 from connectors.closed_loop.world import run
 
 #: Objects before Python looks for cycles among the youngest, and how often among older ones: with
-#: its own figures a fifth of a run is spent on looking. Messages and state are trees, which go by
-#: counting references: as in a worker.
-GC_THRESHOLDS = (1_000, 5, 20_000)
+#: its own figures an eighth of a run is spent on looking, with these a fiftieth. Messages and state
+#: are trees, which go by counting references: as in a worker.
+GC_THRESHOLDS = (20_000, 5, 20_000)
 
 Progress = Callable[[str], None]
 """Is called with a line now and then."""
