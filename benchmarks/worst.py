@@ -33,6 +33,8 @@ def benchmarks() -> dict[str, Benchmark]:
         "policy_thresholds": (busy, partial(records.policy, records.THRESHOLDS)),
         "policy_estimates": (busy, partial(records.policy, records.ESTIMATES)),
         "policy_risk": (busy, records.policy_risk),
+        "policy_risk_resources": (busy, records.policy_risk_resources),
+        "tick_policy_risk": (busy, ticks.policy_risk),
         "tick_waiting_kinds": (busy, ticks.waiting_kinds),
         "tick_policy_waiting_kinds": (busy, ticks.policy_waiting_kinds),
         "tick_waiting_placed": (busy, ticks.waiting_placed),

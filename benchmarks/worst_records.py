@@ -34,8 +34,8 @@ from streams.stage.records import InputRecord
 
 THRESHOLDS = "loadAware: {usageThresholds: {cpu: 61, memory: 95}}"
 ESTIMATES = "loadAware: {estimatedScalingFactors: {cpu: 61, memory: 70}}"
-BY_LOAD = "plugins: {score: [LoadAwareScheduling]}"
-BY_RISK = "plugins: {score: [OverutilizationRisk]}"
+BY_LOAD = "plugins: {score: [LoadAwareScheduling], balance: [LowNodeLoad]}"
+BY_RISK = "plugins: {score: [OverutilizationRisk]}\n"
 
 
 def affinity(world: DenseCluster) -> float:
@@ -137,6 +137,12 @@ def policy_risk(world: DenseCluster) -> float:
     """A cluster that went by load goes by risk: mean and variance of all pods are asked for."""
     world.apply(world.policy(BY_LOAD), *(world.tick_record(1) for _ in range(3)))
     return policy(BY_RISK, world)
+
+
+def policy_risk_resources(world: DenseCluster) -> float:
+    """A cluster that goes by risk looks at other resources: what is known of all pods is dropped."""
+    world.apply(world.policy(BY_RISK), *(world.tick_record(1) for _ in range(30)))
+    return policy(f"{BY_RISK}overutilizationRisk: {{resources: [{{name: cpu}}]}}\n", world)
 
 
 def _pools(count: int) -> str:

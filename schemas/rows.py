@@ -216,6 +216,9 @@ class ClusterPolicyRow(Message):
     """The policy as it came."""
     recount: Recount | None = None
     """Nodes whose pods are not counted by it yet; none: all are."""
+    summing_next_node: Annotated[str, Field(max_length=253)] | None = None
+    """The first node, by name, whose mean and variance of usage are not summed up for it yet; none:
+    all are."""
     since_ms: EpochMs | None = None
     """The log's time when it came, where the cluster has many nodes and the next tick does little
     else."""

@@ -94,16 +94,18 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     for digest, group, unchanged in placement.pending.changed_groups(version):
         kept_group = _group_row(state.cluster, group, unchanged)
         yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", kept_group)
-    recounting = inventory.recounting
-    if (state.policy_changed or recounting.changed) and state.policy_record is not None:
+    recounting, summing = inventory.recounting, inventory.moments.turns
+    changed = state.policy_changed or recounting.turns.changed or summing.changed
+    if changed and state.policy_record is not None:
         policy = ClusterPolicyRow(
             cluster=state.cluster,
             policy=state.policy_record,
             recount=recounting.row(),
+            summing_next_node=summing.next,
             since_ms=state.policy_since_ms,
         )
         yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
-    state.policy_changed = recounting.changed = False
+    state.policy_changed = recounting.turns.changed = summing.changed = False
     for table in state.tables:
         for key, kept in table.changed_rows():
             yield RowChange(table.name, f"{prefix}/{key}" if key else prefix, _value(kept))
@@ -262,6 +264,7 @@ def _restore_policy(
     if state.policy_record is not None:
         state.set_policy(read_policy(state.policy_record.document, KNOWN, accepted=True))
     state.inventory.recounting.restore(None if own is None else own.recount)
+    state.inventory.moments.turns.restore(None if own is None else own.summing_next_node)
     state.policy_since_ms = None if own is None else own.since_ms
 
 

@@ -25,6 +25,7 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     limits          what one pod may ask for
     priority        Koordinator's classes of pods
     owners          which pods belong to one controller
+    node_turns      whose turn it is among the nodes, where each is to be worked on once
     moments         mean and variance of usage, where a plugin asks: nodes and fleet
     node_moments    mean and variance of what one node is going to use
     life            what one pod used over its life

@@ -13,5 +13,6 @@ class Change:
     METRIC: Final = 4
     """Its usage, or whether that is fresh."""
     FLEET: Final = 8
-    """What the cluster's pods use of their requests: of all nodes at once."""
+    """By what its usage is worked out: what the cluster's pods use of their requests, of all nodes at
+    once, or how far summing up has come."""
     ALL: Final = 15

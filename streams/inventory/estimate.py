@@ -188,6 +188,11 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
     return max(min(expected, limit if limit > 0 else INT64_MAX), -INT64_MAX)
 
 
+def forms_of(resource: str) -> tuple[str, ...]:
+    """Names under which pods of any class ask for a resource of their node."""
+    return resource, *(names[resource] for names in _TRANSLATED.values() if resource in names)
+
+
 def nominal(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
     """What a pod says that it needs of a resource of its node: its request, else its limit, else
     the small flat amount that it is expected to use."""

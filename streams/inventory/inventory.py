@@ -5,6 +5,7 @@ of nodes, and the names of changed table rows are collected until they are writt
 `hold` and given back in `release`, wherever the pod came from.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -119,12 +120,14 @@ class Inventory:
         self.layout_stale = True
 
     def recount(self) -> None:
-        """Count pods of some nodes anew, where a policy estimates them otherwise than before."""
+        """Count pods of some nodes anew, where a policy estimates them otherwise than before or
+        asks for what they are going to use."""
         loads = ((node.name, len(node.load.assigned)) for node in self.nodes.values())
         for name in self.recounting.turn(loads):
             node = self.nodes[name]
             node.load.count_by(self.recounting.counting(name))
             self._touch(node, Change.METRIC)
+        self._touch_usage(self.moments.turn(self.nodes))
 
     def advance(self, now_ms: int) -> None:
         """Metrics that have become too old turn unknown."""
@@ -154,9 +157,13 @@ class Inventory:
     def renew_fleet(self) -> None:
         """A tick has passed: bring what is expected of pods that are not measured up to date."""
         if self.moments.renew(self.nodes.values(), self.now_ms):
-            for node in self.index.nodes:
-                if node.row >= 0:
-                    self.index.touch(node.row, Change.FLEET)
+            self._touch_usage(self.index.nodes)
+
+    def _touch_usage(self, nodes: Iterable[Node]) -> None:
+        """What nodes are going to use is worked out otherwise."""
+        for node in nodes:
+            if node.row >= 0:
+                self.index.touch(node.row, Change.FLEET)
 
     def lay_out(self) -> NodeIndex:
         """The index, with a place for every node that Kubernetes has named."""

@@ -2,9 +2,13 @@
 
 What is kept between records is the lives of pods and the figures of the fleet; all else is summed
 up from these. Both become rows (`streams.cluster.moment_tables`).
+
+A policy that asks for the first time, or with other arguments, has every pod summed up anew, node
+by node (`node_turns`). Until a node's turn comes it is taken as its requests say, as if its pods
+were alike and not measured; their lives go on. The fleet's figures wait until all are summed up.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from schemas.metrics import NodeMetric
 from schemas.pods import Pod
@@ -12,7 +16,14 @@ from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.fleet_usage import RENEWAL_MS, fleet, prior
 from streams.inventory.node import Held, Node
 from streams.inventory.node_moments import FleetInForce, NodeMoments
+from streams.inventory.node_turns import NodeTurns
 from streams.inventory.owner_usage import owner_of
+
+#: Pods that are summed up at one record, in less than a twentieth of a second.
+SUMMED_PER_RECORD_MAX = 6_000
+#: Nodes of whose moments the memory is given back at one record: with thirty pods each, in a
+#: hundredth of a second.
+FREED_PER_RECORD_MAX = 500
 
 
 def _asked_by(policy: Policy) -> OverutilizationRiskArgs | None:
@@ -34,6 +45,10 @@ class Moments:
         """Nodes whose lives have changed since they were written last."""
         self.changed_owners: dict[str, None] = {}
         """Owners known under the policy before: their rows are to be written, or removed."""
+        self.turns = NodeTurns()
+        """Nodes before the next one are summed up."""
+        self._unused: list[NodeMoments] = []
+        """Of policies before, as long as their memory is not given back."""
 
     def judge_anew(self, policy: Policy, nodes: Iterable[Node]) -> None:
         """Another policy judges. Lives go on where it asks for the same resources."""
@@ -55,20 +70,41 @@ class Moments:
         if before is not None and before.owners is not None:
             # Rows of what goes on are written again, which changes nothing.
             self.changed_owners.update(dict.fromkeys(before.owners.owners))
+        if self.fleet is None:
+            self.turns.end()
+        else:
+            self.turns.begin()
         for node in nodes:
-            lived = node.moments
-            self.begin(node)
-            if alike and lived is not None and node.moments is not None:
-                node.moments.follow(lived, node.held.values())
-            elif lived is not None:
+            if alike and self.fleet is not None and node.moments is not None:
+                node.moments.go_by(self.fleet, summed=False)
+                continue
+            if node.moments is not None:
                 self.changed[node.name] = None
+                self._unused.append(node.moments)
+            self.begin(node)
 
     def begin(self, node: Node) -> None:
         """Keep account of a node, of whose pods nothing is known."""
-        node.moments = None if self.fleet is None else NodeMoments(self.fleet)
-        if node.moments is not None:
-            node.moments.measure(node.load.metric, (), fold=False)
-            node.moments.sum_up(node.held.values())
+        node.moments = None
+        if self.fleet is not None:
+            node.moments = NodeMoments(self.fleet, summed=self.turns.had(node.name))
+
+    @property
+    def summing(self) -> bool:
+        """Some nodes are not summed up yet."""
+        return self.turns.next is not None
+
+    def turn(self, nodes: Mapping[str, Node]) -> list[Node]:
+        """Sum up the nodes whose turn has come, and answer them."""
+        del self._unused[-FREED_PER_RECORD_MAX:]
+        counts = ((node.name, len(node.held)) for node in nodes.values())
+        turn = [nodes[name] for name in self.turns.take(counts, SUMMED_PER_RECORD_MAX)]
+        for node in turn:
+            if node.moments is not None:
+                node.moments.summed = True
+                node.moments.measure(node.load.metric, (), fold=False)
+                node.moments.sum_up(node.held.values())
+        return turn
 
     def measure(self, node: Node, metric: NodeMetric | None, *, fold: bool) -> None:
         """A node's usage was reported, or is not reported any more."""
@@ -94,7 +130,9 @@ class Moments:
     def renew(self, nodes: Iterable[Node], now_ms: int) -> bool:
         """Work the fleet's figures out anew, if it is time; answers whether they have changed."""
         last_ms = self.renewed_at_ms
-        if self.fleet is None or (last_ms is not None and now_ms - last_ms < RENEWAL_MS):
+        if self.fleet is None or self.summing:
+            return False
+        if last_ms is not None and now_ms - last_ms < RENEWAL_MS:
             return False
         votes = (node.moments.votes for node in nodes if node.moments is not None)
         before = self.fleet.figures

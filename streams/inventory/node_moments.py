@@ -28,7 +28,7 @@ from schemas.metrics import NodeMetric
 from schemas.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
-from streams.inventory.estimate import nominal
+from streams.inventory.estimate import forms_of, nominal
 from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
 from streams.inventory.life import MINUTES_MAX, PARTS, Life, first, lived
 from streams.inventory.owner_sums import SUMS, OwnerSums
@@ -57,11 +57,13 @@ class HeldPod(Protocol):
 class FleetInForce:
     """What all nodes of a cluster go by."""
 
-    __slots__ = ("args", "figures", "owners", "resources")
+    __slots__ = ("args", "figures", "forms", "owners", "resources")
 
     def __init__(self, args: OverutilizationRiskArgs, figures: tuple[Fleet, ...]) -> None:
         self.args = args
         self.resources = tuple(resource.name for resource in args.resources)
+        self.forms = tuple(map(forms_of, self.resources))
+        """Names under which pods ask for each of them."""
         self.figures = figures
         self.owners = OwnerUsage(len(self.resources)) if args.profiles == "owner" else None
         """What is expected of the pods of each owner; none: the policy goes by the fleet alone."""
@@ -77,12 +79,14 @@ class NodeMoments:
 
     __slots__ = (
         "_by_owner", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young", "fleet",
-        "folded_at_ms", "folded_whole", "lives", "reported", "votes",
+        "folded_at_ms", "folded_whole", "lives", "reported", "summed", "votes",
     )  # fmt: skip
 
-    def __init__(self, fleet: FleetInForce) -> None:
-        """Without pods and metrics."""
+    def __init__(self, fleet: FleetInForce, *, summed: bool = True) -> None:
+        """Without pods and metrics; `summed`: keep sums from the beginning."""
         self.fleet = fleet
+        self.summed = summed
+        """Sums are kept; else lives alone are, until somebody sets this and calls `sum_up`."""
         self.folded_at_ms: int | None = None
         """Update time of the metric that was added to the lives last."""
         self.folded_whole = False
@@ -109,6 +113,8 @@ class NodeMoments:
 
     def add(self, held: HeldPod) -> None:
         """A pod takes room."""
+        if not self.summed:
+            return
         own: Sequence[int] = ()
         if held.pod.uid in self.lives:
             own = self._votes(held)
@@ -122,6 +128,8 @@ class NodeMoments:
 
     def remove(self, held: HeldPod) -> None:
         """A pod gives its room back, as it was added."""
+        if not self.summed:
+            return
         own: Sequence[int] = ()
         share = self._share(held)
         self._sums = tuple(map(sub, self._sums, share))
@@ -186,19 +194,15 @@ class NodeMoments:
         self.folded_whole, self.reported = whole, reported
         self.sum_up(list(held))
 
-    def follow(self, before: "NodeMoments", held: Iterable[HeldPod]) -> None:
-        """Go on with the lives of before, under other arguments."""
-        if before.folded_at_ms is not None:
-            self.restore(
-                held,
-                before.lives,
-                before.folded_at_ms,
-                whole=before.folded_whole,
-                reported=before.reported,
-            )
+    def go_by(self, fleet: FleetInForce, *, summed: bool) -> None:
+        """Go on with the lives, under other arguments for the same resources."""
+        self.fleet, self.summed = fleet, summed
+        self._by_owner = None if fleet.owners is None else OwnerSums(fleet.owners)
 
     def sum_up(self, held: Iterable[HeldPod]) -> None:
-        """Add up all pods anew."""
+        """Add up all pods anew, if sums are kept."""
+        if not self.summed:
+            return
         self._young = {}
         self._sums = self._system_share()
         if self._by_owner is not None:
@@ -358,6 +362,20 @@ class NodeMoments:
         """Mean and variance by resource, in units and their squares."""
         found = self._figures(self._sums)
         return found if self._by_owner is None else self._by_owner.corrected(found)
+
+    def rough_figures(self, requested: Mapping[str, int], pods: int) -> list[tuple[float, float]]:
+        """The same as long as no sums are kept: as if pods were alike and nothing of them measured.
+
+        Args:
+            requested: sum of their requests, by resource.
+            pods: how many there are.
+        """
+        sums: list[int] = []
+        for forms in self.fleet.forms:
+            amount = sum([requested[name] for name in forms if name in requested])
+            square = amount * amount // max(1, pods)
+            sums += (amount * PARTS, 0, square, 0, square)
+        return self._figures(tuple(sums))
 
     def figures_of(self, held: HeldPod) -> list[tuple[float, float]]:
         """What one pod of the node adds to them."""

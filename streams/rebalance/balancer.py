@@ -151,7 +151,7 @@ class Balancer:
         else:
             why = f"plugins.balance does not enable {LOW_NODE_LOAD}"
             outcome = RoundOutcome(now_ms, given.paused, "" if self.risk_moves else why)
-        if self.risk_moves is not None:
+        if self.risk_moves is not None and not inventory.moments.summing:
             # Last, since it goes by the sum over all nodes: what is planned before changes it.
             self.risk_moves.round(given, outcome)
         note_round(self.policy, inventory.history, outcome, self._whole(now_ms))

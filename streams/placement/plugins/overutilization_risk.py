@@ -119,11 +119,9 @@ class OverutilizationRiskScore(Score):
             self._changed.append(row)
             if len(self._changed) > len(self._rows):
                 self._forget()
-        moments = node.moments
-        figures = None
+        moments, figures = node.moments, node.usage_figures()
         if moments is not None:
             self._fleet, self._owners = moments.fleet.figures, moments.fleet.owners
-            figures = moments.figures()
         rows = self._rows[row] = []
         for index, resource in enumerate(self._resources):
             per_unit = 1.0 / (float(node.allocatable.get(resource, 0)) or 1.0)

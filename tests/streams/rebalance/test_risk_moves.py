@@ -60,6 +60,14 @@ def test_the_pod_whose_move_lowers_the_sum_of_costs_most_goes_where_it_grows_lea
     assert "is at risk of overutilization, cost" in world.outcome.moves[0].reason
 
 
+def test_no_pod_leaves_by_risk_while_nodes_are_still_summed_up() -> None:
+    world = risky()
+    world.inventory.moments.turns.begin()
+    assert world.round() == []
+    world.inventory.recount()
+    assert world.round() == ["a risky->calm-2"]
+
+
 def test_a_move_that_gains_too_little_is_not_made() -> None:
     world = risky(BY_RISK.replace("0.15", "5"))
     assert world.round() == []
