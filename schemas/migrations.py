@@ -9,7 +9,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import ClusterName, Count, DurationMs, EpochMs, Message, NodeName, Part, StateMs
+from schemas.base import (
+    ClusterName,
+    Count,
+    DurationMs,
+    EpochMs,
+    Message,
+    NodeName,
+    Part,
+    ResourceAmounts,
+    StateMs,
+)
 from schemas.decisions import AsOf, DecisionId
 from schemas.moves import PEERS_MAX
 from schemas.pods import Pod, PodRef
@@ -130,6 +140,8 @@ class MigrationRow(Message, Migration):
     """No further command before."""
     peers: Annotated[tuple[NodeName, ...], Field(max_length=PEERS_MAX, fail_fast=True)] = ()
     """Nodes that were as hot as the source when the move was planned: what it is judged against."""
+    usage: ResourceAmounts = Field(default_factory=dict)
+    """What was measured or expected of the pod then; empty: nothing is known."""
     reserved: Pod | None = None
     """The pod for which room is held at `target_node`; none: no room is held."""
 

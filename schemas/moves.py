@@ -143,7 +143,7 @@ class LoadReading(Part):
 
 class Comparison(Part):
     """In how many rounds after an eviction its source was hot, beside nodes that were as hot when
-    the move was planned and were left alone."""
+    the move was planned and were left alone; pods of other moves are worked out of their usage."""
 
     rounds: Count = 0
     """Rounds that looked at the source."""
@@ -196,8 +196,10 @@ class FollowedEvictionRow(Message):
     bounced: Literal["", "came back", "evicted again"] = ""
     """How the move was undone."""
     peers: Annotated[tuple[NodeName, ...], Field(max_length=PEERS_MAX, fail_fast=True)] = ()
-    """Nodes that were as hot as the source when the move was planned; they count as long as they
-    are left alone."""
+    """Nodes that were as hot as the source when the move was planned: what it is judged against."""
+    usage: ResourceAmounts = Field(default_factory=dict)
+    """What was measured or expected of the pod then; empty: nothing is known, and nodes that it
+    leaves or comes to are not compared with."""
     comparison: Comparison = Field(default_factory=Comparison)
     """What rounds saw of them since, and of the source."""
 
@@ -236,7 +238,7 @@ class MoveOutcome(Message):
     left alone, the target has not risen above its own threshold, the replacement is ready. bounced:
     the replacement came back to the source or was evicted in turn. source hot, target hot, not
     ready: what failed first, in this order. no difference: neither the source was hot any more nor
-    were those nodes. unknown: too little was seen, or no node was as hot and left alone. dry: not
+    were those nodes. unknown: too little was seen, or there was no node to compare with. dry: not
     executed."""
     message: Annotated[str, Field(max_length=500)]
     """The verdict in a sentence, with numbers."""

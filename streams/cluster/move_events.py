@@ -38,6 +38,7 @@ class MoveEvents:
             source_node=row.source_node,
             dry_run=row.dry_run,
             peers=row.peers,
+            usage=row.usage,
             now_ms=now_ms,
         )
         # An owner replaces a pod while that one still terminates: the replacement may be there.

@@ -171,6 +171,7 @@ class MigrationLifecycle:
             ignore_windows=proposal.ignore_windows,
             ttl_ms=ttl_ms,
             peers=proposal.peers,
+            usage=dict(sorted(proposal.usage.items())),
         )
 
     def create(self, proposal: Proposal, mode: Mode, cause: Cause) -> MigrationRow:

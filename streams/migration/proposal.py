@@ -1,6 +1,7 @@
 """The proposal to move a pod: of a round, of a user, or of the drain of a node."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from schemas.migrations import Mode, Trigger, Watched
 from schemas.pods import Pod
@@ -25,6 +26,8 @@ class Proposal:
     ignore_windows: bool = False
     peers: tuple[str, ...] = ()
     """Nodes that are as hot as the one that it leaves."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """What the round has measured of the pod, or expects of it; empty: nothing."""
     dry_run: bool = False
     """It is only to be taken note of, whatever the policy says."""
 
@@ -41,4 +44,5 @@ def proposal_of(candidate: Candidate) -> Proposal:
         watched=candidate.phase,
         mode=candidate.mode,
         peers=candidate.peers,
+        usage=candidate.usage,
     )

@@ -10,6 +10,7 @@ against the pool.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from schemas.decisions import AsOf
 from schemas.moves import (
@@ -22,11 +23,14 @@ from schemas.moves import (
 from schemas.pods import Pod, PodRef
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.moves.followed import FollowedEvictions, Watched
+from streams.moves.left_alone import left_alone
 from streams.moves.verdicts import counted, held_back, judge
 from streams.stage.tracked_table import TrackedRows
 
 #: Most evictions that are followed at once; a further one is only counted, as `unfollowed`.
 FOLLOWED_MAX = 10_000
+#: Usage of a pod of which nothing is known.
+NOT_KNOWN: Mapping[str, int] = MappingProxyType({})
 _TEXT_MAX = 500
 
 
@@ -49,6 +53,7 @@ class Effects:
         Pools that it does not name are forgotten with their verdicts.
         """
         self.args = policy.moves
+        self._window_ms = policy.collect.of_node.average_ms
         self.enabled = policy.remembers_moves and policy.moves.min_helped_percent > 0
         named = {pool.name for pool in policy.rebalance.pools(policy.compat)}
         if policy.plugins.balances(OVERUTILIZATION_RISK):
@@ -72,14 +77,18 @@ class Effects:
         dry_run: bool,
         now_ms: int,
         peers: tuple[str, ...] = (),
+        usage: Mapping[str, int] = NOT_KNOWN,
     ) -> None:
         """A pod was evicted, or said to be. A command is followed once.
 
-        `peers` were as hot as the source when the move was planned.
+        `peers` were as hot as the source when the move was planned; `usage` is what was known of the pod.
         """
         before = self.followed.of_replacement(pod.uid)
-        if before is not None and not dry_run and not before.bounced:
-            self.followed.put(before.model_copy(update={"bounced": "evicted again"}))
+        if before is not None and not dry_run:
+            # Its arrival is followed no longer, so its departure is not worked out either.
+            usage = NOT_KNOWN
+            if not before.bounced:
+                self.followed.put(before.model_copy(update={"bounced": "evicted again"}))
         if command_id in self.followed.rows:
             return
         if len(self.followed) >= self.followed_max:
@@ -100,6 +109,7 @@ class Effects:
                 dry_run=dry_run,
                 evicted_at_ms=now_ms,
                 peers=peers,
+                usage=dict(usage),
             )
         )
 
@@ -139,8 +149,30 @@ class Effects:
                 self._observe_source(row, reading)
             elif row.target_node == node:
                 self._observe_target(row, reading)
-            elif self.followed.alone(node):
-                self._compare(row, peer_rounds=1, peer_hot_rounds=int(reading.over))
+            else:
+                self._observe_peer(row, node, used, limit, now_ms)
+
+    def _observe_peer(
+        self,
+        row: FollowedEvictionRow,
+        node: str,
+        used: Mapping[str, int],
+        limit: Mapping[str, int],
+        now_ms: int,
+    ) -> None:
+        watched = {name: amount for name, amount in used.items() if name in limit}
+        alone = left_alone(
+            watched,
+            node,
+            row.phase,
+            self.followed.ends(node),
+            row.evicted_at_ms,
+            now_ms,
+            self._window_ms,
+        )
+        if alone is not None:
+            over = any(amount > limit[name] for name, amount in alone.items())
+            self._compare(row, peer_rounds=1, peer_hot_rounds=int(over))
 
     def _observe_source(self, row: FollowedEvictionRow, reading: LoadReading) -> None:
         update: dict[str, object] = {}

@@ -57,9 +57,9 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
         """Those for which a node is watched."""
         return [self.rows[command] for command in self._watched.get(watched, ())]
 
-    def alone(self, node: str) -> bool:
-        """No pod that is followed has left a node or come to it."""
-        return node not in self._ends
+    def ends(self, node: str) -> list[FollowedEvictionRow]:
+        """Those whose pods have left a node or come to it."""
+        return [self.rows[command] for command in self._ends.get(node, ())]
 
     def over(self, now_ms: int) -> list[FollowedEvictionRow]:
         """Those that were followed for long enough or have bounced, the oldest first."""

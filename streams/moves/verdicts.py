@@ -2,7 +2,7 @@
 
 Hot spells end by themselves, so a source that has cooled proves nothing: a move has helped if its
 source was hot in a smaller share of the rounds after it than nodes that were as hot when it was
-planned and were left alone. Where there is no such node, nothing is known.
+planned and were left alone (`left_alone`). Where there is no such node, nothing is known.
 
 A pool whose newest verdicts hold too few that helped emits nothing for a while, which doubles each
 time a move after it does not help either, and ends for good with the first one that does
@@ -71,7 +71,9 @@ def _compared(row: FollowedEvictionRow) -> str:
     counts = row.comparison
     own = f"hot in {counts.hot_rounds} of {counts.rounds} rounds"
     if not counts.peer_rounds:
-        return f"{own}, and no node was as hot and left alone"
+        if not row.peers:
+            return f"{own}, and no other node was as hot"
+        return f"{own}, and none of {len(row.peers)} nodes as hot could be compared with"
     hot, looks = counts.peer_hot_rounds, counts.peer_rounds
     return f"{own}, nodes as hot that were left alone in {hot} of {looks}"
 

@@ -8,6 +8,7 @@ pool_round          one pool's part of it: nodes classed and counted
 planning            hot nodes in turn: which pods leave, and where to
 risk_moves          moves that lower the risk of overutilization most
 risk_nodes          what nodes cost by that risk, as planned moves change them
+peers               nodes as hot as the one that a pod leaves: what its move is judged against
 koordinator         a round as Koordinator makes it (`compat: koordinator`)
 columns             all nodes as arrays, packed when something changes
 node_arrays         one node's figures

@@ -6,7 +6,7 @@ for each hot node and each pod that was looked at the first gate that stopped it
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.migrations import Mode
-from schemas.moves import PEERS_MAX
 from schemas.pods import Pod
 from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held
+from streams.rebalance.peers import Standings
 
 Phase = Literal["node", "prod"]
 NodeClass = Literal["low", "bothLow", "prodLow", "high", "prodHigh", "normal", "skipped"]
@@ -30,9 +30,6 @@ LOW, BOTH_LOW, PROD_LOW, HIGH, PROD_HIGH, NORMAL, SKIPPED = range(len(CLASSES))
 
 Percents = Mapping[str, float]
 
-_PPM = 1_000_000
-#: Nodes are as hot as each other that stand within this share of their capacity to their limits.
-_AS_HOT_PPM = 50_000
 #: Most pods of a hot node whose verdicts are kept; the others are counted.
 VERDICTS_MAX = 32
 
@@ -169,28 +166,6 @@ class HotNode:
         if len(self.pods) < VERDICTS_MAX:
             self.pods.append(verdict)
 
-    @property
-    def excess_ppm(self) -> int:
-        """Millionths of the capacity by which the resource is over that is furthest above its limit,
-        or nearest below it.
-        """
-        excess = [
-            (self.usage[name] - limit) * _PPM // self.capacity[name]
-            for name, limit in self.limits.items()
-            if self.capacity[name] > 0
-        ]
-        return max(excess, default=-_PPM)
-
-    def peers(self, among: Iterable["HotNode"]) -> tuple[str, ...]:
-        """Those of some hot nodes that are as hot and that no pod has left, the nearest first."""
-        own = self.excess_ppm
-        near = [
-            (abs(each.excess_ppm - own), each.name)
-            for each in among
-            if each.name != self.name and each.phase == self.phase and not each.moved
-        ]
-        return tuple(name for away, name in sorted(near)[:PEERS_MAX] if away <= _AS_HOT_PPM)
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -228,11 +203,20 @@ class PoolOutcome:
 
     readings: Callable[[str, Phase], "Reading | None"] | None = None
     """How a measured node of the pool stands; none where nothing was measured."""
+    standings: Callable[[Phase], Standings] | None = None
+    """How far each measured node of the pool is from its limits; none: moves are not judged."""
 
     def counts(self) -> dict[str, int]:
         """How many nodes are in each class."""
         counted = np.bincount(self.codes, minlength=len(CLASSES)).tolist()
         return dict(zip(CLASSES, counted, strict=True))
+
+    def peers(self, hot: HotNode) -> tuple[str, ...]:
+        """What moves from a hot node are judged against: nodes as hot that no pod leaves in the round."""
+        if self.standings is None:
+            return ()
+        left = {each.name for each in self.hot if each.moved}
+        return self.standings(hot.phase).nearest(hot.name, left)
 
     def classes(self) -> dict[str, NodeClass]:
         """The class of each node."""

@@ -257,7 +257,7 @@ class Turn:
             usage=self.hot_pods.usage(index),
             # Room that is in no target cannot be reserved.
             mode=None if of_class is None else "EvictDirectly",
-            peers=hot.peers(self._pool.outcome.hot),
+            peers=self._pool.outcome.peers(hot),
         )
         refused = planning.given.rules.gate(candidate)
         if refused is not None:

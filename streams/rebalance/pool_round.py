@@ -34,6 +34,7 @@ from streams.rebalance.outcome import (
     Reading,
     Thresholds,
 )
+from streams.rebalance.peers import Standings
 from streams.rebalance.pools import (
     UNLIMITED,
     Limits,
@@ -90,6 +91,7 @@ class PoolRound:
             means=self._means(),
             rounds_needed=pool.condition.consecutive_abnormalities,
             readings=self.reading,
+            standings=self._standings,
         )
 
     def _means(self) -> dict[str, float]:
@@ -232,6 +234,13 @@ class PoolRound:
             self.high(phase)[:, position].tolist(),
             self.nodes.capacity[:, position].tolist(),
         )
+
+    def _standings(self, phase: Phase) -> Standings:
+        """How far each node is above its high thresholds; resources without one do not count."""
+        limits, capacity = self.high(phase), self.nodes.capacity
+        excess = (self.used(phase) - limits) / np.maximum(capacity, 1)
+        counts = (limits < UNLIMITED) & (capacity > 0)
+        return Standings(self.names, np.where(counts, excess, -np.inf).max(axis=0, initial=-np.inf))
 
     def _position(self, name: str) -> int | None:
         """Position of a node among the measured ones of the pool."""

@@ -36,12 +36,14 @@ from streams.rebalance.outcome import (
     Candidate,
     Costs,
     HotNode,
+    Phase,
     PoolOutcome,
     Reading,
     RoundOutcome,
     Thresholds,
     Verdict,
 )
+from streams.rebalance.peers import Standings
 from streams.rebalance.risk_nodes import Figures, RiskNodes
 from streams.stage.fair_turns import fair_order
 
@@ -135,6 +137,7 @@ class _Round:
             codes=codes,
             targets=int(self.open.sum()),
             readings=self.reading,
+            standings=self._standings,
         )
         self.hot: dict[int, HotNode] = {}
         """Nodes whose pods are looked at, by position."""
@@ -365,7 +368,7 @@ class _Round:
             reason=_reason(costs, self.names[target]),
             target=self.names[target],
             usage=self._usage(pod),
-            peers=hot.peers(self.hot.values()),
+            peers=self.outcome.peers(hot),
         )
         refused = self.given.rules.gate(candidate)
         if refused is not None:
@@ -409,6 +412,16 @@ class _Round:
         """How a node stands against the hot shares; None: it was not measured."""
         place = self.place.get(name)
         return None if place is None or phase != "node" else self._reading(place)
+
+    def _standings(self, phase: Phase) -> Standings:
+        """How far each node is above the hot shares."""
+        columns = self.given.columns
+        which = [columns.universe.index[name] for name in self.resources]
+        used = columns.usage[which][:, self.rows]
+        capacity = columns.capacity[which][:, self.rows]
+        hot = np.array([[each.hot_share] for each in self.score.resources])
+        excess = np.where(capacity > 0, used / np.maximum(capacity, 1) - hot, -np.inf)
+        return Standings(self.names, excess.max(axis=0))
 
     def _reading(self, place: int) -> Reading:
         columns, row = self.given.columns, int(self.rows[place])

@@ -341,7 +341,6 @@ class PoolRound:
             reason=reason_text(self._over_text(position, phase)),
             target=None,
             usage={**usage, "pods": 1},
-            peers=hot.peers(self.outcome.hot),
         )
         refused = self.given.rules.gate(candidate)
         if refused is not None:

@@ -126,18 +126,39 @@ def test_without_a_node_that_was_as_hot_and_left_alone_nothing_is_known() -> Non
     story.see("peer", 9_000, 60)
     made = story.verdict(600)
     assert made.verdict == "unknown"
-    assert made.message.endswith("hot in 0 of 1 rounds, and no node was as hot and left alone")
+    assert made.message.endswith("hot in 0 of 1 rounds, and no other node was as hot")
 
 
-def test_a_node_that_a_pod_leaves_is_compared_with_no_longer() -> None:
+@pytest.mark.parametrize(
+    ("usage", "verdict"),
+    [({}, "unknown"), ({"cpu": 2_000}, "unknown"), ({"cpu": 2_000, "memory": 0}, "helped")],
+)
+def test_a_node_that_a_pod_leaves_is_compared_with_if_what_the_pod_used_is_known(
+    usage: dict[str, int], verdict: str
+) -> None:
     story = Story()
     story.evict(0)
     story.arrive(1, ready=True)
     story.see("a", 6_000, 60)
-    story.evict(70, "other", source_node="peer", owner="another")
-    story.see("peer", 9_000, 120)
+    story.evict(70, "other", source_node="peer", owner="another", usage=usage)
+    story.see("peer", 6_000, 370)
     made = story.verdict(600)
-    assert made.verdict == "unknown"
+    assert made.verdict == verdict
+
+
+def test_a_replacement_that_is_moved_on_is_not_worked_out() -> None:
+    """Its arrival is no longer followed: its departure alone would be half of the story."""
+    story = Story()
+    known = {"cpu": 2_000, "memory": 0}
+    story.evict(0, usage=known, peers=())
+    story.arrive(10, ready=True)
+    story.evict(20, "judged", source_node="c", owner="third", peers=("b",))
+    story.evict(70, "new", source_node="b", usage=known)
+    assert story.verdict(71).verdict == "bounced"
+    story.see("c", 6_000, 120)
+    story.see("b", 6_000, 120)
+    (row,) = [each for each in story.effects.followed.rows.values() if each.pod.uid == "judged"]
+    assert (row.comparison.rounds, row.comparison.peer_rounds) == (1, 0)
 
 
 def test_the_resource_furthest_above_its_threshold_speaks_for_the_node() -> None:
@@ -145,8 +166,8 @@ def test_the_resource_furthest_above_its_threshold_speaks_for_the_node() -> None
     story.evict(0)
     story.see("a", 6_900, 60, memory=950)
     assert story.verdict(600).message == (
-        "a is still hot with memory 95.0 % of at most 80.0 %; hot in 1 of 1 rounds, and no node was as "
-        "hot and left alone"
+        "a is still hot with memory 95.0 % of at most 80.0 %; hot in 1 of 1 rounds, and none of 1 nodes "
+        "as hot could be compared with"
     )
 
 
