@@ -13,6 +13,7 @@ from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.pods import PodLifecycle
 from schemas.policy import Policy
 from schemas.policy.migration import BUILT_IN_CLASSES
+from schemas.policy.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 #: Records of `pod-lifecycle` that are looked at, newest first.
 RECORDS_MAX = 20_000
@@ -58,10 +59,11 @@ def unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]
 def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
     """That rebalancing leaves all pods alone for their scheduler."""
     names = policy.migration.scheduler_names
-    rebalances = any(
+    by_thresholds = policy.plugins.balances(LOW_NODE_LOAD) and any(
         pool.high_thresholds or pool.prod_high_thresholds
         for pool in policy.rebalance.pools(policy.compat)
     )
+    rebalances = by_thresholds or policy.plugins.balances(OVERUTILIZATION_RISK)
     direct = (
         policy.other_schedulers == "evictDirectly"
         or policy.migration.default_job_mode == "EvictDirectly"

@@ -301,11 +301,12 @@ def seen_pods(settings: KafkaSettings, *schedulers: str) -> None:
 REBALANCING = "rebalance: {lowThresholds: {cpu: 40}, highThresholds: {cpu: 70}}\n"
 
 
+@pytest.mark.parametrize("document", ["", REBALANCING + "plugins: {balance: [LowNodeLoad]}\n"])
 def test_that_no_pod_is_of_a_scheduler_that_rebalancing_reaches_is_warned_of(
-    policies: KafkaSettings, tmp_path: Path
+    policies: KafkaSettings, tmp_path: Path, document: str
 ) -> None:
     seen_pods(policies, "default-scheduler", "", "volcano")
-    file = policy_file(tmp_path, REBALANCING)
+    file = policy_file(tmp_path, document)
     for arguments in (("check", file, "--cluster", "east"), ("apply", "east", file)):
         result = run(*arguments)
         assert result.exit_code == 0
@@ -318,7 +319,8 @@ def test_that_no_pod_is_of_a_scheduler_that_rebalancing_reaches_is_warned_of(
 @pytest.mark.parametrize(
     "document",
     [
-        "",
+        "plugins: {balance: [LowNodeLoad]}\n",
+        REBALANCING + "plugins: {balance: []}\n",
         REBALANCING + "otherSchedulers: evictDirectly\n",
         REBALANCING + "migration: {schedulerNames: [volcano]}\n",
         REBALANCING + "migration: {defaultJobMode: EvictDirectly}\n",
