@@ -7,7 +7,9 @@ balance             a round as loadstream makes it
 pool_round          one pool's part of it: nodes classed and counted
 planning            hot nodes in turn: which pods leave, and where to
 risk_moves          moves that lower the risk of overutilization most
+risk_pods           pods of nodes at risk, the one first whose move may gain most
 risk_nodes          what nodes cost by that risk, as planned moves change them
+risk_readings       how nodes stand against the shares from which they are hot
 peers               nodes as hot as the one that a pod leaves: what its move is judged against
 koordinator         a round as Koordinator makes it (`compat: koordinator`)
 columns             all nodes as arrays, packed when something changes

@@ -28,7 +28,7 @@ from streams.rebalance.pool_round import PoolRound, Standing
 from streams.rebalance.pools import (
     loadstream_pools,
 )
-from streams.rebalance.risk_moves import risk_resources
+from streams.rebalance.risk_nodes import risk_resources
 
 
 class LoadstreamRounds:

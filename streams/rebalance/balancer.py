@@ -34,7 +34,8 @@ from streams.rebalance.looks import Looks
 from streams.rebalance.node_arrays import Universe
 from streams.rebalance.outcome import RoundOutcome, Rules, Thresholds
 from streams.rebalance.pools import PoolNodes, mean_percentages
-from streams.rebalance.risk_moves import RiskMoves, risk_resources
+from streams.rebalance.risk_moves import RiskMoves
+from streams.rebalance.risk_nodes import risk_resources
 from streams.stage.tracked_table import TrackedTable
 
 

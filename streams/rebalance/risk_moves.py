@@ -17,15 +17,12 @@ targets as `COSTS_MAX` costs of nodes allow.
 The cost is that of `streams.placement.overutilization`. Equal gains: by the node's name, then the pod's uid.
 """
 
-import heapq
-from dataclasses import dataclass
-
 import numpy as np
 
 from schemas.base import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.inventory.arrays import BoolArray
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.placement.overutilization import TIE
 from streams.rebalance.fit import Fit
 from streams.rebalance.inputs import PodFilter, RoundInput, measured
@@ -36,15 +33,14 @@ from streams.rebalance.outcome import (
     Candidate,
     Costs,
     HotNode,
-    Phase,
     PoolOutcome,
-    Reading,
     RoundOutcome,
     Thresholds,
     Verdict,
 )
-from streams.rebalance.peers import Standings
-from streams.rebalance.risk_nodes import Figures, RiskNodes
+from streams.rebalance.risk_nodes import RiskNodes
+from streams.rebalance.risk_pods import RiskPod, RiskPods
+from streams.rebalance.risk_readings import RiskReadings
 from streams.stage.fair_turns import fair_order
 
 #: Name under which the rounds by risk are reported, and their moves are judged.
@@ -56,31 +52,6 @@ SOURCES_MAX = 64
 COSTS_MAX = 1_000_000
 COMPARED_MIN, COMPARED_MAX = 50, 500
 _MINUTE_MS = 60_000
-
-
-def risk_resources(policy: Policy) -> tuple[str, ...]:
-    """Resources that rounds by risk look at; none where the policy does not name them."""
-    if not policy.plugins.balances(OVERUTILIZATION_RISK):
-        return ()
-    return tuple(resource.name for resource in policy.overutilization_risk.resources)
-
-
-@dataclass(slots=True, eq=False)
-class _Pod:
-    """A pod of a node at risk."""
-
-    held: Held
-    source: int
-    """Position of its node."""
-    figures: Figures
-    index: int
-    """Its position among the pods of its node."""
-    saved: float = 0.0
-    target: int | None = None
-    """The best one; none: it has not been looked for."""
-    costs: Costs | None = None
-    turn: int = 0
-    """Entries of the heap that were made before another one do not count."""
 
 
 class RiskMoves:
@@ -111,10 +82,10 @@ class _Round:
         columns = given.columns
         fresh = columns.looked_at & measured(columns, moves.rebalance, given.now_ms, self.resources)
         self.rows = np.flatnonzero(fresh)
-        self.names: list[str] = columns.names[self.rows].tolist()
+        self.readings = RiskReadings(columns, self.rows, moves.score.resources)
+        self.names, self.place = self.readings.names, self.readings.place
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
-        self.place = {name: place for place, name in enumerate(self.names)}
         self.leaving = {*given.rules.leaving, *(move.held.pod.uid for move in whole.moves)}
         self._plan_ahead()
         cooling = [self.place[name] for name in given.rules.cooling() if name in self.place]
@@ -123,33 +94,34 @@ class _Round:
         self.open[cooling] = False
         everywhere = np.ones(self.rows.size, dtype=np.bool_)
         self.fit = Fit(columns, self.rows, {"node": everywhere}, node_fit=True)
-        codes = np.full(int(columns.looked_at.sum()), SKIPPED, dtype=np.int8)
-        at = np.searchsorted(np.flatnonzero(columns.looked_at), self.rows)
+        self.outcome = self._outcome()
+        self.hot: dict[int, HotNode] = {}
+        """Nodes whose pods are looked at, by position."""
+        self.pods = RiskPods(self.risk, self.args.gain)
+        compared = COSTS_MAX // max(1, self.rows.size * len(self.resources))
+        self.left = min(max(compared, COMPARED_MIN), COMPARED_MAX)
+        """How many pods may still be compared with all targets."""
+        self.begun = 0
+
+    def _outcome(self) -> PoolOutcome:
+        """The round's record, with the classes of nodes."""
+        looked_at = self.given.columns.looked_at
+        codes = np.full(int(looked_at.sum()), SKIPPED, dtype=np.int8)
+        at = np.searchsorted(np.flatnonzero(looked_at), self.rows)
         codes[at] = np.where(self.risk.costs >= self.args.gain, HIGH, NORMAL)
-        high = {each.name: 100 * each.hot_share for each in moves.score.resources}
-        self.outcome = PoolOutcome(
+        high = {each.name: 100 * each.hot_share for each in self.score.resources}
+        return PoolOutcome(
             name=POOL,
             thresholds=Thresholds(
                 low={}, high=high, prod_low={}, prod_high={}, source="hotPercent"
             ),
             resources=self.resources,
-            names=columns.names[columns.looked_at].tolist(),
+            names=self.given.columns.names[looked_at].tolist(),
             codes=codes,
             targets=int(self.open.sum()),
-            readings=self.reading,
-            standings=self._standings,
+            readings=self.readings.named,
+            standings=self.readings.standings,
         )
-        self.hot: dict[int, HotNode] = {}
-        """Nodes whose pods are looked at, by position."""
-        self.heap: list[tuple[float, int, str, int, _Pod]] = []
-        self.pods: dict[int, list[_Pod]] = {}
-        """Pods that may still be planned, by the position of their node."""
-        self.targeted: dict[int, list[_Pod]] = {}
-        """Those of them that were compared, by the position of their target."""
-        compared = COSTS_MAX // max(1, self.rows.size * len(self.resources))
-        self.left = min(max(compared, COMPARED_MIN), COMPARED_MAX)
-        """How many pods may still be compared with all targets."""
-        self.begun = 0
 
     def _plan_ahead(self) -> None:
         """Count what the round has planned before: pods that move count at their targets."""
@@ -173,10 +145,7 @@ class _Round:
             )
         for place in self._in_turn(at_risk.tolist()):
             self._look_at(place)
-        while self.heap and not self._over():
-            *_, turn, pod = heapq.heappop(self.heap)
-            if turn != pod.turn or pod.source not in self.pods:
-                continue
+        while not self._over() and (pod := self.pods.first()) is not None:
             if pod.costs is None:
                 self._compare(pod)
             else:
@@ -209,25 +178,24 @@ class _Round:
         figures = self.given.columns.nodes[int(self.rows[place])]
         staying = []
         for index, held in enumerate(figures.pods.held):
-            pod = _Pod(held, place, node.moments.figures_of(held), index)
-            leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
             if not figures.pods.bound[index]:
                 continue
-            if leaves:
+            pod = RiskPod(held, place, node.moments.figures_of(held))
+            if held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving:
                 self.risk.remove(place, pod.figures)
             else:
                 staying.append(pod)
         hot = self._noted(place, before)
-        self.pods[place] = staying
+        self.pods.add(place, staying)
         if float(self.risk.costs[place]) < self.args.gain:
             hot.ended = (
                 f"it costs {float(self.risk.costs[place]):.3f} without pods that leave already"
             )
             return
-        self._rank(place)
+        self.pods.rank(place)
 
     def _noted(self, place: int, cost: float) -> HotNode:
-        reading = self._reading(place)
+        reading = self.readings.of(place)
         hot = HotNode(
             name=self.names[place],
             phase="node",
@@ -243,26 +211,9 @@ class _Round:
         self.outcome.hot.append(hot)
         return hot
 
-    def _rank(self, place: int) -> None:
-        """Put a node's pods on the heap by what their leaving saves."""
-        cost = float(self.risk.costs[place])
-        for pod in self.pods[place]:
-            pod.saved = cost - self.risk.without_pod(place, pod.figures)
-            self._wait(pod)
-
-    def _wait(self, pod: _Pod) -> None:
-        """A pod waits to be compared; it cannot gain more than it saves."""
-        pod.turn += 1
-        pod.costs, pod.target = None, None
-        if pod.saved >= self.args.gain:
-            self._push(pod, pod.saved)
-
-    def _push(self, pod: _Pod, gain: float) -> None:
-        heapq.heappush(self.heap, (-gain, pod.source, pod.held.pod.uid, pod.turn, pod))
-
     # --- one pod ----------------------------------------------------------------------------------
 
-    def _compare(self, pod: _Pod) -> None:
+    def _compare(self, pod: RiskPod) -> None:
         """Look for the best target of a pod; what keeps it is noted."""
         stopped = self._stopped(pod)
         if stopped is not None:
@@ -284,11 +235,9 @@ class _Round:
             )
             self._stays(pod, "gain", message, costs, target)
             return
-        pod.target, pod.costs = target, costs
-        self.targeted.setdefault(target, []).append(pod)
-        self._push(pod, costs.gain)
+        self.pods.compared(pod, target, costs)
 
-    def _costs(self, pod: _Pod, target: int) -> Costs:
+    def _costs(self, pod: RiskPod, target: int) -> Costs:
         risk, costs = self.risk, self.risk.costs
         return Costs(
             float(costs[pod.source]),
@@ -297,7 +246,7 @@ class _Round:
             risk.with_pod(target, pod.figures),
         )
 
-    def _stopped(self, pod: _Pod) -> tuple[str, str] | None:
+    def _stopped(self, pod: RiskPod) -> tuple[str, str] | None:
         """Gate and message of what keeps a pod before a target is looked for."""
         held, given = pod.held, self.given
         since_ms = held.pod.scheduled_at_ms
@@ -316,7 +265,7 @@ class _Round:
         why = given.rules.resting(held, self.names[pod.source], self.args.rest_minutes * _MINUTE_MS)
         return None if why is None else ("resting", why)
 
-    def _allowed(self, pod: _Pod) -> BoolArray:
+    def _allowed(self, pod: RiskPod) -> BoolArray:
         """Nodes that may run a pod and have room for it now, shape (nodes,)."""
         allowed = self.fit.group(pod.held, "node").fitting() & self.open
         allowed[pod.source] = False
@@ -329,7 +278,7 @@ class _Round:
 
     def _stays(
         self,
-        pod: _Pod,
+        pod: RiskPod,
         gate: str,
         message: str,
         costs: Costs | None = None,
@@ -339,15 +288,9 @@ class _Round:
         self.hot[pod.source].note(
             Verdict(pod.held.pod, gate, message, name, self._usage(pod), costs)
         )
-        self._drop(pod)
+        self.pods.drop(pod)
 
-    def _drop(self, pod: _Pod) -> None:
-        pod.turn += 1
-        pod.costs, pod.target = None, None
-        if pod.source in self.pods:
-            self.pods[pod.source].remove(pod)
-
-    def _usage(self, pod: _Pod) -> dict[str, int]:
+    def _usage(self, pod: RiskPod) -> dict[str, int]:
         """What is expected of a pod, at most what a record can hold."""
         return {
             name: min(max(0, int(mean)), INT64_MAX)
@@ -356,7 +299,7 @@ class _Round:
 
     # --- moves ------------------------------------------------------------------------------------
 
-    def _move(self, pod: _Pod, costs: Costs) -> None:
+    def _move(self, pod: RiskPod, costs: Costs) -> None:
         """Plan a move that gains more than every other one, and ask the gate."""
         target, hot = pod.target, self.hot[pod.source]
         assert target is not None  # noqa: S101 - it was compared
@@ -375,29 +318,23 @@ class _Round:
             self._stays(pod, "gate", refused.text, costs, target)
             if refused.scope != "pod":
                 hot.ended = refused.text
-                del self.pods[pod.source]
+                self.pods.close(pod.source)
             if refused.scope == "round":
                 self.whole.ended = refused.text
             return
         self.begun += 1
         self.outcome.moves.append(candidate)
         hot.note(Verdict(pod.held.pod, "", "", self.names[target], candidate.usage, costs))
-        self._drop(pod)
+        self.pods.drop(pod)
         self._plan(pod, target)
 
-    def _plan(self, pod: _Pod, target: int) -> None:
+    def _plan(self, pod: RiskPod, target: int) -> None:
         """What a move changes for those that come after it."""
         self.fit.group(pod.held, "node").take(target)
         self.risk.remove(pod.source, pod.figures)
         self.risk.add(target, pod.figures)
         self.open[pod.source] = False
-        self._rank(pod.source)
-        # No pod leaves a node that takes one, and none comes to one that a pod leaves.
-        self.pods.pop(target, None)
-        for place in (pod.source, target):
-            for each in self.targeted.pop(place, ()):
-                if each.costs is not None and each.target == place:
-                    self._wait(each)
+        self.pods.planned(pod.source, target)
 
     def _close(self) -> None:
         """Say why no further pod leaves the nodes that had their turn."""
@@ -405,34 +342,6 @@ class _Round:
         for place, hot in self.hot.items():
             if not hot.ended and float(self.risk.costs[place]) >= self.args.gain:
                 hot.ended = why or f"no further move gains {self.args.gain:g}"
-
-    # --- figures ----------------------------------------------------------------------------------
-
-    def reading(self, name: str, phase: str) -> Reading | None:
-        """How a node stands against the hot shares; None: it was not measured."""
-        place = self.place.get(name)
-        return None if place is None or phase != "node" else self._reading(place)
-
-    def _standings(self, phase: Phase) -> Standings:
-        """How far each node is above the hot shares."""
-        columns = self.given.columns
-        which = [columns.universe.index[name] for name in self.resources]
-        used = columns.usage[which][:, self.rows]
-        capacity = columns.capacity[which][:, self.rows]
-        hot = np.array([[each.hot_share] for each in self.score.resources])
-        excess = np.where(capacity > 0, used / np.maximum(capacity, 1) - hot, -np.inf)
-        return Standings(self.names, excess.max(axis=0))
-
-    def _reading(self, place: int) -> Reading:
-        columns, row = self.given.columns, int(self.rows[place])
-        at = columns.universe.index
-        used = {name: int(columns.usage[at[name], row]) for name in self.resources}
-        capacity = {name: int(columns.capacity[at[name], row]) for name in self.resources}
-        shares = zip(self.resources, self.score.resources, strict=True)
-        limit = {
-            name: min(int(each.hot_share * capacity[name]), INT64_MAX) for name, each in shares
-        }
-        return Reading(used, limit, capacity)
 
 
 def _reason(costs: Costs, target: str) -> str:

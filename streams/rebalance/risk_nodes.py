@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.policy import OverutilizationRiskArgs
+from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.arrays import FloatArray
 from streams.inventory.node import Node
 from streams.placement.overutilization import NODE_DEVIATION, CostArrays, cost_function
@@ -22,6 +22,13 @@ _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
 
 #: Mean and variance by resource, in units and their squares.
 Figures = Sequence[tuple[float, float]]
+
+
+def risk_resources(policy: Policy) -> tuple[str, ...]:
+    """Resources that rounds by risk look at; none where the policy does not name them."""
+    if not policy.plugins.balances(OVERUTILIZATION_RISK):
+        return ()
+    return tuple(resource.name for resource in policy.overutilization_risk.resources)
 
 
 class RiskNodes:
