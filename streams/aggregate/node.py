@@ -14,7 +14,7 @@ from schemas.topics import node_key
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.percentile import UNKNOWN, measured
 from streams.aggregate.pods import PodWindow, numbers
-from streams.aggregate.reading import Member, Reading
+from streams.aggregate.reading import Member, SampleFigures
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry, sample_numbers
 from streams.aggregate.window import SampleWindow
 
@@ -46,7 +46,9 @@ class NodeState:
         """Time of the newest sample; None before the first one."""
         return self.samples.newest_ms
 
-    def judge(self, reading: Reading, collecting: Collecting, limits: AggregateLimits) -> Verdict:
+    def judge(
+        self, reading: SampleFigures, collecting: Collecting, limits: AggregateLimits
+    ) -> Verdict:
         """Whether a sample is to be taken in; changes nothing that a metric shows."""
         time_ms = reading.sampled_at_ms
         newest_ms = self.newest_ms
@@ -84,7 +86,7 @@ class NodeState:
 
     def take(
         self,
-        reading: Reading,
+        reading: SampleFigures,
         offset: int,
         window_ms: int,
         samples_log: RowLog[SampleEntry],
@@ -149,7 +151,7 @@ class NodeState:
         self.samples = SampleWindow()
         self.pods.clear()
 
-    def _widen(self, reading: Reading) -> None:
+    def _widen(self, reading: SampleFigures) -> None:
         more = reading.resources.difference(self.samples.resources)
         if more:
             self.samples.widen(sorted(more))
@@ -166,7 +168,11 @@ class NodeState:
         )
 
     def _resources_kept(
-        self, reading: Reading, newest_ms: int, collecting: Collecting, limits: AggregateLimits
+        self,
+        reading: SampleFigures,
+        newest_ms: int,
+        collecting: Collecting,
+        limits: AggregateLimits,
     ) -> Refusal | list[int] | None:
         """Places of the resources to keep so that there are not too many; None: all may stay."""
         more = reading.resources.difference(self.samples.resources)
@@ -186,7 +192,7 @@ class NodeState:
         return sorted(keep)
 
     def _too_many_members(
-        self, reading: Reading, since_ms: int, limits: AggregateLimits
+        self, reading: SampleFigures, since_ms: int, limits: AggregateLimits
     ) -> Refusal | None:
         few = len(self.pods.members) + len(reading.members) <= limits.members_never_too_many
         more = len(reading.members) * (1 + len(self.samples.resources))

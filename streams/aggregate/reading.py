@@ -24,8 +24,8 @@ Amounts = Mapping[str, int]
 Member = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleFigures:
     """The figures of one sample."""
 
     sampled_at_ms: int
@@ -47,7 +47,7 @@ class Reading:
     """The members as the node's `PodWindow.matrix` has them; none: nobody has made it yet."""
 
 
-def read(sample: NodeUsage, value: bytes, memory_field: str) -> Reading:
+def read(sample: NodeUsage, value: bytes, memory_field: str) -> SampleFigures:
     """The figures of a sample; `value` is its record, `memory_field` the reading that counts."""
     members = [
         (
@@ -69,13 +69,13 @@ def read(sample: NodeUsage, value: bytes, memory_field: str) -> Reading:
     else:
         system = _rest(usage, members)
     resources = frozenset().union(usage, system, *[amounts for _, amounts in members])
-    return Reading(
-        sample.sampled_at_ms,
-        zlib.crc32(value),
-        usage,
-        system,
-        members,
-        resources,
+    return SampleFigures(
+        sampled_at_ms=sample.sampled_at_ms,
+        digest=zlib.crc32(value),
+        usage=usage,
+        system=system,
+        members=members,
+        resources=resources,
         pressure=_without_totals(sample.pressure),
         source=sample.source,
     )

@@ -26,7 +26,7 @@ from schemas.limits import VALUE_BYTES_MAX
 from schemas.usage import PODS_PER_SAMPLE_MAX
 from streams.aggregate.node import NodeState
 from streams.aggregate.percentile import UNKNOWN, Figures
-from streams.aggregate.reading import Amounts, Member, Reading
+from streams.aggregate.reading import Amounts, Member, SampleFigures
 
 # What is read here, and not what the contract has: a field that is new there is unusual here.
 _FIELDS = frozenset(
@@ -64,7 +64,7 @@ class _Unusual(Exception):
 
 def shortcut(
     value: bytes | None, node: NodeState, memory_field_of: Callable[[str | None], str]
-) -> tuple[str | None, Reading] | None:
+) -> tuple[str | None, SampleFigures] | None:
     """Pool and figures of a sample of this node; none: it must be read by its contract.
 
     The figures of pods come as the matrix that the node would make of them. `memory_field_of`: the
@@ -80,7 +80,7 @@ def shortcut(
 
 def _read(
     value: bytes, node: NodeState, memory_field_of: Callable[[str | None], str]
-) -> tuple[str | None, Reading]:
+) -> tuple[str | None, SampleFigures]:
     sample = orjson.loads(value)
     _require(type(sample) is dict and sample.keys() <= _FIELDS)
     _require(sample["cluster"] == node.cluster and sample["node"] == node.name)
@@ -131,8 +131,17 @@ def _read(
         named = named.union(system)
     _require(value.count(b":") == fields)
     digest = zlib.crc32(value)
-    return pool, Reading(
-        at_ms, digest, usage, system, members, named, tuple(known), pressure, source, matrix
+    return pool, SampleFigures(
+        sampled_at_ms=at_ms,
+        digest=digest,
+        usage=usage,
+        system=system,
+        members=members,
+        resources=named,
+        columns=tuple(known),
+        pressure=pressure,
+        source=source,
+        matrix=matrix,
     )
 
 

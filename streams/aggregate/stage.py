@@ -32,7 +32,7 @@ from schemas.usage import NodeUsage
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition import PartitionState
-from streams.aggregate.reading import Reading, read
+from streams.aggregate.reading import SampleFigures, read
 from streams.aggregate.report import encoded, report
 from streams.aggregate.rows import SampleEntry
 from streams.aggregate.shortcut import shortcut
@@ -241,7 +241,7 @@ class AggregateStage:
         return self._take(node, reading, policy, record.offset)
 
     def _take(
-        self, node: NodeState, reading: Reading, policy: CollectPolicy, offset: int
+        self, node: NodeState, reading: SampleFigures, policy: CollectPolicy, offset: int
     ) -> Refusal | None:
         state = self.state
         collecting = state.policies.of(node.cluster)
@@ -285,7 +285,12 @@ class AggregateStage:
         return refusal
 
     def _report(
-        self, node: NodeState, policy: CollectPolicy, reading: Reading, offset: int, since_ms: int
+        self,
+        node: NodeState,
+        policy: CollectPolicy,
+        reading: SampleFigures,
+        offset: int,
+        since_ms: int,
     ) -> Refusal | None:
         metric = report(node, policy, reading.pressure, reading.source, since_ms)
         value = encoded(metric)
@@ -306,7 +311,7 @@ class AggregateStage:
             return None  # the record has no timestamp to hold its sample against
         return from_the_future(at_ms, record.timestamp_ms, self._limits.future_ms)
 
-    def _was_set_back(self, node: NodeState, reading: Reading) -> bool:
+    def _was_set_back(self, node: NodeState, reading: SampleFigures) -> bool:
         """Whether a node's newest sample is the odd one out, and not the one that comes after it."""
         newest_ms, horizon_ms = node.newest_ms, self.state.policies.of(node.cluster).horizon_ms
         if newest_ms is None or reading.sampled_at_ms >= newest_ms - horizon_ms:

@@ -24,7 +24,7 @@ from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Phase, Reading, RoundOutcome
+from streams.rebalance.outcome import NodeStanding, Phase, RoundOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ def _cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | No
     return f"node {node} is hot no more: {'; '.join(shares)}"
 
 
-def _reading(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> Reading | None:
+def _reading(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> NodeStanding | None:
     """How a node stands in the round by the strategy that a pool is of; None: it was not judged.
 
     A node may be of another pool than before, and is still judged.

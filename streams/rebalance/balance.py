@@ -24,7 +24,7 @@ from streams.rebalance.outcome import (
     RoundOutcome,
 )
 from streams.rebalance.planning import Planning
-from streams.rebalance.pool_round import PoolRound, Standing
+from streams.rebalance.pool_turn import PoolTurn, Standing
 from streams.rebalance.pools import (
     loadstream_pools,
 )
@@ -62,7 +62,7 @@ class LoadstreamRounds:
             left &= ~members
             thresholds = given.in_force(pool.name, pool.thresholds)
             fresh = members & measured(columns, self.args, given.now_ms, pool.resources)
-            made = PoolRound(self._standing, pool, thresholds, given, members, fresh)
+            made = PoolTurn(self._standing, pool, thresholds, given, members, fresh)
             outcome.means[pool.name] = made.outcome.means
             if not given.paused:
                 if made.count():
@@ -71,7 +71,7 @@ class LoadstreamRounds:
         return outcome
 
 
-def _plan(made: PoolRound, outcome: RoundOutcome) -> None:
+def _plan(made: PoolTurn, outcome: RoundOutcome) -> None:
     """Plan what should leave the nodes that act."""
     planning = Planning(made, made.targets, outcome)
     planning.run("node")

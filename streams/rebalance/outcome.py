@@ -168,7 +168,7 @@ class HotNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NodeStanding:
     """How a node stands in a round, per resource that has a high threshold."""
 
     used: Mapping[str, int]
@@ -201,7 +201,7 @@ class PoolOutcome:
     moves: list[Candidate] = field(default_factory=list)
     """Pods that leave, in order."""
 
-    readings: Callable[[str, Phase], "Reading | None"] | None = None
+    readings: Callable[[str, Phase], "NodeStanding | None"] | None = None
     """How a measured node of the pool stands; none where nothing was measured."""
     standings: Callable[[Phase], Standings] | None = None
     """How far each measured node of the pool is from its limits; none: moves are not judged."""

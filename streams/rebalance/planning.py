@@ -36,7 +36,7 @@ from streams.rebalance.outcome import (
     Unmovable,
     Verdict,
 )
-from streams.rebalance.pool_round import PoolRound
+from streams.rebalance.pool_turn import PoolTurn
 from streams.rebalance.pools import UNLIMITED
 from streams.rebalance.targets import Targets
 
@@ -49,7 +49,7 @@ UNMOVABLE_MAX = 1_000
 class Planning:
     """The turns of one pool's hot nodes."""
 
-    def __init__(self, pool: PoolRound, targets: IntArray, outcome: RoundOutcome) -> None:
+    def __init__(self, pool: PoolTurn, targets: IntArray, outcome: RoundOutcome) -> None:
         """Prepare.
 
         Args:

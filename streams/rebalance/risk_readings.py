@@ -8,7 +8,7 @@ from schemas.base import INT64_MAX
 from schemas.policy.overutilization import RiskResource
 from streams.inventory.arrays import IntArray
 from streams.rebalance.columns import Columns
-from streams.rebalance.outcome import Phase, Reading
+from streams.rebalance.outcome import NodeStanding, Phase
 from streams.rebalance.peers import Standings
 
 
@@ -25,16 +25,16 @@ class RiskReadings:
         self._used = columns.usage[which][:, rows]
         self._capacity = columns.capacity[which][:, rows]
 
-    def of(self, place: int) -> Reading:
+    def of(self, place: int) -> NodeStanding:
         """How a node stands."""
         used, limit, capacity = {}, {}, {}
         for index, each in enumerate(self._resources):
             used[each.name] = int(self._used[index, place])
             whole = capacity[each.name] = int(self._capacity[index, place])
             limit[each.name] = min(int(each.hot_share * whole), INT64_MAX)
-        return Reading(used, limit, capacity)
+        return NodeStanding(used, limit, capacity)
 
-    def named(self, name: str, phase: Phase) -> Reading | None:
+    def named(self, name: str, phase: Phase) -> NodeStanding | None:
         """How a node stands; none: it was not measured, or its prod pods alone are meant."""
         place = self.place.get(name)
         return None if place is None or phase != "node" else self.of(place)

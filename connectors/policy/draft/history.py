@@ -13,7 +13,7 @@ RESOURCES = ("cpu", "memory")
 Amounts = tuple[int | None, ...]
 
 
-class Reading(NamedTuple):
+class MeanUsage(NamedTuple):
     """Mean usage of a node, as a metric reported it."""
 
     node: str
@@ -36,7 +36,7 @@ class PodSeen:
 class History:
     """A cluster over a time. What is missing is empty."""
 
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[MeanUsage] = field(default_factory=list)
     """In any order."""
     whole: bool = True
     """No limit ended the search for them: there are no more of this time."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from connectors.policy.draft.history import RESOURCES, Amounts, Reading
+from connectors.policy.draft.history import RESOURCES, Amounts, MeanUsage
 
 #: Shares of a node beyond which it counts as hot, as for the score by risk.
 HOT = {"cpu": 0.75, "memory": 0.80}
@@ -41,7 +41,7 @@ class Load:
 
 
 def load_of(
-    resource: str, readings: Iterable[Reading], allocatable: Mapping[str, Amounts]
+    resource: str, readings: Iterable[MeanUsage], allocatable: Mapping[str, Amounts]
 ) -> Load | None:
     """The load by this resource; none: no node both reports it and can give some of it."""
     index = RESOURCES.index(resource)

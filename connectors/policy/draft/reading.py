@@ -14,8 +14,8 @@ from connectors.policy.draft.history import (
     RESOURCES,
     Amounts,
     History,
+    MeanUsage,
     PodSeen,
-    Reading,
     median_gap_ms,
 )
 from schemas.metrics import NodeMetric
@@ -85,7 +85,7 @@ def _metrics(
         newest.setdefault(metric.node, metric)
         windows.update(each.duration_ms for each in metric.aggregated if each.usage)
         usage = tuple(metric.usage.get(name) for name in RESOURCES)
-        history.readings.append(Reading(metric.node, metric.updated_at_ms, usage))
+        history.readings.append(MeanUsage(metric.node, metric.updated_at_ms, usage))
     history.whole = looked.whole or not begun
     history.windows_ms = frozenset(windows)
     return newest

@@ -53,7 +53,7 @@ class Standing:
     detectors: Detectors
 
 
-class PoolRound:
+class PoolTurn:
     """One pool's part of a round."""
 
     def __init__(

@@ -24,7 +24,7 @@ from streams.rebalance.inputs import (
 )
 from streams.rebalance.koordinator.detectors import Detectors
 from streams.rebalance.koordinator.pools import FilledPools
-from streams.rebalance.koordinator.rounds import PoolRound, Standing
+from streams.rebalance.koordinator.rounds import PoolTurn, Standing
 from streams.rebalance.node_arrays import Universe
 from streams.rebalance.outcome import (
     HIGH,
@@ -65,7 +65,7 @@ class KoordinatorRounds:
         for pool in self.pools:
             members = self._members(pool, given, processed)
             judged = self.filled.at_its_turn(pool) if members.any() else pool
-            made = PoolRound(self._standing, judged, given, members, members & fresh)
+            made = PoolTurn(self._standing, judged, given, members, members & fresh)
             outcome.pools.append(made.outcome)
             if made.run():
                 processed[made.nodes.rows[made.codes == HIGH]] = True

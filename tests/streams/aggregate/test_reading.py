@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from streams.aggregate.reading import Reading
+from streams.aggregate.reading import SampleFigures
 from streams.aggregate.reading import read as reading_of
 from tests.streams.aggregate.builders import T0, pod, read, sample
 
@@ -13,7 +13,7 @@ READINGS = {
 }
 
 
-def reading(memory_field: str = "usage_without_page_cache_bytes", **fields: Any) -> Reading:
+def reading(memory_field: str = "usage_without_page_cache_bytes", **fields: Any) -> SampleFigures:
     return reading_of(read(sample(T0, **fields)), b"value", memory_field)
 
 

@@ -10,7 +10,7 @@ from schemas.codec import decode
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import CollectPolicy
 from streams.aggregate.node import NodeState
-from streams.aggregate.reading import Reading
+from streams.aggregate.reading import SampleFigures
 from streams.aggregate.reading import read as reading_of
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
 from streams.aggregate.shortcut import shortcut
@@ -48,18 +48,18 @@ def known_node() -> NodeState:
     return node
 
 
-def by_contract(value: bytes) -> tuple[str | None, Reading] | None:
+def by_contract(value: bytes) -> tuple[str | None, SampleFigures] | None:
     message = decode("node-usage", value)
     if not isinstance(message, NodeUsage):
         return None
     return message.pool, reading_of(message, value, _MEMORY_FIELD)
 
 
-def short(value: bytes | None, node: NodeState) -> tuple[str | None, Reading] | None:
+def short(value: bytes | None, node: NodeState) -> tuple[str | None, SampleFigures] | None:
     return shortcut(value, node, lambda pool: _MEMORY_FIELD)
 
 
-def shown(node: NodeState, found: tuple[str | None, Reading] | None) -> Any:
+def shown(node: NodeState, found: tuple[str | None, SampleFigures] | None) -> Any:
     """Everything that a sample says, its pods by their numbers."""
     assert found is not None
     pool, reading = found

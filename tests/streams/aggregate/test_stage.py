@@ -18,7 +18,7 @@ from streams.aggregate import unwritable as unwritable_module
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition import PartitionState
-from streams.aggregate.reading import Reading
+from streams.aggregate.reading import SampleFigures
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.aggregate.builders import (
@@ -518,7 +518,7 @@ def test_a_defect_touches_the_node_of_the_sample_alone(monkeypatch: pytest.Monke
     restart."""
     taken = NodeState.take
 
-    def failing(self: NodeState, reading: Reading, *rest: Any) -> Any:
+    def failing(self: NodeState, reading: SampleFigures, *rest: Any) -> Any:
         figures = taken(self, reading, *rest)
         if self.name == "bad" and reading.sampled_at_ms == T0 + 10 * SECOND:
             raise ArithmeticError("half applied")

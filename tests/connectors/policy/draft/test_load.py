@@ -2,16 +2,16 @@
 
 import pytest
 
-from connectors.policy.draft.history import Reading, median_gap_ms
+from connectors.policy.draft.history import MeanUsage, median_gap_ms
 from connectors.policy.draft.load import load_of
 
 MINUTE_MS = 60_000
 ALLOCATABLE = {"a": (1000, None), "b": (2000, None)}
 
 
-def series(node: str, shares: list[float], capacity: int, begin_minute: int = 0) -> list[Reading]:
+def series(node: str, shares: list[float], capacity: int, begin_minute: int = 0) -> list[MeanUsage]:
     return [
-        Reading(node, (begin_minute + minute) * MINUTE_MS, (round(share * capacity), None))
+        MeanUsage(node, (begin_minute + minute) * MINUTE_MS, (round(share * capacity), None))
         for minute, share in enumerate(shares)
     ]
 
@@ -47,7 +47,7 @@ def test_readings_in_any_order_come_to_the_same() -> None:
 
 
 def test_a_resource_that_no_node_reports_and_can_give_has_no_load() -> None:
-    readings = [Reading("a", 0, (None, 5)), Reading("unknown", 0, (5, 5))]
+    readings = [MeanUsage("a", 0, (None, 5)), MeanUsage("unknown", 0, (5, 5))]
     assert load_of("cpu", readings, ALLOCATABLE) is None
     assert load_of("memory", readings, ALLOCATABLE) is None
 

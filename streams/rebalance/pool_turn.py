@@ -29,9 +29,9 @@ from streams.rebalance.outcome import (
     PROD_LOW,
     SKIPPED,
     HotNode,
+    NodeStanding,
     Phase,
     PoolOutcome,
-    Reading,
     Thresholds,
 )
 from streams.rebalance.peers import Standings
@@ -57,7 +57,7 @@ class Standing:
     counters: Counters
 
 
-class PoolRound:
+class PoolTurn:
     """One pool's part of a round."""
 
     def __init__(
@@ -224,7 +224,7 @@ class PoolRound:
         given = self.thresholds.high if phase == "node" else self.thresholds.prod_high
         return [given.get(name, 0.0) for name in self.nodes.resources]
 
-    def reading(self, name: str, phase: Phase) -> Reading | None:
+    def reading(self, name: str, phase: Phase) -> NodeStanding | None:
         """How a node stands; None: it is not of the pool or was not measured."""
         position = self._position(name)
         if position is None:
@@ -249,10 +249,10 @@ class PoolRound:
         place = rows.size if row is None else int(np.searchsorted(rows, row))
         return place if place < rows.size and int(rows[place]) == row else None
 
-    def _reading(self, used: list[int], limits: list[int], capacity: list[int]) -> Reading:
+    def _reading(self, used: list[int], limits: list[int], capacity: list[int]) -> NodeStanding:
         which = [index for index, limit in enumerate(limits) if limit < UNLIMITED]
         names = self.nodes.resources
-        return Reading(
+        return NodeStanding(
             used={names[index]: used[index] for index in which},
             limit={names[index]: limits[index] for index in which},
             capacity={names[index]: capacity[index] for index in which},
