@@ -28,7 +28,10 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     node_turns      whose turn it is among the nodes, where each is to be worked on once
     moments         mean and variance of usage, where a plugin asks: nodes and fleet
     node_moments    mean and variance of what one node is going to use
+    usage_shares    what one pod adds to the sums that these are worked out from
+    metric_lives    what a node's metric says of lives, and of what belongs to no pod
     life            what one pod used over its life
+    fleet_in_force  what all nodes of a cluster go by
     fleet_usage     what pods use of their requests: expected of those that are not measured
     owner_sums      the part that pods of each owner have in the sums of a node
     owner_usage     what pods of each owner use of their requests: expected of its further pods

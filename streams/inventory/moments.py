@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from schemas.metrics import NodeMetric
 from schemas.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
+from streams.inventory.fleet_in_force import FleetInForce
 from streams.inventory.fleet_usage import RENEWAL_MS, fleet, prior
 from streams.inventory.node import Held, Node
-from streams.inventory.node_moments import FleetInForce, NodeMoments
+from streams.inventory.node_moments import NodeMoments
 from streams.inventory.node_turns import NodeTurns
 from streams.inventory.owner_usage import owner_of
 

@@ -1,44 +1,34 @@
 """Mean and variance of what one node is going to use: the sums over the pods that it holds.
 
-With m the minutes for which a pod has been measured, n what it requests, and p and q the minutes
-that the policy gives the priors of mean and variance:
-
-    mean     = (usage n p + own mean m) / (p + m)
-    variance = (variance n^2 q + own variance v) / (q + v)  +  spread n^2 p / (p + m)
-
-`usage`, `variance` and `spread` are those of the fleet; the last term is what is not known of a
-pod's mean. v is m less one window: from averages over windows the first one says nothing of
-variance. So each sum is linear in the fleet's figures, and is kept as five integers a resource,
-which pods are added to and taken from exactly: no order of events shows in them.
+They are linear in what is expected of pods that nobody has measured (`usage_shares`), so figures of
+the fleet may change at any time, and pods are added and taken away exactly: no order of events
+shows.
 
 A pod's life is what its metric says of it, once in a window; or else what its node's metrics said
-one window apart: averages of five minutes. A younger pod is measured by the newest metric alone. Metrics name pods by namespace and name, so a
-pod is not believed to be measured in its first minute: the figure may be that of one of the same
-name before it. The system part is a pod that requests nothing; host applications are in it. Where
-a metric says what the node used and names no pod, the whole node is the system part, and its pods
-count by what is not known of their variance alone.
+one window apart: averages of five minutes. A younger pod is measured by the newest metric alone.
+Metrics name pods by namespace and name, so a pod is not believed to be measured in its first
+minute: the figure may be that of one of the same name before it. The system part is a pod that
+requests nothing; host applications are in it. Where a metric says what the node used and names no
+pod, the whole node is the system part, and its pods count by what is not known of their variance
+alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add, sub
 from typing import Protocol
 
-from schemas.base import AMOUNT_MAX
 from schemas.metrics import NodeMetric
 from schemas.pods import Pod
-from schemas.policy.overutilization import OverutilizationRiskArgs
+from streams.inventory import usage_shares as shares
 from streams.inventory.demand import PodDemand
-from streams.inventory.estimate import forms_of, nominal
-from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
-from streams.inventory.life import MINUTES_MAX, PARTS, Life, first, lived
+from streams.inventory.fleet_in_force import FleetInForce
+from streams.inventory.fleet_usage import NO_VOTES, votes
+from streams.inventory.life import Life, first, lived
+from streams.inventory.metric_lives import lives_of, says_lives, system_usage
 from streams.inventory.owner_sums import SUMS, OwnerSums
-from streams.inventory.owner_usage import OwnerUsage, owner_of
-from streams.inventory.priority import priority_class
+from streams.inventory.owner_usage import owner_of
+from streams.inventory.usage_shares import WINDOW_MINUTES
 
-#: Length of the window that averages of pods are over, and from one addition to a life to the next.
-WINDOW_MS = 300_000
-_WINDOW_MINUTES = WINDOW_MS // 60_000
-_MILLION = 1_000_000
 #: Key of the system part among the lives.
 SYSTEM = ""
 
@@ -52,26 +42,6 @@ class HeldPod(Protocol):
     def demand(self) -> PodDemand: ...
     @property
     def assigned_at_ms(self) -> int: ...
-
-
-class FleetInForce:
-    """What all nodes of a cluster go by."""
-
-    __slots__ = ("args", "figures", "forms", "owners", "resources")
-
-    def __init__(self, args: OverutilizationRiskArgs, figures: tuple[Fleet, ...]) -> None:
-        self.args = args
-        self.resources = tuple(resource.name for resource in args.resources)
-        self.forms = tuple(map(forms_of, self.resources))
-        """Names under which pods ask for each of them."""
-        self.figures = figures
-        self.owners = OwnerUsage(len(self.resources)) if args.profiles == "owner" else None
-        """What is expected of the pods of each owner; none: the policy goes by the fleet alone."""
-
-    def needs(self, pod: Pod, demand: PodDemand) -> tuple[int, ...]:
-        """What a pod says that it needs, by resource."""
-        of_class = priority_class(pod, demand)
-        return tuple([nominal(resource, demand, of_class) for resource in self.resources])
 
 
 class NodeMoments:
@@ -204,7 +174,7 @@ class NodeMoments:
         if not self.summed:
             return
         self._young = {}
-        self._sums = self._system_share()
+        self._sums = shares.system(self.lives.get(SYSTEM), len(self.fleet.resources))
         if self._by_owner is not None:
             self._by_owner.clear()
         self.votes = NO_VOTES * len(self.fleet.resources)
@@ -214,7 +184,7 @@ class NodeMoments:
     def _look_at(self, metric: NodeMetric | None, *, whole: bool) -> None:
         self._metric_ms = None if metric is None else metric.updated_at_ms
         self._metric, self._usages, self._whole = metric, {}, whole
-        if metric is not None and _says_lives(metric):
+        if metric is not None and says_lives(metric):
             self._measured()  # now, so that a metric is not kept for its lives
 
     def _measured(self) -> dict[tuple[str, str], tuple[int, ...]]:
@@ -234,15 +204,15 @@ class NodeMoments:
         now_ms, last_ms = metric.updated_at_ms, self.folded_at_ms
         if now_ms is None or last_ms is None:
             return now_ms is not None
-        if _says_lives(metric):
+        if says_lives(metric):
             return now_ms > last_ms
         # Who has said lives once will say them again: a window is waited for longer.
-        return now_ms - last_ms >= WINDOW_MS * (2 if self.reported else 1)
+        return now_ms - last_ms >= WINDOW_MINUTES * 60_000 * (2 if self.reported else 1)
 
     def _fold(self, metric: NodeMetric, held: Iterable[HeldPod]) -> None:
         """Add the metric to the lives."""
         now_ms = metric.updated_at_ms or 0
-        said, measured = self._said(metric), self._measured()
+        said, measured = lives_of(metric, self.fleet.resources), self._measured()
         lives: dict[str, Life] = {}
         for each in held:
             uid, pod = each.pod.uid, each.pod
@@ -252,45 +222,20 @@ class NodeMoments:
             if own is not None and own[0] <= age + 1:
                 life = own
             elif age > 0:
-                usage = measured.get((pod.namespace, pod.name))
-                if usage is not None:
-                    life = lived(life, min(age, _WINDOW_MINUTES), usage)
+                used = measured.get((pod.namespace, pod.name))
+                if used is not None:
+                    life = lived(life, min(age, WINDOW_MINUTES), used)
             if life is not None:
                 lives[uid] = life
         # What is the system's part is another thing where pods are in it.
         before = self.lives.get(SYSTEM) if self.folded_whole == self._whole else None
         if metric.usage is not None:
-            before = lived(before, _WINDOW_MINUTES, self._system_usage(metric))
+            usage = system_usage(metric, self.fleet.resources, whole=self._whole)
+            before = lived(before, WINDOW_MINUTES, usage)
         if before is not None:
             lives[SYSTEM] = before
         self.lives, self.folded_at_ms, self.folded_whole = lives, now_ms, self._whole
         self.reported = bool(said)
-
-    def _said(self, metric: NodeMetric) -> dict[tuple[str, str], Life]:
-        """Lives that the metric says, over the resources of the policy."""
-        resources = self.fleet.resources
-        said: dict[tuple[str, str], Life] = {}
-        for pod in metric.pods:
-            life = pod.life
-            if life is not None and life.mean.keys() >= set(resources) <= life.deviation.keys():
-                figures = [min(life.minutes, MINUTES_MAX)]
-                for name in resources:
-                    figures += (
-                        min(life.mean[name], AMOUNT_MAX) * PARTS,
-                        min(life.deviation[name], AMOUNT_MAX) * PARTS,
-                    )
-                said[pod.namespace, pod.name] = tuple(figures)
-        return said
-
-    def _system_usage(self, metric: NodeMetric) -> list[int]:
-        if self._whole:
-            usage: Mapping[str, int] = metric.usage or {}
-            return [usage.get(name, 0) for name in self.fleet.resources]
-        parts = [metric.system_usage, *(each.usage for each in metric.host_applications)]
-        return [
-            min(sum(part.get(name, 0) for part in parts), AMOUNT_MAX)
-            for name in self.fleet.resources
-        ]
 
     def _meet(self, held: HeldPod) -> None:
         """Note what the newest metric says of a pod that has no life yet."""
@@ -307,60 +252,15 @@ class NodeMoments:
         uid = held.pod.uid
         needs = self.fleet.needs(held.pod, held.demand)
         life = self.lives.get(uid) or self._young.get(uid)
-        if life is None:
-            if self._whole and self._metric_ms is not None and _minutes(held, self._metric_ms):
-                return self._within_whole(needs)
-            share: list[int] = []
-            for amount in needs:
-                square = amount * amount
-                share += (amount * PARTS, 0, square, 0, square)
-            return tuple(share)
-        return self._measured_share(needs, life)
-
-    def _measured_share(self, needs: Iterable[int], life: Life) -> tuple[int, ...]:
-        args = self.fleet.args
-        for_mean, for_variance = args.mean_prior_minutes, args.variance_prior_minutes
-        minutes = life[0]
-        varied = max(0, minutes - _WINDOW_MINUTES)
-        of_mean, of_variance = for_mean + minutes, for_variance + varied
-        share: list[int] = []
-        for index, amount in enumerate(needs):
-            mean, deviation = life[1 + 2 * index], life[2 + 2 * index]
-            square = amount * amount
-            share += (
-                amount * PARTS * for_mean // of_mean,
-                mean * minutes // of_mean,
-                square * for_variance // of_variance,
-                deviation * deviation * varied // (of_variance * PARTS * PARTS),
-                square * for_mean // of_mean,
-            )
-        return tuple(share)
-
-    def _within_whole(self, needs: Iterable[int]) -> tuple[int, ...]:
-        """A pod whose usage is in that of the whole node."""
-        system = self.lives.get(SYSTEM)
-        varied = 0 if system is None else max(0, system[0] - _WINDOW_MINUTES)
-        for_variance = self.fleet.args.variance_prior_minutes
-        share: list[int] = []
-        for amount in needs:
-            share += (0, 0, amount * amount * for_variance // (for_variance + varied), 0, 0)
-        return tuple(share)
-
-    def _system_share(self) -> tuple[int, ...]:
-        life = self.lives.get(SYSTEM)
-        nothing = (0,) * len(self.fleet.resources)
-        if life is None:
-            return (0,) * (SUMS * len(nothing))
-        # Nothing is known of it beforehand: its mean and deviation are its own.
-        share: list[int] = []
-        for index, _ in enumerate(nothing):
-            mean, deviation = life[1 + 2 * index], life[2 + 2 * index]
-            share += (0, mean, 0, deviation * deviation // (PARTS * PARTS), 0)
-        return tuple(share)
+        if life is not None:
+            return shares.measured(needs, life, self.fleet.args)
+        if self._whole and self._metric_ms is not None and _minutes(held, self._metric_ms):
+            return shares.within_whole(needs, self.lives.get(SYSTEM), self.fleet.args)
+        return shares.unmeasured(needs)
 
     def figures(self) -> list[tuple[float, float]]:
         """Mean and variance by resource, in units and their squares."""
-        found = self._figures(self._sums)
+        found = shares.figures(self._sums, self.fleet.figures)
         return found if self._by_owner is None else self._by_owner.corrected(found)
 
     def rough_figures(self, requested: Mapping[str, int], pods: int) -> list[tuple[float, float]]:
@@ -370,29 +270,17 @@ class NodeMoments:
             requested: sum of their requests, by resource.
             pods: how many there are.
         """
-        sums: list[int] = []
-        for forms in self.fleet.forms:
-            amount = sum([requested[name] for name in forms if name in requested])
-            square = amount * amount // max(1, pods)
-            sums += (amount * PARTS, 0, square, 0, square)
-        return self._figures(tuple(sums))
+        amounts = [
+            sum([requested[name] for name in forms if name in requested])
+            for forms in self.fleet.forms
+        ]
+        return shares.figures(shares.alike(amounts, pods), self.fleet.figures)
 
     def figures_of(self, held: HeldPod) -> list[tuple[float, float]]:
         """What one pod of the node adds to them."""
         share = self._share(held)
-        found = self._figures(share)
+        found = shares.figures(share, self.fleet.figures)
         return found if self._by_owner is None else self._by_owner.of_pod(held.pod, share, found)
-
-    def _figures(self, sums: tuple[int, ...]) -> list[tuple[float, float]]:
-        found = []
-        for index, fleet in enumerate(self.fleet.figures):
-            expected, own, square, varied, unknown = sums[SUMS * index : SUMS * index + SUMS]
-            mean = (expected * fleet.usage_ppm + own * _MILLION) / (PARTS * _MILLION)
-            variance = (
-                square * fleet.variance_ppm + varied * _MILLION + unknown * fleet.spread_ppm
-            ) / _MILLION
-            found.append((mean, variance))
-        return found
 
     def _votes(self, held: HeldPod) -> list[int]:
         """What a pod with a life says of the fleet."""
@@ -403,10 +291,6 @@ class NodeMoments:
         return own
 
 
-def _says_lives(metric: NodeMetric) -> bool:
-    return any(pod.life is not None for pod in metric.pods)
-
-
 def _age_minutes(held: HeldPod, now_ms: int) -> int:
     """Whole minutes that a pod has been on its node; below 0: it was not yet."""
     since_ms = held.pod.scheduled_at_ms
@@ -415,4 +299,4 @@ def _age_minutes(held: HeldPod, now_ms: int) -> int:
 
 def _minutes(held: HeldPod, now_ms: int) -> int:
     """Those of them that are within the window before a time."""
-    return max(0, min(_age_minutes(held, now_ms), _WINDOW_MINUTES))
+    return max(0, min(_age_minutes(held, now_ms), WINDOW_MINUTES))

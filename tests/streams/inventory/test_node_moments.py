@@ -9,9 +9,10 @@ from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife
 from schemas.pods import Pod
 from schemas.policy import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand, pod_demand
+from streams.inventory.fleet_in_force import FleetInForce
 from streams.inventory.fleet_usage import Fleet
 from streams.inventory.life import PARTS
-from streams.inventory.node_moments import SYSTEM, FleetInForce, NodeMoments
+from streams.inventory.node_moments import SYSTEM, NodeMoments
 from tests.streams.cluster.builders import at, metric, pod, pod_metric
 
 
