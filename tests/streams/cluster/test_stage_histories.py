@@ -355,4 +355,4 @@ class ClusterMachine(RuleBasedStateMachine):
 
 
 TestClusterHistories = ClusterMachine.TestCase
-TestClusterHistories.settings = settings(max_examples=25, stateful_step_count=50, deadline=None)
+TestClusterHistories.settings = settings(max_examples=12, stateful_step_count=50, deadline=None)

@@ -404,7 +404,7 @@ _TOPICS: dict[type, str] = {
 }
 
 TestMigrationHistories = MigrationMachine.TestCase
-TestMigrationHistories.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
+TestMigrationHistories.settings = settings(max_examples=10, stateful_step_count=40, deadline=None)
 
 
 def test_a_workload_whose_share_is_larger_than_by_default_is_evicted_from_as_fast_as_it_says() -> (
