@@ -8,6 +8,7 @@ would in a cluster; and the audit log tells them apart.
 import asyncio
 import csv
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import orjson
 import yaml
 
 from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable
 
 ADMIN = "admin"
 KWOK = "kwok"
@@ -28,6 +30,8 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CONFLICT = 409
 _LOOK_S = 0.05
+#: Longest time until an API server goes by rights that were written; a second is usual.
+RIGHTS_MAX_S = 60.0
 
 
 def write_tokens(path: Path) -> dict[str, str]:
@@ -74,7 +78,8 @@ async def grant_rights(server: ApiServer) -> None:
     """Make the roles of all duties, and bind each to its user; `server` is the administrator's.
 
     What is there already stays. An API server learns of rights a moment after they were written:
-    this waits until it goes by them. Raises ApiError and ApiUnreachable.
+    this waits until it goes by them. Raises ApiError and ApiUnreachable, and
+    ControlPlaneUnavailable where it does not go by them within `RIGHTS_MAX_S`.
     """
     roles = list(_roles())
     for role in roles:
@@ -86,8 +91,15 @@ async def grant_rights(server: ApiServer) -> None:
             answer = await server.send("POST", f"{RBAC}/{kind}", body=document)
             if not answer.ok and answer.status != _CONFLICT:
                 raise answer.error()
+    until_s = time.monotonic() + RIGHTS_MAX_S
     for role in roles:
-        while not await _may(server, role["metadata"]["name"], role["rules"][0]):
+        user, rule = role["metadata"]["name"], role["rules"][0]
+        while not await _may(server, user, rule):
+            if time.monotonic() > until_s:
+                raise ControlPlaneUnavailable(
+                    f"user {user} was given the right to {rule['verbs'][0]} {rule['resources'][0]}, "
+                    f"and the API server did not go by it within {RIGHTS_MAX_S:g} s: look into its log"
+                )
             await asyncio.sleep(_LOOK_S)
 
 
