@@ -51,9 +51,6 @@ _QUICK_EXAMPLES = 10
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=_QUICK_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
-# Brokers live for minutes here and share the machine: to compile less costs less than it gains.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
-
 _namespaces = itertools.count(1)
 
 #: Fixtures that start a broker.
