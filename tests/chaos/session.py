@@ -16,6 +16,8 @@ from tests.chaos.watched import Phase
 
 #: Longest wait for decisions after an ending, and for all pods to have a node at the end.
 _PATIENCE_S = 90.0
+#: This many pods fill the nodes, though some of them end meanwhile.
+_ASKED_MIN = 700
 #: Longest wait for a batch to be in flight; then the ending comes anyway.
 _AIM_S = 2.0
 #: A decision that comes so much later than something was made after it.
@@ -72,7 +74,7 @@ class Session:
                     await self._change(cast("Change", fault.ending), tasks)
                 else:
                     await self._end(fault, tasks)
-            await self._evicts(tasks)
+            await self._goes_deep(tasks)
             self._load.stop()
             self.load_ended_s = time.monotonic()
             await tasks[0]
@@ -211,11 +213,15 @@ class Session:
             await asyncio.sleep(0.02)
         return time.monotonic()
 
-    async def _evicts(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Let the load go on until a pod was evicted: on a slow machine the endings may come before."""
+    async def _goes_deep(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Let the load go on until a pod was evicted and pods fill the nodes: on a slow machine the
+        endings may come before."""
         deadline_s = time.monotonic() + _PATIENCE_S
-        while not self._load.evictor.executed and time.monotonic() < deadline_s:
+        load = self._load
+        while not load.evictor.executed or len(load.requested) < _ASKED_MIN:
             self._check(tasks)
+            if time.monotonic() > deadline_s:
+                return
             await asyncio.sleep(0.1)
 
     async def _settled(self, tasks: list[asyncio.Task[None]]) -> list[str]:

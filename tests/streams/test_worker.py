@@ -186,6 +186,10 @@ collect:
     with Worker(broker.settings, tmp_path) as worker:
         async with client(broker.settings, worker, *topics) as kafka:
 
+            def measured() -> set[tuple[str, int]]:
+                """Metrics by node and time: a worker that was killed may write some again."""
+                return {(each.node, each.updated_at_ms) for each in kafka.of("node-metrics")}
+
             def policies() -> list[CollectPolicyRecord]:
                 found = kafka.of("node-usage")
                 return [each for each in found if isinstance(each, CollectPolicyRecord)]
@@ -193,20 +197,18 @@ collect:
             await kafka.send("policies", [policy])
             await kafka.until(lambda: len(policies()) >= broker.settings.partitions)
             await sample(kafka, 0)
-            await kafka.until(lambda: len(kafka.of("node-metrics")) >= 4 * _NODES)
+            await kafka.until(lambda: len(measured()) >= 4 * _NODES)
             worker.kill()
             worker.start()
             await sample(kafka, 130)
-            await kafka.until(lambda: len(kafka.of("node-metrics")) >= 8 * _NODES)
+            await kafka.until(lambda: len(measured()) >= 8 * _NODES)
             metrics: list[NodeMetric] = kafka.of("node-metrics")
             assert kafka.of("dead-letters") == []
             assert {each.report_interval_ms for each in metrics} == {30_000}
-            of_pairs = {(each.node, each.updated_at_ms) for each in metrics}
-            assert len(of_pairs) == 8 * _NODES
+            assert len(measured()) == 8 * _NODES
             last = [each for each in metrics if each.updated_at_ms == began_ms + 240_000]
-            assert [[w.duration_ms for w in each.aggregated] for each in last] == [
-                [120_000]
-            ] * _NODES
+            assert {each.node for each in last} == {f"n{number}" for number in range(_NODES)}
+            assert all([w.duration_ms for w in each.aggregated] == [120_000] for each in last)
 
 
 def _count_is(kafka: Client, count: int) -> bool:
