@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.arguments import number
+from connectors.closed_loop.parameters import BOUNDS, Parameters
 from connectors.terminal import echo, print_json
 
 if TYPE_CHECKING:
     from connectors.closed_loop.comparison import Comparison
-    from connectors.closed_loop.parameters import Parameters
     from connectors.closed_loop.stages import MakeStages
 
 #: Most seeds of one call.
@@ -30,83 +30,94 @@ REPORT_SUFFIXES = (".html", ".md")
 DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
 
 
+_Nodes = Annotated[
+    int,
+    typer.Option(parser=number("nodes", *BOUNDS["nodes"]), metavar="NODES", help="How many nodes."),
+]
+_Hours = Annotated[
+    float,
+    typer.Option(
+        parser=number("hours", *BOUNDS["hours"], whole=False),
+        metavar="HOURS",
+        help="How long it is measured, after two hours of filling.",
+    ),
+]
+_Load = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT",
+        help="Mean demand for CPU, of the nodes; several with commas, such as 40,55.",
+    ),
+]
+_Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 5, or 3-7.")]
+_Trace = Annotated[
+    Path | None,
+    typer.Option(help="Directory of OpenB and PlanetLab lists; none: a built-in model."),
+]
+_Interval = Annotated[
+    int,
+    typer.Option(
+        parser=number("seconds", 10, 600),
+        metavar="SECONDS",
+        help="Time between samples of a node.",
+    ),
+]
+_Policies = Annotated[
+    list[Path] | None, typer.Option(help="A policy of your own; may be given again.")
+]
+_Contenders = Annotated[
+    str, typer.Option(help="Built-in contenders, with commas; all: all of them.")
+]
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be given again."),
+]
+_Jobs = Annotated[
+    int | None,
+    typer.Option(
+        parser=number("jobs", 1, 1_000),
+        metavar="JOBS",
+        help="How many runs go side by side, each on a core; default: one a core.",
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+_Report = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write a self-contained HTML page there; with suffix .md Markdown and its chart."
+    ),
+]
+_Keep = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of finished runs: what is there is not run again, the rest is added."
+    ),
+]
+
+
 def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
     """Add the command; `load_stages` imports what makes a pair of stages."""
 
     def closed_loop(
-        nodes: Annotated[
-            int,
-            typer.Option(
-                parser=number("nodes", 2, 20_000), metavar="NODES", help="How many nodes."
-            ),
-        ] = 100,
-        hours: Annotated[
-            float,
-            typer.Option(
-                parser=number("hours", 0.1, 1000, whole=False),
-                metavar="HOURS",
-                help="How long it is measured, after two hours of filling.",
-            ),
-        ] = 24.0,
-        load: Annotated[
-            str,
-            typer.Option(
-                metavar="PERCENT",
-                help="Mean demand for CPU, of the nodes; several with commas, such as 40,55.",
-            ),
-        ] = "40",
-        seeds: Annotated[str, typer.Option(help="How many seeds, or which: 5, or 3-7.")] = "1",
-        trace: Annotated[
-            Path | None,
-            typer.Option(help="Directory of OpenB and PlanetLab lists; none: a built-in model."),
-        ] = None,
-        interval: Annotated[
-            int,
-            typer.Option(
-                parser=number("seconds", 10, 600),
-                metavar="SECONDS",
-                help="Time between samples of a node.",
-            ),
-        ] = 60,
-        policy: Annotated[
-            list[Path] | None, typer.Option(help="A policy of your own; may be given again.")
-        ] = None,
-        contenders: Annotated[
-            str, typer.Option(help="Built-in contenders, with commas; all: all of them.")
-        ] = DEFAULT_CONTENDERS,
-        setting: Annotated[
-            list[str] | None,
-            typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be given again."),
-        ] = None,
-        jobs: Annotated[
-            int | None,
-            typer.Option(
-                parser=number("jobs", 1, 1_000),
-                metavar="JOBS",
-                help="How many runs go side by side, each on a core; default: one a core.",
-            ),
-        ] = None,
-        json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-        report: Annotated[
-            Path | None,
-            typer.Option(
-                help="Write a self-contained HTML page there; with suffix .md Markdown and its chart."
-            ),
-        ] = None,
-        keep: Annotated[
-            Path | None,
-            typer.Option(
-                help="Directory of finished runs: what is there is not run again, the rest is added."
-            ),
-        ] = None,
+        nodes: _Nodes = 100,
+        hours: _Hours = 24.0,
+        load: _Load = "40",
+        seeds: _Seeds = "1",
+        trace: _Trace = None,
+        interval: _Interval = 60,
+        policy: _Policies = None,
+        contenders: _Contenders = DEFAULT_CONTENDERS,
+        setting: _Settings = None,
+        jobs: _Jobs = None,
+        json: _Json = False,
+        report: _Report = None,
+        keep: _Keep = None,
     ) -> None:
         """Compare policies and other schedulers' rules: a day of a cluster from a seed, no broker.
 
         All meet the same pods, which ask at the same times and want the same CPU. Prints how hot
         nodes were, who waited, and what was evicted.
         """
-        from connectors.closed_loop.parameters import Parameters
-
         if report is not None:
             _check_report(report)
         given = [
@@ -134,7 +145,7 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
 
 
 def _compare(
-    parameters: "list[Parameters]",
+    parameters: list[Parameters],
     seeds: list[int],
     trace: Path | None,
     names: str,
@@ -237,7 +248,7 @@ def _seeds(text: str) -> list[int]:
     )
 
 
-def _with_settings(parameters: "Parameters", settings: list[str]) -> "Parameters":
+def _with_settings(parameters: Parameters, settings: list[str]) -> Parameters:
     """Parameters with those that are given by name."""
     from dataclasses import replace
     from typing import get_origin, get_type_hints
