@@ -14,8 +14,10 @@ from benchmarks import (
     watch_and_collect,
     worst,
 )
-from benchmarks.figures import Benchmark
+from benchmarks.figures import Benchmark, Unproven
+from connectors.brokers.distribution import KafkaUnavailable
 from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable
+from connectors.simulated.tracefiles import TraceError
 
 
 def benchmarks() -> dict[str, Benchmark]:
@@ -48,7 +50,7 @@ def main(arguments: list[str]) -> int:
     for name in arguments or known:
         try:
             print(known[name]().line(), flush=True)
-        except ControlPlaneUnavailable as error:
+        except (ControlPlaneUnavailable, KafkaUnavailable, TraceError, Unproven) as error:
             missing += 1
             print(f"no figure {name}: {error}", file=sys.stderr)
     return 1 if missing else 0

@@ -142,5 +142,8 @@ def rig(kind: BrokerKind) -> Iterator[Rig]:
             broker = stack.enter_context(EmbeddedBroker())
         else:
             broker = stack.enter_context(KafkaServer(directory / "kafka"))
+            stack.callback(
+                broker.kill_broker
+            )  # nothing is read any more; to stop cleanly takes seconds
             create_topics(connect(broker.settings), expected_topics(broker.settings))
         yield Rig(broker.settings, directory, None if kind == "embedded" else broker.pid())

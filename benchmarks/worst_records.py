@@ -34,6 +34,7 @@ from streams.stage.records import InputRecord
 
 THRESHOLDS = "loadAware: {usageThresholds: {cpu: 61, memory: 95}}"
 ESTIMATES = "loadAware: {estimatedScalingFactors: {cpu: 61, memory: 70}}"
+ESTIMATE_BY = "loadAware: {{estimateBy: {}}}"
 BY_LOAD = "plugins: {score: [LoadAwareScheduling], balance: [LowNodeLoad]}"
 BY_RISK = "plugins: {score: [OverutilizationRisk]}\n"
 
@@ -131,6 +132,14 @@ def outcome(world: DenseCluster) -> float:
 def policy(document: str, world: DenseCluster) -> float:
     """A policy, and the request after it."""
     return world.timed_ms([world.policy(document), world.request(pod("after"))])
+
+
+def estimates_renewed(world: DenseCluster) -> float:
+    """No pod is measured yet, all are estimated by a profile, and the profile changes."""
+    by_fleet = ESTIMATE_BY.format("fleet")
+    world.apply(world.policy(by_fleet), *(world.tick_record(1) for _ in range(50)))
+    world.apply(world.request(pod("before")))
+    return policy(f"{by_fleet}\noverutilizationRisk: {{usagePriorPercent: 30}}\n", world)
 
 
 def policy_risk(world: DenseCluster) -> float:

@@ -15,7 +15,8 @@ Lines look only at the lines below them:
     schema_commands                              `loadstream schemas`
     metrics_endpoint                             `/metrics` and `/healthz` of processes
     arguments  terminal  units                   what commands read and print
-    child_process  guard  local_ports            servers that we run ourselves
+    child_process  guard  local_ports  startable  made_once
+                                                 servers that we run ourselves
     event_loop  process_log                      loop and logs of processes without Faust
     known_plugins  wall_clock                    plugins of policies, the time
 """

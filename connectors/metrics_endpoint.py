@@ -6,6 +6,7 @@ a thread answers, so a process whose event loop hangs still does. Health comes a
 endpoints (`streams.worker.endpoints`), since neither package looks into the other.
 """
 
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def serve(
 
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series beside each, for readers that are no Prometheus
     try:
-        server = ThreadingHTTPServer((host, port), Handler)
+        server = _server(host, port, Handler)
     except OSError as error:
         raise PortUnusable(
             f"metrics port: port {port}{f' of {host}' if host else ''} cannot be listened on: "
@@ -85,6 +86,17 @@ def serve(
             "this machine"
         ) from error
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return server
+
+
+def _server(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    """Listens on an address of either family; without one on all, of both where there is IPv6."""
+    both = not host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
+    server = ThreadingHTTPServer((host, port), handler, bind_and_activate=False)
+    server.socket.close()  # of IPv4, whatever the address
+    server.socket = socket.create_server((host, port), family=family, dualstack_ipv6=both)
+    server.server_port = server.socket.getsockname()[1]
     return server
 
 

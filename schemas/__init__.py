@@ -51,6 +51,7 @@ Messages, by topic:
     announcement    where a local broker writes its address
 
     contract        JSON Schema of a message
+    docstrings      what the string below a field says of it
     asyncapi        the AsyncAPI document
     examples        an example of every message
     export          writes the published documents

@@ -1,7 +1,8 @@
 """Complaints: what is wrong with a record, in a sentence for the person who produces it.
 
 A complaint names the field by its path, what was found there and what is allowed, and the latter is
-read from the same JSON Schema that is published, so the two cannot differ. Records are foreign and
+read from the same JSON Schema that is published, so the two cannot differ; where fields do not fit
+each other, it is what their validator says. Records are foreign and
 large, therefore everything quoted from one is cut to a bound and escaped.
 """
 
@@ -23,6 +24,10 @@ PATH_CHARS_MAX = 120
 
 _ROOT = "the record"
 _KEY = "[key]"
+#: What a validator of ours raises, which says itself what it has found and what is allowed: no JSON
+#: Schema holds one field against another.
+_OWN = "value_error"
+_OWN_PREFIX = "Value error, "
 
 
 def complaints(error: ValidationError, schema: JsonSchema) -> str:
@@ -77,6 +82,9 @@ def _complaint(error: ErrorDetails, root: JsonSchema) -> str:
     path = known + _path(loc)
     if error["type"] == "missing":
         return f"{path} is missing; allowed is {_allowed(schema, root)}"
+    if error["type"] == _OWN:
+        said = error["msg"].removeprefix(_OWN_PREFIX)
+        return f"{path}: {said}" if loc else said
     if loc[-1:] == ["schema_version"]:
         return f"{path} is {found(error['input'])}; known versions: {schema.get('const')}"
     return f"{path} is {found(error['input'])}; allowed is {_allowed(schema, root)}"

@@ -53,7 +53,6 @@ class KafkaSettings(BaseSettings):
         frozen=True,
         # An error message would otherwise print all values, the password with them.
         hide_input_in_errors=True,
-        use_attribute_docstrings=True,
     )
 
     bootstrap_servers: str = ""
@@ -139,15 +138,26 @@ class KafkaSettings(BaseSettings):
                 f"{_variable('client_certificate_file')} and {_variable('client_key_file')} "
                 "are only of use together; one is missing"
             )
+        if self.client_key_password is not None and self.client_key_file is None:
+            problems.append(
+                f"{_variable('client_key_password')} is set, but {_variable('client_key_file')} is not; "
+                "there is no key that it could open"
+            )
+        if not self.check_hostname and not self.encrypted:
+            problems.append(
+                f"{_variable('check_hostname')} is false, but {_variable('security_protocol')} is "
+                f"{self.security_protocol}, with which no broker shows a certificate; expected SSL or "
+                "SASL_SSL"
+            )
         return problems
 
     def _sasl_problems(self) -> list[str]:
         sources = (self.sasl_password is not None) + (self.sasl_password_file is not None)
         protocol = f"{_variable('security_protocol')} is {self.security_protocol}"
         if not self.logs_in:
-            if sources or self.sasl_username:
+            if sources or self.sasl_username or self._mechanism_given:
                 return [
-                    f"a SASL name or password is set, but {protocol}, which does not log in; "
+                    f"a SASL mechanism, name or password is set, but {protocol}, which does not log in; "
                     "expected SASL_SSL or SASL_PLAINTEXT"
                 ]
             return []
@@ -160,6 +170,11 @@ class KafkaSettings(BaseSettings):
                 f"{_variable('sasl_password_file')} is expected; found {sources}"
             )
         return problems
+
+    @property
+    def _mechanism_given(self) -> bool:
+        """A mechanism was chosen that is not the default one."""
+        return bool(self.sasl_mechanism != type(self).model_fields["sasl_mechanism"].default)
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> Self:
@@ -201,12 +216,29 @@ class KafkaSettings(BaseSettings):
         return servers
 
     def password(self) -> str | None:
-        """The SASL password in clear; the file is read anew, because secrets rotate."""
+        """The SASL password in clear; the file is read anew, because secrets rotate.
+
+        Raises SettingsError where the file has none.
+        """
         if self.sasl_password is not None:
             return self.sasl_password.get_secret_value()
         if self.sasl_password_file is not None:
-            return self.sasl_password_file.read_text(encoding="utf-8").rstrip("\r\n")
+            return self._password_of(self.sasl_password_file)
         return None
+
+    def _password_of(self, file: Path) -> str:
+        name = f"{_variable('sasl_password_file')}={file}"
+        try:
+            password = file.read_bytes().decode().rstrip("\r\n")
+        except OSError as error:
+            raise SettingsError(f"{name} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:  # whose words would show the bytes
+            raise SettingsError(
+                f"{name} is no text in UTF-8; expected the password alone"
+            ) from None
+        if not password:
+            raise SettingsError(f"{name} is empty; expected the password alone")
+        return password
 
     def secrets(self) -> tuple[str, ...]:
         """What must be shown to nobody, in clear, so that logs leave it out."""

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from schemas.base import (
     INT64_MAX,
+    INT64_MIN,
     ClusterName,
     Count,
     Counts,
@@ -23,8 +24,12 @@ from schemas.base import (
     StateMs,
 )
 from schemas.pods import PodRef
+from schemas.quantities import amount_text
 
 DecisionId = Annotated[str, Field(min_length=8, max_length=64)]
+
+#: Whole percent as policies and annotations have it, which Kubernetes reads as 64 bits.
+_Threshold = Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]
 
 #: How many of the next best nodes a decision names.
 RUNNERS_UP_MAX = 2
@@ -77,20 +82,43 @@ class LoadThresholds(Part):
 
     A node's annotation goes before them."""
 
-    usage: Annotated[dict[ResourceName, int], Field(max_length=64, fail_fast=True)] = Field(
+    usage: Annotated[dict[ResourceName, _Threshold], Field(max_length=64, fail_fast=True)] = Field(
         default_factory=dict
     )
     """Of the whole node's usage."""
-    prod_usage: Annotated[dict[ResourceName, int], Field(max_length=64, fail_fast=True)] = Field(
-        default_factory=dict
-    )
-    """Of the usage of its prod pods."""
-    aggregated_usage: Annotated[dict[ResourceName, int], Field(max_length=64, fail_fast=True)] = (
+    prod_usage: Annotated[dict[ResourceName, _Threshold], Field(max_length=64, fail_fast=True)] = (
         Field(default_factory=dict)
     )
+    """Of the usage of its prod pods."""
+    aggregated_usage: Annotated[
+        dict[ResourceName, _Threshold], Field(max_length=64, fail_fast=True)
+    ] = Field(default_factory=dict)
     """Of a percentile of its usage."""
     source: str = ""
     """How they came about: configured, by which window, or by which mean and deviation."""
+
+
+class UsualUse(Part):
+    """What a pod is expected to use before it is measured, where that follows from what other pods
+    use of their requests."""
+
+    profile: Literal["owner", "fleet"]
+    """Whose pods say so: those of its owner, mixed with the cluster's as far as they are too few or
+    unlike; or all pods of the cluster."""
+    owner: Annotated[str, Field(max_length=512)] | None = None
+    """The owner as NAMESPACE/KIND/NAME; none: the profile is the fleet's."""
+    usage: Counts
+    """Millicores, bytes, or pieces by resource; resources without a profile are estimated by
+    requests and limits."""
+
+    @property
+    def text(self) -> str:
+        """The same in words; a margin may be in the amounts."""
+        whose = f"pods of {self.owner}" if self.owner else "pods of the cluster"
+        amounts = ", ".join(
+            f"{amount_text(name, amount)} of {name}" for name, amount in self.usage.items()
+        )
+        return f"expected to use {amounts}, by what {whose} use"
 
 
 class PlacementDecision(Message):
@@ -134,5 +162,8 @@ class PlacementDecision(Message):
     judged_by_estimates: Counts | None = None
     """How many fresh nodes were judged by the estimates of their pods, by the statistic that the
     policy asks for and their metrics do not record, as "p95 over 15m"; none: no node."""
+    estimated_by: UsualUse | None = None
+    """What the pod was expected to use, where filters or scores by load went by what other pods
+    use; none: by its requests and limits."""
     as_of: AsOf
     """The state that it was computed from."""

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.base import (
+    INT64_MAX,
     ClusterName,
     Count,
     DurationMs,
@@ -20,7 +21,9 @@ from schemas.base import (
     ObjectName,
     Part,
     ResourceAmounts,
+    ResourceName,
     SourceName,
+    published,
 )
 from schemas.pressure import Pressure
 
@@ -51,6 +54,36 @@ class PodLife(Part):
     """Standard deviation of its samples."""
 
 
+_LifeFigures = Annotated[
+    dict[
+        ResourceName,
+        Annotated[
+            tuple[Annotated[int, Field(ge=-1, le=INT64_MAX)], ...],
+            Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True),
+        ],
+    ],
+    Field(
+        max_length=64,
+        fail_fast=True,
+        json_schema_extra=published(
+            unit="cpu: millicores; every other resource: its base unit (bytes, pieces)"
+        ),
+    ),
+]
+
+
+class PodLives(Part):
+    """What pods used over their lives, as columns: one entry for each of the metric's `pods`, in
+    their order. A metric with a column of another length is refused."""
+
+    minutes: Annotated[tuple[Count, ...], Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True)]
+    """For how many minutes each has been measured; 0: nothing is said of its life."""
+    mean: _LifeFigures
+    """Mean usage, by resource; -1: not measured."""
+    deviation: _LifeFigures
+    """Standard deviation of its samples, by resource; -1: not measured."""
+
+
 class PodMetric(Part):
     """Average usage of one pod and the class by which the node's agent knows it."""
 
@@ -63,7 +96,8 @@ class PodMetric(Part):
     priority_class: Annotated[str, Field(max_length=253)] = ""
     """Class that the node's agent knows the pod by: koord-prod, koord-mid, koord-batch, koord-free."""
     life: PodLife | None = None
-    """What it used over its life; none: not said this time. It is said once in a window."""
+    """What it used over its life; none: not said here. The aggregate stage says it of all pods at
+    once, in `lives` of the metric, and wrote it here before."""
 
 
 class HostApplicationMetric(Part):
@@ -105,6 +139,8 @@ class NodeMetric(Message):
         tuple[PodMetric, ...], Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True)
     ] = ()
     """Mean usage of each pod."""
+    lives: PodLives | None = None
+    """What each pod used over its life; none: not said this time. It is said once in a window."""
     host_applications: Annotated[
         tuple[HostApplicationMetric, ...], Field(max_length=256, fail_fast=True)
     ] = ()

@@ -164,6 +164,27 @@ class SampleColumns(Part):
     """Usage of the system part, by resource; the same resources."""
 
 
+_PackedFigures = Annotated[dict[ResourceName, str], Field(fail_fast=True)]
+
+
+class PackedLives(Part):
+    """Lives of the members of some samples, as columns with one entry a member, sample after
+    sample.
+
+    A column is base64: a byte that says how many bits each number has, then one more than each
+    number, the highest bit first, without gaps.
+    """
+
+    lived: _Counts
+    """Indexes of the samples with which the lives of their members were brought up to date."""
+    minutes: str
+    """For how many minutes each has been measured."""
+    mean: _PackedFigures
+    """Mean usage over the life of each, by resource, in thousandths of the unit; -1: not measured."""
+    deviation: _PackedFigures
+    """Standard deviation of each, likewise; the same resources."""
+
+
 class PodColumns(Part):
     """Figures of pods and host applications, one entry a sample and below one a member of it."""
 
@@ -179,13 +200,16 @@ class PodColumns(Part):
     """Numbers of the members, sample after sample."""
     usage: _Figures
     """Usage of the members, sample after sample, by resource."""
-    lived: _Counts = ()
-    """Indexes of samples with which the lives of their members were brought up to date."""
-    life_minutes: _Counts = ()
+    lives: PackedLives | None = None
+    """What the members of some of the samples used over their lives; none: it is of no sample."""
+    lived: _Counts | None = None
+    """Lives as they were written before they were packed: indexes of samples with which the lives of
+    their members were brought up to date."""
+    life_minutes: _Counts | None = None
     """For how many minutes the members of these samples have been measured, sample after sample."""
-    life_mean: _Figures = Field(default_factory=dict)
+    life_mean: _Figures | None = None
     """Mean usage over the life of each, in thousandths."""
-    life_deviation: _Figures = Field(default_factory=dict)
+    life_deviation: _Figures | None = None
     """Standard deviation of each, in thousandths."""
 
 

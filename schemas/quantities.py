@@ -97,6 +97,16 @@ def amounts(resources: Mapping[str, str]) -> dict[str, int]:
     return {resource: amount_of(resource, nanos(text)) for resource, text in resources.items()}
 
 
+def amount_text(resource: str, amount: int) -> str:
+    """An amount as one writes it: cpu in milli, what is large in whole Mi.
+
+    For people: what is less than half a Mi beside others is rounded away.
+    """
+    if resource == "cpu":
+        return f"{amount}m"
+    return f"{round(amount / 2**20)}Mi" if amount >= 2**20 else f"{amount}"
+
+
 def _rounded(nanos: int, unit: int) -> int:
     magnitude = min(_divided_up(abs(nanos), unit), _INT64_MAX)
     return -magnitude if nanos < 0 else magnitude

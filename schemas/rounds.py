@@ -72,7 +72,7 @@ class Reading(Part):
 
 
 #: What a node costs by the risk that it is overutilized.
-Cost = Annotated[float, Field(ge=0)]
+Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class MoveCosts(Part):
@@ -204,7 +204,9 @@ _Series = Annotated[tuple[Count, ...], Field(max_length=360, fail_fast=True)]
 _Means = Annotated[dict[ResourceName, _Series], Field(max_length=64, fail_fast=True)]
 
 
-_FilledMap = Annotated[dict[ResourceName, float], Field(fail_fast=True)]
+_FilledMap = Annotated[
+    dict[ResourceName, Annotated[float, Field(allow_inf_nan=False)]], Field(fail_fast=True)
+]
 
 
 class UsageHistoryRow(Message):

@@ -6,7 +6,7 @@ since a worker that owns several partitions holds the rows of all of them in one
 """
 
 from copy import copy
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
@@ -68,6 +68,7 @@ else:
         __doc__="Some fields of a pod.",
         **{name: (field.annotation, _optional(field)) for name, field in Pod.model_fields.items()},
     )
+    PodFields.described_by = Pod
 
 
 class HeldPod(Part):
@@ -195,6 +196,12 @@ class Counting(Part):
     """How long a pod is estimated after it was scheduled, whatever is measured."""
     after_initialized_s: _Seconds | None = None
     """The same after it was initialised."""
+    by: Literal["requests", "fleet", "owner"] = "requests"
+    """Who says what a pod that is not measured uses."""
+    margin_percent: Annotated[
+        int, Field(ge=0, le=10_000, json_schema_extra=published(unit="%"))
+    ] = 0
+    """Percentage of its standard deviation that is added."""
 
 
 class Recount(Part):

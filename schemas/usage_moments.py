@@ -4,6 +4,7 @@ Means and deviations are in thousandths of the resource's unit: of a millicore, 
 kept as integers, so that sums of them do not depend on the order in which they are added up.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -20,6 +21,22 @@ class UsageColumns(Part):
     """Mean usage, in thousandths of the unit."""
     deviation: _Counts
     """Standard deviation, in thousandths of the unit."""
+    recent: _Counts = ()
+    """Average that forgets within `recentMinutes`, in thousandths of the unit; empty, as are the two
+    after it: it is not asked for, or no metric has said it yet."""
+    recent_root: _Counts = ()
+    """Root of the mean square of what that is beyond the mean, in thousandths of the unit."""
+    lasting_ppm: _Counts = ()
+    """How much of what is beyond the mean is so in the next window too, in millionths."""
+
+    def asked(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Names and entries of the columns that must have one a pod."""
+        yield "mean", self.mean
+        yield "deviation", self.deviation
+        if self.recent or self.recent_root or self.lasting_ppm:
+            yield "recent", self.recent
+            yield "recent_root", self.recent_root
+            yield "lasting_ppm", self.lasting_ppm
 
 
 class PodUsageRow(Message):
@@ -49,12 +66,19 @@ class PodUsageRow(Message):
                 "at most one more for the system part"
             )
         for name, columns in self.usage.items():
-            for column in (columns.mean, columns.deviation):
+            for field, column in columns.asked():
                 if len(column) != entries:
                     raise ValueError(
-                        f"a column of {name} has {len(column)} entries; expected {entries}, as "
+                        f"{field} of {name} has {len(column)} entries; expected {entries}, as "
                         "minutes has"
                     )
+        lately = [name for name, columns in self.usage.items() if columns.recent]
+        if lately and len(lately) < len(self.usage):
+            without = next(name for name, columns in self.usage.items() if not columns.recent)
+            raise ValueError(
+                f"recent of {without} is empty, and that of {lately[0]} is not; expected it of all "
+                "resources or of none"
+            )
         return self
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.connection import APP_ID, KafkaSettings
 from schemas.policy import read_policy
 from streams.worker.batches import BatchLimits
+from streams.worker.membership import Membership
 from streams.worker.publisher import Publisher
 from streams.worker.settings import WorkerSettings
 from streams.worker.telemetry import Telemetry
@@ -63,6 +64,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
         runners.append(_add_aggregate(app, worker, kafka, limits, telemetry))
     if worker.stages != "aggregate":
         runners.append(_add_cluster(app, worker, kafka, limits, telemetry))
+    app.companions = (Membership(app, runners).run,)
     if worker.metrics_port:
         _add_endpoints(app, worker, kafka, telemetry, runners)
     return app
@@ -140,5 +142,5 @@ def _add_endpoints(
     observer = Observer(kafka, gauges, health)
     for runner in runners:
         observer.watch(runner)
-    app.companion = observer.run
+    app.companions = (*app.companions, observer.run)
     serve(worker.metrics_host, worker.metrics_port, telemetry.registry, health)

@@ -61,6 +61,8 @@ def worker(
     from streams.worker import garbage_collection, logs, patience, story
     from streams.worker.settings import read_settings
 
+    # Before the rest is imported: nothing of it is garbage.
+    garbage_collection.look_rarely()
     uvloop.install()
     patience.mend_connections()
     try:
@@ -76,7 +78,6 @@ def worker(
     except (SettingsError, PolicyError, OSError) as error:
         echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None
-    garbage_collection.look_rarely()
     sys.exit(_run(app, settings.stop_timeout_s))
 
 

@@ -15,12 +15,15 @@ go on. A test without the mark cannot start one.
 import asyncio
 import gc
 import itertools
+import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -53,13 +56,24 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 _namespaces = itertools.count(1)
 
+#: Libraries of which commands say how much they may log.
+_SET_UP_LOGS = ("aiokafka", "aiohttp", "asyncio")
 #: Fixtures that start a broker.
 _REAL_BROKERS = {"kafka", "secured"}
 _BROKERS = {"embedded", "broker", *_REAL_BROKERS}
+#: Fixtures of servers that the tests of a process share, and those that run.
+_SHARED_SERVERS = (*sorted(_REAL_BROKERS), "control_plane")
+_started: dict[str, tuple[pytest.FixtureDef[Any], pytest.FixtureRequest]] = {}
 #: The broker of this file takes the longest to start, so one process runs all of its tests.
 SECURED_FILE = "tests/connectors/kafka/test_security.py"
 #: Stands in the id of every test on the control plane: one process runs them all, on one of it.
 ON_CONTROL_PLANE = "control-plane"
+#: Tests that look at runs of the demo which processes share, some seconds of CPU each: one process runs
+#: them all.
+DEMO_RUNS = tuple(
+    f"tests/connectors/demo/test_{name}.py"
+    for name in ("picture", "relief", "session", "summary", "view")
+)
 #: The Go module that it is built from.
 CONTROL_PLANE_MODULE = Path(__file__).parent / "control_plane"
 
@@ -103,6 +117,50 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     items.sort(key=_place_in_order)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Iterator[Any]:
+    """Keep in mind which shared servers run."""
+    if fixturedef.argname in _SHARED_SERVERS:
+        _started[fixturedef.argname] = (fixturedef, request)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Stop shared servers that no test needs any more: they take memory and time of the others.
+
+    Should a test need one after all, pytest starts it anew.
+    """
+    yield
+    for name in list(_started):
+        last = _last_uses(item.session)[name]
+        if nextitem is None or _positions(item.session)[nextitem.nodeid] > last:
+            fixture, request = _started.pop(name)
+            fixture.finish(request)  # type: ignore[arg-type]  # of the kind that it was made for
+
+
+@lru_cache(1)
+def _positions(session: pytest.Session) -> dict[str, int]:
+    """Ids of tests to their places in the order in which each process of the run takes its own."""
+    return {item.nodeid: number for number, item in enumerate(session.items)}
+
+
+@lru_cache(1)
+def _last_uses(session: pytest.Session) -> dict[str, int]:
+    """Names of shared servers to the place of the last test that uses one; -1: none does."""
+    used = dict.fromkeys(_SHARED_SERVERS, -1)
+    for number, item in enumerate(session.items):
+        for name in _SHARED_SERVERS:
+            # `broker` asks for it only when it runs.
+            if name in getattr(item, "fixturenames", ()) or (
+                name == "kafka" and item.get_closest_marker("kafka")
+            ):
+                used[name] = number
+    return used
+
+
 def _place_in_order(item: pytest.Item) -> int:
     """What takes long comes first: many processes wait for brokers while others compute."""
     if item.get_closest_marker("control_plane"):
@@ -113,7 +171,7 @@ def _place_in_order(item: pytest.Item) -> int:
 
 
 class _Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no types
-    """Each test by itself, but those of the secured broker together, and those of the control plane.
+    """Each test by itself, but together those of the secured broker, of the control plane, of demo runs.
 
     xdist goes by a suffix of ids, which pytest 9.2 does not let it set.
     """
@@ -121,6 +179,8 @@ class _Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no ty
     def _split_scope(self, nodeid: str) -> str:
         if ON_CONTROL_PLANE in nodeid.partition("[")[2]:
             return ON_CONTROL_PLANE
+        if nodeid.startswith(DEMO_RUNS):
+            return DEMO_RUNS[0]
         return SECURED_FILE if nodeid.startswith(SECURED_FILE) else nodeid
 
 
@@ -164,6 +224,20 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """A command that runs inside a test sets up the log, on a stream that is closed after the test."""
+    root, libraries = logging.root, [logging.getLogger(name) for name in _SET_UP_LOGS]
+    handlers, level = list(root.handlers), root.level
+    levels = [library.level for library in libraries]
+    yield
+    root.handlers = handlers
+    root.setLevel(level)
+    for library, before in zip(libraries, levels, strict=True):
+        library.setLevel(before)
+    logging.captureWarnings(capture=False)
+
+
+@pytest.fixture(autouse=True)
 def _brokers_only_where_marked(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,13 +276,20 @@ def skipped_where_unavailable() -> Iterator[None]:
 
 
 @contextmanager
-def running(server: KafkaServer) -> Iterator[KafkaServer]:
-    """The server while it runs; the test is skipped where this machine cannot run one."""
+def running(server: KafkaServer, *, stopped: bool = False) -> Iterator[KafkaServer]:
+    """The server while it runs; the test is skipped where this machine cannot run one.
+
+    At the end it is killed: half a second of CPU and three seconds less than to be `stopped` cleanly,
+    as a test wants that starts another one over its records.
+    """
     with skipped_where_unavailable():
         server.start()
     try:
         yield server
     finally:
+        if not stopped:
+            for number in range(1, server.brokers + 1):
+                server.kill_broker(number)
         server.stop()
 
 
@@ -319,6 +400,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache directory of its own: no local broker is announced in it."""
     monkeypatch.setenv("LOADSTREAM_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+def has_ipv6() -> bool:
+    """Whether the loopback of this machine has an address of IPv6."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
 
 
 def create_named(settings: KafkaSettings, *names: str) -> None:

@@ -50,9 +50,13 @@ def _same_columns(payload: Any) -> Any:
     """A row whose columns are as long as each other, which no JSON Schema can say."""
     entries = len(payload["minutes"])
     payload["uids"] = [f"u{number}" for number in range(entries)]
+    lately = ("recent", "recent_root", "lasting_ppm")
+    every = all(columns.get("recent") for columns in payload["usage"].values())
     for columns in payload["usage"].values():
-        for name in ("mean", "deviation"):
-            columns[name] = (columns[name] + [0] * entries)[:entries]
+        for name in ("mean", "deviation", *(lately if every else ())):
+            columns[name] = (columns.get(name, []) + [0] * entries)[:entries]
+        for name in () if every else lately:
+            columns.pop(name, None)
     return payload
 
 
@@ -131,7 +135,8 @@ def _drawn(schema: Json, root: Json) -> SearchStrategy[Json]:
         case "integer":
             return st.integers(schema.get("minimum"), schema.get("maximum"))
         case "number":
-            return st.floats(schema.get("minimum"), schema.get("maximum"), allow_nan=False)
+            bounds = schema.get("minimum"), schema.get("maximum")
+            return st.floats(*bounds, allow_nan=False, allow_infinity=False)
         case "string":
             return _text(schema)
         case "array":

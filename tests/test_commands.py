@@ -131,10 +131,46 @@ def test_settings_of_a_worker_are_refused_in_our_words_all_at_once(
     assert done.output.splitlines() == [
         'loadstream worker: LOADSTREAM_WORKER_STAGES: found "both"; allowed is one of "all", '
         '"aggregate", "cluster"',
-        'LOADSTREAM_WORKER_TICK_INTERVAL_S: found "0"; allowed is a number above 0, at most 60 '
+        'LOADSTREAM_WORKER_TICK_INTERVAL_S: found "0"; allowed is a number above 0, at most 5 '
         "(seconds)",
         'LOADSTREAM_LOG_LEVEL: found "loud"; allowed is one of "debug", "info", "warn", "error"',
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"HEARTBEAT_INTERVAL_S": "3"},
+            "LOADSTREAM_WORKER_HEARTBEAT_INTERVAL_S is 3; expected at most a third of "
+            "LOADSTREAM_WORKER_SESSION_TIMEOUT_S, which is 6 (seconds)",
+        ),
+        (
+            {"SESSION_TIMEOUT_S": "91"},
+            'LOADSTREAM_WORKER_SESSION_TIMEOUT_S: found "91"; allowed is a number from 6 to 90',
+        ),
+        (
+            {"SESSION_TIMEOUT_S": "3", "HEARTBEAT_INTERVAL_S": "1"},
+            'LOADSTREAM_WORKER_SESSION_TIMEOUT_S: found "3"; allowed is a number from 6 to 90',
+        ),
+        (
+            {"CHECKPOINT_INTERVAL_S": "0.5"},
+            "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S is 0.5; expected 0 for no checkpoints",
+        ),
+        (
+            {"METRICS_HOST": "127.0.0.1"},
+            "LOADSTREAM_WORKER_METRICS_HOST is set, but LOADSTREAM_WORKER_METRICS_PORT is 0",
+        ),
+    ],
+)
+def test_settings_of_a_worker_that_cannot_work_together_are_refused(
+    given: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"LOADSTREAM_WORKER_{name}", value)
+    done = run("worker")
+    assert done.exit_code == 2
+    assert said in done.output
 
 
 @pytest.mark.parametrize(

@@ -38,22 +38,59 @@ def _on_control_plane(item: pytest.Item) -> bool:
     return item.get_closest_marker("control_plane") is not None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["alone", "among others"])
-def test_children_of_tests_handle_signals_as_usual_whatever_the_starter_ignores(
-    tmp_path: Path, processes: tuple[str, ...]
-) -> None:
-    (tmp_path / "test_signals.py").write_text(_SHOWS_SIGNALS)
+def _tested(directory: Path, processes: tuple[str, ...], *program: str) -> str:
+    """What pytest says of the tests of a directory with our conftest; they pass."""
     options = ("-q", "-p", "tests.conftest", "-p", "no:cacheprovider", *processes)
     done = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-c", _IGNORES, "-m", "pytest", *options, "--rootdir", str(tmp_path), "."],
-        cwd=tmp_path,
+        [sys.executable, *program, "-m", "pytest", *options, "--rootdir", str(directory), "."],
+        cwd=directory,
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["alone", "among others"])
+def test_children_of_tests_handle_signals_as_usual_whatever_the_starter_ignores(
+    tmp_path: Path, processes: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_signals.py").write_text(_SHOWS_SIGNALS)
+    _tested(tmp_path, processes, "-c", _IGNORES)
+
+
+_SHOWS_SERVERS = """
+import pytest
+
+running = []
+
+@pytest.fixture(scope="session")
+def kafka():
+    running.append("kafka")
+    yield running
+    running.remove("kafka")
+
+def test_first(kafka):
+    assert running == ["kafka"]
+
+def test_second(kafka):
+    assert running == ["kafka"]
+
+def test_third():
+    assert not running
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["alone", "among others"])
+def test_a_shared_server_stops_after_the_last_test_that_needs_it(
+    tmp_path: Path, processes: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_servers.py").write_text(_SHOWS_SERVERS)
+    assert "3 passed" in _tested(tmp_path, processes)
 
 
 def test_tests_with_a_broker_are_marked_and_come_first(request: pytest.FixtureRequest) -> None:

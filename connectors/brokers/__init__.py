@@ -1,9 +1,11 @@
 """Brokers to run.
 
-commands      `loadstream broker`
-foreground    a broker that runs until it is stopped, announced to other commands
-embedded      librdkafka's mock cluster, inside this process
-server        a real Apache Kafka, of one broker or several
-process       one Java process of it
-distribution  the jars, fetched once
+commands       `loadstream broker`
+foreground     a broker that runs until it is stopped, announced to other commands
+embedded       librdkafka's mock cluster, inside this process
+server         a real Apache Kafka, of one broker or several
+process        one Java process of it
+storage        its formatted directory
+class_archive  its classes, ready to use
+distribution   the jars, fetched once
 """

@@ -6,14 +6,15 @@ Fetching is safe against other processes that fetch at the same time and against
 half-way.
 """
 
-import fcntl
 import hashlib
 import shutil
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from connectors.kafka.client import BrokerUnavailable
+from connectors.made_once import made_once
 from schemas.announcement import cache_directory
 
 DISTRIBUTION = Path(__file__).parent / "distribution"
@@ -49,15 +50,9 @@ def fetch_jars() -> Path:
         # Java alone is enough once the jars are there.
         if shutil.which("java") is None:
             raise KafkaUnavailable(missing_programs())
-        return directory
-    if reason := missing_programs():
+    elif reason := missing_programs():
         raise KafkaUnavailable(reason)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with directory.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not directory.is_dir():
-            _fetch(pom, directory)
-    return directory
+    return made_once(directory, partial(_fetch, pom))
 
 
 def _fetch(pom: Path, directory: Path) -> None:

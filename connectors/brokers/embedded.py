@@ -13,10 +13,10 @@ It is no Kafka, and what it does differently must be known:
 - The port is chosen by the system and cannot be set; with the process everything is gone.
 """
 
-from types import TracebackType
 from typing import Any, Self
 
 from connectors.kafka.topics import expected_names
+from connectors.startable import Startable
 from schemas.connection import KafkaSettings
 
 _START_TIMEOUT_S = 10.0
@@ -24,7 +24,7 @@ _START_TIMEOUT_S = 10.0
 _LOG_ERRORS = 3
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(Startable):
     """Context manager around a mock cluster; it runs in threads of librdkafka, beside asyncio.
 
     Starting takes milliseconds. All expected topics exist when it has started.
@@ -65,14 +65,3 @@ class EmbeddedBroker:
     def settings(self) -> KafkaSettings:
         """Settings with which every client reaches it."""
         return KafkaSettings.local(self.bootstrap_servers)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()

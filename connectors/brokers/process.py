@@ -31,6 +31,8 @@ class Broker(ChildProcess):
     number: int
     ports: dict[str, int]
     """Port of each listener."""
+    java_options: tuple[str, ...] = ()
+    """Further options of Java."""
 
     @property
     def configuration(self) -> Path:
@@ -39,4 +41,8 @@ class Broker(ChildProcess):
 
     def command(self) -> list[str]:
         """Java, with its settings."""
-        return [*java("-Xms256m", "-Xmx512m"), "kafka.Kafka", str(self.configuration)]
+        return [
+            *java("-Xms256m", "-Xmx512m", *self.java_options),
+            "kafka.Kafka",
+            str(self.configuration),
+        ]

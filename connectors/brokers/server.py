@@ -10,22 +10,23 @@ at once and buffers are small: it is made for short runs on one machine, not for
 """
 
 import socket
-import subprocess
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from connectors.brokers.class_archive import archived_classes
 from connectors.brokers.distribution import KafkaUnavailable
-from connectors.brokers.process import Broker, complaint, java
+from connectors.brokers.process import Broker, complaint
+from connectors.brokers.storage import format_storage
+from connectors.kafka.admin import create_topics
 from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.kafka.topics import expected_topics
 from connectors.local_ports import HOST, free_port
+from connectors.startable import Startable
 from schemas.connection import KafkaSettings
-
-#: Any 22 characters of base64 are a cluster id; a constant one lets a directory be started again.
-CLUSTER_ID = "loadstream-local-kafka"
 
 _START_TIMEOUT_S = 120.0
 _BIND_ATTEMPTS = 3
@@ -56,7 +57,7 @@ _FIXED_PROPERTIES = {
 
 
 @dataclass
-class KafkaServer:
+class KafkaServer(Startable):
     """Real brokers in `directory`; a context manager, or start() and stop()."""
 
     directory: Path
@@ -69,6 +70,8 @@ class KafkaServer:
     """Further lines of server.properties; they go over those made here."""
     scram_users: Mapping[str, str] = field(default_factory=dict)
     """Users of SCRAM-SHA-256 and SCRAM-SHA-512 with their passwords, known from the start."""
+    java_options: tuple[str, ...] | None = None
+    """Further options of Java; None: those that use the class archive."""
     _members: list[Broker] = field(default_factory=list, init=False)
 
     def start(self) -> Self:
@@ -76,6 +79,8 @@ class KafkaServer:
 
         Raises KafkaUnavailable if Java, Maven or the jars are missing or a broker does not start.
         """
+        if self.java_options is None:
+            self.java_options = archived_classes(_train)
         for attempts_left in reversed(range(_BIND_ATTEMPTS)):
             self._members = self._choose_ports()
             try:
@@ -128,17 +133,6 @@ class KafkaServer:
         """Settings with which every client reaches the plain listeners."""
         return KafkaSettings.local(self.bootstrap_servers)
 
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
     def _member(self, number: int) -> Broker:
         if not 1 <= number <= len(self._members):
             raise ValueError(f"there is no broker {number}; there are {len(self._members)}, from 1")
@@ -153,7 +147,8 @@ class KafkaServer:
             }
             if self.port is not None:
                 ports["PLAINTEXT"] = self.port + number - 1
-            members.append(Broker(self.directory.absolute() / f"broker-{number}", number, ports))
+            directory = self.directory.absolute() / f"broker-{number}"
+            members.append(Broker(directory, number, ports, self.java_options or ()))
         return members
 
     def _prepare(self, member: Broker) -> None:
@@ -164,25 +159,7 @@ class KafkaServer:
         lines = (f"{name}={value}".replace("\n", "\\n") for name, value in values.items())
         member.configuration.touch(mode=0o600)
         member.configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        if (member.directory / "data" / "meta.properties").exists():
-            return
-        command = [
-            # A tool that lives for a second gains nothing from the optimising compiler.
-            *java("-XX:TieredStopAtLevel=1"),
-            *("kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID),
-            *("--config", str(member.configuration)),
-        ]
-        for name, password in self.scram_users.items():
-            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-                command += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
-        done = subprocess.run(  # noqa: S603 - made of our own paths
-            command, cwd=member.directory, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise KafkaUnavailable(
-                f"the storage of broker {member.number} was not formatted:\n"
-                f"{complaint(done.stdout + done.stderr)}"
-            )
+        format_storage(member, self.scram_users)
 
     def _server_properties(self, member: Broker) -> dict[str, str]:
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self.listeners}
@@ -223,6 +200,24 @@ class KafkaServer:
                         f"within {_START_TIMEOUT_S:.0f} s; see its log {member.log}"
                     )
                 time.sleep(0.05)
+
+
+def _train(option: str) -> None:
+    """Run a broker with an option of Java, through what every one does."""
+    from confluent_kafka import Consumer, Producer
+
+    scratch = tempfile.TemporaryDirectory(prefix="loadstream-kafka-")
+    with scratch as directory, KafkaServer(Path(directory), java_options=(option,)) as server:
+        topic = next(each for each in expected_topics(server.settings) if each.name == "clock")
+        create_topics(connect(server.settings), (topic,))
+        options = {**server.settings.librdkafka_options(), "log_level": 0}
+        producer = Producer(options)
+        producer.produce(topic.name, b"trained")
+        producer.flush(_START_TIMEOUT_S)
+        consumer = Consumer({**options, "group.id": "trained", "auto.offset.reset": "earliest"})
+        consumer.subscribe([topic.name])
+        consumer.poll(_START_TIMEOUT_S)
+        consumer.close()
 
 
 def _answers(address: str, brokers: int) -> bool:

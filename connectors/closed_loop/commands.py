@@ -28,6 +28,8 @@ SEEDS_MAX = 1_000
 REPORT_SUFFIXES = (".html", ".md")
 #: Who is compared unless it is said.
 DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
+#: Parameters that `--set` leaves to their options.
+_OPTIONS = {"nodes": "--nodes", "hours": "--hours", "load": "--load", "sample_s": "--interval"}
 
 
 _Nodes = Annotated[
@@ -160,6 +162,7 @@ def _compare(
     from connectors.closed_loop.contenders import UnknownContender, contenders, known_contenders
     from connectors.closed_loop.kept import KeptRuns, UnreadableRun
     from connectors.closed_loop.runs import RunDied, runs
+    from connectors.closed_loop.scenario import ImpossibleScenario
     from connectors.closed_loop.traces import model_traces, read_traces
     from connectors.simulated.tracefiles import TraceError
     from schemas.policy import PolicyError
@@ -179,9 +182,14 @@ def _compare(
         count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))
         several = runs(count, chosen, files, make_stages, traces, _say)
         return compare(parameters, seeds, list(make), traces.files, several, kept)
-    except (UnknownContender, UnreadableRun, TraceError, PolicyError, OSError, RunDied) as error:
+    except RunDied as error:
         _say(f"loadstream closed-loop: {error}")
-        raise typer.Exit(1 if isinstance(error, RunDied) else 2) from None
+        raise typer.Exit(1) from None
+    except (
+        UnknownContender, UnreadableRun, TraceError, PolicyError, ImpossibleScenario, OSError,
+    ) as error:  # fmt: skip
+        _say(f"loadstream closed-loop: {error}")
+        raise typer.Exit(2) from None
 
 
 def _say(line: str) -> None:
@@ -192,13 +200,24 @@ def _check_report(path: Path) -> None:
     """A report that cannot be written must not be found out after the runs."""
     if path.suffix not in REPORT_SUFFIXES:
         expected = f"a file with suffix {' or '.join(REPORT_SUFFIXES)}"
-    elif not path.parent.is_dir() or path.is_dir():
-        expected = "a file in a directory that there is"
-    elif not os.access(path if path.exists() else path.parent, os.W_OK):
-        expected = "a file that may be written"
+    elif not all(_writable(file) for file in _report_files(path)):
+        expected = "a file that may be written, in a directory that there is"
+        if path.suffix == ".md":
+            expected += f", and beside it {_report_files(path)[-1].name} as well"
     else:
         return
     raise typer.BadParameter(f"found {str(path)!r}; expected {expected}", param_hint="--report")
+
+
+def _report_files(path: Path) -> tuple[Path, ...]:
+    """The report, and the chart that Markdown has beside it."""
+    return (path, path.with_suffix(".svg")) if path.suffix == ".md" else (path,)
+
+
+def _writable(file: Path) -> bool:
+    if file.exists():
+        return file.is_file() and os.access(file, os.W_OK)
+    return file.parent.is_dir() and os.access(file.parent, os.W_OK)
 
 
 def _write_report(path: Path, compared: "list[Comparison]") -> None:
@@ -209,7 +228,7 @@ def _write_report(path: Path, compared: "list[Comparison]") -> None:
     if path.suffix != ".md":
         path.write_text(page(compared), encoding="utf-8")
         return
-    chart = path.with_suffix(".svg")
+    _, chart = _report_files(path)
     chart.write_text(bars(compared), encoding="utf-8")
     path.write_text(markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
 
@@ -257,6 +276,11 @@ def _with_settings(parameters: Parameters, settings: list[str]) -> Parameters:
     changed: dict[str, Any] = {}
     for setting in settings:
         name, _, text = setting.partition("=")
+        if name in _OPTIONS:
+            raise typer.BadParameter(
+                f"found {name!r}, which has an option of its own; expected {_OPTIONS[name]}",
+                param_hint="--set",
+            )
         if name not in types:
             raise typer.BadParameter(
                 f"found {name!r}; expected one of {', '.join(types)}", param_hint="--set"

@@ -56,7 +56,8 @@ def contenders(
     """Contenders by name, in the order given: built-in ones, then policies of files.
 
     Raises:
-        UnknownContender: there is none of a name, or two have the same one, or nobody is named.
+        UnknownContender: there is none of a name, or two have the same one, or nobody is named, or a
+            file has the name of a built-in one.
         PolicyError: a file holds no policy.
         OSError: a file cannot be read.
     """
@@ -77,6 +78,11 @@ def contenders(
         else:
             raise UnknownContender(f"found {name!r}; expected one or more of {expected}")
     for file in files:
+        if file.stem in policies or file.stem in of_rules:
+            raise UnknownContender(
+                f"found policy file {file} with the name of a built-in contender, by which reports "
+                "would speak of it; expected another name"
+            )
         add(file.stem, _of_policy(file.stem, file, make_stages))
     if not found:
         raise UnknownContender(f"found nobody; expected one or more of {expected}")
@@ -84,8 +90,9 @@ def contenders(
 
 
 def _of_policy(name: str, file: Path, make_stages: MakeStages) -> MakeContender:
-    text = file.read_text(encoding="utf-8")
-    policy = read_policy(text, known_plugins())
+    read = file.read_bytes()
+    policy = read_policy(read, known_plugins())
+    text = read.decode("utf-8")
     annotations = _ANNOTATIONS.get(name, {})
     said = "".join(f" {key}: {value}" for key, value in annotations.items())
     return MakeContender(

@@ -56,8 +56,8 @@ class Parameters:
     owner_spread: float = 1.0
     """Spread of the logarithm of how many replicas owners have."""
     alike_share: float = 0.0
-    """Share of the pods that use what their owner's other pods use; the others are unlike each
-    other."""
+    """Share of the pods that are like the machine which their owner's other pods are like, each from
+    a time of its own; the others are unlike each other."""
     budgeted_share: float = 0.5
     """Share of the owners with a disruption budget, which lets one pod go at a time."""
     life_median_hours: float = 2.0
@@ -81,7 +81,7 @@ class Parameters:
     lag_s: int = 10
     """Time from a sample until it is read."""
     command_lag_s: int = 5
-    """Time from a command until it is carried out, rounded up to a step."""
+    """Time from a command until it is carried out, rounded up to a step; one step at least."""
 
     def wrong(self) -> str | None:
         """What is wrong, in a sentence: which parameter, what was found, what is expected."""

@@ -141,8 +141,16 @@ class Scenario:
         return self.measured_ms + round(self.parameters.hours * HOUR_MS)
 
 
+class ImpossibleScenario(ValueError):
+    """Parameters that these traces cannot give; the message says which, and what is expected."""
+
+
 def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario:
-    """The scenario of a seed."""
+    """The scenario of a seed.
+
+    Raises:
+        ImpossibleScenario: nothing of the load is left for pods, or pods are too small to divide.
+    """
     machines = _machines(parameters, seed, traces)
     cores = sum(machine.millicores for machine in machines)
     at_ms, life_ms, sizes = _pods(parameters, seed, traces, cores)
@@ -156,8 +164,15 @@ def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario
     demands = _demands(parameters, seed, traces, sizes, owners)
     wanted, requested = _means(parameters, at_ms, life_ms, sizes, demands)
     own = _own(parameters, seed, traces, machines) if parameters.own_share else None
-    for_pods = parameters.load * cores - (0.0 if own is None else _mean_own(parameters, own))
-    factor = max(0.0, for_pods) / wanted if wanted else 0.0
+    used_by_nodes = 0.0 if own is None else _mean_own(parameters, own)
+    for_pods = parameters.load * cores - used_by_nodes
+    if for_pods <= 0:
+        raise ImpossibleScenario(
+            f"own_share: found {parameters.own_share:g}, with which nodes of seed {seed} use "
+            f"{used_by_nodes / cores:.1%} of their CPU themselves while it is measured, and a load of "
+            f"{parameters.load:.0%} leaves nothing for pods; expected less, or more load"
+        )
+    factor = for_pods / wanted if wanted else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
     return Scenario(parameters, seed, machines, plans, calibrated, factor, requested / cores, own)
 
@@ -180,6 +195,11 @@ def _pods(
     random = np.random.default_rng([seed, _PODS])
     lives = _lives(parameters, np.random.default_rng([seed, _LIFE]), _LIVES)
     sizes = traces.pods // parameters.pod_divisor
+    if not sizes[:, 0].all():
+        raise ImpossibleScenario(
+            f"pod_divisor: found {parameters.pod_divisor}; expected at most "
+            f"{traces.pods[:, 0].min()}, the millicores of the smallest pod of the traces"
+        )
     mean_size = float(sizes[:, 0].mean())
     # Pods that run at the beginning, until as much is requested as asked.
     guess = int(parameters.fill * cores / mean_size * 1.5) + 50

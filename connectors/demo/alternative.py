@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from connectors.closed_loop.stages import MakeStages, Written
 from connectors.demo.scenario import Scenario
 from connectors.demo.session import READ_TOPICS, Session
@@ -20,8 +22,27 @@ from schemas.topics import key_of
 
 #: Time between two steps.
 STEP_MS = 60_000
-#: Koordinator's defaults with LowNodeLoad between 45 and 75 %, in the demo's time.
-KOORDINATOR = Path(__file__).parent / "policies" / "koordinator.yaml"
+#: Koordinator's defaults with LowNodeLoad up to 75 %, in the demo's time.
+_KOORDINATOR = Path(__file__).parent / "policies" / "koordinator.yaml"
+#: Below this, in percent, LowNodeLoad takes a node for one with room.
+_LOW = 45.0
+
+
+def koordinator_thresholds(hot_share: float) -> tuple[float, float]:
+    """Percent of a node's cores between which LowNodeLoad leaves a node alone.
+
+    The upper one is what the run itself calls hot: both ways are after the same nodes.
+    """
+    high = round(100 * hot_share, 6)
+    return min(_LOW, high), high
+
+
+def koordinator_policy(hot_share: float) -> str:
+    """The text of Koordinator's policy, which relieves nodes above this share of their cores."""
+    policy = yaml.safe_load(_KOORDINATOR.read_text(encoding="utf-8"))
+    low, high = koordinator_thresholds(hot_share)
+    policy["rebalance"] |= {"lowThresholds": {"cpu": low}, "highThresholds": {"cpu": high}}
+    return yaml.safe_dump(policy, sort_keys=False)
 
 
 def run_under(

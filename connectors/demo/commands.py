@@ -1,5 +1,7 @@
 """The command `loadstream demo`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,36 +32,42 @@ NODES_MAX = 1000
 COMPARISON_MAX_S = 60.0
 
 
+Trace = Annotated[
+    Path | None,
+    typer.Option(help="Replay the traces of this directory instead of the seeded model."),
+]
+Nodes = Annotated[
+    int,
+    typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes."),
+]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Draws another load.")]
+Seconds = Annotated[
+    int,
+    typer.Option(
+        parser=number("seconds", SECONDS_MIN, SECONDS_MAX),
+        metavar="SECONDS",
+        help="How long the run lasts.",
+    ),
+]
+Output = Annotated[
+    Path, typer.Option(help="Directory for the picture, the decisions and the figures.")
+]
+Plain = Annotated[
+    bool,
+    typer.Option("--plain", help="Lines instead of the live view, as without a terminal."),
+]
+
+
 def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
     """Add the command; `load_stages` imports what makes a pair of stages."""
 
     def demo(
-        trace: Annotated[
-            Path | None,
-            typer.Option(help="Replay the traces of this directory instead of the seeded model."),
-        ] = None,
-        nodes: Annotated[
-            int,
-            typer.Option(
-                parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="How many nodes."
-            ),
-        ] = 40,
-        seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Draws another load.")] = 1,
-        seconds: Annotated[
-            int,
-            typer.Option(
-                parser=number("seconds", SECONDS_MIN, SECONDS_MAX),
-                metavar="SECONDS",
-                help="How long the run lasts.",
-            ),
-        ] = 60,
-        output: Annotated[
-            Path, typer.Option(help="Directory for the picture, the decisions and the figures.")
-        ] = Path("demo-output"),
-        plain: Annotated[
-            bool,
-            typer.Option("--plain", help="Lines instead of the live view, as without a terminal."),
-        ] = False,
+        trace: Trace = None,
+        nodes: Nodes = 40,
+        seed: Seed = 1,
+        seconds: Seconds = 60,
+        output: Output = Path("demo-output"),
+        plain: Plain = False,
     ) -> None:
         """Keep the load of a whole cluster even, on a broker and a worker of its own.
 
@@ -69,38 +77,35 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
         """
         from rich.console import Console
 
-        from connectors.demo.runner import WorkerSilent
-        from connectors.demo.worker import WorkerDied
-        from connectors.kafka.client import BrokerUnavailable
-        from connectors.kafka.wire import WireError
-        from connectors.simulated.tracefiles import TraceError
-
         console = Console()
-        expected = (BrokerUnavailable, TraceError, WireError, WorkerDied, WorkerSilent, OSError)
-        try:
+        with _as_exit_codes():
             output.mkdir(parents=True, exist_ok=True)
             scenario, measured = _scenario(trace, nodes, seed, seconds)
             for line in (*scenario.complaints, *scenario.notes):
                 console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-            raise typer.Exit(
-                _run(
-                    console,
-                    scenario,
-                    measured,
-                    seconds,
-                    output,
-                    plain,
-                    trace is not None,
-                    load_stages,
-                )
-            )
-        except expected as error:
-            echo(f"error: {error}", err=True)
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+            replayed = trace is not None
+            code = _run(console, scenario, measured, seconds, output, plain, replayed, load_stages)
+            raise typer.Exit(code)
 
     app.command()(demo)
+
+
+@contextmanager
+def _as_exit_codes() -> Iterator[None]:
+    """What may go wrong in a run ends the command with a message, or as interrupted."""
+    from connectors.demo.runner import WorkerSilent
+    from connectors.demo.worker import WorkerDied
+    from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.wire import WireError
+    from connectors.simulated.tracefiles import TraceError
+
+    try:
+        yield
+    except (BrokerUnavailable, TraceError, WireError, WorkerDied, WorkerSilent, OSError) as error:
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 def _scenario(
@@ -195,12 +200,12 @@ def _under_koordinator(
     """The same run under Koordinator's policy; none: it took too long, which is said."""
     import time
 
-    from connectors.demo.alternative import KOORDINATOR, run_under
+    from connectors.demo.alternative import koordinator_policy, run_under
 
     console.print("The same again under Koordinator's policy, for comparison ...", highlight=False)
     deadline_s = time.monotonic() + COMPARISON_MAX_S
     other = run_under(
-        KOORDINATOR.read_text(encoding="utf-8"), session.scenario, load_stages(), session.now_ms,
+        koordinator_policy(session.relief.hot_above), session.scenario, load_stages(), session.now_ms,
         lambda: time.monotonic() > deadline_s,
     )  # fmt: skip
     if other is None:

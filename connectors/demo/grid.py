@@ -46,6 +46,10 @@ class UsageGrid:
         """Shape (bins, machines); NaN where there is no sample."""
         return self._mean(1)
 
+    def cpu_in(self, number: int) -> FloatArray:
+        """CPU in one bin, shape (machines,); NaN where there is no sample."""
+        return self._mean(0, number)
+
     def without(self, machine: int | None) -> "UsageGrid":
         """The same without one machine; None: the whole."""
         if machine is None:
@@ -55,9 +59,10 @@ class UsageGrid:
         rest.sums = np.delete(self.sums, machine, axis=2)
         return rest
 
-    def _mean(self, resource: int) -> FloatArray:
+    def _mean(self, resource: int, bins: int | slice = slice(None)) -> FloatArray:
+        counts = self.counts[bins]
         with np.errstate(invalid="ignore"):
-            mean: FloatArray = self.sums[resource] / np.where(self.counts > 0, self.counts, np.nan)
+            mean: FloatArray = self.sums[resource, bins] / np.where(counts > 0, counts, np.nan)
         return mean
 
 

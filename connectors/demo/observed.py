@@ -68,8 +68,10 @@ class Observed:
     metrics: int = 0
     newest_metric_ms: int | None = None
     dead_letters: list[DeadLetter] = field(default_factory=list)
-    last_decision_s: float | None = None
-    """Real time of the newest decision."""
+    heard_s: float | None = None
+    """Real time of the newest word of the cluster stage: a decision, a command or a round."""
+    clock_behind_ms: int = 0
+    """How much older than the scenario's time the time was that it spoke at."""
     decided_behind_ms: int = 0
     """How much older than the newest decision the metric was that it knew last."""
     _unapplied: deque[tuple[int, int]] = field(default_factory=deque)
@@ -105,7 +107,6 @@ class Observed:
         self.decisions[decision.outcome] += 1
         self.latest.append(decision)
         self.outcomes[decision.pod.uid] = decision
-        self.last_decision_s = real_s
         applied = decision.as_of.offsets.get("node-metrics", -1)
         while self._unapplied and self._unapplied[0][0] <= applied:
             self._applied_ms = self._unapplied.popleft()[1]
@@ -114,6 +115,11 @@ class Observed:
         asked_s = self._asked_s.pop(decision.pod.uid, None)
         if asked_s is not None:
             self.latencies_ms.append((real_s - asked_s) * 1000)
+
+    def heard(self, decided_at_ms: int, now_ms: int, real_s: float) -> None:
+        """The cluster stage has said something, as of a time of its own clock."""
+        self.heard_s = real_s
+        self.clock_behind_ms = now_ms - decided_at_ms
 
     def dead_letter(self, letter: DeadLetter) -> None:
         """The worker could not use a record."""

@@ -128,7 +128,7 @@ def _hot(axes: "Axes", session: Session, staying: UsageGrid, hours: Any) -> None
         axes.hist(times, bins=hours, color=_LEFT, alpha=0.8, label="evictions")
     axes.set_ylabel("nodes", color=_SOFT)
     axes.set_title(
-        "Nodes above the high threshold of rebalancing: the same pods on the same load",
+        "Nodes that the policy calls hot: the same pods on the same load",
         loc="left", color=_INK, fontsize=11,
     )  # fmt: skip
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), frameon=False, ncols=3, fontsize=9)

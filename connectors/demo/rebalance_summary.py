@@ -1,8 +1,8 @@
 """What rebalancing achieved: hot nodes with it and without it, and what the evictions did.
 
-A node is hot where its mean usage over one bin of the grid is above the policy's high threshold.
-The comparison (`connectors.simulated.baseline_no_eviction`) has the same pods on the same load,
-none of them evicted.
+A node is hot where its mean usage over one bin of the grid is above the share of its cores from
+which the policy calls it hot. The comparison (`connectors.simulated.baseline_no_eviction`) has the
+same pods on the same load, none of them evicted.
 """
 
 from dataclasses import dataclass
@@ -67,21 +67,17 @@ def usage_staying(session: Session) -> UsageGrid:
         session.placements,
         scenario.readings,
         session.now_ms,
-        hot_above(session),
+        session.relief.hot_above,
     )
     return grid_of(scenario, used)
-
-
-def hot_above(session: Session) -> float:
-    """Share of a node's cores above which rebalancing calls it hot."""
-    thresholds = session.scenario.policy.rebalance.high_thresholds or {}
-    return thresholds.get("cpu", 100.0) / 100
 
 
 def hot_nodes(session: Session, grid: UsageGrid) -> FloatArray:
     """How many nodes were hot in each bin, shape (bins,); this very machine is left out."""
     usage = grid.without(session.scenario.live).cpu
-    counts: FloatArray = np.nan_to_num(usage > hot_above(session)).sum(axis=1).astype(np.float64)
+    counts: FloatArray = (
+        np.nan_to_num(usage > session.relief.hot_above).sum(axis=1).astype(np.float64)
+    )
     return counts
 
 
@@ -90,15 +86,12 @@ def rebalanced(session: Session, staying: UsageGrid) -> Rebalanced | None:
     began_ms = session.enforced_ms
     if began_ms is None:
         return None
-    relief, scenario = session.relief, session.scenario
+    relief = session.relief
     first = session.grid.bin_of(began_ms)
     minutes = session.grid.bin_ms / 60_000
     ours, theirs = (hot_nodes(session, grid)[first:] for grid in (session.grid, staying))
-    live = None if scenario.live is None else scenario.machines[scenario.live].name
     spells = [
-        spell
-        for spell in relief.spells
-        if spell.node != live and (spell.until_ms is None or spell.until_ms >= began_ms)
+        spell for spell in relief.spells if spell.until_ms is None or spell.until_ms >= began_ms
     ]
     lasted = [
         (spell.until_ms - max(began_ms, spell.since_ms)) / 60_000
@@ -107,7 +100,7 @@ def rebalanced(session: Session, staying: UsageGrid) -> Rebalanced | None:
     ]
     return Rebalanced(
         hours=(session.now_ms - began_ms) / 3_600_000,
-        hot_above=hot_above(session),
+        hot_above=session.relief.hot_above,
         bin_minutes=minutes,
         hot_minutes=float(ours.sum()) * minutes,
         hot_minutes_staying=float(theirs.sum()) * minutes,

@@ -1,8 +1,10 @@
-"""What rebalancing does, by its rounds and commands: nodes turn hot, pods leave, nodes cool.
+"""What rebalancing does: nodes turn hot, pods leave, nodes cool.
 
-Messages come in as they were read. A node is hot from the first round that names it to the first
-that does not, if it is named twice in a row at least; what left it belongs to that time. Of dry
-commands, which come again and again while a node stays hot, the first one for each node is shown.
+What nodes used comes in by bins of time, rounds, commands and verdicts as they were read. A node is
+hot from the first bin in which its mean usage is above the share of its cores from which the policy
+calls it hot, to the first in which it is not; what left it in between belongs to that time. Hot-node
+minutes are counted in the same way, so the live view and the summary agree. Of dry commands, which
+come again and again while a node stays hot, the first one for each node is shown.
 """
 
 from collections import Counter, deque
@@ -12,7 +14,8 @@ from typing import Literal
 from connectors.simulated.cluster import Eviction
 from schemas.evictions import EvictionCommand
 from schemas.moves import MoveOutcome
-from schemas.rounds import HotNode, RebalanceRound
+from schemas.policy import Policy
+from schemas.rounds import RebalanceRound
 
 #: Happenings that are kept to be shown.
 HAPPENINGS_KEPT = 5_000
@@ -38,25 +41,22 @@ class HotSpell:
 
     node: str
     since_ms: int
+    used: float
+    """Share of its cores that it used in the newest bin."""
     until_ms: int | None = None
     """None: it is hot still."""
     left: int = 0
     """Pods evicted from it."""
-    newest: HotNode | None = None
-    """As the newest round has it."""
-    rounds: int = 1
-    """Rounds that have named it."""
     dry: bool = False
     """A dry command for it was shown."""
 
 
 @dataclass(slots=True)
 class Relief:
-    """Rounds, commands and the verdicts on them."""
+    """Hot nodes, commands and the verdicts on them."""
 
-    left_out: str | None = None
-    """A node whose load no eviction can move: it is called hot by rounds and never relieved."""
-    rounds: int = 0
+    hot_above: float
+    """Share of a node's cores above which it is hot."""
     newest: RebalanceRound | None = None
     spells: list[HotSpell] = field(default_factory=list)
     """In the order in which they began."""
@@ -69,39 +69,36 @@ class Relief:
     """Verdicts on moves that were carried out."""
     dry_verdicts: Counter[str] = field(default_factory=Counter)
 
-    def round(self, message: RebalanceRound) -> None:
-        """A round was made."""
-        self.rounds += 1
-        self.newest = message
-        if message.gate:
-            return
-        named: dict[str, HotNode] = {}
-        for pool in message.pools:
-            for hot in pool.hot:
-                if hot.node != self.left_out:
-                    named.setdefault(hot.node, hot)
-        at_ms = message.decided_at_ms
-        for node, hot in named.items():
-            spell = self.hot.get(node)
+    def used(self, node: str, share: float, begin_ms: int, end_ms: int) -> None:
+        """A node used this share of its cores from `begin_ms` to `end_ms`; NaN: not measured."""
+        spell = self.hot.get(node)
+        if share > self.hot_above:
             if spell is None:
-                spell = self.hot[node] = HotSpell(node, at_ms)
-            else:
-                spell.rounds += 1
-            spell.newest = hot
-            if spell.rounds == 2:
+                spell = self.hot[node] = HotSpell(node, begin_ms, share)
                 self.spells.append(spell)
-                self._happen(at_ms, "hot", node, f"{node} turns hot: {reading_text(hot)}")
-        if any(pool.hot_left_out for pool in message.pools):
-            return  # a node that is not named may be hot still
-        for node in [node for node in self.hot if node not in named]:
-            spell = self.hot.pop(node)
-            spell.until_ms = at_ms
-            if spell.rounds < 2:
-                continue
-            minutes = (at_ms - spell.since_ms) // 60_000
+                text = f"{node} turns hot: {usage_text(share, self.hot_above)}"
+                self._happen(end_ms, "hot", node, text)
+            spell.used = share
+        elif spell is not None:
+            del self.hot[node]
+            spell.until_ms = begin_ms
+            minutes = (begin_ms - spell.since_ms) // 60_000
             pods = f"{spell.left} pod{'' if spell.left == 1 else 's'}"
             after = f" after {pods} left it" if spell.left else " by itself"
-            self._happen(at_ms, "cool", node, f"{node} has cooled{after}, {minutes} min hot")
+            self._happen(end_ms, "cool", node, f"{node} has cooled{after}, {minutes} min hot")
+
+    def round(self, message: RebalanceRound) -> None:
+        """A round was made."""
+        self.newest = message
+
+    def gate(self, node: str) -> str:
+        """Why the newest round moves nothing from a node; empty: nothing keeps it, or not named."""
+        if self.newest is None:
+            return ""
+        if self.newest.gate:
+            return self.newest.gate
+        named = (hot.gate for pool in self.newest.pools for hot in pool.hot if hot.node == node)
+        return next(named, "")
 
     def command(self, command: EvictionCommand) -> None:
         """A pod must leave its node."""
@@ -136,12 +133,19 @@ class Relief:
         self.happenings.append(Happening(at_ms, what, node, text))
 
 
-def reading_text(hot: HotNode) -> str:
-    """The resources of a hot node that are above their limits, in percent."""
-    texts = [
-        f"{name} {100 * reading.used / reading.capacity:.0f} % of at most "
-        f"{100 * reading.limit / reading.capacity:.0f} %"
-        for name, reading in hot.readings.items()
-        if reading.capacity
-    ]
-    return ", ".join(texts) or "no reading"
+def hot_above(policy: Policy) -> float:
+    """Share of a node's cores above which rebalancing calls it hot.
+
+    That of moves by thresholds where the policy has one, or that of moves by risk.
+    """
+    if "cpu" in (high := policy.rebalance.high_thresholds or {}):
+        return high["cpu"] / 100
+    shares = (
+        each.hot_share for each in policy.overutilization_risk.resources if each.name == "cpu"
+    )
+    return next(shares, 1.0)
+
+
+def usage_text(share: float, above: float) -> str:
+    """What a hot node uses, in percent of its cores."""
+    return f"cpu {100 * share:.0f} % of at most {100 * above:.0f} %"

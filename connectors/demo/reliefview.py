@@ -4,7 +4,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from connectors.demo.relief import Happening, HotSpell, Relief, reading_text
+from connectors.demo.relief import Happening, HotSpell, Relief, usage_text
 from connectors.demo.session import Session
 from connectors.demo.wording import hour_text
 from schemas.printable import printable
@@ -20,7 +20,7 @@ def relief_panel(session: Session, lines: int, width: int) -> Panel:
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(20, width - 11))
     spells = sorted(relief.hot.values(), key=lambda spell: (spell.since_ms, spell.node))
     shown = spells[: max(1, lines // 2)] if spells else []
-    rows = [_spell(spell, session.now_ms) for spell in shown]
+    rows = [_spell(relief, spell, session.now_ms) for spell in shown]
     latest = list(relief.happenings)[::-1][: max(0, lines - len(rows))]
     rows += [_happening(each) for each in latest]
     for row in rows[:lines]:
@@ -38,11 +38,11 @@ def _title(session: Session, relief: Relief) -> str:
     return f"rebalancing: {len(relief.hot)} hot, {evicted} evicted, {helped} of {judged} helped"
 
 
-def _spell(spell: HotSpell, now_ms: int) -> tuple[Text, Text]:
+def _spell(relief: Relief, spell: HotSpell, now_ms: int) -> tuple[Text, Text]:
     minutes = max(0, now_ms - spell.since_ms) // 60_000
     left = f", {spell.left} left" if spell.left else ""
-    hot = spell.newest
-    said = f": {reading_text(hot)}{f' ({hot.gate})' if hot.gate else ''}" if hot else ""
+    gate = relief.gate(spell.node)
+    said = f": {usage_text(spell.used, relief.hot_above)}{f' ({gate})' if gate else ''}"
     return Text("hot", "bold red"), Text(
         printable(f"{spell.node} for {minutes} min{left}{said}"), "red"
     )

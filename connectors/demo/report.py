@@ -75,7 +75,7 @@ def _saved(ways: tuple[Way, ...]) -> Table:
         title="What it saves: the same pods on the same load, over the whole time",
         title_justify="left",
         box=None,
-        caption="hot-node minutes at the high threshold of this run's policy; waiting: at the end",
+        caption="hot: from the share on that this run's policy calls hot; waiting: at the end",
         caption_justify="left",
     )
     table.add_column("", style="bold", no_wrap=True)

@@ -47,7 +47,7 @@ _CLOSING_S = 5.0
 TOTAL_MAX_S = 98.0
 #: Real seconds of the scenario that the worker may be behind before the clock is held.
 _BEHIND_MAX_S = 1.0
-#: Time for which a decision's `as_of` says how far behind the worker is.
+#: Time for which a word of the cluster stage says how far behind the worker is.
 _NEWS_S = 0.5
 #: What is written down as it is read, and where.
 _KEPT: dict[type[Message], str] = {
@@ -192,12 +192,14 @@ class _Course:
         observed, scenario = self._session.observed, self._session.scenario
         if self._session.now_ms >= self._furthest_ms():
             return True
-        # Without new decisions nothing is known of the cluster stage.
-        decided_s = observed.last_decision_s
-        if decided_s is None or time.monotonic() - decided_s > _NEWS_S:
+        # Without news nothing is known of the cluster stage.
+        if observed.heard_s is None or time.monotonic() - observed.heard_s > _NEWS_S:
             return False
+        # By metrics that are older than its clock, or by a clock that is older than the scenario's:
+        # evictions would be carried out long after they were commanded.
+        behind_ms = max(observed.decided_behind_ms, observed.clock_behind_ms)
         expiration_ms = scenario.policy.load_aware.node_metric_expiration_seconds * 1000
-        return observed.decided_behind_ms > expiration_ms // 2
+        return behind_ms > expiration_ms // 2
 
     def _late(self) -> bool:
         return time.monotonic() - self._began_s > TOTAL_MAX_S

@@ -1,12 +1,13 @@
 """What the run saves against other ways: hot-node minutes, and the evictions that they took.
 
 All have the same pods, which come when they did, on the same base load, from the beginning to the
-end of the run. A node is hot where its mean usage over one bin of the grid is above the high
-threshold of the run's own policy, whichever way it is; this very machine is left out.
+end of the run. A node is hot where its mean usage over one bin of the grid is above the share
+from which the run's own policy calls it hot, whichever way it is; this very machine is left out.
 """
 
 from dataclasses import dataclass
 
+from connectors.demo.alternative import koordinator_thresholds
 from connectors.demo.grid import UsageGrid
 from connectors.demo.rebalance_summary import hot_nodes
 from connectors.demo.session import Session
@@ -38,7 +39,9 @@ def ways(session: Session, by_requests: UsageGrid, koordinator: Session | None) 
     if koordinator is not None:
         evictions, waiting = len(koordinator.evictions), _waiting(koordinator)
         hot = hot_minutes(koordinator.grid)
-        found.append(Way("Koordinator, LowNodeLoad 45/75", hot, evictions, waiting))
+        low, high = koordinator_thresholds(session.relief.hot_above)
+        name = f"Koordinator, LowNodeLoad {low:.0f}/{high:.0f}"
+        found.append(Way(name, hot, evictions, waiting))
     return tuple(found)
 
 

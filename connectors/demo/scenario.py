@@ -5,6 +5,7 @@ many seconds as wanted, in which the clock of the scenario runs faster than a re
 minute, or slower if the nodes would otherwise send more samples than one worker takes with ease.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -62,6 +63,9 @@ TASKS_PER_NODE_DAY = 27.2
 
 _POLICIES = Path(__file__).parent / "policies"
 
+#: What makes a policy of the first act dry.
+_OBSERVES = re.compile(r"^mode: observe$", re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -100,8 +104,11 @@ class Scenario:
 
     @property
     def enforcing_text(self) -> str:
-        """The policy of the second act."""
-        return self.policy_text.replace("\nmode: observe\n", "\nmode: enforce\n", 1)
+        """The policy of the second act; raises ValueError where that of the first does not observe."""
+        text, found = _OBSERVES.subn("mode: enforce", self.policy_text, count=1)
+        if not found:
+            raise ValueError("the policy has no line `mode: observe`, so there is no second act")
+        return text
 
 
 def simulated_scenario(
@@ -239,8 +246,7 @@ def _trace_notes(
     usage: MachineUsage, tasks: TaskList, taken: int, nodes: int, policy: Policy
 ) -> tuple[str, ...]:
     memory = sum(m.memory_percent.mean() for m in usage.machines) / len(usage.machines)
-    aggregated = policy.load_aware.aggregated
-    threshold = aggregated.usage_thresholds["memory"] if aggregated is not None else 0
+    threshold = policy.load_aware.usage_thresholds["memory"]
     repeated = (
         f", repeated with shifts in time to {nodes} nodes"
         if nodes > len(usage.machines)

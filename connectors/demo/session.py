@@ -15,7 +15,7 @@ import numpy as np
 
 from connectors.demo.grid import UsageGrid
 from connectors.demo.observed import Observed
-from connectors.demo.relief import Relief
+from connectors.demo.relief import Relief, hot_above
 from connectors.demo.scenario import CLUSTER, Scenario
 from connectors.ports.at_once import all_at_once
 from connectors.simulated.baseline import Arrival
@@ -54,10 +54,7 @@ class Session(Observer):
         """`measured` measures this very machine, where the scenario has it for a node."""
         self.scenario = scenario
         self.observed = Observed(scenario.machines, scenario.policy)
-        # What this very machine uses is real, and no eviction of the demo takes it away.
-        number = scenario.live
-        left_out = None if number is None else scenario.machines[number].name
-        self.relief = Relief(left_out)
+        self.relief = Relief(hot_above(scenario.policy))
         self.cluster = SimulatedCluster(CLUSTER, scenario.machines, scenario.begin_ms)
         self.grid = UsageGrid(len(scenario.machines), scenario.begin_ms, scenario.end_ms)
         self.evictions: list[Eviction] = []
@@ -85,11 +82,13 @@ class Session(Observer):
         self._evicted: dict[str, str] = {}
         """Evicted pods, by uid, and the command that was carried out."""
         self._real_s = 0.0
+        self._bins_over = 0
+        """Bins of the grid that all samples are in."""
         self._send = send
         self._partitions = partitions
         self._connected = ConnectedCluster(self.cluster, send)
         self._usage = SimulatedUsage(
-            self.cluster, scenario.readings, live=number, measured=measured
+            self.cluster, scenario.readings, live=scenario.live, measured=measured
         )
         self._index = {machine.name: i for i, machine in enumerate(scenario.machines)}
         self.cluster.observers.append(self)
@@ -119,6 +118,7 @@ class Session(Observer):
             self._connected.apply_policy(text, comment)
         for sample in all_at_once(self._usage.read()):
             self._sample(sample)
+        self._end_bins()
         plans = self.scenario.plans
         while self.arrived < len(plans) and plans[self.arrived].at_ms <= now_ms:
             self.cluster.ask(plans[self.arrived])
@@ -146,6 +146,21 @@ class Session(Observer):
         self.samples += 1
         index = self._index[sample.node]
         self.grid.add(sample.sampled_at_ms, index, self.scenario.machines[index], sample.usage)
+
+    def _end_bins(self) -> None:
+        """Say what nodes used in the bins that are over."""
+        grid = self.grid
+        over = len(grid.counts) if self.over else grid.bin_of(self.now_ms)
+        for number in range(self._bins_over, over):
+            begin_ms, end_ms = (
+                int(grid.begin_ms + each * grid.bin_ms) for each in (number, number + 1)
+            )
+            for index, share in enumerate(grid.cpu_in(number)):
+                # What this very machine uses is real, and no eviction of the demo takes it away.
+                if index != self.scenario.live:
+                    name = self.scenario.machines[index].name
+                    self.relief.used(name, float(share), begin_ms, end_ms)
+        self._bins_over = over
 
     # --- what happens in the cluster ------------------------------------------------------------
 
@@ -177,6 +192,8 @@ class Session(Observer):
     def receive(self, message: Any, offset: int, real_s: float) -> None:
         """Take in one answer of the worker, and the offset that it has in its partition."""
         self._real_s = real_s
+        if isinstance(message, PlacementDecision | RebalanceRound | EvictionCommand):
+            self.observed.heard(message.decided_at_ms, self.now_ms, real_s)
         match message:
             case NodeMetric():
                 self.observed.metric(message, offset)

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from connectors.guard import Guard
+from connectors.startable import Startable
 
 #: A worker that does not end within this time is killed.
 _STOP_TIMEOUT_S = 8.0
@@ -23,8 +23,8 @@ class WorkerDied(RuntimeError):
     """The worker has ended by itself; the message holds the last lines of its log."""
 
 
-class WorkerProcess:
-    """A context manager around the process; its output goes to a file."""
+class WorkerProcess(Startable):
+    """The process; its output goes to a file."""
 
     def __init__(self, settings: Mapping[str, str], log: Path) -> None:
         """`settings` are environment variables; the caller's own broker and worker are left out."""
@@ -33,7 +33,8 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
 
-    def __enter__(self) -> Self:
+    def start(self) -> Self:
+        """Begin the process; that it works, its answers say."""
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -53,12 +54,8 @@ class WorkerProcess:
         self._guard = Guard(self._process)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def stop(self) -> None:
+        """End it in order, or kill it where that takes too long."""
         process, guard = self._process, self._guard
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)

@@ -11,6 +11,7 @@ from typing import Any
 
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.topics import (
+    ACKNOWLEDGED_TWICE,
     EMBEDDED_PARTITIONS,
     ExpectedTopic,
     Finding,
@@ -119,9 +120,23 @@ def create_topics(
             connection,
             [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
         )
-    if mend and not connection.embedded:
-        _mend(connection, [f for fs in report.values() for f in fs if f.verdict == "differs"])
-    return [t.name for t in missing], compare_all(expected, find_topics(connection, names))
+    made = [topic.name for topic in missing]
+    if not connection.embedded:
+        differing = [f for fs in report.values() for f in fs if f.verdict == "differs"]
+        _mend(connection, [*(differing if mend else ()), *_by_copies(connection, expected, made)])
+    return made, compare_all(expected, find_topics(connection, names))
+
+
+def _by_copies(
+    connection: Connection, expected: tuple[ExpectedTopic, ...], made: list[str]
+) -> list[Finding]:
+    """What new topics lack since their copies are the brokers' default, known only when they are
+    there."""
+    of_default = [topic for topic in expected if topic.name in made and topic.replication is None]
+    found = find_topics(connection, [topic.name for topic in of_default])
+    report = compare_all(of_default, found).values()
+    findings = (finding for each in report for finding in each)
+    return [f for f in findings if f.setting in ACKNOWLEDGED_TWICE and f.verdict == "differs"]
 
 
 def _embedded_refusals(

@@ -30,6 +30,11 @@ class Selection:
             raise ValueError(f"--pod: records of {topic.name} are about no pod")
         return cls(cluster, pod)
 
+    @property
+    def chooses(self) -> bool:
+        """Whether anything is left out."""
+        return self.cluster is not None or self.pod is not None
+
     def takes(self, entry: Entry) -> bool:
         """Whether a record is wanted."""
         if self.cluster is not None and entry.cluster != self.cluster:

@@ -17,56 +17,61 @@ from schemas.printable import json_text, one_line
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
     from connectors.kafka.reader import Gap
+    from connectors.kafka.selection import Selection
     from connectors.kafka.tail import Entry, Start
+    from schemas.topics import Topic
+
+
+TopicName = Annotated[str, typer.Argument(help="Topic to read.", autocompletion=topic_names)]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="beginning, end, a time ago (15m) or a time. Without: the beginning; with --follow: "
+        "the end.",
+    ),
+]
+Cluster = Annotated[str | None, typer.Option(help="Only records about this cluster.")]
+PodName = Annotated[str | None, typer.Option(help="Only records about this pod: NAMESPACE/NAME.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        parser=number("records", 1),
+        metavar="RECORDS",
+        help="Stop after this number of records.",
+    ),
+]
+Last = Annotated[
+    int | None,
+    typer.Option(
+        parser=number("records", 1, 100_000),
+        metavar="RECORDS",
+        help="Only this number of records, the newest.",
+    ),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a record.")]
 
 
 def tail(
-    topic: Annotated[str, typer.Argument(help="Topic to read.", autocompletion=topic_names)],
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="beginning, end, a time ago (15m) or a time. Without: the beginning; with --follow: "
-            "the end.",
-        ),
-    ] = None,
-    cluster: Annotated[str | None, typer.Option(help="Only records about this cluster.")] = None,
-    pod: Annotated[
-        str | None, typer.Option(help="Only records about this pod: NAMESPACE/NAME.")
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            parser=number("records", 1),
-            metavar="RECORDS",
-            help="Stop after this number of records.",
-        ),
-    ] = None,
-    last: Annotated[
-        int | None,
-        typer.Option(
-            parser=number("records", 1, 100_000),
-            metavar="RECORDS",
-            help="Only this number of records, the newest.",
-        ),
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a record.")] = False,
+    topic: TopicName,
+    start: From = None,
+    cluster: Cluster = None,
+    pod: PodName = None,
+    limit: Limit = None,
+    last: Last = None,
+    follow: Follow = False,
+    json: Json = False,
 ) -> None:
     """Show a topic's records as sentences.
 
     The order holds within a partition, so within a cluster. Without --follow it ends at the record
     that is newest when it begins.
     """
-    from connectors.kafka.selection import Selection
-
-    target, named = topic_of(topic), None if pod is None else pod_name(pod, "--pod")
-    try:
-        selection = Selection.of(target, cluster, named)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    target = topic_of(topic)
+    selection = _selection(target, cluster, pod)
     if last is not None and (follow or limit is not None):
         raise typer.BadParameter("--last goes neither with --follow nor with --limit")
     with as_messages():
@@ -76,16 +81,27 @@ def tail(
         connection = connect_as_configured()
         show = as_json if json else _line_writer(connection, topic)
         # Without a choice the newest records are at the ends of the partitions.
-        ends = last if selection == Selection() else None
+        ends = None if selection.chooses else last
         entries = read_entries(connection, target, since, follow=follow, last=ends)
-        chosen: Iterator[Entry] = (e for e in _without_gaps(entries) if selection.takes(e))
-        if last is not None:
-            newest = heapq.nlargest(
-                last, chosen, key=lambda e: (e.timestamp_ms, e.partition, e.offset)
-            )
-            chosen = reversed(newest)
-        for entry in islice(chosen, limit):
+        chosen = filter(selection.takes, _without_gaps(entries))
+        for entry in islice(chosen if last is None else _newest(chosen, last), limit):
             echo(json_text(show(entry)) if json else one_line(show(entry)))
+
+
+def _selection(topic: "Topic", cluster: str | None, pod: str | None) -> "Selection":
+    """Which records are wanted; an error of the command line if none of the topic can be."""
+    from connectors.kafka.selection import Selection
+
+    try:
+        return Selection.of(topic, cluster, None if pod is None else pod_name(pod, "--pod"))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _newest(entries: "Iterator[Entry]", count: int) -> "Iterator[Entry]":
+    """The newest of all entries, in the order of time."""
+    newest = heapq.nlargest(count, entries, key=lambda e: (e.timestamp_ms, e.partition, e.offset))
+    return reversed(newest)
 
 
 def _start(start: str | None, *, follow: bool) -> "Start":

@@ -21,6 +21,11 @@ CHANGELOG_SEGMENT_BYTES = 64 * 1024 * 1024
 #: Partitions that librdkafka's mock cluster gives every topic; not configurable from Python.
 EMBEDDED_PARTITIONS = 4
 
+#: With this many copies a record counts as written when two brokers have it: one may be lost at any
+#: moment, and another may be away.
+COPIES_ACKNOWLEDGED_TWICE = 3
+ACKNOWLEDGED_TWICE: Mapping[str, str] = {"min.insync.replicas": "2"}
+
 _INT64_MAX = 2**63 - 1
 
 Grade = Literal["ok", "unknown", "differs", "missing"]
@@ -84,9 +89,8 @@ def expected_topics(settings: KafkaSettings) -> tuple[ExpectedTopic, ...]:
         # A sped-up run is ahead of the broker's clock; the stages refuse samples from the future.
         "message.timestamp.after.max.ms": str(_INT64_MAX),
     }
-    if (settings.replication_factor or 0) >= 3:
-        # "Acknowledged" then means that one broker may be lost at any moment.
-        common["min.insync.replicas"] = "2"
+    if (settings.replication_factor or 0) >= COPIES_ACKNOWLEDGED_TWICE:
+        common |= ACKNOWLEDGED_TWICE
     configs: dict[str, dict[str, str]] = {}
     for topic in TOPICS:
         if topic.compacted:
@@ -142,7 +146,10 @@ def _compare_config(expected: ExpectedTopic, found: FoundTopic) -> list[Finding]
         remedy = f"It cannot be known: {found.reason}."
         return [Finding(found.name, "unknown", settings, "as documented", "unknown", remedy)]
     findings = []
-    for setting, wanted in expected.config.items():
+    wanted_of = dict(expected.config)
+    if found.replication >= COPIES_ACKNOWLEDGED_TWICE:  # whether asked for or the brokers' default
+        wanted_of |= ACKNOWLEDGED_TWICE
+    for setting, wanted in wanted_of.items():
         value = found.config.get(setting)
         if value is None:
             remedy = "This broker does not know the setting (Kafka 3.6 or newer does)."

@@ -64,45 +64,55 @@ def _applications(given: list[str]) -> dict[str, str]:
     return found
 
 
+Cluster = Annotated[
+    str, typer.Option(callback=as_field(_sample, "cluster"), help="Name of the cluster.")
+]
+NodeName = Annotated[
+    str,
+    typer.Option(
+        default_factory=socket.gethostname,
+        callback=as_field(_sample, "node"),
+        show_default="this host's name",
+        help="Name of the node, as the cluster has it.",
+    ),
+]
+Interval = Annotated[
+    float,
+    typer.Option(
+        parser=number("seconds", 1, 10, whole=False),
+        metavar="SECONDS",
+        help="Time between two samples, 1 to 10 s.",
+    ),
+]
+Proc = Annotated[Path, typer.Option(help="The node's /proc.")]
+Cgroups = Annotated[Path, typer.Option(help="The node's cgroups.")]
+PodLogs = Annotated[
+    Path, typer.Option(help="The kubelet's logs of pods, whose folders have the pods' names.")
+]
+HostApplications = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=CGROUP",
+        help="A process outside of Kubernetes, by its cgroup below the root; may be repeated.",
+    ),
+]
+Once = Annotated[
+    bool,
+    typer.Option(
+        "--once", help="Print one sample as JSON after one interval; no broker is needed."
+    ),
+]
+
+
 def agent(
-    cluster: Annotated[
-        str, typer.Option(callback=as_field(_sample, "cluster"), help="Name of the cluster.")
-    ],
-    node: Annotated[
-        str,
-        typer.Option(
-            default_factory=socket.gethostname,
-            callback=as_field(_sample, "node"),
-            show_default="this host's name",
-            help="Name of the node, as the cluster has it.",
-        ),
-    ],
-    interval: Annotated[
-        float,
-        typer.Option(
-            parser=number("seconds", 1, 10, whole=False),
-            metavar="SECONDS",
-            help="Time between two samples, 1 to 10 s.",
-        ),
-    ] = 10.0,
-    proc: Annotated[Path, typer.Option(help="The node's /proc.")] = Path("/proc"),
-    cgroup: Annotated[Path, typer.Option(help="The node's cgroups.")] = Path("/sys/fs/cgroup"),
-    pod_logs: Annotated[
-        Path, typer.Option(help="The kubelet's logs of pods, whose folders have the pods' names.")
-    ] = Path("/var/log/pods"),
-    host_application: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=CGROUP",
-            help="A process outside of Kubernetes, by its cgroup below the root; may be repeated.",
-        ),
-    ] = None,
-    once: Annotated[
-        bool,
-        typer.Option(
-            "--once", help="Print one sample as JSON after one interval; no broker is needed."
-        ),
-    ] = False,
+    cluster: Cluster,
+    node: NodeName,
+    interval: Interval = 10.0,
+    proc: Proc = Path("/proc"),
+    cgroup: Cgroups = Path("/sys/fs/cgroup"),
+    pod_logs: PodLogs = Path("/var/log/pods"),
+    host_application: HostApplications = None,
+    once: Once = False,
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
 ) -> None:

@@ -24,8 +24,8 @@ def sentences(profiles: Profiles, owner: str | None) -> Iterator[str]:
     if profiles.fleet is None:
         yield (
             f"Nothing is known of what pods of cluster {profiles.cluster} use of their requests. "
-            "It is learned while the score OverutilizationRisk is enabled, from the first five "
-            "minutes with metrics on."
+            "It is learned while plugins.score or plugins.balance enables OverutilizationRisk, or with "
+            "`loadAware: {estimateBy: fleet}`, from the first five minutes with metrics on."
         )
         return
     yield (
@@ -37,7 +37,8 @@ def sentences(profiles: Profiles, owner: str | None) -> Iterator[str]:
     if owner is None:
         yield (
             "LoadAwareScheduling expects the same of pods that are not measured with `loadAware: "
-            f"{{estimatedScalingFactors: {_yaml(factors(profiles.fleet.resources))}}}`."
+            f"{{estimatedScalingFactors: {_yaml(factors(profiles.fleet.resources))}}}`, and follows "
+            f"what is learned {_FOLLOWS % 'fleet'}."
         )
         yield from _owners(profiles)
         return
@@ -113,7 +114,8 @@ def _owner(row: OwnerUsageRow) -> Iterator[str]:
         yield (
             "LoadAwareScheduling expects the same of its pods with the annotation "
             f"{SCALING_FACTORS_ANNOTATION}: '{json_text(orjson.dumps(own))}' and `loadAware: "
-            "{allowCustomizeEstimation: true}`."
+            "{allowCustomizeEstimation: true}`, and follows what is learned "
+            f"{_FOLLOWS % 'owner'}."
         )
     if not row.figures:
         yield "No figures have been worked out yet."
@@ -156,9 +158,14 @@ def _name(row: OwnerUsageRow) -> str:
     return f"{row.kind} {row.namespace}/{row.name}"
 
 
+#: With which argument estimates go by the figures themselves.
+_FOLLOWS = (
+    "with `loadAware: {estimateBy: %s}`, where `estimateMarginPercent` of the deviation is added"
+)
+
 _NO_OWNERS = (
     "Nothing is known of single owners. It is learned with `overutilizationRisk: {profiles: "
-    "owner}`, from pods with a controller that were measured for 15 minutes."
+    "owner}` or `loadAware: {estimateBy: owner}`, from pods with a controller that were measured for 15 minutes."
 )
 
 

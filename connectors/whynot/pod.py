@@ -127,6 +127,8 @@ def _not_looked_at(
         when = evidence.at(decision.decided_at_ms)
         if decision.outcome == "placed" and decision.node is not None:
             yield f"It was placed on node {decision.node} at {when}."
+            if decision.estimated_by is not None:
+                yield f"It was {decision.estimated_by.text}."
             yield from _on(evidence, decision.node)
         else:
             said = f": {decision.message}" if decision.message else ""

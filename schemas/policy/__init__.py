@@ -20,6 +20,7 @@ From text to policy:
     printer          policy to text that reads back to the same policy
     errors           every problem, with its place
     wording          words of messages
+    contradictions   values that mean nothing beside the others
     effects          fields that change nothing under the rest of a policy
     collected        durations that are asked for and not collected
 

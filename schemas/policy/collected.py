@@ -6,11 +6,12 @@ come ready made from elsewhere have the windows that they have. So this is no re
 policy.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from schemas.policy.collecting import CollectPolicy
 from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
+from schemas.policy.plugins import LOAD_AWARE, OVERUTILIZATION_RISK, Plugin
 
 
 def uncollected(policy: Policy) -> tuple[str, ...]:
@@ -32,9 +33,9 @@ def _windows(policy: Policy, place: str, collected: CollectPolicy) -> Iterator[s
         return
     recorded = collected.metric_aggregate_policy.durations_ms
     asked = []
-    if aggregated.usage_aggregation_type:
+    if aggregated.filters and _enables_load_aware(policy.plugins.filter):
         asked.append(("usageAggregatedDuration", aggregated.usage_aggregated_duration_ms))
-    if aggregated.score_aggregation_type:
+    if aggregated.score_aggregation_type and _enables_load_aware(policy.plugins.score):
         asked.append(("scoreAggregatedDuration", aggregated.score_aggregated_duration_ms))
     for field, duration_ms in asked:
         if duration_ms and duration_ms not in recorded:
@@ -46,11 +47,14 @@ def _windows(policy: Policy, place: str, collected: CollectPolicy) -> Iterator[s
             )
 
 
+def _enables_load_aware(plugins: Iterable[Plugin]) -> bool:
+    return any(plugin.name == LOAD_AWARE for plugin in plugins)
+
+
 def _ages(policy: Policy, place: str, collected: CollectPolicy) -> Iterator[str]:
     interval_s = collected.metric_report_interval_seconds
     asked = [("loadAware", policy.load_aware.node_metric_expiration_seconds)]
-    pools = policy.rebalance.pools(policy.compat)
-    if any(pool.high_thresholds or pool.prod_high_thresholds for pool in pools):
+    if policy.judges_by_thresholds or policy.plugins.balances(OVERUTILIZATION_RISK):
         asked.append(("rebalance", policy.rebalance.node_metric_expiration_seconds))
     for section, most_s in asked:
         if interval_s >= most_s:

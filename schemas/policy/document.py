@@ -23,7 +23,7 @@ from schemas.policy.moves import MoveArgs
 from schemas.policy.moving import MovingThresholds, moving_conflicts
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from schemas.policy.parts import Conflict, PolicyPart, is_default, refuse, whole
-from schemas.policy.plugins import PluginChoice
+from schemas.policy.plugins import LOW_NODE_LOAD, PluginChoice
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
 from schemas.policy.resourcesfit import (
     NodeResourcesBalancedAllocationArgs,
@@ -149,6 +149,14 @@ class Policy(PolicyPart):
     def remembers_moves(self) -> bool:
         """Whether past moves have a say in new ones; upstream has nothing of the kind."""
         return self.moves.enabled and self.compat == "loadstream"
+
+    @property
+    def judges_by_thresholds(self) -> bool:
+        """Whether rounds find nodes hot by thresholds."""
+        pools = self.rebalance.pools(self.compat)
+        return self.plugins.balances(LOW_NODE_LOAD) and any(
+            pool.high_thresholds or pool.prod_high_thresholds for pool in pools
+        )
 
     def document(self) -> dict[str, Any]:
         """The effective policy as plain values, in the names and shapes that the reader takes."""

@@ -3,12 +3,13 @@
 A field may be without effect always (`parts.NOT_APPLIED`) or because of another one: arguments of a
 plugin that is not enabled, a threshold whose place another takes, a check that a gate lifts. The
 second kind is found here, from a policy that has been read; the reader lists what the text gives of
-it, each with its reason. What cannot mean anything is refused instead.
+it, each with its reason. What cannot mean anything is refused instead (`contradictions`).
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+from schemas.policy.contradictions import Found
 from schemas.policy.document import Policy
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
@@ -20,10 +21,6 @@ from schemas.policy.plugins import (
     OVERUTILIZATION_RISK,
     RESOURCES_FIT,
 )
-from schemas.policy.resourcesfit import LEAST_ALLOCATED
-
-#: Path and reason.
-Found = tuple[Path, str]
 
 _FILTER_FIELDS = (
     "filterExpiredNodeMetrics",
@@ -35,6 +32,16 @@ _FILTER_FIELDS = (
 _AGGREGATED_FILTER = ("usageThresholds", "usageAggregationType", "usageAggregatedDuration")
 _SCORE_FIELDS = ("resourceWeights", "dominantResourceWeight", "scoreAccordingProdUsage")
 _AGGREGATED_SCORE = ("scoreAggregationType", "scoreAggregatedDuration")
+_ESTIMATION = (
+    "estimateBy",
+    "estimateMarginPercent",
+    "estimatedScalingFactors",
+    "estimatedSecondsAfterPodScheduled",
+    "estimatedSecondsAfterInitialized",
+    "allowCustomizeEstimation",
+)
+#: What only a pool that is held back for its verdicts looks at.
+_OF_VERDICTS = ("verdicts", "initial_backoff_seconds", "max_backoff_seconds")
 #: Arguments of LowNodeLoad by which rounds by risk go too.
 _OF_ALL_ROUNDS = (
     "paused",
@@ -69,39 +76,6 @@ _LIFTED: dict[EvictionGate, tuple[Path, ...]] = {
     "MaxMigratingPerNode": (("migration", "maxMigratingPerNode"),),
     "MaxMigratingPerNamespace": (("migration", "maxMigratingPerNamespace"),),
 }
-
-
-def refused(policy: Policy) -> Iterator[Found]:
-    """Values that are well-formed and mean nothing."""
-    by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
-    if by_risk and policy.compat == "koordinator":
-        message = (
-            f'found "{OVERUTILIZATION_RISK}", while compat is koordinator, which has no such strategy; '
-            f'allowed is "{LOW_NODE_LOAD}"'
-        )
-        yield ("plugins", "balance"), message
-    elif by_risk and OVERUTILIZATION_RISK in (pool.name for pool in policy.rebalance.node_pools):
-        message = f'found a pool "{OVERUTILIZATION_RISK}", which is the name of a strategy of plugins.balance'
-        yield ("rebalance", "nodePools"), message
-    limiter = policy.migration.object_limiters.get("namespace")
-    if (
-        policy.compat == "loadstream"
-        and limiter is not None
-        and isinstance(limiter.max_migrating, str)
-    ):
-        message = (
-            f'found "{limiter.max_migrating}"; a namespace has no number of replicas to take a share of; '
-            "allowed is an integer from 0"
-        )
-        yield ("migration", "objectLimiters", "namespace", "maxMigrating"), message
-    strategy = policy.resources_fit.scoring_strategy.type
-    scored = RESOURCES_FIT in (plugin.name for plugin in policy.plugins.score)
-    if scored and strategy != LEAST_ALLOCATED:
-        message = (
-            f'found "{strategy}", while plugins.score enables {RESOURCES_FIT}; '
-            f'allowed is "{LEAST_ALLOCATED}"'
-        )
-        yield ("resourcesFit", "scoringStrategy", "type"), message
 
 
 def without_effect(policy: Policy, given: Any) -> Iterator[Found]:
@@ -154,7 +128,7 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
     by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
     if OVERUTILIZATION_RISK not in scores and not by_risk:
         why = f"plugins.score does not enable {OVERUTILIZATION_RISK}, nor does plugins.balance"
-        yield ("overutilizationRisk",), why
+        yield from _of_profiles_alone(policy, why)
     if not by_risk:
         yield ("riskMoves",), f"plugins.balance does not enable {OVERUTILIZATION_RISK}"
     name, args = LOAD_AWARE, policy.load_aware
@@ -176,7 +150,50 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
     if not args.filter_expired_node_metrics:
         why = "filterExpiredNodeMetrics is false: expired metrics are checked as they are"
         yield (*here, "enableScheduleWhenNodeMetricsExpired"), why
+    yield from _of_estimates(policy)
     yield from _of_aggregated(policy)
+
+
+def _of_profiles_alone(policy: Policy, why: str) -> Iterator[Found]:
+    """Arguments of OverutilizationRisk where nothing asks for its risk: estimates may go by the
+    same profiles."""
+    here, args = "overutilizationRisk", policy.load_aware
+    if not args.by_profiles:
+        yield (here,), why
+        return
+    for field in (
+        *("excessWeight", "meanPriorMinutes", "variancePriorMinutes", "recentMinutes"),
+        "profiles",
+    ):
+        yield (here, field), why
+    for index, resource in enumerate(policy.overutilization_risk.resources):
+        if resource.name not in args.resources:
+            yield (here, "resources", index), f"{why}, and loadAware names no {resource.name}"
+        for field in ("weight", "hotPercent"):
+            yield (here, "resources", index, field), why
+    if not args.estimate_margin_percent:
+        why = "loadAware.estimateMarginPercent is 0"
+        for field in ("deviationPriorPercent", "spreadPriorPercent"):
+            yield (here, field), why
+
+
+def _of_estimates(policy: Policy) -> Iterator[Found]:
+    """Who says what pods that are not measured use; rounds by thresholds go by that too."""
+    args, here = policy.load_aware, ("loadAware",)
+    plugins = (*policy.plugins.filter, *policy.plugins.score)
+    if LOAD_AWARE not in {plugin.name for plugin in plugins} and not policy.judges_by_thresholds:
+        why = f"neither plugins.filter nor plugins.score enables {LOAD_AWARE}, and no node is hot"
+        yield from (((*here, field), why) for field in _ESTIMATION)
+    elif not args.by_profiles:
+        yield (*here, "estimateMarginPercent"), "estimateBy is requests"
+    elif not {each.name for each in policy.overutilization_risk.resources} & {*args.resources}:
+        why = "overutilizationRisk.resources names none that loadAware looks at"
+        yield (*here, "estimateBy"), why
+        yield (*here, "estimateMarginPercent"), why
+    else:
+        why = f"estimateBy: {args.estimate_by} takes its place"
+        for resource in policy.overutilization_risk.resources:
+            yield (*here, "estimatedScalingFactors", resource.name), why
 
 
 def _of_aggregated(policy: Policy) -> Iterator[Found]:
@@ -201,11 +218,9 @@ def _of_aggregated(policy: Policy) -> Iterator[Found]:
 
 def _of_rounds(policy: Policy) -> Iterator[Found]:
     """What only rounds of rebalancing look at, where none judges a node."""
-    enabled = policy.plugins.balances(LOW_NODE_LOAD)
-    pools = policy.rebalance.pools(policy.compat)
-    judged = any(pool.high_thresholds or pool.prod_high_thresholds for pool in pools)
-    if not enabled or not judged:
+    if not policy.judges_by_thresholds:
         why = "no pool has high thresholds, so no node is hot"
+        enabled = policy.plugins.balances(LOW_NODE_LOAD)
         why = why if enabled else f"plugins.balance does not enable {LOW_NODE_LOAD}"
         if policy.plugins.balances(OVERUTILIZATION_RISK):
             yield from _without_thresholds(policy, why)
@@ -222,6 +237,11 @@ def _of_rounds(policy: Policy) -> Iterator[Found]:
         for name, field in MoveArgs.model_fields.items():
             if name not in ("enabled", "follow_seconds"):
                 yield ("moves", field.alias or name), why
+        yield ("riskMoves", "restMinutes"), why
+    elif not policy.moves.min_helped_percent:
+        for name in _OF_VERDICTS:
+            why = "minHelpedPercent is 0: no pool is held back"
+            yield ("moves", MoveArgs.model_fields[name].alias or name), why
 
 
 def _without_rounds(policy: Policy, why: str) -> Iterator[Found]:
@@ -250,6 +270,8 @@ def _without_thresholds(policy: Policy, why: str) -> Iterator[Found]:
     for name in ("initial_unmovable_seconds", "max_unmovable_seconds"):
         yield ("moves", MoveArgs.model_fields[name].alias or name), why
     yield ("movingThresholds", "hotspots"), why
+    if policy.evictor.no_eviction_policy == "Preferred":
+        yield ("evictor", "noEvictionPolicy"), f"moves by risk go by what they save, and {why}"
 
 
 def _of_thresholds(policy: Policy) -> Iterator[Found]:
@@ -299,7 +321,14 @@ def _of_evictions(policy: Policy) -> Iterator[Found]:
 
 
 def _of_limiters(policy: Policy) -> Iterator[Found]:
-    """Rates that are off."""
+    """Limits and rates that are off."""
+    migration = policy.migration
+    for alias, most in (
+        ("maxMigratingGlobally", migration.max_migrating_globally),
+        ("maxMigratingPerNamespace", migration.max_migrating_per_namespace),
+    ):
+        if most == 0:
+            yield ("migration", alias), "0 is off, as it is by default"
     for scope, limiter in policy.migration.object_limiters.items():
         here: Path = ("migration", "objectLimiters", scope)
         if not limiter.duration_ms:

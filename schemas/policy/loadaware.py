@@ -3,8 +3,8 @@
 In come the arguments as written; out come arguments whose maps are filled: an empty threshold map
 has become the default one, scaling factors are complete, weights are there unless only the dominant
 resource counts. What upstream does not check is not checked here either: thresholds of prod pods
-may be any number, and an unknown estimator means the default one. `checkBoth` is loadstream's own
-and has no place in a pasted document.
+may be any number, and an unknown estimator means the default one. `checkBoth`, `estimateBy` and
+`estimateMarginPercent` are loadstream's own and have no place in a pasted document.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,24 @@ from schemas.policy.parts import (
     whole,
 )
 
+#: Who says what a pod that is not measured is expected to use: its requests and limits, or what pods
+#: of the cluster or of its owner use of theirs.
+EstimateBy = Literal["requests", "fleet", "owner"]
 #: Statistics of a window that thresholds and scores may go by; empty: none.
 AggregationType = Literal["avg", "p50", "p90", "p95", "p99", ""]
 
 _WEIGHTS = {"cpu": 1, "memory": 1}
 _USAGE_THRESHOLDS = {"cpu": 65, "memory": 95}
 _SCALING_FACTORS = {"cpu": 85, "memory": 70}
+
+
+def _is_requests(estimate_by: str) -> bool:
+    return estimate_by == "requests"
+
+
+def _is_usual_margin(percent: int) -> bool:
+    return percent == 50
+
 
 _PositivePercents = Annotated[dict[ResourceName, PositivePercent], Field(max_length=RESOURCES_MAX)]
 
@@ -90,6 +102,11 @@ class LoadAwareSchedulingArgs(PluginArgs):
     """Resources that are named in annotations of nodes only."""
     check_both: Annotated[bool, Field(exclude_if=is_false)] = False
     """loadstream's own: prod pods pass both the prod thresholds and those of the whole node."""
+    estimate_by: Annotated[EstimateBy, Field(exclude_if=_is_requests)] = "requests"
+    """loadstream's own: what a pod that is not measured is expected to use follows from its request
+    or limit and a scaling factor, or from what pods of the cluster (fleet) or of its owner use."""
+    estimate_margin_percent: Annotated[int, whole(0, 400), Field(exclude_if=_is_usual_margin)] = 50
+    """loadstream's own: percentage of the standard deviation of that which is added to its mean."""
 
     @field_validator("resource_weights")
     @classmethod
@@ -119,6 +136,16 @@ class LoadAwareSchedulingArgs(PluginArgs):
                     f'give estimatedScalingFactors["{resource}"] or take the weight away',
                     ("resourceWeights", "dominantResourceWeight", "estimatedScalingFactors"),
                 )
+
+    @property
+    def by_profiles(self) -> bool:
+        """Pods that are not measured are estimated by what others use."""
+        return self.estimate_by != "requests"
+
+    @property
+    def by_owner(self) -> bool:
+        """Of these, those of the same owner."""
+        return self.estimate_by == "owner"
 
     @property
     def resources(self) -> tuple[str, ...]:

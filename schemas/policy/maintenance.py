@@ -13,8 +13,10 @@ from typing import Annotated
 from pydantic import Field
 
 from schemas.policy.durations import format_duration_ms
-from schemas.policy.parts import Conflict, Items, PolicyPart
+from schemas.policy.parts import Conflict, Items, PolicyPart, repeated
 from schemas.policy.windows import WeeklyWindow, Windows, opens_after_ms
+
+_ONCE = "allowed is one entry"
 
 
 class PoolWindows(PolicyPart):
@@ -40,8 +42,8 @@ class MaintenanceArgs(PolicyPart):
 
     def conflicts(self) -> Iterable[Conflict]:
         """A pool and a namespace have one entry each."""
-        yield from _repeated("pools", [pool.name for pool in self.pools])
-        yield from _repeated("namespaces", [each.name for each in self.namespaces])
+        yield from repeated("pools", [pool.name for pool in self.pools], _ONCE)
+        yield from repeated("namespaces", [each.name for each in self.namespaces], _ONCE)
 
     def unknown(self, pools: Sequence[str]) -> Iterator[Conflict]:
         """Entries of pools that the policy has not; their windows would hold for no node."""
@@ -81,10 +83,3 @@ class MaintenanceArgs(PolicyPart):
                 wait = format_duration_ms(wait_ms)
                 return f"outside of the maintenance windows of {whose} ({named}); opens in {wait}"
         return None
-
-
-def _repeated(field: str, names: list[str]) -> Iterator[Conflict]:
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            message = f"found {name!r} a second time; allowed is one entry"
-            yield Conflict((field, index, "name"), message, (field,))

@@ -18,6 +18,7 @@ from schemas.policy.parts import (
     PluginArgs,
     PolicyPart,
     PositivePercent,
+    repeated,
     whole,
 )
 
@@ -70,6 +71,10 @@ class OverutilizationRiskArgs(PluginArgs):
     spread_prior_percent: PositivePercent = 55
     """Standard deviation of mean usage among pods, as a percentage of the request, until measured."""
 
+    recent_minutes: Annotated[int, whole(0, 1_440)] = 30
+    """What was used lately beyond the mean of a life counts, as far as it was seen to last: the
+    minutes within which usage is forgotten; 0: by the mean of the life alone."""
+
     profiles: Annotated[Literal["fleet", "owner"], Field(exclude_if=_is_fleet)] = "fleet"
     """Who has that say on a pod's mean and variance: all pods of the cluster, or those of its owner
     as far as owners' pods are alike."""
@@ -81,9 +86,6 @@ class OverutilizationRiskArgs(PluginArgs):
 
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource has one weight."""
-        seen: set[str] = set()
-        for index, resource in enumerate(self.resources):
-            if resource.name in seen:
-                message = f"found {resource.name!r} a second time; a resource has one weight"
-                yield Conflict(("resources", index, "name"), message, ("resources",))
-            seen.add(resource.name)
+        return repeated(
+            "resources", [each.name for each in self.resources], "a resource has one weight"
+        )

@@ -6,7 +6,7 @@ given, as it does upstream. Rules between fields are reported with the place of 
 field errors.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
@@ -72,6 +72,22 @@ class Conflict:
     """Fields of that part which the rule looked at: the rule is void while one of them is wrong."""
 
 
+def repeated(field: str, names: Iterable[str], rule: str) -> Iterator[Conflict]:
+    """Entries of a list that are named like one before them.
+
+    Args:
+        field: the part's field that holds the list.
+        names: the entries' names, in their order.
+        rule: what a name that comes again breaks, as the message ends.
+    """
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            message = f"found {name!r} a second time; {rule}"
+            yield Conflict((field, index, "name"), message, (field,))
+        seen.add(name)
+
+
 def refuse(title: str, conflicts: Iterable[Conflict], data: Any) -> None:
     """Raise the conflicts, if there are any, as errors at their places."""
     details = [
@@ -123,6 +139,8 @@ class PolicyPart(BaseModel):
         serialize_by_alias=True,
         allow_inf_nan=False,
         protected_namespaces=(),
+        # A process uses a few of the parts, and builds their validators when it first does.
+        defer_build=True,
     )
 
     def conflicts(self) -> Iterable[Conflict]:

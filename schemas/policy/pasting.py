@@ -83,7 +83,7 @@ _EVICT_DIRECTLY = {
     ],
 }
 #: Arguments that only loadstream has, by the section that they go to.
-_OURS = {"loadAware": ("checkBoth",)}
+_OURS = {"loadAware": ("checkBoth", "estimateBy", "estimateMarginPercent")}
 #: Arguments that can be pasted as a document of their own, by kind.
 _ARGUMENTS = {f"{plugin}Args": section for plugin, section in SECTIONS.items()}
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from schemas.policy.assembly import Assembly
+from schemas.policy.contradictions import contradictions
 from schemas.policy.document import Policy
-from schemas.policy.effects import refused, without_effect
+from schemas.policy.effects import without_effect
 from schemas.policy.errors import FURTHER, PolicyError, Problem
 from schemas.policy.lownodeload import THRESHOLD_MAPS
 from schemas.policy.parts import RESOURCES_MAX
@@ -60,7 +61,7 @@ def read_policy(
         problems += _beyond_limits(policy, assembly)
         problems += (
             Problem(place[0], message, place[1])
-            for path, message in refused(policy)
+            for path, message in contradictions(policy)
             for place in [assembly.place(path)]
         )
     if policy is None or problems:

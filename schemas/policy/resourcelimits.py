@@ -19,6 +19,7 @@ from schemas.policy.parts import (
     PluginArgs,
     PolicyPart,
     PositivePercent,
+    repeated,
 )
 from schemas.quantities import QuantityError, amount
 
@@ -66,14 +67,12 @@ class NodeResourceLimitsAwareArgs(PluginArgs):
 
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource has one weight, and a default limit only if it has a weight."""
-        seen: set[str] = set()
-        for index, resource in enumerate(self.resources):
-            if resource.name in seen:
-                message = f"found {resource.name!r} a second time; a resource has one weight"
-                yield Conflict(("resources", index, "name"), message, ("resources",))
-            seen.add(resource.name)
+        yield from repeated(
+            "resources", [each.name for each in self.resources], "a resource has one weight"
+        )
+        weighed = {each.name for each in self.resources}
         for name in self.default_limit:
-            if name not in seen:
+            if name not in weighed:
                 message = "the resource has no weight in resources, so the limit has no effect"
                 yield Conflict(("defaultLimit", name), message, ("resources", "defaultLimit"))
 

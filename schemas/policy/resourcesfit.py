@@ -18,6 +18,7 @@ from schemas.policy.parts import (
     Name,
     PluginArgs,
     PolicyPart,
+    repeated,
 )
 from schemas.policy.resourcelimits import ResourceWeight
 
@@ -34,15 +35,6 @@ _Resources = Annotated[
 ]
 
 
-def _repeated(resources: Iterable[ResourceWeight]) -> Iterable[Conflict]:
-    seen: set[str] = set()
-    for index, resource in enumerate(resources):
-        if resource.name in seen:
-            message = f"found {resource.name!r} a second time; a resource is named once"
-            yield Conflict(("resources", index, "name"), message, ("resources",))
-        seen.add(resource.name)
-
-
 class ScoringStrategy(PolicyPart):
     """How nodes are scored by what is requested on them."""
 
@@ -52,7 +44,9 @@ class ScoringStrategy(PolicyPart):
 
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource has one weight."""
-        return _repeated(self.resources)
+        return repeated(
+            "resources", [each.name for each in self.resources], "a resource is named once"
+        )
 
     @property
     def weights(self) -> dict[str, int]:
@@ -84,7 +78,9 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs):
 
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource is named once, and all count the same."""
-        yield from _repeated(self.resources)
+        yield from repeated(
+            "resources", [each.name for each in self.resources], "a resource is named once"
+        )
         for index, resource in enumerate(self.resources):
             if resource.weight != 1:
                 message = f"found {resource.weight}; allowed is 1: all resources count the same"

@@ -1,8 +1,8 @@
 """`riskMoves`: arguments of the strategy OverutilizationRisk, which moves the pods whose move lowers
 the risk of overutilization most.
 
-Nodes cost what the score of that name says by `overutilizationRisk`; with several resources the
-costs are weighed as there. Limits on what moves at once, windows and protections are those of all
+Nodes cost what the score of that name says by `overutilizationRisk`; with several resources it is
+the sum of their costs, each times its weight over the largest. Limits on what moves at once, windows and protections are those of all
 moves.
 """
 
@@ -20,7 +20,7 @@ class RiskMoveArgs(PolicyPart):
 
     gain: Annotated[float, Field(ge=0.001, le=100)] = 0.07
     """By how much a move must lower the sum of the nodes' costs at least. A node that is certain to
-    be hot costs 1, and more the further it is beyond."""
+    be hot by the resource of the largest weight costs 1, and more the further it is beyond."""
     max_moves_per_round: Annotated[int, whole(1, 250)] = 5
     """Pods that one round moves at most."""
     min_pod_age_minutes: Annotated[int, whole(0, 7 * _DAY_MINUTES)] = 10

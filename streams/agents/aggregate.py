@@ -8,13 +8,15 @@ from typing import Any
 
 from schemas.connection import KafkaSettings
 from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.intake import INPUT
 from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE
-from streams.aggregate.stage import INPUT, AggregateStage
+from streams.aggregate.stage import AggregateStage
 from streams.worker.batches import BatchLimits
 from streams.worker.fence import FencedPublisher
-from streams.worker.runner import Rows, StageRunner
+from streams.worker.runner import StageRunner
 from streams.worker.tables import RowTable
+from streams.worker.takeover import Rows
 from streams.worker.telemetry import Telemetry
 from streams.worker.writethrough import WriteThrough
 

@@ -17,8 +17,9 @@ from streams.worker.batches import BatchLimits
 from streams.worker.checkpointer import Checkpointer
 from streams.worker.fence import FencedPublisher
 from streams.worker.journal_first import JournalFirst, RowWriter
-from streams.worker.runner import Rows, StageRunner
+from streams.worker.runner import StageRunner
 from streams.worker.tables import RowTable
+from streams.worker.takeover import Rows
 from streams.worker.telemetry import Telemetry
 
 #: Inputs that somebody waits for an answer to: a decision, a command, or that time goes on. The

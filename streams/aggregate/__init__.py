@@ -1,6 +1,6 @@
 """The aggregate stage: usage samples of nodes become averages and percentiles.
 
-    node-usage ─▶ stage ─▶ reading ─▶ node (window, pods) ─▶ report ─▶ node-metrics
+    node-usage ─▶ stage ─▶ intake ─▶ reading ─▶ node (window, pods) ─▶ report ─▶ node-metrics
                     │
                     ├─▶ policies (which windows a cluster has)
                     └─▶ rows ─▶ table node_percentiles ─▶ restore ─▶ stage
@@ -9,7 +9,8 @@ Collect policies come from the cluster stage, as records between the samples. Ke
 every node is on its own, and a worker holds the nodes of its partitions. Time is the samples' own;
 nothing here reads a clock.
 
-    stage            records in; node metrics and rows out
+    stage            records in; node metrics and rows out; a defect touches one node
+    intake           takes samples and collect policies in
     shortcut         reads samples of the common kind at a third of the cost
     reading          what a sample says under its node's collect policy
     collect          collect policies as the stage reads them, and the stage's limits
@@ -22,6 +23,7 @@ nothing here reads a clock.
     lives            what pods used over their lives, brought up to date once in a window
     percentile       means and nearest-rank percentiles
     report           the node metric of a node's windows
+    packed_column    a column of numbers as text, with as many bits as the largest needs
     rows             what is kept in table `node_percentiles`
     restore          the state of a partition from its rows
     regroup          samples of rows, put back together by node

@@ -7,12 +7,13 @@ their own. A window without any sample of pods ends them all. What comes late, w
 theirs, is in averages and percentiles and in no life.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from schemas.base import AMOUNT_MAX
+from streams.aggregate.packed_column import packed
 from streams.aggregate.percentile import Figures
 from streams.inventory.arrays import IntArray
 from streams.inventory.life import MINUTES_MAX, PARTS, joined
@@ -116,15 +117,16 @@ def _after(
     return MemberLife(min(old.minutes + minutes, MINUTES_MAX), figures)
 
 
-def columns_of(lived: Iterable[Lives]) -> dict[str, object]:
-    """Lives as columns of a row; -1: a resource was not measured."""
-    members = [life for lives in lived for life in lives.of.values()]
+def packed_lives(lived: Mapping[int, Lives]) -> dict[str, object]:
+    """Lives by index of their sample as columns of a row, `schemas.percentiles.PackedLives`."""
+    members = [life for lives in lived.values() for life in lives.of.values()]
     resources = sorted({name for life in members for name in life.figures})
     pairs = {
         name: [life.figures.get(name, _NOT_MEASURED) for life in members] for name in resources
     }
     return {
-        "life_minutes": [life.minutes for life in members],
-        "life_mean": {name: [mean for mean, _ in each] for name, each in pairs.items()},
-        "life_deviation": {name: [spread for _, spread in each] for name, each in pairs.items()},
+        "lived": list(lived),
+        "minutes": packed([life.minutes for life in members]),
+        "mean": {name: packed([mean for mean, _ in each]) for name, each in pairs.items()},
+        "deviation": {name: packed([spread for _, spread in each]) for name, each in pairs.items()},
     }

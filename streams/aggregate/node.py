@@ -15,7 +15,14 @@ from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.percentile import UNKNOWN, measured
 from streams.aggregate.pods import PodWindow, numbers
 from streams.aggregate.reading import Member, SampleFigures
-from streams.aggregate.rows import PodEntry, RowLog, SampleEntry, sample_numbers
+from streams.aggregate.rows import (
+    LIVED_NUMBERS_MAX,
+    ROW_NUMBERS_MAX,
+    PodEntry,
+    RowLog,
+    SampleEntry,
+    sample_numbers,
+)
 from streams.aggregate.window import SampleWindow
 
 Verdict = Literal["take", "duplicate"] | Refusal
@@ -117,7 +124,10 @@ class NodeState:
             lives = None
             if before_ms is None or reading.sampled_at_ms > before_ms:
                 lives = self.pods.live(reading.sampled_at_ms, resources, window_ms, before_ms)
-            pods_log.append(PodEntry(self.key, offset, tuple(resources), matrix, lives))
+            numbers_max = ROW_NUMBERS_MAX if lives is None else LIVED_NUMBERS_MAX
+            pods_log.append(
+                PodEntry(self.key, offset, tuple(resources), matrix, lives), numbers_max
+            )
         return figures
 
     def drop_expired(

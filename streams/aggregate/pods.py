@@ -238,15 +238,25 @@ class PodWindow:
         return self._ordered
 
     def _means(self, lines: Figures, resources: Sequence[str]) -> list[MemberMean]:
-        order = np.argsort(lines[:, 0], kind="stable")
+        order = lines[:, 0].argsort(kind="stable")
         ordered = lines[order]
-        starts = np.flatnonzero(np.diff(ordered[:, 0], prepend=-1))
-        last_seen = order[np.append(starts[1:], len(order)) - 1]
+        number = ordered[:, 0]
+        begins = np.ones(len(number) + 1, dtype=np.bool_)
+        np.not_equal(number[1:], number[:-1], out=begins[1:-1])
+        bounds = begins.nonzero()[0]
+        starts, last_seen = bounds[:-1], order[bounds[1:] - 1]
         names = {number: member for member, number in self.members.items()}
         found: dict[tuple[str, str, str], tuple[Member, list[int], list[int]]] = {}
         line_sums, line_counts = sums(ordered[:, 1:], starts), counts(ordered[:, 1:], starts)
+        members = [names[each] for each in number[starts].tolist()]
+        if len({member[:2] for member in members}) == len(members):
+            return [
+                MemberMean(members[line], usage)
+                for line in sorted(range(len(members)), key=members.__getitem__)
+                if (usage := _mean(resources, line_sums[line], line_counts[line]))
+            ]
         for line in np.argsort(last_seen).tolist():
-            member = names[int(ordered[starts[line], 0])]
+            member = members[line]
             entry = (member, line_sums[line], line_counts[line])
             before = found.pop(member[:3], None)
             if before is not None:
@@ -255,11 +265,7 @@ class PodWindow:
         by_name = {entry[0][:2]: entry for entry in found.values()}
         means = []
         for _, (member, totals, divisors) in sorted(by_name.items()):
-            usage = {
-                resource: total // count
-                for resource, total, count in zip(resources, totals, divisors, strict=True)
-                if count
-            }
+            usage = _mean(resources, totals, divisors)
             if usage:
                 means.append(MemberMean(member, usage))
         return means
@@ -281,6 +287,17 @@ def numbers(samples: Iterable[PodSample]) -> set[int]:
     """Numbers of all members in these samples."""
     matrices = [matrix[:, 0] for _, _, matrix in samples]
     return set(np.unique(np.concatenate(matrices)).tolist()) if matrices else set()
+
+
+def _mean(
+    resources: Sequence[str], totals: Sequence[int], divisors: Sequence[int]
+) -> dict[str, int]:
+    """Means by resource, of those that were measured."""
+    return {
+        resource: total // count
+        for resource, total, count in zip(resources, totals, divisors, strict=True)
+        if count
+    }
 
 
 def _added(left: list[int], right: list[int]) -> list[int]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from schemas.percentiles import PodColumns, SampleColumns
 from streams.aggregate.lives import MemberLife
+from streams.aggregate.packed_column import unpacked
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.policies import Ints, Windows, counting
 from streams.aggregate.rows import TABLE
@@ -90,33 +91,53 @@ def pods_by_node(
 
 def _lives(name: str, columns: PodColumns) -> dict[int, dict[int, MemberLife]]:
     """By index of the sample: lives by number of the member."""
-    resources = list(columns.life_mean)
-    _check_places(name, columns.lived, columns.offset)
-    if resources != list(columns.life_deviation):
-        raise DamagedTable(TABLE, name, "means and deviations name different resources")
+    lived = (columns.lived or ()) if columns.lives is None else columns.lives.lived
+    _check_places(name, lived, columns.offset, "sample")
     starts = np.cumsum((0, *columns.members)).tolist()
     numbers = [
-        list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
-        for index in columns.lived
+        list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]])) for index in lived
     ]
-    means, deviations = columns.life_mean, columns.life_deviation
     length = sum(map(len, numbers))
-    _check_lengths(name, length, columns.life_minutes, *means.values(), *deviations.values())
+    minutes, means, deviations = _life_columns(name, columns, length)
+    if list(means) != list(deviations):
+        raise DamagedTable(TABLE, name, "means and deviations name different resources")
+    _check_lengths(name, length, minutes, *means.values(), *deviations.values())
     lines = iter(range(length))
     return {
         index: {
             number: MemberLife(
-                columns.life_minutes[line],
+                minutes[line],
                 {
-                    resource: (means[resource][line], deviations[resource][line])
-                    for resource in resources
-                    if means[resource][line] >= 0
+                    resource: (mean[line], deviations[resource][line])
+                    for resource, mean in means.items()
+                    if mean[line] >= 0
                 },
             )
             for number, line in zip(of, lines, strict=False)
         }
-        for index, of in zip(columns.lived, numbers, strict=True)
+        for index, of in zip(lived, numbers, strict=True)
     }
+
+
+_Figures = Mapping[str, Sequence[int]]
+
+
+def _life_columns(
+    name: str, columns: PodColumns, length: int
+) -> tuple[Sequence[int], _Figures, _Figures]:
+    """Minutes, means and deviations of lives: packed, or as they were before."""
+    lives = columns.lives
+    if lives is None:
+        before = columns.life_mean or {}, columns.life_deviation or {}
+        return columns.life_minutes or (), *before
+    try:
+        mean, deviation = (
+            {resource: unpacked(text, length) for resource, text in each.items()}
+            for each in (lives.mean, lives.deviation)
+        )
+        return unpacked(lives.minutes, length), mean, deviation
+    except ValueError as error:
+        raise DamagedTable(TABLE, name, f"a column of lives cannot be read: {error}") from error
 
 
 _FIELDS = ("offset", "since_offset", "sampled_at_ms", "anchor_ms", "digest")
@@ -232,6 +253,9 @@ def _check_lengths(name: str, length: int, *columns: Sequence[int]) -> None:
             )
 
 
-def _check_places(name: str, places: Sequence[int], nodes: Sequence[object]) -> None:
-    if places and max(places) >= len(nodes):
-        raise DamagedTable(TABLE, name, f"node {max(places)} is used; there are {len(nodes)}")
+def _check_places(
+    name: str, places: Sequence[int], there: Sequence[object], what: str = "node"
+) -> None:
+    if places and max(places) >= len(there):
+        text = f"{what} {max(places)} is used; there are {len(there)}, numbered from 0"
+        raise DamagedTable(TABLE, name, text)

@@ -9,6 +9,8 @@ Pressure is that of the newest sample, and so is the source. The kernel has aver
 10, 60 and 300 seconds already, so no window keeps it, and no row.
 """
 
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import orjson
@@ -17,7 +19,7 @@ from schemas.metrics import AGGREGATION_TYPES
 from streams.aggregate.collect import CollectPolicy
 from streams.aggregate.lives import MemberLife
 from streams.aggregate.node import NodeState
-from streams.aggregate.percentile import Figures, means, percentiles, spans, summary
+from streams.aggregate.percentile import UNKNOWN, Figures, means, percentiles, spans, summary
 from streams.inventory.life import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
@@ -41,15 +43,19 @@ def report(
     newest_ms = int(node.samples.times[-1])
     start = node.samples.index(newest_ms - policy.average_ms)
     figures = node.samples.figures(start)
-    usage, system = _halves(means(figures), node.samples.resources)
+    # Windows often begin with the same sample: of a young node, and the shortest with the average's.
+    lines_from = cache(lambda start: summary(node.samples.figures(start), _PERCENTS))
+    lines = lines_from(start)
+    averages = means(figures) if lines is None else lines[0]
+    usage, system = _halves(averages, node.samples.resources)
     aggregated, aggregated_system = [], []
     for duration_ms in policy.durations_ms:
-        whole, part = _aggregate(node, newest_ms, duration_ms)
+        whole, part = _aggregate(node, newest_ms, duration_ms, lines_from)
         if whole:
             aggregated.append({"duration_ms": duration_ms, "usage": whole})
         if part:
             aggregated_system.append({"duration_ms": duration_ms, "usage": part})
-    pods, applications = [], []
+    pods, applications, lived = [], [], []
     means_of_members = node.pods.means(newest_ms - policy.average_ms, node.samples.resources)
     lives = node.pods.lives
     if since_ms is None or (lives is not None and lives.at_ms <= since_ms):
@@ -58,13 +64,12 @@ def report(
         namespace, name, _, priority_class = member
         fields: dict[str, Any] = {"name": name, "priority_class": priority_class, "usage": mean}
         if namespace:
-            life = None if lives is None else lives.of.get(node.pods.members[member])
-            if life is not None:
-                fields["life"] = _life(life, mean)
             pods.append({"namespace": namespace, **fields})
+            if lives is not None:
+                lived.append((lives.of.get(node.pods.members[member]), mean))
         else:
             applications.append(fields)
-    newest = {"pressure": pressure, "source": source}
+    optional = {"pressure": pressure, "source": source, "lives": _lives(lived)}
     return {
         "schema_version": 1,
         "cluster": node.cluster,
@@ -79,7 +84,7 @@ def report(
         "pods": pods,
         "host_applications": applications,
         "samples": len(figures),
-        **{name: said for name, said in newest.items() if said is not None},
+        **{name: said for name, said in optional.items() if said is not None},
     }
 
 
@@ -92,38 +97,56 @@ def encoded(metric: dict[str, Any]) -> bytes:
     return orjson.dumps(metric, option=orjson.OPT_SORT_KEYS)
 
 
-def _life(life: MemberLife, usage: dict[str, int]) -> dict[str, Any]:
-    """Fields of a `PodLife`: of resources of which the window has some usage too."""
-    known = {name: pair for name, pair in life.figures.items() if name in usage}
+def _lives(lived: Sequence[tuple[MemberLife | None, dict[str, int]]]) -> dict[str, Any] | None:
+    """Fields of `PodLives`: lives and mean usage of the pods, in their order; None: there is none.
+
+    A figure is said of resources of which the window has some usage too.
+    """
+    known = [
+        {} if life is None else {name: life.figures[name] for name in usage if name in life.figures}
+        for life, usage in lived
+    ]
+    resources = sorted(set().union(*known))
+    if not resources:
+        return None
+    columns = {name: [each.get(name) for each in known] for name in resources}
     return {
-        "minutes": life.minutes,
-        "mean": {name: mean // PARTS for name, (mean, _) in known.items()},
-        "deviation": {name: deviation // PARTS for name, (_, deviation) in known.items()},
+        "minutes": [0 if life is None else life.minutes for life, _ in lived],
+        "mean": {name: [_said(pair, 0) for pair in each] for name, each in columns.items()},
+        "deviation": {name: [_said(pair, 1) for pair in each] for name, each in columns.items()},
     }
+
+
+def _said(pair: tuple[int, int] | None, part: int) -> int:
+    """In units; -1: not measured."""
+    return UNKNOWN if pair is None else pair[part] // PARTS
 
 
 _Usage = dict[str, dict[str, int]]
 
 
-def _aggregate(node: NodeState, newest_ms: int, duration_ms: int) -> tuple[_Usage, _Usage]:
-    """Figures of one window for the node and for its system part; empty where they are too young."""
+def _aggregate(
+    node: NodeState,
+    newest_ms: int,
+    duration_ms: int,
+    lines_from: Callable[[int], Sequence[Sequence[int]] | None],
+) -> tuple[_Usage, _Usage]:
+    """Figures of one window for the node and for its system part; empty where they are too young.
+
+    `lines_from`: the summary of all samples from an index on.
+    """
     start = node.samples.index(newest_ms - duration_ms)
-    figures: Figures = node.samples.figures(start)
-    lines = summary(figures, _PERCENTS)
+    lines = lines_from(start)
     if lines is not None:
         if 2 * (newest_ms - int(node.samples.times[start])) < duration_ms:
             return {}, {}
-        resources = node.samples.resources
+        places = [(name, 2 * index) for index, name in enumerate(node.samples.resources)]
+        named = list(zip(_LINES, lines, strict=True))
         return (
-            {
-                name: dict(zip(resources, line[0::2], strict=True))
-                for name, line in zip(_LINES, lines, strict=True)
-            },
-            {
-                name: dict(zip(resources, line[1::2], strict=True))
-                for name, line in zip(_LINES, lines, strict=True)
-            },
+            {kind: {name: line[place] for name, place in places} for kind, line in named},
+            {kind: {name: line[place + 1] for name, place in places} for kind, line in named},
         )
+    figures: Figures = node.samples.figures(start)
     old_enough = [2 * span >= duration_ms for span in spans(node.samples.times[start:], figures)]
     if not any(old_enough):
         return {}, {}
@@ -148,7 +171,7 @@ def _aggregate(node: NodeState, newest_ms: int, duration_ms: int) -> tuple[_Usag
 
 
 def _halves(
-    values: list[int | None], resources: list[str]
+    values: Sequence[int | None], resources: list[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Usage and system part by resource, of columns in the order of the window's."""
     usage, system = (

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from schemas.percentiles import ClusterCollectPolicy
-from streams.aggregate.lives import Lives, columns_of
+from streams.aggregate.lives import Lives, packed_lives
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
 from streams.stage.records import RowChange
@@ -22,6 +22,10 @@ TABLE = "node_percentiles"
 
 #: A row with this many numbers is full: about 16 KB, which is written again while it is open.
 ROW_NUMBERS_MAX = 2_048
+
+#: A row that holds lives is full with this many numbers: lives are many bytes, and are needed until
+#: the next ones only, so they are not to be written again with each of many small batches.
+LIVED_NUMBERS_MAX = 256
 
 _HEAD_NUMBERS = 6
 
@@ -66,24 +70,30 @@ class RowLog(Generic[E]):
         """Rows that are in the table."""
         self._open: list[E] = []
         self._numbers = 0
+        self._numbers_max = ROW_NUMBERS_MAX
+        """With how many numbers the open row is full, once its batch has been written."""
         self._changed: dict[int, list[E]] = {}
         self._emptied: set[int] = set()
 
     def reserve(self, numbers: int) -> int:
         """The row that the next entry goes into; `numbers` is its size."""
-        if self._numbers >= ROW_NUMBERS_MAX:
+        # A batch goes on with the row that it has begun to change.
+        numbers_max = ROW_NUMBERS_MAX if self.sequence in self._changed else self._numbers_max
+        if self._numbers >= numbers_max:
             if not self.live[self.sequence]:
                 self._emptied.add(self.sequence)
             self.sequence += 1
             self.live[self.sequence] = 0
-            self._open, self._numbers = [], 0
+            self._open, self._numbers, self._numbers_max = [], 0, ROW_NUMBERS_MAX
         self._numbers += numbers
         self.live[self.sequence] += 1
         return self.sequence
 
-    def append(self, entry: E) -> None:
-        """Add the entry that room was reserved for."""
+    def append(self, entry: E, numbers_max: int = ROW_NUMBERS_MAX) -> None:
+        """Add the entry that room was reserved for; `numbers_max`: with how many numbers its row is
+        full, for later batches."""
         self._open.append(entry)
+        self._numbers_max = min(self._numbers_max, numbers_max)
         self._changed[self.sequence] = self._open
 
     def release(self, rows: Iterable[int]) -> None:
@@ -205,7 +215,7 @@ def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowC
     }
     lived = {place: entry.lives for place, entry in enumerate(entries) if entry.lives is not None}
     if lived:
-        content |= {"lived": list(lived), **columns_of(lived.values())}
+        content["lives"] = packed_lives(lived)
     return _row(partition, "pods", sequence, content)
 
 

@@ -24,7 +24,7 @@ from streams.cluster.failures import Failures, apart_text, back_record, set_apar
 from streams.cluster.spoken import answered, spoken
 from streams.cluster.state import ClusterState, Position
 from streams.cluster.stored import Parts, Row, by_cluster, restored
-from streams.cluster.tables import ROWS, all_rows, changed_rows, last_rows
+from streams.cluster.tables import ROWS, all_rows, changed_rows, count_as_changed, last_rows, settle
 from streams.inventory.cause import Cause
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable, RowChange
@@ -47,9 +47,12 @@ def no_rows(cluster: str) -> Iterable[Row]:
 class Clusters:
     """States of clusters, and the batch that is being applied to them."""
 
-    def __init__(self, partition: int, partitions: int, recall: Recall, version: str) -> None:
+    def __init__(
+        self, partition: int, partitions: int, recall: Recall, version: str, *, has_tables: bool
+    ) -> None:
         self.partition = partition
         self._partitions = partitions
+        self._has_tables = has_tables
         self.states: dict[str, ClusterState] = {}
         self.failures = Failures(version)
         self.positions: dict[str, int] = {}
@@ -122,6 +125,8 @@ class Clusters:
     def _set_back(self, state: ClusterState, was_ms: int, now_ms: int) -> ClusterState:
         """A cluster as it would be if it had never been so late; see `clock_reset`."""
         cluster, prefix = state.cluster, f"{self.partition}/{state.cluster}"
+        if not self._has_tables:
+            count_as_changed(state)  # what was never written would be left out
         self._write(cluster, changed_rows(state, prefix))
         before = list(all_rows(state, prefix))
         after = list(set_back(before, ROWS, {"reserved_pods": HeldPod}, was_ms, now_ms))
@@ -321,6 +326,16 @@ class Clusters:
         for cluster, failed in self.failures.changed_rows():
             value = None if failed is None else encode(failed)
             yield RowChange(failures.TABLE, f"{self.partition}/{cluster}", value)
+
+    def settle(self) -> None:
+        """Where there are no tables: what the batch has changed is not written."""
+        for cluster in self._changed:
+            state = self.states.get(cluster)
+            if state is not None:
+                settle(state)
+        self._changed.clear()
+        self._written.clear()
+        self.failures.changed.clear()
 
     def _find_unwritable(self, cluster: str) -> None:
         """Rows of a cluster cannot be written: find the record that is to blame."""

@@ -6,12 +6,11 @@ pods, and with those that have gone since the window before.
 
 from collections.abc import Iterator
 
-from schemas.base import Message
 from schemas.usage_moments import FleetUsageRow, PodUsageRow, UsageColumns
 from streams.inventory.fleet_usage import published, read
 from streams.inventory.inventory import Inventory
-from streams.inventory.life import Life
-from streams.inventory.node_moments import SYSTEM
+from streams.inventory.node_lives import SYSTEM, NodeLives
+from streams.inventory.recent import FIGURES
 from streams.stage.tracked_table import TrackedTable
 
 #: The key of the fleet's row in a cluster.
@@ -29,41 +28,45 @@ class PodUsageTable(TrackedTable[str, PodUsageRow]):
         """The row of a node; None: nothing has been added to any life there."""
         node = self._inventory.nodes.get(key)
         moments = None if node is None else node.moments
-        if moments is None or moments.folded_at_ms is None:
+        if moments is None or moments.lives.folded_at_ms is None:
             return None
-        uids = sorted(uid for uid in moments.lives if uid != SYSTEM)
-        lives = [moments.lives[uid] for uid in uids]
-        if SYSTEM in moments.lives:
-            lives.append(moments.lives[SYSTEM])
+        kept = moments.lives
+        uids = sorted(uid for uid in kept.of if uid != SYSTEM)
+        keys = [*uids, *([SYSTEM] if SYSTEM in kept.of else [])]
+        lives = [kept.of[key] for key in keys]
+        # Of all of them, or of none.
+        recents = [kept.recents[key] for key in keys if kept.recents]
         return PodUsageRow(
             cluster=self._cluster,
             node=key,
-            folded_at_ms=moments.folded_at_ms,
-            whole=moments.folded_whole,
-            reported=moments.reported,
+            folded_at_ms=moments.lives.folded_at_ms,
+            whole=kept.whole,
+            reported=kept.reported,
             uids=tuple(uids),
             minutes=tuple(life[0] for life in lives),
             usage={
                 name: UsageColumns(
                     mean=tuple(life[1 + 2 * index] for life in lives),
                     deviation=tuple(life[2 + 2 * index] for life in lives),
+                    recent=tuple(recent[FIGURES * index] for recent in recents),
+                    recent_root=tuple(recent[FIGURES * index + 1] for recent in recents),
+                    lasting_ppm=tuple(recent[FIGURES * index + 2] for recent in recents),
                 )
                 for index, name in enumerate(moments.fleet.resources)
             },
         )
 
-    def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
-        """Rows of nodes whose lives have changed since the last call."""
+    def note_changed(self) -> None:
+        """Nodes whose lives have changed since the last call."""
         self.changed.update(self._inventory.moments.changed)
         self._inventory.moments.changed.clear()
-        yield from super().changed_rows()
 
     def touch(self) -> None:
         """Count all as changed."""
         self.changed.update(
             (node.name, None)
             for node in self._inventory.nodes.values()
-            if node.moments is not None and node.moments.folded_at_ms is not None
+            if node.moments is not None and node.moments.lives.folded_at_ms is not None
         )
 
     def take(self, row: PodUsageRow) -> None:
@@ -74,15 +77,19 @@ class PodUsageTable(TrackedTable[str, PodUsageRow]):
             return
         columns = [row.usage[name] for name in moments.fleet.resources]
         keys = [*row.uids, SYSTEM]
-        lives: dict[str, Life] = {}
+        lives = NodeLives()
+        lives.folded_at_ms, lives.whole, lives.reported = row.folded_at_ms, row.whole, row.reported
         for index, minutes in enumerate(row.minutes):
-            life = [minutes]
+            life, recent = [minutes], list[int]()
             for column in columns:
                 life += (column.mean[index], column.deviation[index])
-            lives[keys[index]] = tuple(life)
-        moments.restore(
-            node.held.values(), lives, row.folded_at_ms, whole=row.whole, reported=row.reported
-        )
+                if column.recent:
+                    lately = (column.recent, column.recent_root, column.lasting_ppm)
+                    recent += (figures[index] for figures in lately)
+            lives.of[keys[index]] = tuple(life)
+            if recent:
+                lives.recents[keys[index]] = tuple(recent)
+        moments.restore(node.held.values(), lives)
 
     def restore(self, rows: Iterator[PodUsageRow]) -> None:  # type: ignore[override]
         """Take over all rows; of a new table only."""
@@ -108,12 +115,11 @@ class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
             resources=published(fleet.figures, fleet.args),
         )
 
-    def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
+    def note_changed(self) -> None:
         """The row, if it has changed since the last call."""
         if self._moments.fleet_changed:
             self.changed[KEY] = None
         self._moments.fleet_changed = False
-        yield from super().changed_rows()
 
     def touch(self) -> None:
         """Count it as changed."""

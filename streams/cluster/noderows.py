@@ -39,7 +39,7 @@ class NodeRows:
         values: dict[str, Any] = {
             "state": None if node.state is None else self._state(node.name, node.state),
             "metric": None if load.metric is None else metric_values(load.metric),
-            "metric_time_ms": load.metric_time_ms,
+            "metric_time_ms": load.pods.metric_time_ms,
             "list_id": node.list_id,
         }
         values = {name: value for name, value in values.items() if value is not None}

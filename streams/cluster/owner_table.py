@@ -5,7 +5,6 @@ A row is written when the figures are worked out anew, and when a pod of the own
 
 from collections.abc import Iterator
 
-from schemas.base import Message
 from schemas.usage_moments import FleetFigures, OwnerUsageRow, PastPods
 from schemas.usage_moments import OwnerFigures as FiguresPart
 from streams.inventory.fleet_usage import Fleet
@@ -47,14 +46,13 @@ class OwnerUsageTable(TrackedTable[str, OwnerUsageRow]):
             },
         )
 
-    def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
-        """Rows of owners that have changed since the last call."""
+    def note_changed(self) -> None:
+        """Owners that have changed since the last call."""
         self.changed.update(self._moments.changed_owners)
         self._moments.changed_owners.clear()
         if self._owners is not None:
             self.changed.update(self._owners.changed)
             self._owners.changed.clear()
-        yield from super().changed_rows()
 
     def touch(self) -> None:
         """Count all as changed."""

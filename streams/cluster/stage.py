@@ -46,7 +46,13 @@ class ClusterStage:
     """The clusters of one partition."""
 
     def __init__(
-        self, partition: int, partitions: int, recall: Recall = no_rows, version: str = VERSION
+        self,
+        partition: int,
+        partitions: int,
+        recall: Recall = no_rows,
+        version: str = VERSION,
+        *,
+        has_tables: bool = True,
     ) -> None:
         """Start without clusters.
 
@@ -55,6 +61,7 @@ class ClusterStage:
             partitions: how many the input topics have.
             recall: gives the rows of a cluster that failed; is called only then.
             version: of loadstream.
+            has_tables: without them no rows are made; all else is the same.
         """
         self.partition = partition
         self.partitions = partitions
@@ -62,7 +69,8 @@ class ClusterStage:
         """What was done since `take_counts`: records applied, repeated and refused, decisions."""
         self.topic_ids: dict[str, str] = {}
         """Identity of each input topic of which anything was applied, where brokers name one."""
-        self._clusters = Clusters(partition, partitions, recall, version)
+        self._has_tables = has_tables
+        self._clusters = Clusters(partition, partitions, recall, version, has_tables=has_tables)
 
     @property
     def clusters(self) -> dict[str, ClusterState]:
@@ -236,6 +244,9 @@ class ClusterStage:
     # --- rows -----------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[RowChange]:
+        if not self._has_tables:
+            self._clusters.settle()
+            return
         yield from self._clusters.changed_rows()
         place = PartitionRow(
             partition=self.partition,

@@ -40,6 +40,7 @@ from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.limits import beyond_limits
 from streams.inventory.metric import beyond_any_machine
+from streams.inventory.metric_lives import uneven
 from streams.inventory.pod_change import PodChange, pod_change
 from streams.inventory.pod_events import observe
 from streams.migration.migrations import Migrations
@@ -190,9 +191,9 @@ class ClusterState:
             early = from_the_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
             if early is not None:
                 return early
-        beyond = beyond_any_machine(metric)
-        if beyond is not None:
-            return beyond
+        wrong = beyond_any_machine(metric) or uneven(metric)
+        if wrong is not None:
+            return wrong
         full = self._full(metric.node)
         if full is not None:
             return full
@@ -323,7 +324,7 @@ class ClusterState:
     def set_policy(self, policy: Policy) -> None:
         """Judge by another policy from now on; the same policy costs nothing."""
         if policy.digest != self.policy.digest:
-            self.inventory.set_policy(policy)
+            self.inventory.set_policy(policy, busy=self.placement.regroups_many(policy))
             self.placement.policy_changed()
             self.memory.set_policy(policy)
             self.migrations.set_policy(policy)

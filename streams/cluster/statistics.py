@@ -81,8 +81,10 @@ def figures_of(state: ClusterState) -> ClusterFigures:
             newest_ms = max(newest_ms or 0, metric.updated_at_ms)
         if node.state is not None:
             nodes += 1
-            stale += node.load.expired(state.inventory.now_ms)
-            estimated += bool(node.lacking)
+            expired = node.load.expired(state.inventory.now_ms)
+            stale += expired
+            # Not `node.lacking`: after a start nodes have no places until something is decided.
+            estimated += bool(state.inventory.freshness.lacking_of(node, fresh=not expired))
     age_ms = None
     if now_ms is not None and newest_ms is not None:
         # A metric may be ahead of the log's time by as much as the policy allows.

@@ -81,15 +81,12 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
         if node is None or held is None:
             item = None
         else:
-            item = state.pod_rows.encode(held, node.load.assigned.get(uid))
+            item = state.pod_rows.encode(held, node.load.pods.assigned.get(uid))
         yield RowChange("reserved_pods", single(prefix, name, uid), item)
     for uid in placement.changed_requests:
         waiting = placement.pending.get(uid)
         request = None if waiting is None else _request_row(state.cluster, waiting)
         yield RowChange("pending_requests", f"{prefix}/{uid}", _value(request))
-    inventory.changed_nodes.clear()
-    inventory.changed_pods.clear()
-    placement.changed_requests.clear()
     version = None if inventory.layout_stale else inventory.index.version
     for digest, group, unchanged in placement.pending.changed_groups(version):
         kept_group = _group_row(state.cluster, group, unchanged)
@@ -105,7 +102,7 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
             since_ms=state.policy_since_ms,
         )
         yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
-    state.policy_changed = recounting.turns.changed = summing.changed = False
+    _settle_own(state)
     for table in state.tables:
         for key, kept in table.changed_rows():
             yield RowChange(table.name, f"{prefix}/{key}" if key else prefix, _value(kept))
@@ -125,6 +122,17 @@ def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
 
 def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     """All rows that there are; call `changed_rows` before, where something has changed."""
+    count_as_changed(state)
+    for change in _changed_rows(state, prefix):
+        # What was never written is no row: it would be counted, and not be there.
+        if change.table in COUNTED or state.row_counts.has(change.table, change.key):
+            yield change
+    state.row_digest = b""
+    yield from _own_row(state, prefix)
+
+
+def count_as_changed(state: ClusterState) -> None:
+    """Have the next rows that are asked for be all of them."""
     inventory, placement = state.inventory, state.placement
     inventory.changed_nodes.update(dict.fromkeys(inventory.nodes))
     inventory.changed_pods.update(
@@ -138,12 +146,24 @@ def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     state.policy_changed = state.policy_record is not None
     for table in state.tables:
         table.touch()
-    for change in _changed_rows(state, prefix):
-        # What was never written is no row: it would be counted, and not be there.
-        if change.table in COUNTED or state.row_counts.has(change.table, change.key):
-            yield change
-    state.row_digest = b""
-    yield from _own_row(state, prefix)
+
+
+def settle(state: ClusterState) -> None:
+    """Where nobody keeps rows: note all that has changed as written, and make no rows of it."""
+    _settle_own(state)
+    state.placement.pending.forget_changed()
+    for table in state.tables:
+        table.settle()
+
+
+def _settle_own(state: ClusterState) -> None:
+    """Note as written what the inventory, the requests and the policy have changed."""
+    inventory = state.inventory
+    inventory.changed_nodes.clear()
+    inventory.changed_pods.clear()
+    state.placement.changed_requests.clear()
+    state.policy_changed = inventory.recounting.turns.changed = False
+    inventory.moments.turns.changed = False
 
 
 def restore(
@@ -273,10 +293,10 @@ def _restore_node(state: ClusterState, row: NodeRow) -> None:
         state.inventory.apply_node(row.state)
     node = state.inventory.node(row.node)
     node.list_id = row.list_id
-    node.load.metric_time_ms = row.metric_time_ms
+    node.load.pods.metric_time_ms = row.metric_time_ms
     if row.metric is not None:
         state.inventory.apply_metric(row.metric, again=True)
-        node.load.metric_time_ms = row.metric_time_ms
+        node.load.pods.metric_time_ms = row.metric_time_ms
 
 
 def _restore_pods(state: ClusterState, row: ReservedPodsRow) -> None:
@@ -309,7 +329,7 @@ def _restore_requests(
     for item in sorted(requests, key=lambda request: request.sequence):
         waiting = Waiting(
             item.request,
-            kind_of(item.request.pod),
+            state.placement.kind(item.request.pod),
             item.sequence,
             item.attempt,
             item.not_before_ms,

@@ -6,9 +6,9 @@
 
 Records are numbered as a broker would number them. What the aggregate stage makes of a batch comes
 after the batch's other records; a collect policy that the cluster stage writes comes before the
-samples of the next batch. Nothing is journaled: what is in memory is all there is, and the
-aggregate stage makes no rows, which nobody would read. Pure: the same records in the same batches
-give the same outputs.
+samples of the next batch. Nothing is journaled: what is in memory is all there is, and the stages
+make no rows, which nobody would read. Pure: the same records in the same batches give the same
+outputs.
 """
 
 from collections import Counter
@@ -17,8 +17,9 @@ from typing import Protocol
 
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.intake import INPUT, OUTPUT
 from streams.aggregate.partition import PartitionState
-from streams.aggregate.stage import INPUT, OUTPUT, AggregateStage
+from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
 
@@ -51,7 +52,7 @@ class Pipeline:
     """Both stages of the only partition."""
 
     def __init__(self) -> None:
-        self.cluster = ClusterStage(0, 1)
+        self.cluster = ClusterStage(0, 1, has_tables=False)
         self.aggregate = AggregateStage(
             PartitionState(0, Collecting(), first=True), 1, AggregateLimits(), has_table=False
         )

@@ -17,8 +17,10 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     arrays          types of arrays over nodes, pods and resources
     assigned        a pod as a node counts it
     load            what a node uses, and is expected to use
+    pod_sums        the pods that a node counts, and what they add to its usage
     metric          a node metric as vectors over the policy's resources
     estimate        what a pod is expected to use before it has been measured
+    usage_profiles  what estimates ask of those who know what other pods use
     recount         estimates counted anew, node by node, after a change of policy
     demand          what a pod asks of a node
     kind            kinds of pods: pods that every filter and score takes for the same
@@ -27,6 +29,8 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     owners          which pods belong to one controller
     node_turns      whose turn it is among the nodes, where each is to be worked on once
     moments         mean and variance of usage, where a plugin asks: nodes and fleet
+    node_lives      what the pods of one node used over their lives, and lately
+    recent          what was used lately, as far as it was seen to last
     node_moments    mean and variance of what one node is going to use
     usage_shares    what one pod adds to the sums that these are worked out from
     metric_lives    what a node's metric says of lives, and of what belongs to no pod

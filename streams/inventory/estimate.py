@@ -3,10 +3,19 @@
 Per resource the larger of its limit and its request, times a scaling factor in percent, rounded, at
 most its limit; a pod that names neither is expected to use a small flat amount of cpu and memory.
 Source: docs/upstream.md A4.1, A4.2, A6.5.
+
+Where the policy says so (`estimateBy`), a pod is expected to use of what it needs (`nominal`) what
+pods of the cluster or of its owner use of it, plus a margin, at most its limit:
+
+    need x usage + margin x need x sqrt(variance + spread)
+
+A factor that the pod's own annotation names goes before that, and so does the rule above for a
+resource of which nobody keeps profiles.
 """
 
 import re
 from collections.abc import Mapping
+from math import isqrt
 from typing import Self
 
 from schemas.base import INT64_MAX
@@ -14,11 +23,14 @@ from schemas.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from schemas.rows import Counting
 from streams.inventory.demand import PodDemand
+from streams.inventory.fleet_usage import Fleet
 from streams.inventory.go_json import as_integers, decode
 from streams.inventory.kind import Kind
+from streams.inventory.owner_usage import owner_of
 from streams.inventory.priority import PriorityClass
 from streams.inventory.rounding import round_half_away
 from streams.inventory.thresholds import policy_thresholds
+from streams.inventory.usage_profiles import FromProfile, NoProfiles, Profiles
 from streams.stage.sized_cache import SizedCache
 
 #: Amounts over the resources of a policy, in ascending order of their names.
@@ -47,32 +59,42 @@ _KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
 _DEMAND_BYTES, _ITEM_BYTES = 1_000, 250
 #: Arguments on which estimates depend.
 _COUNTED_BY = (
+    "estimate_by",
+    "estimate_margin_percent",
     "estimated_scaling_factors",
     "allow_customize_estimation",
     "estimated_seconds_after_pod_scheduled",
     "estimated_seconds_after_initialized",
 )
+_MILLION = 1_000_000
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class Estimator:
     """Estimates pods under one set of arguments, as vectors over one list of resources."""
 
-    def __init__(self, args: LoadAwareSchedulingArgs) -> None:
+    def __init__(self, args: LoadAwareSchedulingArgs, profiles: Profiles | None = None) -> None:
+        """By these arguments; `profiles` are those of the cluster."""
         self.args = args
+        self.profiles = profiles or NoProfiles()
+        self.by_profiles = args.by_profiles
+        """Estimates change with the version."""
+        self.by_owner = args.by_owner
+        """Pods of one kind are estimated otherwise where their owners are others."""
         self.resources: tuple[str, ...] = _universe(args)
         """Names in ascending order: the axis of every vector."""
         self.thresholds = policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
-        self._last: tuple[bytes, Vector] = (b"", ())
-        self._known = SizedCache[tuple[int, PriorityClass], tuple[PodDemand, Vector]](
-            _KNOWN_BYTES_MAX, _KNOWN_MAX
-        )
-        """Estimates by the identity of the demand, which is kept with them and shared by a kind."""
+        self._last: tuple[bytes, object, Vector] = (b"", 0, ())
+        self._known = SizedCache[
+            tuple[int, PriorityClass, str | None], tuple[PodDemand, object, Vector]
+        ](_KNOWN_BYTES_MAX, _KNOWN_MAX)
+        """Estimates by the identity of the demand, which is kept with them and shared by a kind, and
+        the owner; with the version under which they hold."""
 
     @classmethod
-    def of(cls, counting: Counting) -> Self:
+    def of(cls, counting: Counting, profiles: Profiles | None = None) -> Self:
         """One that estimates as a row says; it judges nothing."""
         factors = dict(counting.factors)
         made = cls(
@@ -82,8 +104,11 @@ class Estimator:
                     "allow_customize_estimation": counting.by_annotations,
                     "estimated_seconds_after_pod_scheduled": counting.after_scheduled_s,
                     "estimated_seconds_after_initialized": counting.after_initialized_s,
+                    "estimate_by": counting.by,
+                    "estimate_margin_percent": counting.margin_percent,
                 }
-            )
+            ),
+            profiles,
         )
         made.resources = counting.resources
         return made
@@ -97,7 +122,14 @@ class Estimator:
             by_annotations=args.allow_customize_estimation,
             after_scheduled_s=args.estimated_seconds_after_pod_scheduled,
             after_initialized_s=args.estimated_seconds_after_initialized,
+            by=args.estimate_by,
+            margin_percent=args.estimate_margin_percent,
         )
+
+    @property
+    def version(self) -> object:
+        """As long as it stays, pods are estimated as before."""
+        return self.profiles.version if self.by_profiles else 0
 
     def counts_like(self, other: "Estimator") -> bool:
         """Both estimate every pod alike, over the same resources: thresholds may differ."""
@@ -111,34 +143,77 @@ class Estimator:
         get = amounts.get
         return tuple([get(resource, 0) for resource in self.resources])
 
-    def estimate(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Vector:
-        """Expected use of a pod, shape (resources,); within 64 bits, negative by a negative factor."""
+    def estimate(
+        self, pod: Pod, demand: PodDemand, of_class: PriorityClass, owner: str | None = None
+    ) -> Vector:
+        """Expected use of a pod, shape (resources,); within 64 bits, negative by a negative factor.
+
+        Args:
+            pod: with its annotations.
+            demand: of the pod; estimates of one that is shared are worked out once.
+            of_class: of the pod.
+            owner: its owner, where the pod does not say.
+        """
+        owner = (owner or owner_of(pod)) if self.by_owner else None
         if self.args.allow_customize_estimation:
-            return self._estimated({**self._factors, **_custom_factors(pod)}, demand, of_class)
-        known = self._known.get((id(demand), of_class))
-        if known is None:
-            known = demand, self._estimated(self._factors, demand, of_class)
+            return self._estimated(_custom_factors(pod), demand, of_class, owner)
+        key, version = (id(demand), of_class, owner), self.version
+        known = self._known.get(key)
+        if known is None or known[1] != version:
+            known = demand, version, self._estimated({}, demand, of_class, owner)
             items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
-            size = _DEMAND_BYTES + items * _ITEM_BYTES
-            self._known.put((id(demand), of_class), known, size)
-        return known[1]
+            self._known.put(key, known, _DEMAND_BYTES + items * _ITEM_BYTES)
+        return known[2]
 
     def _estimated(
-        self, factors: Mapping[str, int], demand: PodDemand, of_class: PriorityClass
+        self,
+        custom: Mapping[str, int],
+        demand: PodDemand,
+        of_class: PriorityClass,
+        owner: str | None,
     ) -> Vector:
+        factors = {**self._factors, **custom} if custom else self._factors
+        usual = self._from_profile(custom, demand, of_class, owner)
         return tuple(
-            _expected(_translate(resource, of_class), factors[resource], demand)
+            usual[resource]
+            if resource in usual
+            else _expected(_translate(resource, of_class), factors[resource], demand)
             if resource in factors
             else 0
             for resource in self.resources
         )
 
+    def _from_profile(
+        self,
+        custom: Mapping[str, int],
+        demand: PodDemand,
+        of_class: PriorityClass,
+        owner: str | None,
+    ) -> dict[str, int]:
+        """Expected use of the resources that a profile knows and no annotation names."""
+        if not self.by_profiles:
+            return {}
+        margin = self.args.estimate_margin_percent
+        return {
+            resource: _usual(resource, figures, margin, demand, of_class)
+            for resource, figures in self.profiles.profile(owner).items()
+            if resource in self.resources and resource not in custom
+        }
+
+    def explained(self, kind: Kind) -> FromProfile | None:
+        """By whose pods a kind is estimated, and how much it is; none: it goes by requests."""
+        custom = _custom_factors(kind.pod) if self.args.allow_customize_estimation else {}
+        owner = kind.owner if self.by_owner else None
+        usage = self._from_profile(custom, kind.demand, kind.priority_class, owner)
+        return FromProfile(owner if self.profiles.tells(owner) else None, usage) if usage else None
+
     def of_kind(self, kind: Kind) -> Vector:
         """Expected use of a kind of pods; remembered for the plugins that ask one after the other."""
-        key, estimate = self._last
-        if key != kind.key:
-            estimate = self.estimate(kind.pod, kind.demand, kind.priority_class)
-            self._last = kind.key, estimate
+        key, version, estimate = self._last
+        if key != kind.key or version != self.version:
+            version = self.version
+            estimate = self.estimate(kind.pod, kind.demand, kind.priority_class, kind.owner)
+            self._last = kind.key, version, estimate
         return estimate
 
     def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
@@ -186,6 +261,20 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
     expected = round_half_away(float(base) * float(factor) / 100)
     # An annotation may hold any factor: what comes of it stays an amount, if a negative one.
     return max(min(expected, limit if limit > 0 else INT64_MAX), -INT64_MAX)
+
+
+def _usual(
+    resource: str, figures: Fleet, margin: int, demand: PodDemand, of_class: PriorityClass
+) -> int:
+    """What a pod uses of a resource where it is like others, at most its limit."""
+    need = nominal(resource, demand, of_class)
+    expected = (need * figures.usage_ppm + _MILLION // 2) // _MILLION
+    if margin:
+        square = need * need * (figures.variance_ppm + figures.spread_ppm) // _MILLION
+        expected += isqrt(square) * margin // 100
+    limit = demand.limits.get(_translate(resource, of_class) or "", 0)
+    most = limit if limit > 0 else INT64_MAX
+    return max(0, min(expected, most))
 
 
 def forms_of(resource: str) -> tuple[str, ...]:

@@ -12,16 +12,59 @@ from streams.inventory.priority import priority_class
 class FleetInForce:
     """What all nodes of a cluster go by."""
 
-    __slots__ = ("args", "figures", "forms", "owners", "resources")
+    __slots__ = ("_figures", "args", "forms", "owners", "recent_minutes", "resources", "version")
 
-    def __init__(self, args: OverutilizationRiskArgs, figures: tuple[Fleet, ...]) -> None:
+    def __init__(
+        self,
+        args: OverutilizationRiskArgs,
+        figures: tuple[Fleet, ...],
+        *,
+        owners: bool = False,
+        risk: bool = True,
+    ) -> None:
+        """Nothing is known of owners yet.
+
+        Args:
+            args: of the score by risk, whose resources and priors hold for all profiles.
+            figures: of the fleet.
+            owners: somebody else than the score asks for those of owners.
+            risk: nodes are judged by their risk; else estimates alone ask, which go by means.
+        """
         self.args = args
+        self.recent_minutes = args.recent_minutes if risk else 0
+        """Within which what was used lately is forgotten; 0: nobody asks for it."""
         self.resources = tuple(resource.name for resource in args.resources)
         self.forms = tuple(map(forms_of, self.resources))
         """Names under which pods ask for each of them."""
-        self.figures = figures
-        self.owners = OwnerUsage(len(self.resources)) if args.profiles == "owner" else None
+        self.version = 0
+        """Grows with every change of `figures`."""
+        self._figures = figures
+        by_owner = owners or args.profiles == "owner"
+        self.owners = OwnerUsage(len(self.resources)) if by_owner else None
         """What is expected of the pods of each owner; none: the policy goes by the fleet alone."""
+
+    @property
+    def figures(self) -> tuple[Fleet, ...]:
+        """What is expected of pods of nobody, by resource."""
+        return self._figures
+
+    @figures.setter
+    def figures(self, figures: tuple[Fleet, ...]) -> None:
+        self._figures = figures
+        self.version += 1
+
+    def asks_like(self, other: "FleetInForce") -> bool:
+        """Both ask for the same, whatever is known."""
+        return (
+            self.args == other.args
+            and self.recent_minutes == other.recent_minutes
+            and (self.owners is None) == (other.owners is None)
+        )
+
+    @property
+    def risk_owners(self) -> OwnerUsage | None:
+        """Owners by whose pods the risk of nodes is judged; none: by those of the fleet."""
+        return self.owners if self.args.profiles == "owner" else None
 
     def needs(self, pod: Pod, demand: PodDemand) -> tuple[int, ...]:
         """What a pod says that it needs, by resource."""

@@ -18,15 +18,15 @@ class Freshness:
         """How many nodes have a fresh metric."""
         self.lacking: Counter[tuple[str, int]] = Counter()
         """Nodes that are judged by estimates, by the statistic that their metrics lack."""
-        self._by_load = False
+        self._filtered = self._scored = False
         self._expiries: list[tuple[int, str]] = []
         """When to see whether a node's metric has expired."""
         self._expected: dict[str, int] = {}
         """The entry of each node that counts; several metrics of a node make one entry."""
 
-    def judge_anew(self, *, by_load: bool) -> None:
-        """Another policy judges; `by_load`: a plugin of it asks for usage."""
-        self._by_load = by_load
+    def judge_anew(self, *, filtered: bool, scored: bool) -> None:
+        """Another policy judges; `filtered`, `scored`: its filter or score goes by load."""
+        self._filtered, self._scored = filtered, scored
         self._expiries, self._expected = [], {}
         self.lacking.clear()
 
@@ -64,9 +64,20 @@ class Freshness:
             self.nodes += fresh - node.fresh
         node.fresh = fresh
 
+    def lacking_of(self, node: Node, *, fresh: bool) -> tuple[tuple[str, int], ...]:
+        """Statistics that a node is judged by and its metric lacks; also of one without a place.
+
+        Args:
+            node: the node.
+            fresh: its metric has not expired.
+        """
+        if not fresh:
+            return ()
+        return node.load.lacking(filtered=self._filtered, scored=self._scored)
+
     def judge_lacking(self, node: Node) -> None:
         """Whether its metric has the statistics that it is judged by."""
-        lacking = node.load.lacking if node.fresh and self._by_load else ()
+        lacking = self.lacking_of(node, fresh=node.fresh)
         if lacking != node.lacking:
             self.lacking.subtract(node.lacking)
             self.lacking.update(lacking)

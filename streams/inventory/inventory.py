@@ -59,7 +59,7 @@ class Inventory:
         self.moments = Moments()
         self._judged_by: tuple[object, ...] = ()
         """What of the policy the columns depend on."""
-        self.recounting = Recounting(Estimator(policy.load_aware))
+        self.recounting = Recounting(Estimator(policy.load_aware, self.moments))
         self.set_policy(policy)
 
     # --- context --------------------------------------------------------------------------------
@@ -80,8 +80,13 @@ class Inventory:
 
     # --- policy and time ------------------------------------------------------------------------
 
-    def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy: everything anew, unless it judges as the last one did."""
+    def set_policy(self, policy: Policy, *, busy: bool = False) -> None:
+        """Judge by another policy: everything anew, unless it judges as the last one did.
+
+        Args:
+            policy: the other one.
+            busy: this record has more to do: the first pods are counted anew at the next tick.
+        """
         judged_by = (
             policy.load_aware,
             policy.plugins,
@@ -93,14 +98,18 @@ class Inventory:
         if judged_by != self._judged_by:
             self._judged_by = judged_by
             self._judge_anew(policy)
+            if not busy:
+                self.recount()
 
     def _judge_anew(self, policy: Policy) -> None:
-        self.estimator = Estimator(policy.load_aware)
+        self.estimator = Estimator(policy.load_aware, self.moments)
         self.in_force = filter_in_force(policy, self.history, self.now_ms)
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
-        plugins = (*policy.plugins.filter, *policy.plugins.score)
-        self.freshness.judge_anew(by_load=any(plugin.name == LOAD_AWARE for plugin in plugins))
+        self.freshness.judge_anew(
+            filtered=any(plugin.name == LOAD_AWARE for plugin in policy.plugins.filter),
+            scored=any(plugin.name == LOAD_AWARE for plugin in policy.plugins.score),
+        )
         self.index.judge_anew(self.nodes.values())
         self.moments.judge_anew(policy, self.nodes.values())
         for node in self.nodes.values():
@@ -108,7 +117,6 @@ class Inventory:
                 self.touched[node.name] = None
             self.freshness.expect(node)
         self.recounting.want(self.estimator)
-        self.recount()
         self.layout_stale = True
         """A node has come or gone since places were given."""
 
@@ -122,7 +130,7 @@ class Inventory:
     def recount(self) -> None:
         """Count pods of some nodes anew, where a policy estimates them otherwise than before or
         asks for what they are going to use."""
-        loads = ((node.name, len(node.load.assigned)) for node in self.nodes.values())
+        loads = ((node.name, len(node.load.pods.assigned)) for node in self.nodes.values())
         for name in self.recounting.turn(loads):
             node = self.nodes[name]
             node.load.count_by(self.recounting.counting(name))
@@ -162,6 +170,9 @@ class Inventory:
     def _touch_usage(self, nodes: Iterable[Node]) -> None:
         """What nodes are going to use is worked out otherwise."""
         for node in nodes:
+            # Rounds look at estimates too.
+            if self.estimator.by_profiles or node.load.pods.estimator.by_profiles:
+                self.touched[node.name] = None
             if node.row >= 0:
                 self.index.touch(node.row, Change.FLEET)
 
@@ -333,10 +344,10 @@ class Inventory:
         if self.where[uid] == node.name:
             del self.where[uid]
             self.owners.drop(uid)
-        metric_time_ms = node.load.metric_time_ms
+        metric_time_ms = node.load.pods.metric_time_ms
         node.load.unassign(uid)
         self.changed_pods[node.name, uid] = None
-        if node.load.metric_time_ms != metric_time_ms:
+        if node.load.pods.metric_time_ms != metric_time_ms:
             self.changed_nodes[node.name] = None
         self._touch(node, Change.PODS)
         self._forget_empty(node)

@@ -100,10 +100,14 @@ class MetricVectors:
 
 def without_lives(metric: NodeMetric) -> NodeMetric:
     """The metric as it is kept: what it says of lives is kept with these."""
-    if all(pod.life is None for pod in metric.pods):
-        return metric
-    pods = [pod if pod.life is None else pod.model_copy(update=_NO_LIFE) for pod in metric.pods]
-    return metric.model_copy(update={"pods": tuple(pods)})
+    changed: dict[str, object] = {}
+    if metric.lives is not None:
+        changed["lives"] = None
+    if any(pod.life is not None for pod in metric.pods):
+        changed["pods"] = tuple(
+            pod if pod.life is None else pod.model_copy(update=_NO_LIFE) for pod in metric.pods
+        )
+    return metric.model_copy(update=changed) if changed else metric
 
 
 def beyond_any_machine(metric: NodeMetric) -> Refusal | None:

@@ -4,28 +4,64 @@ from collections.abc import Mapping, Sequence
 
 from schemas.base import AMOUNT_MAX
 from schemas.metrics import NodeMetric
+from schemas.refusals import Refusal
 from streams.inventory.life import MINUTES_MAX, PARTS, Life
 
 
 def says_lives(metric: NodeMetric) -> bool:
-    """It says of some pod what that used over its life."""
-    return any(pod.life is not None for pod in metric.pods)
+    """It has lives of pods; of which pods and resources is said by `lives_of`."""
+    return metric.lives is not None or any(pod.life is not None for pod in metric.pods)
+
+
+def uneven(metric: NodeMetric) -> Refusal | None:
+    """A refusal if a column of the metric's lives has not one entry for each pod; names the first."""
+    if metric.lives is None:
+        return None
+    columns: dict[str, Sequence[int]] = {"minutes": metric.lives.minutes}
+    for part in ("mean", "deviation"):
+        columns |= {f"{part}, {name}": each for name, each in getattr(metric.lives, part).items()}
+    for name, column in columns.items():
+        if len(column) != len(metric.pods):
+            return Refusal(
+                "invalid",
+                f"lives, {name}: found {len(column)} entries; expected {len(metric.pods)}, one for each "
+                "of pods",
+            )
+    return None
 
 
 def lives_of(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str, str], Life]:
-    """Lives by namespace and name of pods; those that lack one of the resources are left out."""
-    said: dict[tuple[str, str], Life] = {}
+    """Lives by namespace and name of pods; those that lack one of the resources are left out.
+
+    What a pod itself says, as metrics did before they had columns, goes before these.
+    """
+    said = _in_columns(metric, resources)
     for pod in metric.pods:
         life = pod.life
         if life is not None and life.mean.keys() >= set(resources) <= life.deviation.keys():
-            figures = [min(life.minutes, MINUTES_MAX)]
-            for name in resources:
-                figures += (
-                    min(life.mean[name], AMOUNT_MAX) * PARTS,
-                    min(life.deviation[name], AMOUNT_MAX) * PARTS,
-                )
-            said[pod.namespace, pod.name] = tuple(figures)
+            pairs = [(life.mean[name], life.deviation[name]) for name in resources]
+            said[pod.namespace, pod.name] = _life(life.minutes, pairs)
     return said
+
+
+def _in_columns(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str, str], Life]:
+    lives = metric.lives
+    if lives is None or not lives.mean.keys() >= set(resources) <= lives.deviation.keys():
+        return {}
+    found = {}
+    for index, (pod, minutes) in enumerate(zip(metric.pods, lives.minutes, strict=True)):
+        pairs = [(lives.mean[name][index], lives.deviation[name][index]) for name in resources]
+        if minutes and all(min(pair) >= 0 for pair in pairs):
+            found[pod.namespace, pod.name] = _life(minutes, pairs)
+    return found
+
+
+def _life(minutes: int, pairs: Sequence[tuple[int, int]]) -> Life:
+    """A life of figures in units."""
+    figures = [min(minutes, MINUTES_MAX)]
+    for mean, deviation in pairs:
+        figures += (min(mean, AMOUNT_MAX) * PARTS, min(deviation, AMOUNT_MAX) * PARTS)
+    return tuple(figures)
 
 
 def system_usage(metric: NodeMetric, resources: Sequence[str], *, whole: bool) -> list[int]:

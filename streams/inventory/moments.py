@@ -14,7 +14,7 @@ from schemas.metrics import NodeMetric
 from schemas.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.fleet_in_force import FleetInForce
-from streams.inventory.fleet_usage import RENEWAL_MS, fleet, prior
+from streams.inventory.fleet_usage import RENEWAL_MS, Fleet, fleet, prior
 from streams.inventory.node import Held, Node
 from streams.inventory.node_moments import NodeMoments
 from streams.inventory.node_turns import NodeTurns
@@ -27,10 +27,14 @@ SUMMED_PER_RECORD_MAX = 6_000
 FREED_PER_RECORD_MAX = 500
 
 
-def _asked_by(policy: Policy) -> OverutilizationRiskArgs | None:
+def _by_risk(policy: Policy) -> bool:
     plugins = (*policy.plugins.score, *policy.plugins.balance)
-    enabled = any(plugin.name == OVERUTILIZATION_RISK for plugin in plugins)
-    return policy.overutilization_risk if enabled else None
+    return any(plugin.name == OVERUTILIZATION_RISK for plugin in plugins)
+
+
+def _asked_by(policy: Policy) -> OverutilizationRiskArgs | None:
+    asked = _by_risk(policy) or policy.load_aware.by_profiles
+    return policy.overutilization_risk if asked else None
 
 
 class Moments:
@@ -48,15 +52,24 @@ class Moments:
         """Owners known under the policy before: their rows are to be written, or removed."""
         self.turns = NodeTurns()
         """Nodes before the next one are summed up."""
+        self._replaced = 0
+        """How often `fleet` has become another one."""
         self._unused: list[NodeMoments] = []
         """Of policies before, as long as their memory is not given back."""
 
     def judge_anew(self, policy: Policy, nodes: Iterable[Node]) -> None:
         """Another policy judges. Lives go on where it asks for the same resources."""
         args, before = _asked_by(policy), self.fleet
-        if args == (None if before is None else before.args):
+        owners = policy.load_aware.by_owner
+        now = None
+        if args is not None:
+            now = FleetInForce(args, prior(args), owners=owners, risk=_by_risk(policy))
+        if before is None and now is None:
             return
-        self.fleet = None if args is None else FleetInForce(args, prior(args))
+        if before is not None and now is not None and now.asks_like(before):
+            return
+        self._replaced += 1
+        self.fleet = now
         alike = (
             before is not None
             and self.fleet is not None
@@ -77,7 +90,8 @@ class Moments:
             self.turns.begin()
         for node in nodes:
             if alike and self.fleet is not None and node.moments is not None:
-                node.moments.go_by(self.fleet, summed=False)
+                if node.moments.go_by(self.fleet, summed=False):
+                    self.changed[node.name] = None
                 continue
             if node.moments is not None:
                 self.changed[node.name] = None
@@ -116,7 +130,30 @@ class Moments:
         """The pod's owner, if more is known of its pods than of the fleet's."""
         owners = None if self.fleet is None else self.fleet.owners
         owner = None if owners is None else owner_of(pod)
-        return owner if owners is not None and owners.expected(owner) else None
+        return owner if self.tells(owner) else None
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """As long as it stays, so does what `profile` answers."""
+        fleet = self.fleet
+        if fleet is None:
+            return self._replaced, 0, 0
+        owners = fleet.owners
+        return self._replaced, fleet.version, 0 if owners is None else owners.version
+
+    def profile(self, owner: str | None) -> Mapping[str, Fleet]:
+        """What is expected of pods of an owner that nobody has measured, by resource; where no more
+        is known of it, or it is none, what is expected of the fleet's."""
+        fleet = self.fleet
+        if fleet is None:
+            return {}
+        own = () if fleet.owners is None else fleet.owners.expected(owner)
+        return dict(zip(fleet.resources, own or fleet.figures, strict=True))
+
+    def tells(self, owner: str | None) -> bool:
+        """More is known of an owner's pods than of the fleet's."""
+        owners = None if self.fleet is None else self.fleet.owners
+        return owners is not None and bool(owners.expected(owner))
 
     def gone(self, node: Node, held: Held) -> None:
         """A pod has left a node for good."""

@@ -87,15 +87,23 @@ class Owner:
     """Of those, what is expected; empty: what is of the fleet."""
 
 
+#: Uids of what stands in for pods begin so; no uid of Kubernetes does.
+STAND_IN_PREFIX = "reserved-"
+#: On what stands in for a pod: the pod's owner, as `owner_of` names it.
+USAGE_OWNER_ANNOTATION = "loadstream/usage-owner"
+
+
 def owner_of(pod: Pod) -> str | None:
     """The owner by namespace, kind and name, which outlives its single runs and revisions.
 
     A ReplicaSet counts as its Deployment and a Job of a CronJob as that, by the names that
-    Kubernetes gives them. None: nothing controls the pod.
+    Kubernetes gives them. What stands in for a replacement is nobody's replica, and says itself by
+    whose pods its usage is expected. None: nothing controls the pod.
     """
     owner = controller(pod)
     if owner is None:
-        return None
+        stands_in = pod.uid.startswith(STAND_IN_PREFIX)
+        return pod.annotations.get(USAGE_OWNER_ANNOTATION) if stands_in else None
     kind, name = owner.kind, owner.name
     if kind == "ReplicaSet" and _TEMPLATE_HASH in pod.labels:
         short = name.removesuffix(f"-{pod.labels[_TEMPLATE_HASH]}")
@@ -184,13 +192,13 @@ class OwnerUsage:
             if any(votes[VOTES * index + 2] for index in range(self._resources)):
                 known = self.owners.setdefault(owner, Owner(now_ms, self._no_past()))
                 known.seen_at_ms = now_ms
-        self._forget()
+                self.changed[owner] = None  # also where its figures stay: its row says when
+        changed = self._forget()
         totals = {owner: self._total(owner) for owner in self.owners}
         shares = [
             alike_ppm(total[SUMS * index : SUMS * index + SUMS] for total in totals.values())
             for index in range(self._resources)
         ]
-        changed = False
         for owner, known in self.owners.items():
             figures = tuple(
                 owner_figures(totals[owner][SUMS * index :][:SUMS], each, shares[index])
@@ -237,23 +245,26 @@ class OwnerUsage:
                 )
                 self.changed[owner] = None
 
-    def _forget(self) -> None:
-        """Forget owners with next to no votes left, and those beyond the limit."""
+    def _forget(self) -> bool:
+        """Forget owners with next to no votes left, and those beyond the limit; answers whether
+        more was expected of one than of the fleet."""
+        changed = False
         for owner, known in list(self.owners.items()):
             if owner not in self.living and all(
                 sum(gone[SUMS * index] for gone in known.past) < FORGOTTEN_BELOW
                 for index in range(self._resources)
             ):
-                self._drop(owner)
+                changed |= self._drop(owner)
         beyond = len(self.owners) - OWNERS_MAX
         if beyond > 0:
             oldest = sorted(self.owners, key=lambda owner: (self.owners[owner].seen_at_ms, owner))
             for owner in oldest[:beyond]:
-                self._drop(owner)
+                changed |= self._drop(owner)
+        return changed
 
-    def _drop(self, owner: str) -> None:
-        del self.owners[owner]
+    def _drop(self, owner: str) -> bool:
         self.changed[owner] = None
+        return bool(self.owners.pop(owner).expected)
 
     # --- rows -------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from schemas.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
-from streams.inventory.load import terminated
 from streams.inventory.node import Held
+from streams.inventory.pod_sums import terminated
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Room for a replacement: where it would go, and holding it there until the replacement comes.
 
 The room is held as a pod of its own, with an id that no pod has and without an owner, so that
-nothing takes it for a replica. It is taken through the same filters and scores as every placement.
+nothing takes it for a replica; by whose pods its usage is expected is said by an annotation, where
+somebody asks. It is taken through the same filters and scores as every placement.
 """
 
 from schemas.migrations import MigrationRow
@@ -10,17 +11,21 @@ from streams.inventory.arrays import BoolArray
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
+from streams.inventory.owner_usage import STAND_IN_PREFIX, USAGE_OWNER_ANNOTATION, owner_of
 from streams.placement.exclusions import Excluded
 from streams.placement.placement import Placement
 from streams.placement.ranking import REFUSED
 
 
-def stand_in(pod: Pod, migration_id: str) -> Pod:
-    """The pod by which room for a pod's replacement is held."""
+def stand_in(pod: Pod, migration_id: str, owner: str | None = None) -> Pod:
+    """The pod by which room for a pod's replacement is held; `owner`: by whose pods its usage is
+    expected."""
+    said = {} if owner is None else {USAGE_OWNER_ANNOTATION: owner}
     return pod.model_copy(
         update={
-            "uid": f"reserved-{migration_id}",
-            "name": f"reserved-{migration_id}",
+            "uid": f"{STAND_IN_PREFIX}{migration_id}",
+            "name": f"{STAND_IN_PREFIX}{migration_id}",
+            "annotations": {**pod.annotations, **said},
             "node": None,
             "required_node": None,
             "owners": (),
@@ -57,9 +62,8 @@ class HeldRoom:
 
     def refused(self, pod: Pod) -> BoolArray:
         """Which nodes refuse a pod like this, by their rows."""
-        refused: BoolArray = (
-            self.placement.placer.rank(kind_of(stand_in(pod, ""))).totals == REFUSED
-        )
+        ranking = self.placement.placer.rank(kind_of(stand_in(pod, "")), pod)
+        refused: BoolArray = ranking.totals == REFUSED
         return refused
 
     def _excluded(self, pod: Pod, source: str) -> Excluded:
@@ -70,7 +74,9 @@ class HeldRoom:
 
     def hold(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:
         """Hold room for the replacement of a pod; answers with what stands in for it."""
-        template = stand_in(pod, row.migration_id)
+        fleet = self.inventory.moments.fleet
+        owner = None if fleet is None or fleet.owners is None else owner_of(pod)
+        template = stand_in(pod, row.migration_id, owner)
         held = Held(
             pod=template,
             demand=kind_of(template).demand,

@@ -6,8 +6,8 @@ request ─▶ placement ─▶ placer ─▶ ranking ─▶ plugins
                └─▶ pending ─▶ tried again at ticks
 
 placement          requests, outcomes and ticks in, decisions out
-waiting            how pods wait: groups, back-off, and what is reported of them
 pending            requests that wait for a node, by kind
+due_groups         the groups that one tick tries, each in its turn
 effort             how much one tick may do for pods that wait
 placer             the best node for a kind of pod; looks only at nodes that have changed
 ranking            what all filters and scores say of all nodes, for one kind of pod

@@ -26,9 +26,9 @@ class ExactRanking(Ranking):
         ((plugin, prepared, _),) = self._scores
         self._fixed = None
         self._low = None
-        raw = np.array(plugin.scores(prepared), dtype=np.float64)
+        raw = plugin.scores(prepared)
         if passes is not None and left < raw.size:
-            raw[~passes] = REFUSED
+            np.putmask(raw, ~passes, REFUSED)
         return raw
 
     def _rescore(self, row: int, *, refused: bool) -> bool:

@@ -5,12 +5,14 @@ Ids are derived from the input that caused the decision, so a replay gives the s
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from schemas.decisions import (
     RUNNERS_UP_MAX,
     LoadThresholds,
     PlacementDecision,
     ReasonCount,
+    UsualUse,
 )
 from schemas.pods import Pod
 from schemas.policy.durations import format_duration_ms
@@ -34,14 +36,17 @@ class Refusals:
     reasons: tuple[ReasonCount, ...]
     load_thresholds: LoadThresholds | None = None
     by_estimates: dict[str, int] | None = None
+    estimated_by: UsualUse | None = None
 
     @property
     def message(self) -> str:
         """One line, as in "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"."""
         if not self.nodes:
             return "there are no nodes"
+        notes = [estimates_text(self.by_estimates)] if self.by_estimates else []
+        notes += [f"the pod is {self.estimated_by.text}"] if self.estimated_by else []
         said = self._counted()
-        return f"{said} ({estimates_text(self.by_estimates)})" if self.by_estimates else said
+        return f"{said} ({'; '.join(notes)})" if notes else said
 
     def _counted(self) -> str:
         counts = [(count.nodes, count.reason.removeprefix("node(s) ")) for count in self.reasons]
@@ -68,7 +73,18 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
         ),
         load_thresholds=placer.inventory.in_force.reported,
         by_estimates=by_estimates(placer.inventory.freshness.lacking),
+        estimated_by=estimated_by(placer, ranking),
     )
+
+
+def estimated_by(placer: Placer, ranking: Ranking) -> UsualUse | None:
+    """What the pod is expected to use, where that comes from what others use; none: it does not, or
+    nothing asks."""
+    found = placer.inventory.estimator.explained(ranking.kind) if placer.by_load else None
+    if found is None:
+        return None
+    profile: Literal["owner", "fleet"] = "fleet" if found.owner is None else "owner"
+    return UsualUse(profile=profile, owner=found.owner, usage=found.usage)
 
 
 def by_estimates(lacking: Mapping[tuple[str, int], int]) -> dict[str, int] | None:
@@ -125,6 +141,7 @@ def placed(
             "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
             "load_thresholds": placer.inventory.in_force.reported,
             "judged_by_estimates": lacking,
+            "estimated_by": estimated_by(placer, ranking),
             "message": "" if lacking is None else estimates_text(lacking),
             "as_of": cause.as_of,
         }
@@ -156,6 +173,7 @@ def waiting(
         retry_after_ms=retry_after_ms,
         load_thresholds=why.load_thresholds if why else None,
         judged_by_estimates=why.by_estimates if why else None,
+        estimated_by=why.estimated_by if why else None,
         as_of=cause.as_of,
     )
 
@@ -189,12 +207,12 @@ def _refused_by(
 
 
 def _node_score(placer: Placer, ranking: Ranking, row: int) -> dict[str, object]:
-    """Content of a `NodeScore`."""
+    """Content of a `NodeScore`, of a node that passes: its total is the sum of its terms."""
+    terms = ranking.terms(row)
     return {
         "node": placer.index.nodes[row].name,
-        "total": ranking.total(row),
+        "total": sum(term.score * term.weight for term in terms),
         "terms": tuple(
-            {"plugin": term.plugin, "score": term.score, "weight": term.weight}
-            for term in ranking.terms(row)
+            {"plugin": term.plugin, "score": term.score, "weight": term.weight} for term in terms
         ),
     }

@@ -62,9 +62,11 @@ class CostArrays:
 
     def __init__(self, excess_weight: float) -> None:
         self.excess_weight = excess_weight
-        self._table = normal_table()
-        self._work: tuple[FloatArray, ...] = tuple(np.empty((4, 0)))
-        self._index: Any = np.empty(0, dtype=np.intp)
+        table = normal_table()
+        self._excess = table.excess
+        # Looked up together: as the real and the imaginary part of one number.
+        self._growth_and_distribution = table.step + 1j * table.distribution
+        self._make_room((0,))
 
     def costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Costs of nodes.
@@ -77,28 +79,37 @@ class CostArrays:
             Of the same shape; overwritten by the next call.
         """
         if self._index.shape != mean.shape:
-            self._work = tuple(np.empty((4, *mean.shape)))
-            self._index = np.empty(mean.shape, dtype=np.intp)
-        table, index = self._table, self._index
+            self._make_room(mean.shape)
+        index = self._index
         deviation, beyond, point, hot = self._work
         np.sqrt(variance, out=deviation)
         np.divide(mean, deviation, out=beyond)
         beyond *= _STEPS
         beyond += _ZERO
-        np.minimum(beyond, _LAST, out=point)
-        np.floor(point, out=point)
+        if beyond.size and beyond.max() >= _LAST:  # to ask is cheaper than to do it
+            np.minimum(beyond, _LAST, out=point)
+            np.floor(point, out=point)
+        else:
+            np.floor(beyond, out=point)
         index[...] = point
         beyond -= point
-        np.take(table.step, index, out=hot, mode="clip")
-        np.take(table.distribution, index, out=point, mode="clip")
-        hot *= beyond
-        hot += point
-        point += hot
+        self._growth_and_distribution.take(index, None, self._found, "clip")
+        np.multiply(self._growth, beyond, out=hot)
+        hot += self._distribution
+        np.add(self._distribution, hot, out=point)
         beyond *= _HALF_STEP
         point *= beyond
-        np.take(table.excess, index, out=beyond, mode="clip")
+        self._excess.take(index, None, beyond, "clip")
         point += beyond
         deviation *= self.excess_weight
         deviation *= point
         deviation += hot
         return deviation
+
+    def _make_room(self, shape: tuple[int, ...]) -> None:
+        """Working arrays of this shape."""
+        self._work: tuple[FloatArray, ...] = tuple(np.empty((4, *shape)))
+        self._index: Any = np.empty(shape, dtype=np.intp)
+        self._found: Any = np.empty(shape, dtype=np.complex128)
+        self._growth: FloatArray = self._found.real
+        self._distribution: FloatArray = self._found.imag

@@ -1,7 +1,8 @@
 """Requests that wait for a node.
 
-Pods of one kind share one result, so they wait in one group: while no node takes the kind, one look
-at the nodes that have changed answers for the whole group. Groups are tried at clock ticks, the pod
+Pods of one kind share one result, so they wait in one group (an owner's in one of their own, where
+estimates go by owners): while no node takes the kind, one look at the nodes that have changed
+answers for the whole group. Groups are tried at clock ticks, the pod
 that is first in priority and arrival before all others, no sooner than their back-off allows; the
 back-off doubles with each failure up to a limit, and at that limit a group is tried even if nothing
 seems to have changed. So nothing is tried in a busy loop and nothing is forgotten. A pod whose
@@ -12,10 +13,11 @@ A decision has a time, so what comes before the clock's first tick is only kept,
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.requests import SchedulingRequest
 from schemas.rows import WaitingGroup, WaitingGroupRow
@@ -153,6 +155,10 @@ class PendingRequests:
         if waiting.not_before_ms > now_ms:
             heapq.heappush(self._delayed, (waiting.not_before_ms, waiting.sequence, uid))
             return
+        self._join(waiting)
+
+    def _join(self, waiting: Waiting) -> None:
+        uid = waiting.request.pod.uid
         group = self._groups.setdefault(waiting.kind.key, Group(waiting.kind))
         group.uids[uid] = None
         heapq.heappush(group.heap, (*waiting.rank, uid))
@@ -196,6 +202,38 @@ class PendingRequests:
         for group in self._groups.values():
             group.version = -1
 
+    def regroup(
+        self,
+        owner_of: Callable[[Pod], str | None],
+        kind_of: Callable[[Kind, str | None], Kind],
+    ) -> None:
+        """Kinds are others than before: all groups are made anew, and nothing is known of their
+        chances.
+
+        Args:
+            owner_of: who a pod's kind depends on now; none: nobody.
+            kind_of: the kind that takes the place of another one, for an owner.
+        """
+        before, self._groups = self._groups, {}
+        made: dict[tuple[bytes, str | None], Kind] = {}
+        for waiting in self._waiting.values():
+            owner = owner_of(waiting.request.pod)
+            known = made.get((waiting.kind.key, owner))
+            if known is None:
+                known = made[waiting.kind.key, owner] = kind_of(waiting.kind, owner)
+            waiting.kind = known
+        for key in sorted(before):
+            self._changed_groups[key] = None  # its row goes; those that are made now have none yet
+            for uid in before[key].uids:
+                waiting = self._waiting[uid]
+                group = self._groups.get(waiting.kind.key)
+                if group is None:
+                    group = self._groups[waiting.kind.key] = Group(waiting.kind)
+                group.uids[uid] = None
+                group.heap.append((*waiting.rank, uid))
+        for group in self._groups.values():
+            heapq.heapify(group.heap)
+
     def restore_group(self, row: WaitingGroupRow | WaitingGroup, version: int) -> None:
         """Take over what a row says of a group that waits; `version` is the placer's now."""
         group = self._groups.get(bytes.fromhex(row.kind))
@@ -234,6 +272,10 @@ class PendingRequests:
             else:
                 self._settled.pop(key, None)
             yield key, group, unchanged
+
+    def forget_changed(self) -> None:
+        """Nobody asks which groups have changed."""
+        self._changed_groups.clear()
 
     def groups(self) -> Iterator[Group]:
         """All groups, in the order of their kinds' digests."""
@@ -281,53 +323,6 @@ class PendingRequests:
         """The first requests of a group, in order."""
         live = [self._waiting[uid] for uid in group.uids]
         return heapq.nsmallest(count, live, key=lambda waiting: waiting.rank)
-
-
-class DueGroups:
-    """Groups to try now: the one with the first request in priority and arrival first."""
-
-    def __init__(
-        self, pending: PendingRequests, now_ms: int, version: int, backoff_max_ms: int
-    ) -> None:
-        """Find them; the arguments are those of `PendingRequests.due`."""
-        self._pending = pending
-        self._queue: list[tuple[tuple[int, ...], Waiting, Group]] = [
-            (waiting.rank, waiting, group)
-            for waiting, group in pending.due(now_ms, version, backoff_max_ms)
-        ]
-        heapq.heapify(self._queue)
-        self._round: int | None = None
-        """Of those that are due longest: how often all before have had their turn. None: by rank."""
-
-    def __bool__(self) -> bool:
-        return bool(self._queue)
-
-    def longest_due_first(self) -> None:
-        """Go on with the group that has been due longest, one request of each in turn."""
-        if self._round is None:
-            self._round = 0
-            self._queue = [
-                ((0, group.retry_at_ms, *waiting.rank), waiting, group)
-                for _, waiting, group in self._queue
-            ]
-            heapq.heapify(self._queue)
-
-    def take(self) -> tuple[Waiting, Group]:
-        """The next group, and its first request."""
-        order, waiting, group = heapq.heappop(self._queue)
-        if self._round is not None:
-            self._round = order[0]
-        return waiting, group
-
-    def put_back(self, group: Group) -> None:
-        """A request of the group taken last has been placed; the group may have another one."""
-        waiting = self._pending.next_of(group)
-        if waiting is None:
-            return
-        order: tuple[int, ...] = waiting.rank
-        if self._round is not None:
-            order = (self._round + 1, group.retry_at_ms, *order)
-        heapq.heappush(self._queue, (order, waiting, group))
 
 
 def backoff_ms(policy: Policy, failures: int) -> int:

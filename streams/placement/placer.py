@@ -8,7 +8,7 @@ computes everything anew only when it is new, far behind, or places of nodes hav
 from collections.abc import Callable, Sequence
 
 from schemas.pods import Pod
-from schemas.policy import Policy
+from schemas.policy import LOAD_AWARE, Policy
 from streams.inventory.arrays import IntArray
 from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator
@@ -62,6 +62,10 @@ class Placer:
         exact = len(self.scores) == 1 and self.scores[0][0].exact
         self._ranking = ExactRanking if exact else Ranking
         self._rankings = SizedCache[bytes, Ranking](RANKINGS_BYTES_MAX, KINDS_MAX)
+        self._estimated = self.inventory.estimator.version
+        """Of the estimates with which the rankings' pods were prepared."""
+        self.by_load = any(plugin.name == LOAD_AWARE for plugin in self._plugins)
+        """Pods' estimates decide."""
 
     def relayout(self, source: IntArray) -> None:
         """Places of nodes have moved. Rankings are computed anew."""
@@ -83,9 +87,13 @@ class Placer:
             pod: one of them, whose owner may say what is expected of it; none: nobody's.
         """
         self.inventory.lay_out()
-        owner = None if pod is None else self.inventory.moments.telling_owner(pod)
-        if owner is not None:
-            kind = owned(kind, owner)
+        version = self.inventory.estimator.version
+        if version != self._estimated:
+            self._estimated = version
+            self._rankings.clear()
+        if pod is not None and kind.owner is None:
+            owner = self.inventory.moments.telling_owner(pod)
+            kind = kind if owner is None else owned(kind, owner)
         ranking = self._rankings.renew(kind.key)
         if ranking is None:
             ranking = self._ranking(self.index, self.filters, self.scores, kind)

@@ -24,6 +24,8 @@ from streams.placement.plugins.base import Filter, Score
 _ANEW_SHARE = 1 / 32
 #: Total of a node that some filter refuses.
 REFUSED = -1
+#: In place of a row: it is not known.
+_UNKNOWN = -1
 #: Everything about a node, as a plain number.
 _ALL = int(Change.ALL)
 
@@ -58,6 +60,7 @@ class Ranking:
         kind: Kind,
     ) -> None:
         self._index = index
+        self.kind = kind
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
         self._asked: list[list[_Asked]] | None = None
@@ -69,6 +72,8 @@ class Ranking:
         """Weighted total per node, `REFUSED` where refused; shape (nodes,)."""
         self.refused_by: list[int] = []
         """Nodes refused, per filter; a node counts for the first filter that refuses it."""
+        self._best: int | None = _UNKNOWN
+        """Row with the highest total; `_UNKNOWN` since a change."""
 
     # --- all rows -------------------------------------------------------------------------------
 
@@ -133,6 +138,8 @@ class Ranking:
     def sync(self) -> None:
         """Take the changes since the last call into account."""
         index = self._index
+        if self.generation != index.generation or self.position != index.log_end:
+            self._best = _UNKNOWN
         if self.generation != index.generation or self.position < index.log_start:
             self.compute()
         else:
@@ -257,10 +264,10 @@ class Ranking:
 
     def best(self) -> int | None:
         """Row with the highest total, the first by name among equals; None: every node is refused."""
-        if not self.totals.size:
-            return None
-        row = int(self.totals.argmax())
-        return row if self._totals[row] != REFUSED else None
+        if self._best == _UNKNOWN:
+            row = int(self.totals.argmax()) if self.totals.size else None
+            self._best = None if row is None or self._totals[row] == REFUSED else row
+        return self._best
 
     def runners_up(self, winner: int, count: int) -> list[int]:
         """Rows of the next best nodes, best first."""

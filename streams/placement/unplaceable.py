@@ -2,7 +2,7 @@
 
 from schemas.pods import Pod
 from streams.inventory.limits import beyond_limits
-from streams.inventory.load import terminated
+from streams.inventory.pod_sums import terminated
 from streams.placement.plugins.unsupported import refusal
 
 

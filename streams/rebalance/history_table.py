@@ -3,9 +3,6 @@
 Mean usage of the newest rounds, and what Koordinator's rounds filled in.
 """
 
-from collections.abc import Iterator
-
-from schemas.base import Message
 from schemas.rounds import UsageHistoryRow
 from streams.inventory.usage_history import UsageHistory
 from streams.rebalance.koordinator.pools import FilledPools
@@ -42,12 +39,11 @@ class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
             return None
         return UsageHistoryRow(cluster=self.cluster, means=self.history.means, filled=maps)
 
-    def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
+    def note_changed(self) -> None:
         """The row, if it has changed since the last call."""
         filled = self.filled
         if self.history.changed or (filled is not None and filled.changed):
             self.changed[KEY] = None
-        yield from super().changed_rows()
         self._written()
 
     def touch(self) -> None:

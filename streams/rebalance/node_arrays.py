@@ -214,7 +214,7 @@ class _Measured:
     __slots__ = ("live", "prod", "whole")
 
     def __init__(self, node: Node, pods: PackedPods, resources: tuple[str, ...]) -> None:
-        metric, known = node.load.metric, node.load.measured
+        metric, known = node.load.metric, node.load.pods.metric
         assert metric is not None and known is not None  # noqa: S101, PT018 - the caller looked
         if all(name in known.resources or name == "pods" for name in resources):
             # They were read when the node's pods were counted.

@@ -18,9 +18,9 @@ The cost is that of `streams.placement.overutilization`. Equal gains: by the nod
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from schemas.base import INT64_MAX
-from schemas.policy import OVERUTILIZATION_RISK, Policy
+from schemas.policy import Policy
 from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Node
 from streams.placement.overutilization import TIE
@@ -30,21 +30,15 @@ from streams.rebalance.outcome import (
     HIGH,
     NORMAL,
     SKIPPED,
-    Candidate,
     Costs,
-    HotNode,
-    PoolOutcome,
     RoundOutcome,
-    Thresholds,
-    Verdict,
 )
 from streams.rebalance.risk_nodes import RiskNodes
 from streams.rebalance.risk_pods import RiskPod, RiskPods
 from streams.rebalance.risk_readings import RiskReadings
+from streams.rebalance.risk_record import RiskRecord
 from streams.stage.fair_turns import fair_order
 
-#: Name under which the rounds by risk are reported, and their moves are judged.
-POOL = OVERUTILIZATION_RISK
 #: Most nodes whose pods one round looks at: with 110 pods on each a twentieth of a second.
 SOURCES_MAX = 64
 #: Most costs of nodes that one round works out to compare targets, a tenth of a second; at least
@@ -68,7 +62,7 @@ class RiskMoves:
         if given.paused or outcome.ended:
             return
         made = _Round(self, given, outcome)
-        outcome.pools.append(made.outcome)
+        outcome.pools.append(made.record.outcome)
         made.run()
 
 
@@ -77,7 +71,7 @@ class _Round:
 
     def __init__(self, moves: RiskMoves, given: RoundInput, whole: RoundOutcome) -> None:
         self.args, self.given, self.whole = moves.args, given, whole
-        self.pod_filter, self.score = moves.pod_filter, moves.score
+        self.pod_filter = moves.pod_filter
         self.resources = moves.resources
         columns = given.columns
         fresh = columns.looked_at & measured(columns, moves.rebalance, given.now_ms, self.resources)
@@ -94,34 +88,26 @@ class _Round:
         self.open[cooling] = False
         everywhere = np.ones(self.rows.size, dtype=np.bool_)
         self.fit = Fit(columns, self.rows, {"node": everywhere}, node_fit=True)
-        self.outcome = self._outcome()
-        self.hot: dict[int, HotNode] = {}
-        """Nodes whose pods are looked at, by position."""
+        self.record = RiskRecord(
+            self.readings,
+            moves.score.resources,
+            columns.names[columns.looked_at].tolist(),
+            self._codes(),
+            targets=int(self.open.sum()),
+        )
         self.pods = RiskPods(self.risk, self.args.gain)
         compared = COSTS_MAX // max(1, self.rows.size * len(self.resources))
         self.left = min(max(compared, COMPARED_MIN), COMPARED_MAX)
         """How many pods may still be compared with all targets."""
         self.begun = 0
 
-    def _outcome(self) -> PoolOutcome:
-        """The round's record, with the classes of nodes."""
+    def _codes(self) -> NDArray[np.int8]:
+        """The class of each node that is looked at."""
         looked_at = self.given.columns.looked_at
         codes = np.full(int(looked_at.sum()), SKIPPED, dtype=np.int8)
         at = np.searchsorted(np.flatnonzero(looked_at), self.rows)
         codes[at] = np.where(self.risk.costs >= self.args.gain, HIGH, NORMAL)
-        high = {each.name: 100 * each.hot_share for each in self.score.resources}
-        return PoolOutcome(
-            name=POOL,
-            thresholds=Thresholds(
-                low={}, high=high, prod_low={}, prod_high={}, source="hotPercent"
-            ),
-            resources=self.resources,
-            names=self.given.columns.names[looked_at].tolist(),
-            codes=codes,
-            targets=int(self.open.sum()),
-            readings=self.readings.named,
-            standings=self.readings.standings,
-        )
+        return codes
 
     def _plan_ahead(self) -> None:
         """Count what the round has planned before: pods that move count at their targets."""
@@ -138,9 +124,9 @@ class _Round:
         """Plan moves until none gains enough, or a limit is reached."""
         at_risk = np.flatnonzero(self.risk.costs >= self.args.gain)
         if not self.rows.size:
-            self.outcome.ended = "no node has a fresh metric"
+            self.record.outcome.ended = "no node has a fresh metric"
         elif not at_risk.size:
-            self.outcome.ended = (
+            self.record.outcome.ended = (
                 f"no node costs {self.args.gain:g}, the least that a move must gain"
             )
         for place in self._in_turn(at_risk.tolist()):
@@ -185,7 +171,7 @@ class _Round:
                 self.risk.remove(place, pod.figures)
             else:
                 staying.append(pod)
-        hot = self._noted(place, before)
+        hot = self.record.begin(place, before)
         self.pods.add(place, staying)
         if float(self.risk.costs[place]) < self.args.gain:
             hot.ended = (
@@ -193,23 +179,6 @@ class _Round:
             )
             return
         self.pods.rank(place)
-
-    def _noted(self, place: int, cost: float) -> HotNode:
-        reading = self.readings.of(place)
-        hot = HotNode(
-            name=self.names[place],
-            phase="node",
-            rounds=0,
-            acting=True,
-            usage=reading.used,
-            limits=reading.limit,
-            capacity=reading.capacity,
-            over="",
-            cost=cost,
-        )
-        self.hot[place] = hot
-        self.outcome.hot.append(hot)
-        return hot
 
     # --- one pod ----------------------------------------------------------------------------------
 
@@ -284,35 +253,16 @@ class _Round:
         costs: Costs | None = None,
         target: int | None = None,
     ) -> None:
-        name = None if target is None else self.names[target]
-        self.hot[pod.source].note(
-            Verdict(pod.held.pod, gate, message, name, self._usage(pod), costs)
-        )
+        self.record.stays(pod, gate, message, costs, target)
         self.pods.drop(pod)
-
-    def _usage(self, pod: RiskPod) -> dict[str, int]:
-        """What is expected of a pod, at most what a record can hold."""
-        return {
-            name: min(max(0, int(mean)), INT64_MAX)
-            for name, (mean, _) in zip(self.resources, pod.figures, strict=True)
-        }
 
     # --- moves ------------------------------------------------------------------------------------
 
     def _move(self, pod: RiskPod, costs: Costs) -> None:
         """Plan a move that gains more than every other one, and ask the gate."""
-        target, hot = pod.target, self.hot[pod.source]
+        target, hot = pod.target, self.record.hot[pod.source]
         assert target is not None  # noqa: S101 - it was compared
-        candidate = Candidate(
-            held=pod.held,
-            node=hot.name,
-            pool=POOL,
-            phase="node",
-            reason=_reason(costs, self.names[target]),
-            target=self.names[target],
-            usage=self._usage(pod),
-            peers=self.outcome.peers(hot),
-        )
+        candidate = self.record.candidate(pod, target, costs)
         refused = self.given.rules.gate(candidate)
         if refused is not None:
             self._stays(pod, "gate", refused.text, costs, target)
@@ -323,8 +273,7 @@ class _Round:
                 self.whole.ended = refused.text
             return
         self.begun += 1
-        self.outcome.moves.append(candidate)
-        hot.note(Verdict(pod.held.pod, "", "", self.names[target], candidate.usage, costs))
+        self.record.leaves(pod, candidate, costs)
         self.pods.drop(pod)
         self._plan(pod, target)
 
@@ -339,15 +288,6 @@ class _Round:
     def _close(self) -> None:
         """Say why no further pod leaves the nodes that had their turn."""
         why = self._over()
-        for place, hot in self.hot.items():
+        for place, hot in self.record.hot.items():
             if not hot.ended and float(self.risk.costs[place]) >= self.args.gain:
                 hot.ended = why or f"no further move gains {self.args.gain:g}"
-
-
-def _reason(costs: Costs, target: str) -> str:
-    """The reason of an eviction by risk."""
-    return (
-        f"node is at risk of overutilization, cost {costs.source_before:.3f} falls to "
-        f"{costs.source_after:.3f}, that of {target} changes from {costs.target_before:.3f} to "
-        f"{costs.target_after:.3f}: {costs.gain:.3f} less in all"
-    )

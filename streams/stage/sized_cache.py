@@ -47,7 +47,8 @@ class SizedCache(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value, size: int) -> None:
         """Keep a value of this size in bytes, in place of an older one of its key."""
-        self.drop(key)
+        if key in self._kept:
+            self.drop(key)
         if size > self.bytes_max or not self.entries_max:
             return
         while self.bytes + size > self.bytes_max or len(self._kept) >= self.entries_max:

@@ -61,8 +61,17 @@ class TrackedTable(ABC, Generic[K, V]):
         """Count everything as changed."""
         self.changed.update(dict.fromkeys(self.rows))
 
+    def note_changed(self) -> None:
+        """Count as changed what has, of a table of which others know that."""
+
+    def settle(self) -> None:
+        """Note what has changed as written."""
+        self.note_changed()
+        self.changed.clear()
+
     def changed_rows(self) -> Iterator[tuple[str, Message | None]]:
         """Key within the cluster and row of what has changed since the last call; None: it is gone."""
+        self.note_changed()
         for key in sorted(self.changed) if self._sorted else self.changed:
             yield key if isinstance(key, str) else "/".join(key), self.row(key)
         self.changed.clear()

@@ -13,6 +13,7 @@ The way of a record:
     transport           Faust's app and its Kafka transport: the records of a fetch as one parcel
     batches             parcels to batches, in the order of the log
     runner              drives the stages of the partitions that this worker owns
+    takeover            partitions taken over on a rebalance, and their stages built
     assignment          the inputs that Faust has assigned, and where they go on
     sequence            records in the order of their offsets: repeated ones dropped, gaps read
     pipeline            applied batches on their way to being durable
@@ -38,6 +39,7 @@ The way of a record:
 
     broker              Kafka settings as Faust wants them
     brokers             asks brokers where partitions begin and end
+    membership          whether the worker is in its consumer group, and what keeps it out
     patience            waits for brokers that are away
     settings            settings of a worker and of its log
     shutdown            Faust's worker, with an end that comes in any case

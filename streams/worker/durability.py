@@ -2,15 +2,17 @@
 
 `writethrough` publishes outputs and then writes every changed row: enough for a stage whose outputs
 are the same whenever they are made. `journal_first` writes the batch to the journal before anything
-else.
+else. A batch is made durable in two steps, so that the next one can be written to the journal while
+the outputs of this one are published.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from streams.stage.journal import Place
 from streams.stage.packing import Changes
-from streams.stage.records import InputRecord, StageResult
+from streams.stage.records import InputRecord, OutputRecord, StageResult
 
 #: Rows of one partition by table and key.
 PartitionRows = dict[str, dict[str, bytes]]
@@ -26,6 +28,22 @@ class Applied:
     result: StageResult
 
 
+@dataclass(frozen=True, slots=True)
+class Journaled:
+    """Batches, one of a partition, that would be redone after a crash."""
+
+    batches: Sequence[Applied]
+    places: Sequence[Place] = ()
+    """Where each of them ends in the journal; empty: there is no journal."""
+
+    @property
+    def published(self) -> Iterator[OutputRecord]:
+        """What they publish, in its order: of each batch its outputs, then its dead letters."""
+        for batch in self.batches:
+            yield from batch.result.outputs
+            yield from batch.result.dead_letters
+
+
 class Durability(Protocol):
     """Makes batches durable; partitions are opened before and closed after."""
 
@@ -39,8 +57,13 @@ class Durability(Protocol):
         """Take a partition over; answers with its rows as they must be to go on."""
         ...
 
-    async def commit(self, batches: Sequence[Applied]) -> None:
-        """Returns when the batches cannot be lost any more."""
+    async def append(self, batches: Sequence[Applied]) -> Journaled:
+        """Write the batches to the journal, if there is one; called in the order of applying."""
+        ...
+
+    async def commit(self, journaled: Journaled) -> None:
+        """Returns when the batches cannot be lost any more and their outputs are published; called
+        in the same order. The batches after them may be journaled meanwhile."""
         ...
 
     async def flush(self, *, force: bool = False) -> None:

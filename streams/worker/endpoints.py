@@ -4,6 +4,7 @@ A thread of its own answers, so that a worker whose event loop hangs still says 
 JSON: `{"ok": false, "problems": ["..."]}`, with status 503 where something is wrong.
 """
 
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -41,7 +42,7 @@ def serve(host: str, port: int, registry: CollectorRegistry, health: Health) -> 
 
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series beside each, for readers that are no Prometheus
     try:
-        server = ThreadingHTTPServer((host, port), Handler)
+        server = _server(host, port, Handler)
     except OSError as error:
         raise PortUnusable(
             f"LOADSTREAM_WORKER_METRICS_PORT: port {port}{f' of {host}' if host else ''} cannot be listened "
@@ -55,6 +56,17 @@ def serve(host: str, port: int, registry: CollectorRegistry, health: Health) -> 
 def _verdict(problems: Any) -> tuple[int, str, bytes]:
     body = orjson.dumps({"ok": not problems, "problems": list(problems)}) + b"\n"
     return (503 if problems else 200), "application/json", body
+
+
+def _server(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    """Listens on an address of either family; without one on all, of both where there is IPv6."""
+    both = not host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
+    server = ThreadingHTTPServer((host, port), handler, bind_and_activate=False)
+    server.socket.close()  # of IPv4, whatever the address
+    server.socket = socket.create_server((host, port), family=family, dualstack_ipv6=both)
+    server.server_port = server.socket.getsockname()[1]
+    return server
 
 
 class _Handler(BaseHTTPRequestHandler):

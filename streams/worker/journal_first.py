@@ -1,8 +1,8 @@
 """The journal first, then outputs, rows lazily: decisions are made once.
 
 A batch is written to the journal before anything else. Outputs follow when the journal is
-acknowledged; rows are written lazily and together, and after a crash the journal's tail is redone
-over them.
+acknowledged, while the next batch is written to it already; rows are written lazily and together,
+and after a crash the journal's tail is redone over them.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from streams.stage.journal import PLACES
 from streams.stage.packing import Changes
 from streams.stage.records import OutputRecord, RowChange
 from streams.worker.checkpointer import CLOCKS, Checkpointer, References
-from streams.worker.durability import Applied, PartitionRows
+from streams.worker.durability import Applied, Journaled, PartitionRows
 from streams.worker.fence import FencedPublisher
 from streams.worker.journal_tail import passed_over
 from streams.worker.opening import UNWRITTEN_S, Opening
@@ -100,7 +100,10 @@ class JournalFirst:
         self._writer = writer
         self._checkpoints = checkpoints
         self.topic_ids: Mapping[str, str] = {}
+        self._ends: dict[int, journal.Place] = {}
+        """Up to where the journal is written."""
         self._places: dict[int, journal.Place] = {}
+        """Up to where its outputs are published; rows that are written are those of this place."""
         self._owned_at_s: dict[int, float] = {}
         """When the journal showed last that a partition is ours."""
         self._unwritten: dict[int, Changes] = defaultdict(Changes)
@@ -156,27 +159,29 @@ class JournalFirst:
         if opening.is_news:
             # Before anything is applied: what is, the next owner must redo from here.
             await self._writer.write(partition, [opening.row(known.offset + 1)])
-        self._places[partition] = reader.place
+        self._ends[partition] = self._places[partition] = reader.place
         self._owned_at_s[partition] = time.monotonic()
         self._unwritten[partition] = whole
         if self._checkpoints is not None:
             self._checkpoints.opened(partition, rows.get(CLOCKS, {}).get(str(partition)))
         return redone
 
-    async def commit(self, batches: Sequence[Applied]) -> None:
-        """Journal, then outputs; rows when they are due.
+    async def append(self, batches: Sequence[Applied]) -> Journaled:
+        """Append the batches, each to the journal of its partition.
 
         Raises:
-            LostOwnership: another worker has taken a partition over; nothing was published.
+            LostOwnership: another worker has taken a partition over; nothing of these may be
+                published.
         """
-        places = await asyncio.gather(*(self._append(batch) for batch in batches))
-        await self._publisher.publish(
-            record
-            for batch in batches
-            for record in (*batch.result.outputs, *batch.result.dead_letters)
-        )
+        return Journaled(batches, await asyncio.gather(*map(self._append, batches)))
+
+    async def commit(self, journaled: Journaled) -> None:
+        """Publish outputs; rows are written when they are due."""
+        await self._publisher.publish(journaled.published)
         # Not before: a place that is written says that all up to it was published.
-        for batch, place in zip(batches, places, strict=True):
+        for batch, place in zip(journaled.batches, journaled.places, strict=True):
+            if (before := self._places.get(batch.partition)) is None or before.epoch != place.epoch:
+                continue  # the next batch has found out that the partition is somebody else's
             self._places[batch.partition] = place
             unwritten = self._unwritten[batch.partition]
             for row in batch.result.rows:
@@ -202,6 +207,7 @@ class JournalFirst:
     def close(self, partition: int) -> None:
         """Forget the partition; its rows were flushed, or are redone by its next owner."""
         self._writer.release(partition)
+        self._ends.pop(partition, None)
         self._places.pop(partition, None)
         self._owned_at_s.pop(partition, None)
         self._unwritten.pop(partition, None)
@@ -232,7 +238,12 @@ class JournalFirst:
 
     async def _append(self, batch: Applied) -> journal.Place:
         """Write a batch to the journal; answers with the place that it ends at."""
-        partition, place = batch.partition, self._places[batch.partition]
+        partition, place = batch.partition, self._ends[batch.partition]
+        self._ends[partition] = now = await self._append_after(place, batch)
+        return now
+
+    async def _append_after(self, place: journal.Place, batch: Applied) -> journal.Place:
+        partition = batch.partition
         records = journal.batch(partition, place, batch.records, batch.result)
         began_s = time.monotonic()
         offset = await self._publisher.append(journal.TOPIC, partition, records)

@@ -1,9 +1,10 @@
 """Applied batches on their way to being durable, one after the other.
 
 While a batch is on its way to the broker the next one is applied to the state in memory, so neither
-the broker nor this process waits for the other. The order is that of applying: a batch is made
-durable, reported of and acknowledged when all before it were. The first that cannot be made durable
-ends it; what was applied after it counts for nothing then.
+the broker nor this process waits for the other. A batch is made durable in two steps, and while one
+is in the second the next one is in the first: both travel in one request. The order is that of
+applying: a batch is made durable, reported of and acknowledged when all before it were. The first
+that cannot be made durable ends it; what was applied after it counts for nothing then.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from streams.stage.records import RowChange
 from streams.worker.batches import Batch, BatchLimits
-from streams.worker.durability import Applied, Durability
+from streams.worker.durability import Applied, Durability, Journaled
 from streams.worker.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX
 
 #: How often is looked whether rows are due, in seconds.
@@ -27,9 +28,14 @@ def in_flight_max(limits: BatchLimits) -> int:
     """Most records of a stage that were fetched and are not durable, however many wait in Kafka.
 
     Those of the stream's queue; a parcel at each of its ends and one that is being collected; the
-    batch that is collected and one applied, one that waits and one that is made durable.
+    batch that is collected and one applied, one that waits, one that is written to the journal and
+    one that is published.
     """
-    return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 3) * limits.records
+    return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 4) * limits.records
+
+
+class StageEnded(RuntimeError):
+    """Nothing is made durable any more: the worker stops, or the stage has failed and said why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +49,15 @@ class UnderWay:
 
 
 class Pipeline:
-    """Makes batches durable; `commit_all` and `flush_rows` run as tasks of their own."""
+    """Makes batches durable; `journal_all`, `commit_all` and `flush_rows` run as tasks of their own."""
 
     def __init__(self, durability: Durability, tell: Callable[[UnderWay, float], None]) -> None:
         """`tell` is called with each batch that is durable, and the seconds that it took."""
         self._durability = durability
         self._tell = tell
         self._waiting: asyncio.Queue[UnderWay] = asyncio.Queue(AHEAD_MAX)
+        self._journaled: asyncio.Queue[tuple[UnderWay, Journaled]] = asyncio.Queue()
+        """At most one: it is joined before the next one is put."""
         self._under_way: deque[UnderWay] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -74,23 +82,36 @@ class Pipeline:
         what is applied after it must not become durable without it, and `settle` waits for it.
 
         Raises:
-            RuntimeError: nothing is made durable any more.
+            StageEnded: nothing is made durable any more.
         """
         if not self._over:
             self._under_way.append(it)
             self._idle.clear()
             await asyncio.shield(self._waiting.put(it))
         if self._over:
-            raise RuntimeError("the stage has ended; what was applied is not durable")
+            raise StageEnded("the stage has ended; what was applied is not durable")
 
-    async def commit_all(self) -> None:
-        """Make durable what is handed over, for ever; raises what stands in the way."""
+    async def journal_all(self) -> None:
+        """Write what is handed over to the journal, for ever; raises what stands in the way.
+
+        One batch ahead of what is committed and not more: the journal's answer comes no sooner for
+        it.
+        """
         while True:
             it = await self._waiting.get()
-            await self._durability.commit(it.applied)
+            journaled = await self._durability.append(it.applied)
+            await self._journaled.join()
+            self._journaled.put_nowait((it, journaled))
+
+    async def commit_all(self) -> None:
+        """Make durable what is journaled, for ever; raises what stands in the way."""
+        while True:
+            it, journaled = await self._journaled.get()
+            await self._durability.commit(journaled)
             it.batch.acknowledge()
             self._tell(it, time.monotonic() - it.began_s)
             self._under_way.popleft()
+            self._journaled.task_done()
             if not self._under_way:
                 self._idle.set()
 

@@ -11,10 +11,8 @@ way to the broker.
 Time that was lost is made up for before anything else is applied (`ticker`). While a topic is
 missing or not what it was, nothing is applied (`topic_watch`).
 
-On a rebalance the batch under way is finished first. State and rows of partitions that are gone are
-dropped, and when Faust has recovered the tables, the state of every partition is built from its
-rows: also of one that stayed, since another worker may have had it meanwhile without this one
-noticing.
+On a rebalance the batches under way are finished first; which partitions are owned, and their state,
+is the business of `takeover`.
 """
 
 import asyncio
@@ -28,7 +26,7 @@ from typing import Any
 
 from schemas.connection import KafkaSettings
 from streams.stage.records import InputRecord, Stage
-from streams.worker import garbage_collection, story
+from streams.worker import story
 from streams.worker.assignment import Assignment
 from streams.worker.batches import Batch, Batches, BatchLimits
 from streams.worker.durability import Applied, Durability
@@ -40,6 +38,7 @@ from streams.worker.publisher import Publisher
 from streams.worker.reader import read_pieces
 from streams.worker.sequence import Sequence
 from streams.worker.tables import RowTable
+from streams.worker.takeover import HELD_POLL_S, Rows, Takeover
 from streams.worker.telemetry import Telemetry
 from streams.worker.ticker import Ticker
 from streams.worker.topic_identity import TopicIdentity
@@ -51,11 +50,6 @@ logger = logging.getLogger(__name__)
 
 #: Time after which is looked again whether a stage has something to prepare, in seconds.
 _PREPARE_S = 0.1
-#: Time between two looks whether a stage that is held may go on, in seconds.
-_HELD_POLL_S = 0.25
-
-#: Rows of one partition: table name to row key to row.
-Rows = Mapping[str, Mapping[str, bytes]]
 
 
 class StageRunner:
@@ -84,16 +78,13 @@ class StageRunner:
         self._publisher = publisher
         self._durability = durability
         self._settings = settings
-        self._build = build
         self._batches = Batches(app, limits, patient)
-        self._assignment = Assignment(app, self.topics, name)
         self._applying = asyncio.Lock()
-        self._opening = asyncio.Lock()
         self._pipeline = Pipeline(durability, self._tell)
         self._undelivered = UndeliveredWatch(settings)
         self.name = name
         self._telemetry = telemetry or Telemetry()
-        self._telemetry.begin(name, self.topics)
+        self._telemetry.begin(name, self.topics, settings.partitions)
         self.kept = frozenset((*durability.topics, *(each.changelog for each in tables)))
         """Topics that hold the state: journal and changelogs."""
         self._watch = TopicWatch(
@@ -115,12 +106,19 @@ class StageRunner:
         """What is wrong with its topics and its clock."""
         self.clock: Ticker | None = None
         """What gives the partitions the time, where that is this worker's to do."""
-        self.generation = 0
-        """How often partitions were taken away."""
-        self.stages: dict[int, Stage] = {}
-        self.recovered = False
-        """All partitions that this worker owns, which may be none, have their state."""
-        self._assigned_at_s = time.monotonic()
+        self._takeover = Takeover(
+            app,
+            Assignment(app, self.topics, name),
+            tables=tables,
+            durability=durability,
+            build=build,
+            watch=self._watch,
+            identity=self._identity,
+            kept=self.kept,
+            telemetry=self._telemetry,
+        )
+        self.stages = self._takeover.stages
+        """The state of each partition that this worker owns."""
         app.on_partitions_revoked.connect(self._on_revoked)
         app.on_partitions_assigned.connect(self._on_assigned)
         app.on_rebalance_complete.connect(self._on_recovered)
@@ -139,10 +137,17 @@ class StageRunner:
     @property
     def waiting_since_s(self) -> float | None:
         """Since when recovery waits for a row, by the monotonic clock; none: it is over."""
-        if self.recovered or not self._app.in_recovery:
-            return None
-        read_at_s: float = self._app.row_read_at_s
-        return max(self._assigned_at_s, read_at_s)
+        return self._takeover.waiting_since_s
+
+    @property
+    def recovered(self) -> bool:
+        """All partitions that this worker owns, which may be none, have their state."""
+        return self._takeover.recovered
+
+    @property
+    def generation(self) -> int:
+        """How often partitions were taken away."""
+        return self._takeover.generation
 
     @property
     def held(self) -> bool:
@@ -159,6 +164,7 @@ class StageRunner:
         tasks = [
             asyncio.create_task(self._batches.pump(stream)),
             asyncio.create_task(self._apply_batches()),
+            asyncio.create_task(self._pipeline.journal_all()),
             asyncio.create_task(self._pipeline.commit_all()),
             asyncio.create_task(self._pipeline.flush_rows()),
             asyncio.create_task(self._prepare()),
@@ -187,7 +193,7 @@ class StageRunner:
             batch = await self._batches.take()
             self._telemetry.in_flight(self.name, in_flight(self._app.consumer, self.topics))
             while self.held:
-                await asyncio.sleep(_HELD_POLL_S)
+                await asyncio.sleep(HELD_POLL_S)
             if self.clock is not None and self.clock.late(self.stages):
                 await self.clock.make_up(self)
             async with self._applying:
@@ -283,12 +289,27 @@ class StageRunner:
                         self._telemetry.ahead(self.name, topic, len(records))
         return True
 
+    async def catch_up(self) -> None:
+        """Bring the partitions into the present, if this worker gives them the time."""
+        if self.clock is not None:
+            await self.clock.make_up(self)
+
+    def go_on(self) -> None:
+        """Take batches again."""
+        self._batches.release()
+
     async def _on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
-        self.recovered = False
-        self.generation += 1
+        self._takeover.revoked()
+        self._telemetry.revoked(self.name)
         story.revoked(self.name, self.stages)
         self._batches.hold()
         await self._settle()  # its rows are in the changelog before anybody reads that
+
+    async def _on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
+        self._takeover.assigned(self, assigned)
+
+    async def _on_recovered(self, app: Any, **_: Any) -> None:
+        await self._takeover.open(self)
 
     async def _on_shutdown(self, app: Any, **_: Any) -> None:
         """A clean end leaves nothing to redo."""
@@ -296,64 +317,3 @@ class StageRunner:
             return
         self._batches.hold()
         await self._settle()
-
-    async def _on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
-        self.recovered = False
-        self._assigned_at_s = time.monotonic()
-        owned = self._assignment.partitions(assigned)
-        for partition in [each for each in self.stages if each not in owned]:
-            self._close(partition)
-        standby: set[int] = set()
-        for table in self._tables.values():
-            # Standby copies are assigned under the changelog's own name.
-            copies = {tp.partition for tp in assigned if tp.topic == table.changelog}
-            table.keep_only(owned | copies)
-            standby |= copies - owned
-        self._telemetry.standing_by(self.name, len(standby))
-
-    def _close(self, partition: int) -> None:
-        self.stages.pop(partition, None)
-        self._durability.close(partition)
-
-    async def _on_recovered(self, app: Any, **_: Any) -> None:
-        generation = self.generation
-        async with self._opening:  # what was opened too late must not replace what was opened since
-            if self.generation == generation:
-                await self._open(generation)
-
-    async def _open(self, generation: int) -> None:
-        """Take over the partitions that this generation owns."""
-        owned = self._assignment.owned()
-        while not await self._watch.look(self) or self.held:
-            if self.generation != generation:
-                return
-            await asyncio.sleep(_HELD_POLL_S)
-        self._durability.topic_ids = {
-            name: topic_id for name, topic_id in self._watch.ids.items() if name in self.kept
-        }
-        rows = {name: table.rows(owned) for name, table in self._tables.items()}
-        with garbage_collection.lasting():
-            for partition in sorted(owned):
-                found = {name: rows[name][partition] for name in rows}
-                redone = await self._durability.open(partition, found)
-                if self.generation != generation:
-                    self._close(partition)  # taken away meanwhile: nothing of it may be written
-                    return
-                self.stages[partition] = self._build(partition, redone)
-                self._identity.tell(self.stages[partition], partition)
-                await asyncio.sleep(0)  # heartbeats go on between large partitions
-        if self.generation != generation:
-            return
-        await self._assignment.check(self.position, self.kept)
-        if self.clock is not None:
-            await self.clock.make_up(self)
-        if self.generation != generation:
-            return  # partitions were taken away meanwhile; the next assignment comes here again
-        # Before the seek: what comes between the two would be dropped and never come again.
-        self.recovered = True
-        self._batches.release()
-        await self._assignment.seek(self.position, lambda: self.generation == generation)
-        count = sum(len(rows[name][partition]) for name in rows for partition in owned)
-        seconds = time.monotonic() - self._assigned_at_s
-        self._telemetry.recovered(self.name, len(owned), count, seconds)
-        story.recovered(self.name, owned, count, seconds)

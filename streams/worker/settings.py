@@ -1,12 +1,14 @@
 """Settings of a worker and of its log; values come from environment variables."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.connection import SettingsError, problems_of, unknown_variables
+
+ENV_PREFIX = "LOADSTREAM_WORKER_"
 
 
 class WorkerSettings(BaseSettings):
@@ -16,11 +18,10 @@ class WorkerSettings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="LOADSTREAM_WORKER_",
+        env_prefix=ENV_PREFIX,
         env_ignore_empty=True,
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
     )
 
     data_dir: Path = Path(".cache/worker")
@@ -30,8 +31,9 @@ class WorkerSettings(BaseSettings):
     clock: Literal["wall", "external"] = "wall"
     """wall: the worker writes the time into topic `clock` for each partition that it owns.
     external: somebody else does, as in a demonstration or a replay whose time runs faster."""
-    tick_interval_s: Annotated[float, Field(gt=0, le=60)] = 1.0
-    """Seconds between two clock records; reservations and back-offs end at ticks."""
+    tick_interval_s: Annotated[float, Field(gt=0, le=5)] = 1.0
+    """Seconds between two clock records; reservations and back-offs end at ticks. Far less than
+    `ticker.LATE_S`, after which a clock counts as one that stood still."""
     clock_hold_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
     """Longest time that a clock record waits for confirmations which were there before it. Past it
     time goes on, and reservations may end although their confirmation waits to be read."""
@@ -42,11 +44,14 @@ class WorkerSettings(BaseSettings):
     batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 4.0
     """Longest time that a record waits for others. Those that nobody waits for an answer to wait for
     one that somebody does wait for: see `BatchLimits.patience_s`."""
-    session_timeout_s: Annotated[float, Field(ge=1, le=300)] = 6.0
+    session_timeout_s: Annotated[float, Field(ge=6, le=90)] = 6.0
     """A worker that is not heard of for so long loses its partitions. Faust's default of a minute
-    would leave a cluster without decisions for as long after a crash."""
-    heartbeat_interval_s: Annotated[float, Field(gt=0, le=100)] = 2.0
-    """Seconds between two signs of life; a third of the session time-out or less."""
+    would leave a cluster without decisions for as long after a crash. Kafka lets nobody join with
+    less than 6 (`group.min.session.timeout.ms`), and Faust takes no more than its time-out of a
+    request, 90."""
+    heartbeat_interval_s: Annotated[float, Field(gt=0, le=30)] = 2.0
+    """Seconds between two signs of life; a third of the session time-out or less, so that one lost
+    on its way loses no partitions."""
     standby_replicas: Annotated[int, Field(ge=0, le=10)] = 0
     """How many other workers keep a copy of a partition's rows, so that taking it over reads few of
     them. The same in all workers. A copy costs its holder the memory of the rows."""
@@ -71,6 +76,29 @@ class WorkerSettings(BaseSettings):
     """Policy file whose part `collect` says how samples become metrics, for each pool of nodes.
     None: Koordinator's defaults for all."""
 
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        problems = []
+        if self.heartbeat_interval_s * 3 > self.session_timeout_s:
+            problems.append(
+                f"{_variable('heartbeat_interval_s')} is {self.heartbeat_interval_s:g}; expected at most "
+                f"a third of {_variable('session_timeout_s')}, which is {self.session_timeout_s:g} "
+                "(seconds)"
+            )
+        if 0 < self.checkpoint_interval_s < 1:
+            problems.append(
+                f"{_variable('checkpoint_interval_s')} is {self.checkpoint_interval_s:g}; expected 0 for "
+                "no checkpoints, or 1 and more (seconds)"
+            )
+        if self.metrics_host and not self.metrics_port:
+            problems.append(
+                f"{_variable('metrics_host')} is set, but {_variable('metrics_port')} is 0, with which "
+                "nothing answers there; expected a port as well"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
 
 class LogSettings(BaseSettings):
     """What a worker says in its log; environment variables `LOADSTREAM_LOG_<FIELD>`."""
@@ -80,13 +108,16 @@ class LogSettings(BaseSettings):
         env_ignore_empty=True,
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
     )
 
     format: Literal["auto", "console", "json"] = "auto"
     """json: an object a line. console: text for readers. auto: text in a terminal, otherwise json."""
     level: Literal["debug", "info", "warn", "error"] = "info"
     """Least level. Debugging slows a worker down."""
+
+
+def _variable(field: str) -> str:
+    return ENV_PREFIX + field.upper()
 
 
 def read_settings(**log: Any) -> tuple[WorkerSettings, LogSettings]:

@@ -138,7 +138,11 @@ class Telemetry:
         self._recovered_rows = self._gauge(
             "recovered_rows", "Table rows that the last recovery began from."
         )
-        self._partitions = self._gauge("partitions", "Partitions owned.")
+        self._partitions = self._gauge("partitions", "Partitions owned and recovered.")
+        self._topic_partitions = self._gauge(
+            "topic_partitions",
+            "Partitions of each topic, which all workers of the stage share out.",
+        )
         self._in_flight = self._gauge(
             "in_flight_records_max",
             "Most records at once that were fetched and not durable, since the start.",
@@ -153,8 +157,8 @@ class Telemetry:
             "problem",
         )
 
-    def begin(self, stage: str, topics: Iterable[str]) -> None:
-        """There is this stage, which reads these topics.
+    def begin(self, stage: str, topics: Iterable[str], partitions: int) -> None:
+        """There is this stage, which reads these topics, each of this many partitions.
 
         Its counters begin at 0 instead of with their first event, which Prometheus would not see
         rise.
@@ -170,6 +174,7 @@ class Telemetry:
                 self._wait.labels(stage)
                 self._begin_cluster_stage(stage)
         self.topic_problems(stage, ())
+        self._topic_partitions.labels(stage).set(partitions)
         for each in (
             self._batch,
             self._seconds,
@@ -291,6 +296,10 @@ class Telemetry:
         found = Tally(problems)
         for problem in TOPIC_PROBLEMS:
             self._topic_problems.labels(stage, problem).set(found[problem])
+
+    def revoked(self, stage: str) -> None:
+        """The worker works on no partition until it has recovered what it owns next."""
+        self._partitions.labels(stage).set(0)
 
     def recovered(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
         """The worker has these partitions now, put together from this many rows."""

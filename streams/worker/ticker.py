@@ -39,6 +39,7 @@ from schemas.topics import CLUSTER_INPUTS
 from streams.stage.records import InputRecord, OutputRecord, Stage
 from streams.worker.brokers import Brokers
 from streams.worker.notices import Notices
+from streams.worker.pipeline import StageEnded
 from streams.worker.publisher import Publisher
 
 logger = logging.getLogger(__name__)
@@ -128,13 +129,18 @@ class Ticker:
         """Where a partition's topic was read to its end: no record may be at its last offsets."""
 
     async def run(self, app: Any, runner: Clocked) -> None:
-        """Tick for the partitions of a runner, as they are at each tick, until cancelled."""
+        """Tick for the partitions of a runner, as they are at each tick, until cancelled.
+
+        Returns when the worker stops, also where a tick was being waited for meanwhile.
+        """
         await self._publisher.start()
         try:
             while not app.should_stop:
                 if runner.recovered and not runner.held:
                     await self.tick(runner)
                 await asyncio.sleep(self._interval_s)
+        except StageEnded:
+            return  # why it ended its own task says; that of a worker that stops is no failure
         finally:
             await self.leave()
 

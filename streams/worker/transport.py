@@ -15,7 +15,7 @@ then. Faust lets go of them although its consumer has read past them; of a chang
 might follow, and recovery would wait for them for ever. Here they are given back: reading goes on
 from the first of them.
 
-Faust starts an app's tasks only when its tables are recovered; its companion runs from the start
+Faust starts an app's tasks only when its tables are recovered; its companions run from the start
 on.
 """
 
@@ -27,6 +27,7 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, T
 from faust.types.tuples import ConsumerMessage
 
 from streams.stage.records import InputRecord
+from streams.worker.membership import Standing, standing
 
 #: Most records in a parcel: topics take turns by parcels, so that none waits for all of another.
 PARCEL_RECORDS = 100
@@ -52,6 +53,10 @@ class _PromptThread(AIOKafkaConsumerThread):
         app: Any = self.app
         consumer._fetch_max_wait_ms = app.fetch_wait_ms  # noqa: SLF001 - Faust names no other way
         return consumer
+
+    def group_standing(self) -> Standing:
+        """How the client stands with its group; in the thread that fetches."""
+        return standing(self._consumer)
 
     def read_again(self, left: Mapping[Any, tuple[int, int]]) -> None:
         """Let reading go on from the first of two offsets, where it has come to the second and
@@ -99,6 +104,14 @@ class _PromptConsumer(Consumer):
         if left and not self.should_stop:
             thread: Any = self._thread
             await thread.call_thread(thread.read_again, left)
+
+    async def group_standing(self) -> Standing:
+        """How the client stands with its group; it tries again to join after an error."""
+        thread: Any = self._thread
+        if thread is None or not thread.started:
+            return Standing(member=False)
+        found: Standing = await thread.call_thread(thread.group_standing)
+        return found
 
     async def _seek(self, partition: Any, offset: int) -> None:
         # In the thread that fetches: Faust would clear that thread's buffers from this one, and a
@@ -175,14 +188,20 @@ class WorkerApp(faust.App):
     """Topics whose records come as parcels; `inputs` adds to them."""
     row_read_at_s: float = 0.0
     """When recovery read a row last, by the monotonic clock."""
-    companion: Callable[[], Awaitable[None]] | None = None
-    """Runs beside the agents, also while tables are recovered; cancelled at the end."""
+    companions: tuple[Callable[[], Awaitable[None]], ...] = ()
+    """Run beside the agents, also while tables are recovered; cancelled at the end."""
 
     async def on_start(self) -> None:
-        """Start the companion with the app."""
+        """Start the companions with the app."""
         await super().on_start()
-        if self.companion is not None:
-            self.add_future(self.companion())
+        for companion in self.companions:
+            self.add_future(companion())
+
+    async def group_standing(self) -> Standing:
+        """How the worker stands with its consumer group."""
+        consumer: Any = self.consumer
+        found: Standing = await consumer.group_standing()
+        return found
 
     def inputs(self, topics: Collection[str]) -> Any:
         """A Faust topic for these topics; the messages of its stream are parcels."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from schemas.connection import KafkaSettings
 from streams.stage.packing import Changes
 from streams.stage.records import DamagedTable, RowChange
-from streams.worker.durability import Applied, PartitionRows
+from streams.worker.durability import Applied, Journaled, PartitionRows
 from streams.worker.fence import FencedPublisher
 from streams.worker.reader import Entry, read_range
 from streams.worker.tables import RowTable
@@ -47,19 +47,19 @@ class WriteThrough:
         await self._put(partition, self._table.leftovers(partition))
         return {**rows, self._table.name: found}
 
-    async def commit(self, batches: Sequence[Applied]) -> None:
+    async def append(self, batches: Sequence[Applied]) -> Journaled:
+        """There is none: after a crash the records come again."""
+        return Journaled(batches)
+
+    async def commit(self, journaled: Journaled) -> None:
         """Publish outputs, then write rows.
 
         Raises:
             LostOwnership: another worker has taken a partition over; no row was written over its
                 rows.
         """
-        await self._publisher.publish(
-            record
-            for batch in batches
-            for record in (*batch.result.outputs, *batch.result.dead_letters)
-        )
-        await asyncio.gather(*(self._write(batch) for batch in batches))
+        await self._publisher.publish(journaled.published)
+        await asyncio.gather(*(self._write(batch) for batch in journaled.batches))
 
     async def flush(self, *, force: bool = False) -> None:
         """Nothing stays unwritten."""

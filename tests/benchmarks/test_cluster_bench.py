@@ -68,7 +68,7 @@ def test_a_played_kubelet_measures_the_pods_that_the_played_api_server_has_on_it
 def test_a_small_cluster_is_listed_and_measured() -> None:
     with skipped_where_unavailable():
         listed = watch_and_collect.listing(20, 3)
-        measured = watch_and_collect.collecting(20, 3, "1s", 3, with_others=False)
+        measured = watch_and_collect.collecting(20, 3, "1s", 5, with_others=False)
     assert listed["pods"] == 60
     assert listed["watch_rss_mib"] > 1
     assert set(measured["cpu_cores"]) == {"collect", "kafka", "played_cluster"}

@@ -18,6 +18,9 @@ from pathlib import Path
 from tests.chaos.plan import SCENARIOS, Plan
 from tests.chaos.run import PARTITIONS, Outcome, run
 
+#: So much of a problem is shown.
+_PROBLEM_CHARACTERS = 4_000
+
 
 def main() -> int:
     """Exit code: 0 where all runs are as they must be, 1 otherwise."""
@@ -37,9 +40,10 @@ def main() -> int:
         seed = arguments.seed + number
         name = arguments.scenario or names[seed % len(names)]
         outcome = _one(seed, name)
-        if outcome is None or outcome.verdict.problems:
-            failed.append((seed, name))
-        if outcome is not None:
+        problems = [outcome] if isinstance(outcome, str) else outcome.verdict.problems
+        if problems:
+            failed.append((seed, name, problems))
+        if not isinstance(outcome, str):
             outcomes.append(outcome)
     endings = sum(len(outcome.ended) for outcome in outcomes)
     in_flight = sum(outcome.in_flight for outcome in outcomes)
@@ -53,8 +57,10 @@ def main() -> int:
         f"{figures['evictions commanded']} evictions were commanded, "
         f"{figures['evictions executed']} executed"
     )
-    for seed, name in failed:
-        print(f"FAILED; again: make chaos SEED={seed} RUNS=1 SCENARIO={name}")
+    for seed, name, problems in failed:
+        # Once more: whoever reads the end of a long output reads why.
+        print(f"FAILED: {problems[0][:_PROBLEM_CHARACTERS]}")
+        print(f"again: make chaos SEED={seed} RUNS=1 SCENARIO={name}")
     if in_flight * 2 < endings:
         print("FAILED: fewer than half of the kills landed with a batch in flight")
         return 1
@@ -62,8 +68,8 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _one(seed: int, name: str) -> Outcome | None:
-    """One run, reported; none if it has no verdict."""
+def _one(seed: int, name: str) -> Outcome | str:
+    """One run, reported; the reason if it has no verdict."""
     scenario = next(each for each in SCENARIOS if each.name == name)
     directory = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-{seed}-"))
     # Clients report brokers that are away at length, which is what is wanted here.
@@ -72,12 +78,12 @@ def _one(seed: int, name: str) -> Outcome | None:
     try:
         plan = Plan(seed, scenario, PARTITIONS)
         outcome = asyncio.run(run(plan, directory, lambda line: print(f"  {line}", flush=True)))
-    except Exception:
+    except Exception as error:
         traceback.print_exc()
         print(f"  no verdict; logs are in {directory}", flush=True)
-        return None
+        return f"{type(error).__name__}: {error}"
     for problem in outcome.verdict.problems:
-        print(f"  WRONG: {problem[:2_000]}")
+        print(f"  WRONG: {problem[:_PROBLEM_CHARACTERS]}")
     print(f"  {', '.join(f'{count} {what}' for what, count in outcome.verdict.figures.items())}")
     print(
         f"  {outcome.verdict.figures['evictions commanded']} evictions commanded, "

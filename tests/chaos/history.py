@@ -8,8 +8,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.connection import APP_ID, KafkaSettings
 from schemas.topics import CLUSTER_INPUTS, TOPICS
+from streams.aggregate.intake import INPUT as USAGE
 from streams.aggregate.rows import TABLE as WINDOWS
-from streams.aggregate.stage import INPUT as USAGE
 from streams.cluster.stage import TABLES
 from streams.stage import checkpoint, journal
 from streams.stage.journal import PLACES

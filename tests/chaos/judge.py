@@ -18,7 +18,7 @@ from schemas.decisions import PlacementDecision
 from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
 from schemas.topics import CLUSTER_INPUTS
-from streams.aggregate.stage import INPUT as USAGE
+from streams.aggregate.intake import INPUT as USAGE
 from streams.cluster.stage import TABLES
 from streams.replay.recorded import NotReplayable, Recording
 from streams.replay.report import ReplayResult, as_lines

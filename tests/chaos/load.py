@@ -27,8 +27,8 @@ from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.rows import PartitionRow
 from schemas.topics import CLUSTER_INPUTS, node_key
+from streams.aggregate.intake import INPUT as USAGE
 from streams.aggregate.rows import TABLE as WINDOWS
-from streams.aggregate.stage import INPUT as USAGE
 from tests.chaos.evictor import Evictor
 from tests.chaos.history import changelog
 from tests.chaos.plan import NODES_PER_CLUSTER, STEP_S, Fate, Plan, Sampled, Step

@@ -31,13 +31,25 @@ class Member:
         self.mark.phase = Phase.IDLE
         self.worker.start()
 
+    def stopped(self) -> str | None:
+        """Wait for the end of one that was asked to stop; what is wrong with it, if anything.
+
+        One that finds only then that it has lost what it held gives up instead of ending cleanly.
+        """
+        code = self.worker.wait()
+        if code == 0 or (self.may_give_up and self.worker.lost_what_it_held):
+            return None
+        return f"ended with code {code} on SIGTERM:\n{self.worker.log()}"
+
     def check(self) -> bool:
         """Fail if it has died; one that gave up is started again, as its supervisor does.
 
         Answers whether it gave up.
         """
-        gave_up = self.may_give_up and self.worker.gave_up
-        if gave_up:
-            self.start()
-        self.worker.check()
-        return gave_up
+        # Asked once: one that ends while its log is read would be found dead, but not to have given up.
+        if not self.worker.ended:
+            return False
+        if not (self.may_give_up and self.worker.gave_up):
+            self.worker.check()
+        self.start()
+        return True

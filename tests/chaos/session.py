@@ -151,8 +151,8 @@ class Session:
             await self._decides_everywhere(tasks)
             return back_s
         if fault.ending == "SIGTERM":
-            code = await asyncio.to_thread(worker.wait)
-            assert code == 0, f"ended with code {code} on SIGTERM:\n{worker.log()}"
+            wrong = await asyncio.to_thread(member.stopped)
+            assert wrong is None, f"worker {fault.target} {wrong}"
         await asyncio.sleep(fault.away_s)
         member.start()
         if fault.ending == "kill -9 twice":
@@ -240,15 +240,16 @@ class Session:
 
     def _stop(self) -> list[str]:
         """Stop all workers at once, cleanly."""
-        for member in self._members:
-            member.check()
-            member.worker.ask_to_stop()
-        codes = [member.worker.wait() for member in self._members]
-        return [
-            f"worker {number} ended with code {code} on SIGTERM"
-            for number, code in enumerate(codes)
-            if code != 0
-        ]
+        asked: dict[int, Member] = {}
+        for number, member in enumerate(self._members):
+            if member.check():
+                # Started again this moment: a process that begins has no clean end yet.
+                member.worker.kill()
+            else:
+                member.worker.ask_to_stop()
+                asked[number] = member
+        stopped = [(number, member.stopped()) for number, member in asked.items()]
+        return [f"worker {number} {wrong}" for number, wrong in stopped if wrong is not None]
 
     def _check(self, tasks: list[asyncio.Task[None]]) -> None:
         for number, member in enumerate(self._members):

@@ -7,7 +7,7 @@ instant of a kill -9, so what a kill met is read and not guessed.
 
 import mmap
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 
@@ -20,7 +20,8 @@ class Phase(IntEnum):
     JOURNAL = 1
     """A batch is applied in memory; its journal records are not all acknowledged."""
     OUTPUTS = 2
-    """The batch is in the journal; its outputs are not all acknowledged."""
+    """A batch is in the journal; its outputs are not all acknowledged. The next one may be on its
+    way to the journal."""
 
 
 class Mark:
@@ -46,28 +47,37 @@ def main(file: Path) -> None:
     """Run the worker with its journal watched."""
     from connectors.cli import main as loadstream
     from streams.agents import cluster
-    from streams.stage.records import OutputRecord
-    from streams.worker.durability import Applied
-    from streams.worker.fence import FencedPublisher
+    from streams.worker.durability import Applied, Journaled
     from streams.worker.journal_first import JournalFirst
 
     mark = Mark(file)
 
     class WatchedJournal(JournalFirst):
-        async def commit(self, batches: Sequence[Applied]) -> None:
-            mark.phase = Phase.JOURNAL if batches else Phase.IDLE
+        journaling = committing = 0
+
+        async def append(self, batches: Sequence[Applied]) -> Journaled:
+            self.journaling += bool(batches)
+            self.show()
             try:
-                await super().commit(batches)
+                return await super().append(batches)
             finally:
-                mark.phase = Phase.IDLE
+                self.journaling -= bool(batches)
+                # Until its outputs are published it stays in flight.
+                self.committing += bool(batches)
+                self.show()
 
-    class WatchedPublisher(FencedPublisher):
-        async def publish(self, records: Iterable[OutputRecord]) -> list[int]:
-            if mark.phase is Phase.JOURNAL:
-                mark.phase = Phase.OUTPUTS
-            return await super().publish(records)
+        async def commit(self, journaled: Journaled) -> None:
+            try:
+                await super().commit(journaled)
+            finally:
+                self.committing -= bool(journaled.batches)
+                self.show()
 
-    vars(cluster).update(JournalFirst=WatchedJournal, FencedPublisher=WatchedPublisher)
+        def show(self) -> None:
+            phase = Phase.JOURNAL if self.journaling else Phase.IDLE
+            mark.phase = Phase.OUTPUTS if self.committing else phase
+
+    vars(cluster).update(JournalFirst=WatchedJournal)
     sys.argv = ["loadstream", "worker"]
     loadstream()
 

@@ -15,9 +15,10 @@ from schemas.metrics import NodeMetric
 from schemas.topics import node_key
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.intake import INPUT, OUTPUT
 from streams.aggregate.restore import restore
 from streams.aggregate.rows import TABLE
-from streams.aggregate.stage import INPUT, OUTPUT, AggregateStage
+from streams.aggregate.stage import AggregateStage
 from streams.stage.records import DamagedTable, InputRecord, OutputRecord
 from tests.chaos.history import History, changelog, rows_of
 

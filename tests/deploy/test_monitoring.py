@@ -36,7 +36,7 @@ def _exposed() -> dict[str, set[str]]:
     """Names of series of a worker that has done everything once, with their labels."""
     telemetry, gauges = Telemetry(), Gauges()
     telemetry.registry.register(gauges)
-    telemetry.begin("cluster", ["scheduling-requests"])
+    telemetry.begin("cluster", ["scheduling-requests"], 4)
     telemetry.result(
         "cluster",
         StageResult((OutputRecord("t", "k", b""),), (RowChange("nodes", "0/c/n", None),)),
@@ -241,7 +241,7 @@ def test_every_setting_of_a_worker_is_documented_and_no_other() -> None:
 
 def test_each_problem_with_topics_is_exposed_from_the_start_and_has_advice() -> None:
     telemetry = Telemetry()
-    telemetry.begin("cluster", ["scheduling-requests"])
+    telemetry.begin("cluster", ["scheduling-requests"], 4)
     runbook = (DEPLOY / "README.md").read_text()
     for problem in TOPIC_PROBLEMS:
         labels = {"stage": "cluster", "problem": problem}

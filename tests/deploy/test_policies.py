@@ -16,8 +16,8 @@ from tests.streams.cluster.builders import (
     policy_record,
     tick,
 )
-from tests.streams.cluster.run import Run
-from tests.streams.migration.moving import replica
+from tests.streams.cluster.harness import Run
+from tests.streams.migration.builders import replica
 
 POLICIES = Path(__file__).parents[2] / "deploy/policies"
 

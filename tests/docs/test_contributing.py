@@ -39,6 +39,7 @@ _OVER_MODULES = {
         "stage_histories", "waiting",
     },
     "streams/migration": {"counts", "histories", "paths", "turns", "waiting"},
+    "streams/placement": {"estimates_by_profile"},
     "streams/placement/plugins": {"load_aware_rules"},
     "streams/rebalance": {"rounds"},
 }  # fmt: skip

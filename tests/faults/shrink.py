@@ -13,10 +13,12 @@ from tests.faults.trace import STEP_S, Fault, Trace
 from tests.fuzz.shorten import minimal
 
 
-def shrunk(report: Report, seconds: float) -> Report:
-    """The shortest that was found within so much CPU, and how it fails."""
+def shrunk(
+    report: Report, seconds: float, enough: Callable[[Trace], bool] = lambda trace: False
+) -> Report:
+    """The shortest that was found within so much CPU, or the first that is enough, and how it fails."""
     assert report.failure is not None
-    search = _Search(report, report.failure.kind, time.process_time() + seconds)
+    search = _Search(report, report.failure.kind, time.process_time() + seconds, enough)
     search.cut_off()
     search.leave_out()
     for smaller in (_less_time, _fewer_pods, _fewer_nodes, _shorter_faults):
@@ -28,13 +30,16 @@ def shrunk(report: Report, seconds: float) -> Report:
 class _Search:
     """The best so far, and until when to search."""
 
-    def __init__(self, report: Report, kind: str, end_s: float) -> None:
+    def __init__(
+        self, report: Report, kind: str, end_s: float, enough: Callable[[Trace], bool]
+    ) -> None:
         self.best = report
         self._kind = kind
         self._end_s = end_s
+        self._enough = enough
 
     def over(self) -> bool:
-        return time.process_time() >= self._end_s
+        return time.process_time() >= self._end_s or self._enough(self.best.trace)
 
     def fails(self, trace: Trace) -> bool:
         """Whether it fails in the same kind; if so it is the best."""

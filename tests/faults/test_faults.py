@@ -24,8 +24,8 @@ from tests.faults.trace import KINDS, STOPS, Fault, Trace, draw, load, save
 from tests.faults.workers import AggregateWorker, ClusterWorker
 from tests.fuzz.seeds import seeds
 
-#: CPU for making a trace short, in seconds. Faults are left out first; that nothing is left to try, one test shows.
-SHRINK_S = 3
+#: The most CPU for making a trace short, in seconds: none is the goal.
+SHRINK_S = 60
 
 
 def trace(policy: str = "moves", *faults: Fault, **fields: Any) -> Trace:
@@ -90,16 +90,26 @@ def test_every_kind_of_fault_is_drawn_and_every_point_at_which_a_worker_stops() 
 # --- what is broken on purpose -----------------------------------------------------------------
 
 
-def found(of: Trace, expected: str, shrink_s: float = SHRINK_S) -> Report:
-    """The trace fails in this way, and still does when it was made short."""
+def found(
+    of: Trace, expected: str, faults_max: int | None = None, *, to_the_end: bool = False
+) -> Report:
+    """The trace fails in this way, and still does when it was made short.
+
+    So many faults are left of it at most; if no number is given, fewer than there were. Nothing more is
+    tried then, but for the one that goes on until nothing is left to try.
+    """
+    most = len(of.faults) - 1 if faults_max is None else faults_max
     report = live(of)
     assert report.failure is not None
     assert report.failure.kind == expected
-    short = shrunk(report, shrink_s)
+
+    def enough(trace: Trace) -> bool:
+        return not to_the_end and len(trace.faults) <= most
+
+    short = shrunk(report, SHRINK_S, enough)
     assert short.failure is not None
     assert short.failure.kind == expected
-    assert len(short.trace.faults) <= len(of.faults)
-    assert (short.trace.length_s, len(short.trace.faults)) != (of.length_s, len(of.faults))
+    assert len(short.trace.faults) <= most
     return short
 
 
@@ -123,16 +133,15 @@ def test_a_sink_that_acts_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(CommandRules, "remember", lambda self, id_: None)
     again = [Fault(at, "sink starts again", at) for at in range(600, 1200, 60)]
     drawn = trace("moves", *NOISE, *again)
-    short = found(drawn, "a command has two effects", shrink_s=60)  # until nothing is left to try
+    short = found(drawn, "a command has two effects", 3, to_the_end=True)
     assert "sink starts again" in {fault.kind for fault in short.trace.faults}
-    assert len(short.trace.faults) <= 3
+    assert short.trace.length_s < drawn.length_s
 
 
 @pytest.mark.slow
 def test_room_that_is_taken_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NodeResourcesFit, "prepare", lambda self, kind: (("pods", 0),))
-    short = found(trace("requests", *NOISE), "room is booked twice")
-    assert short.trace.faults == ()
+    found(trace("requests", *NOISE), "room is booked twice", 0)
 
 
 @pytest.mark.slow
@@ -148,8 +157,7 @@ def test_a_pod_that_is_placed_twice_is_found(monkeypatch: pytest.MonkeyPatch) ->
     """A reservation is not looked at when the request comes again."""
     monkeypatch.setattr(Inventory, "held", lambda self, uid: None)
     twice = Fault(0, "records come twice", 0, 600, 0.5)
-    short = found(trace("moves", twice, *NOISE, length_s=700), "a pod is placed twice")
-    assert len(short.trace.faults) <= 1
+    found(trace("moves", twice, *NOISE, length_s=700), "a pod is placed twice", 1)
 
 
 @pytest.mark.slow

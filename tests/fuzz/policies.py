@@ -97,6 +97,8 @@ def _load_aware(random: Random) -> Document:
             "scoreAccordingProdUsage": random.random() < 0.5,
             "dominantResourceWeight": random.choice((0, 1)),
             "allowCustomizeEstimation": random.random() < 0.5,
+            "estimateBy": random.choice(("requests", "fleet", "owner")),
+            "estimateMarginPercent": random.choice((0, 50, 400)),
             "estimatedSecondsAfterPodScheduled": random.choice((0, 30, 600)),
             "aggregated": {
                 "usageThresholds": _percents(random),
@@ -287,6 +289,8 @@ def _risk(random: Random) -> Document:
         "resources": [{"name": "cpu", "hotPercent": random.choice((1, 75))}, {"name": "memory"}],
         "meanPriorMinutes": random.choice((1, 3, 10_080)),
         "excessWeight": random.choice((0, 4, 1_000)),
+        "recentMinutes": random.choice((0, 1, 30, 1_440)),
+        "profiles": random.choice(("fleet", "owner")),
     }
 
 

@@ -90,9 +90,9 @@ _FAULTS = (
     ),
     Fault(
         "a negative estimate lowers what is expected",
-        "streams.inventory.load",
-        "if min(estimate, default=0) < 0:",
-        "if False:",
+        "streams.inventory.pod_sums",
+        "if min(estimate, default=0) >= 0:",
+        "if True:",
     ),
     Fault(
         "a field that is given twice holds the last value only",
@@ -126,13 +126,13 @@ _FAULTS = (
     ),
     Fault(
         "a pod is estimated a report interval too short",
-        "streams.inventory.load",
+        "streams.inventory.pod_sums",
         "or updated_ms - vectors.report_interval_ms < assigned.timestamp_ms",
         "or updated_ms < assigned.timestamp_ms",
     ),
     Fault(
         "an estimate replaces usage instead of exceeding it",
-        "streams.inventory.load",
+        "streams.inventory.pod_sums",
         "expected - used if expected > used else 0",
         "expected",
     ),
@@ -286,8 +286,8 @@ _ROUNDS = (
     ),
     Fault(
         "a node that drops below its threshold keeps its state",
-        "streams.rebalance.koordinator.rounds",
-        "                self._reset([position], phase)\n",
+        "streams.rebalance.koordinator.evictions",
+        "                self.standing.detectors.reset(self.names[position], phase, self.given.now_ms)\n",
         "",
     ),
     Fault(
@@ -298,13 +298,13 @@ _ROUNDS = (
     ),
     Fault(
         "the prod room of nodes that are both low is theirs alone",
-        "streams.rebalance.koordinator.rounds",
+        "streams.rebalance.koordinator.evictions",
         "            own + min(share)",
         "            own",
     ),
     Fault(
         "room may be used up to nothing",
-        "streams.rebalance.koordinator.rounds",
+        "streams.rebalance.koordinator.evictions",
         "            if min(room) <= 0:",
         "            if min(room) < 0:",
     ),
@@ -370,7 +370,7 @@ _ROUNDS = (
     ),
     Fault(
         "the remaining room of the node phase is not looked at in the prod phase",
-        "streams.rebalance.koordinator.rounds",
+        "streams.rebalance.koordinator.evictions",
         "own + min(share)",
         "own + min(share[:2])",
     ),

@@ -1,6 +1,5 @@
 import copy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,22 +30,6 @@ _ROUND = {
     "pools": [{"name": "p", "nodes": {"n": "high"}}],
     "evicted": [{"pod": "default/a", "node": "n", "reason": "why"}],
 }
-
-
-@pytest.mark.parametrize(
-    ("expected", "found", "agreed"),
-    [
-        ({"rounds": [_ROUND]}, {"rounds": [_ROUND]}, True),
-        ({"rounds": []}, {"rounds": [_ROUND]}, False),
-        ({"rounds": [_ROUND]}, {"error": "no"}, False),
-        ({"error": "this"}, {"error": "that"}, True),
-        ({"error": "this"}, {"rounds": [_ROUND]}, False),
-    ],
-)
-def test_of_two_errors_only_that_they_are_errors_is_compared(
-    expected: Any, found: Any, agreed: bool
-) -> None:
-    assert agree(expected, found) is agreed
 
 
 def test_a_difference_names_its_round_and_part() -> None:

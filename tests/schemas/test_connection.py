@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from schemas.announcement import announce
 from schemas.connection import KafkaSettings, NoBroker, SettingsError
+from schemas.docstrings import field_docstrings
 
 SECRET = "kRh3-very-secret"  # noqa: S105 - it opens nothing
 
@@ -77,7 +78,10 @@ def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (LOGIN | {"sasl_password_file": __file__}, "exactly one of"),
         ({"sasl_username": "alice"}, "does not log in"),
         ({"security_protocol": "SSL", "sasl_password": SECRET}, "does not log in"),
+        ({"sasl_mechanism": "PLAIN"}, "does not log in"),
         ({"ca_file": __file__}, "does not encrypt"),
+        ({"check_hostname": False}, "no broker shows a certificate"),
+        ({"security_protocol": "SSL", "client_key_password": SECRET}, "no key that it could open"),
         ({"security_protocol": "SSL", "client_key_file": __file__}, "one is missing"),
         ({"security_protocol": "SSL", "client_certificate_file": __file__}, "one is missing"),
         ({"security_protocol": "SSL", "ca_file": "/no/such/file"}, "no readable file /no/such"),
@@ -127,6 +131,24 @@ def test_a_password_file_is_read_when_it_is_needed_and_without_its_line_end(
     assert settings.librdkafka_options()["sasl.password"] == f" {SECRET} "
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is no text in UTF-8")],
+)
+def test_a_password_file_without_a_password_is_named(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(content)
+    settings = KafkaSettings(
+        bootstrap_servers="a:1", security_protocol="SASL_PLAINTEXT", sasl_username="alice",
+        sasl_password_file=file,
+    )  # fmt: skip
+    for use in (settings.aiokafka_options, settings.librdkafka_options, settings.secrets):
+        with pytest.raises(SettingsError, match=f"LOADSTREAM_KAFKA_SASL_PASSWORD_FILE=.*{said}"):
+            use()
+
+
 def test_a_plain_connection_carries_no_security_options() -> None:
     settings = KafkaSettings.local("a:1,b:2", client_id="reader")
     assert settings.ssl_context() is None
@@ -169,10 +191,7 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
 
 
 def test_every_setting_says_what_it_means() -> None:
-    undocumented = [
-        name for name, field in KafkaSettings.model_fields.items() if not field.description
-    ]
-    assert undocumented == []
+    assert set(KafkaSettings.model_fields) - field_docstrings(KafkaSettings).keys() == set()
 
 
 def test_every_setting_is_in_the_documentation() -> None:

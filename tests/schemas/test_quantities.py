@@ -14,6 +14,7 @@ from schemas.quantities import (
     QuantityError,
     amount,
     amount_of,
+    amount_text,
     amounts,
     nanos,
 )
@@ -175,3 +176,17 @@ def test_messages_accept_exactly_what_is_read(text: str) -> None:
     except ValidationError:
         accepted = False
     assert accepted == readable
+
+
+@pytest.mark.parametrize(
+    ("resource", "number", "text"),
+    [
+        ("cpu", 876, "876m"),
+        ("memory", 3 * 2**28, "768Mi"),
+        ("memory", 2**20 + 2**19 + 1, "2Mi"),
+        ("memory", 1000, "1000"),
+        ("nvidia.com/gpu", 2, "2"),
+    ],
+)
+def test_an_amount_is_written_with_its_unit(resource: str, number: int, text: str) -> None:
+    assert amount_text(resource, number) == text

@@ -12,9 +12,11 @@ from schemas.rounds import (
     HOT_NODES_MAX,
     PODS_PER_NODE_MAX,
     HotNode,
+    MoveCosts,
     PodVerdict,
     PoolRound,
     RebalanceRound,
+    UsageHistoryRow,
 )
 from schemas.topics import key_of
 
@@ -60,3 +62,11 @@ def test_a_threshold_that_is_no_percentage_is_refused_with_what_is_allowed(
     assert isinstance(answer, Refusal)
     assert answer.reason.startswith("pools[0].thresholds.high.cpu is ")
     assert answer.reason.endswith("allowed is a number from 0 to 10000")
+
+
+@pytest.mark.parametrize("figure", [float("inf"), float("-inf"), float("nan")])
+def test_a_figure_that_json_does_not_have_is_refused(figure: float) -> None:
+    with pytest.raises(ValidationError, match="finite"):
+        UsageHistoryRow(cluster="c", filled=({"cpu": figure},))
+    with pytest.raises(ValidationError, match=r"finite|greater"):
+        MoveCosts(source_before=figure, source_after=0.0, target_before=0.0, target_after=0.0)

@@ -20,11 +20,11 @@ from connectors.local_ports import free_port
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
-from schemas.pods import Container, Pod
 from schemas.requests import SchedulingRequest
 from streams.worker.batches import BatchLimits
 from streams.worker.pipeline import in_flight_max
 from tests.conftest import running
+from tests.streams.builders import request
 from tests.streams.worker_process import PATIENCE_S, Worker
 
 REQUESTS = int(os.environ.get("LOADSTREAM_TEST_BURST", "8000"))
@@ -42,16 +42,14 @@ _FETCHED_BYTES = 1024 * 1024
 
 def _request(number: int) -> SchedulingRequest:
     """One that is refused, since it wants what is not supported: it is decided about and kept nowhere."""
-    pod = Pod(
-        namespace="default",
-        name=f"p{number}",
-        uid=f"u{number}",
-        containers=(Container(requests={"cpu": "1", "memory": "1Gi"}),),
+    return request(
+        number,
+        at_ms=1_800_000_000_000,
+        cluster=f"c{number % _CLUSTERS}",
+        cpu="1",
         annotations={"filling": "x" * _FILLING},
         unsupported=("required pod anti-affinity",),
     )
-    cluster = f"c{number % _CLUSTERS}"
-    return SchedulingRequest(cluster=cluster, requested_at_ms=1_800_000_000_000, pod=pod)
 
 
 async def _burst(kafka: KafkaSettings) -> None:

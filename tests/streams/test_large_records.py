@@ -9,11 +9,12 @@ from confluent_kafka import Producer
 from schemas.codec import encode
 from schemas.deadletters import DeadLetter, source_record
 from schemas.limits import BATCH_BYTES_MAX
-from schemas.pods import Container, Pod, PodLifecycle
+from schemas.pods import PodLifecycle
 from schemas.requests import SchedulingRequest
 from streams.stage.journal import TOPIC as JOURNAL
 from tests.conftest import RunningBroker
-from tests.streams.replaying import HOME, nodes, replay, request
+from tests.streams.builders import nodes, pod, request
+from tests.streams.replaying import HOME, replay
 from tests.streams.worker_process import POSITIONS, Worker, client
 
 pytestmark = pytest.mark.timeout(400)
@@ -24,23 +25,22 @@ _ANNOTATION = '"' * 125_000
 
 
 def _running(number: int) -> PodLifecycle:
-    pod = Pod(
-        namespace="default",
-        name=f"large{number}",
-        uid=f"large{number}",
+    name = f"large{number}"
+    large = pod(
+        number,
+        name=name,
+        uid=name,
+        cpu="1m",
+        memory="1Mi",
         node="n0",
         annotations={"note": _ANNOTATION},
-        containers=(Container(requests={"cpu": "1m", "memory": "1Mi"}),),
     )
-    return PodLifecycle(cluster="c", event="running", pod=pod)
+    return PodLifecycle(cluster="c", event="running", pod=large)
 
 
 def _large_request() -> SchedulingRequest:
-    small = request(1_000)
     annotations = {f"a{number}": "x" * 230_000 for number in range(10)}
-    return small.model_copy(
-        update={"pod": small.pod.model_copy(update={"annotations": annotations})}
-    )
+    return request(1_000, annotations=annotations)
 
 
 def _produce(broker: RunningBroker, topic: str, value: bytes, key: bytes = b"by mistake") -> None:

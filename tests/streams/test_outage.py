@@ -1,22 +1,22 @@
 """What happened while no worker ran is known before its time has passed."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
 
+from connectors.wall_clock import now_ms
 from schemas.decisions import PlacementDecision
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
-from schemas.pods import Container, Pod, PodLifecycle
+from schemas.pods import PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
-from schemas.requests import SchedulingRequest
 from streams.stage.journal import TOPIC as JOURNAL
 from streams.stage.journal_records import Batch, read_record, whole
 from tests.conftest import RunningBroker
+from tests.streams.builders import pod, request
 from tests.streams.worker_process import Client, Worker, client
 
 _RESERVATION_S = 4
@@ -24,19 +24,7 @@ _RESERVATION_S = 4
 _OTHERS = 3_000
 _PODS = 20
 _PARTITION = partition_for(b"c", 4)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _pod(name: str, node: str | None = None) -> Pod:
-    container = Container(requests={"cpu": "100m", "memory": "64Mi"})
-    return Pod(namespace="default", name=name, uid=f"u-{name}", containers=(container,), node=node)
-
-
-def _request(name: str) -> SchedulingRequest:
-    return SchedulingRequest(cluster="c", requested_at_ms=_now_ms(), pod=_pod(name))
+_SMALL = {"cpu": "100m", "memory": "64Mi"}
 
 
 def _placed(kafka: Client) -> dict[str, PlacementDecision]:
@@ -46,12 +34,12 @@ def _placed(kafka: Client) -> dict[str, PlacementDecision]:
 
 async def _begin(kafka: Client) -> None:
     policy = f"reservationSeconds: {_RESERVATION_S}\n"
-    record = PolicyRecord(cluster="c", document=policy, applied_at_ms=_now_ms())
+    record = PolicyRecord(cluster="c", document=policy, applied_at_ms=now_ms())
     await kafka.send("policies", [record])
     allocatable = {"cpu": "64", "memory": "256Gi", "pods": "10000"}
     state = NodeState(cluster="c", node="n", event="added", allocatable=allocatable)
     await kafka.send("node-state", [state])
-    requests = [_request(f"p{number}") for number in range(_PODS)]
+    requests = [request(number, at_ms=now_ms(), **_SMALL) for number in range(_PODS)]
     await kafka.send("scheduling-requests", requests)
     await kafka.until(lambda: len(_placed(kafka)) == _PODS)
 
@@ -64,24 +52,25 @@ async def test_reservations_that_were_confirmed_in_an_outage_do_not_end_after_it
         async with client(broker.settings, worker, "placement-decisions", JOURNAL) as kafka:
             await _begin(kafka)
             worker.kill()
-            others = [_pod(f"other{number}") for number in range(_OTHERS)]
-            bound = [_pod(f"p{number}", "n") for number in range(_PODS)]
-            events = [PodLifecycle(cluster="c", event="seen", pod=pod) for pod in others]
-            events += [PodLifecycle(cluster="c", event="bound", pod=pod) for pod in bound]
+            others = [pod(_PODS + number, **_SMALL) for number in range(_OTHERS)]
+            bound = [pod(number, node="n", **_SMALL) for number in range(_PODS)]
+            events = [PodLifecycle(cluster="c", event="seen", pod=each) for each in others]
+            events += [PodLifecycle(cluster="c", event="bound", pod=each) for each in bound]
             await kafka.send("pod-lifecycle", events)
             usage = {"cpu": 100, "memory": 2**30}
-            metric = NodeMetric(cluster="c", node="n", updated_at_ms=_now_ms(), usage=usage)
+            metric = NodeMetric(cluster="c", node="n", updated_at_ms=now_ms(), usage=usage)
             await kafka.send("node-metrics", [metric])
-            await kafka.send("scheduling-requests", [_request("later")])
+            later = request(0, at_ms=now_ms(), name="later", uid="u-later", **_SMALL)
+            await kafka.send("scheduling-requests", [later])
             await asyncio.sleep(_RESERVATION_S + 1)
             worker.start()
             await kafka.until(lambda: "later" in _placed(kafka))
 
             outcomes = [each.outcome for each in kafka.of("placement-decisions")]
             assert "expired" not in outcomes
-            later = _placed(kafka)["later"]
-            assert later.expires_at_ms is not None
-            assert later.expires_at_ms > _now_ms() - 60_000, (
+            placed = _placed(kafka)["later"]
+            assert placed.expires_at_ms is not None
+            assert placed.expires_at_ms > now_ms() - 60_000, (
                 "it was not decided by a time long gone"
             )
             await kafka.until(lambda: _is_told_again(kafka))

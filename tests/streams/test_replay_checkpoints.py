@@ -13,7 +13,8 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from streams.stage.checkpoint import Finder, Found
 from tests.conftest import RunningBroker, delete_topic
-from tests.streams.replaying import HOME, nodes, replay, request
+from tests.streams.builders import nodes, request
+from tests.streams.replaying import HOME, replay
 from tests.streams.worker_process import Worker, client
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.kafka]

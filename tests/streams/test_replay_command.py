@@ -17,7 +17,8 @@ from schemas.codec import decode_as, encode
 from schemas.journal import JournalPart
 from schemas.partitions import partition_for
 from tests.conftest import RunningBroker
-from tests.streams.replaying import HOME, NOW_MS, nodes, replay, request
+from tests.streams.builders import NOW_MS, nodes, request
+from tests.streams.replaying import HOME, replay
 from tests.streams.worker_process import Worker, client
 
 pytestmark = pytest.mark.timeout(400)

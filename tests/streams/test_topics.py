@@ -1,6 +1,5 @@
 """Topics that are deleted, made again or grown under a worker, on a real Kafka: seen within seconds, and nothing is lost."""
 
-import time
 from functools import partial
 from pathlib import Path
 
@@ -11,10 +10,10 @@ from connectors.kafka.admin import create_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.topics import expected_topics
 from connectors.local_ports import free_port
-from schemas.nodes import NodeState
-from schemas.pods import Container, Pod
+from connectors.wall_clock import now_ms
 from schemas.requests import SchedulingRequest
 from tests.conftest import RunningBroker, delete_topic, eventually
+from tests.streams.builders import nodes, request
 from tests.streams.noticing import SEEN_WITHIN_S, counted, problems
 from tests.streams.worker_process import Client, Worker, client
 
@@ -23,28 +22,9 @@ _NODES = 10
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
-def _nodes() -> list[NodeState]:
-    allocatable = {"cpu": "100", "memory": "640Gi", "pods": "500"}
-    return [
-        NodeState(cluster="c", node=f"n{number}", event="added", allocatable=allocatable)
-        for number in range(_NODES)
-    ]
-
-
 def _requests(first: int, count: int) -> list[SchedulingRequest]:
-    return [
-        SchedulingRequest(
-            cluster="c",
-            pod=Pod(
-                namespace="default",
-                name=f"p{number}",
-                uid=f"u{number}",
-                containers=(Container(requests={"cpu": "100m"}),),
-            ),
-            requested_at_ms=time.time_ns() // 1_000_000,
-        )
-        for number in range(first, first + count)
-    ]
+    at_ms = now_ms()
+    return [request(number, at_ms=at_ms, cpu="100m") for number in range(first, first + count)]
 
 
 def _log(tmp_path: Path) -> str:
@@ -77,7 +57,7 @@ async def test_an_input_that_is_made_again_is_read_from_its_first_record_on(
     worker = Worker(kafka, tmp_path, metrics_port=str(port))
     async with client(kafka, worker, "placement-decisions") as seen:
         with worker:
-            await seen.send("node-state", _nodes())
+            await seen.send("node-state", nodes(cpu=100, count=_NODES, pods=500))
             await seen.send("scheduling-requests", _requests(0, 200))
             await seen.until(lambda: len(_decided(seen)) == 200)
             delete_topic(connection, "scheduling-requests")
@@ -109,7 +89,7 @@ async def test_a_topic_that_has_grown_holds_the_worker(
     worker = Worker(kafka, tmp_path, metrics_port=str(port))
     async with client(kafka, worker, "placement-decisions") as seen:
         with worker:
-            await seen.send("node-state", _nodes())
+            await seen.send("node-state", nodes(cpu=100, count=_NODES, pods=500))
             await seen.send("scheduling-requests", _requests(0, 10))
             await seen.until(lambda: len(_decided(seen)) == 10)
             grown = connection.admin.create_partitions([NewPartitions("scheduling-requests", 6)])
@@ -135,7 +115,7 @@ async def test_an_output_that_is_deleted_is_seen_and_made_again_gets_what_waited
     worker = Worker(kafka, tmp_path, metrics_port=str(port))
     with worker:
         async with client(kafka, worker, "placement-decisions") as seen:
-            await seen.send("node-state", _nodes())
+            await seen.send("node-state", nodes(cpu=100, count=_NODES, pods=500))
             await seen.send("scheduling-requests", _requests(0, 10))
             await seen.until(lambda: len(_decided(seen)) == 10)
             delete_topic(connection, topic)
@@ -157,7 +137,7 @@ async def test_a_journal_that_is_made_again_begins_behind_the_tables(
     worker = Worker(kafka, tmp_path, metrics_port=str(port))
     async with client(kafka, worker, "placement-decisions") as seen:
         with worker:
-            await seen.send("node-state", _nodes())
+            await seen.send("node-state", nodes(cpu=100, count=_NODES, pods=500))
             await seen.send("scheduling-requests", _requests(0, 50))
             await seen.until(lambda: len(_decided(seen)) == 50)
             delete_topic(connection, "journal")

@@ -1,6 +1,5 @@
 """The worker end to end, on the embedded broker and on a real Kafka."""
 
-import time
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -8,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from connectors.wall_clock import now_ms
 from schemas.codec import encode
 from schemas.collect import CollectPolicyRecord
 from schemas.decisions import PlacementDecision
 from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import Container, Pod
 from schemas.policies import PolicyRecord
 from schemas.quantities import amount
 from schemas.requests import SchedulingRequest
 from schemas.usage import NodeUsage
 from tests.conftest import RunningBroker
+from tests.streams.builders import nodes, request
 from tests.streams.worker_process import POSITIONS, Client, Worker, client
 
 _NODES = 8
@@ -27,40 +26,20 @@ _POD_CPU = "1500m"
 pytestmark = pytest.mark.timeout(400)
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _nodes() -> list[NodeState]:
-    allocatable = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-    return [
-        NodeState(cluster="c", node=f"n{number}", event="added", allocatable=allocatable)
-        for number in range(_NODES)
-    ]
-
-
 def _metrics() -> list[NodeMetric]:
     return [
         NodeMetric(
             cluster="c",
             node=f"n{number}",
-            updated_at_ms=_now_ms(),
+            updated_at_ms=now_ms(),
             usage={"cpu": 1000 * number, "memory": 2**30 * number},
         )
         for number in range(_NODES)
     ]
 
 
-def _request(number: int, **fields: object) -> SchedulingRequest:
-    pod = Pod(
-        namespace="default",
-        name=f"p{number}",
-        uid=f"u{number}",
-        containers=(Container(requests={"cpu": _POD_CPU, "memory": "1Gi"}),),
-    )
-    return SchedulingRequest(
-        cluster="c", requested_at_ms=_now_ms(), pod=pod.model_copy(update=fields)
-    )
+def _request(number: int) -> SchedulingRequest:
+    return request(number, at_ms=now_ms(), cpu=_POD_CPU)
 
 
 async def test_a_killed_worker_goes_on_where_it_was_and_no_room_is_given_twice(
@@ -69,7 +48,7 @@ async def test_a_killed_worker_goes_on_where_it_was_and_no_room_is_given_twice(
     topics = ("placement-decisions", "dead-letters", POSITIONS)
     with Worker(broker.settings, tmp_path) as worker:
         async with client(broker.settings, worker, *topics) as kafka:
-            await kafka.send("node-state", _nodes())
+            await kafka.send("node-state", nodes(count=_NODES))
             await kafka.send("node-metrics", _metrics())
             # Topics have no order among them.
             await kafka.until(lambda: kafka.applied("node-metrics") == _NODES - 1)
@@ -104,12 +83,12 @@ async def test_bad_records_end_in_dead_letters_and_stop_nothing_for_others(
 ) -> None:
     with Worker(broker.settings, tmp_path) as worker:
         async with client(broker.settings, worker, "placement-decisions", "dead-letters") as kafka:
-            await kafka.send("node-state", _nodes())
+            await kafka.send("node-state", nodes(count=_NODES))
             await kafka.send_raw("scheduling-requests", b"\xff not json")
             await kafka.send_raw("node-metrics", b'{"cluster":"c","node":"n0","usage":{"cpu":-1}}')
             await kafka.send_raw("policies", b"[" * 100_000)
             mode = "loadAware:\n  usageThresholds:\n    cpu: 165\n"
-            policy = PolicyRecord(cluster="c", document=mode, applied_at_ms=_now_ms())
+            policy = PolicyRecord(cluster="c", document=mode, applied_at_ms=now_ms())
             await kafka.send("policies", [policy])
             await kafka.send_raw("node-usage", b"{}", key="c/n0")
             await kafka.send("scheduling-requests", [_request(1)])
@@ -131,14 +110,14 @@ async def test_usage_samples_become_metrics_by_which_pods_are_placed(
 ) -> None:
     with Worker(broker.settings, tmp_path) as worker:
         async with client(broker.settings, worker, "placement-decisions", "node-metrics") as kafka:
-            await kafka.send("node-state", _nodes())
-            now_ms = _now_ms()
+            await kafka.send("node-state", nodes(count=_NODES))
+            sent_ms = now_ms()
             for number in range(_NODES):
                 samples = [
                     NodeUsage(
                         cluster="c",
                         node=f"n{number}",
-                        sampled_at_ms=now_ms - age_s * 1000,
+                        sampled_at_ms=sent_ms - age_s * 1000,
                         usage={"cpu": 15_000 if number else 2_000, "memory": 2**30},
                     )
                     for age_s in (120, 90, 60, 30, 0)
@@ -166,8 +145,8 @@ collect:
   metricAggregateDurationSeconds: 60
   metricAggregatePolicy: {durations: [2m]}
 """
-    policy = PolicyRecord(cluster="c", document=document, applied_at_ms=_now_ms())
-    began_ms = _now_ms() - 3_600_000
+    policy = PolicyRecord(cluster="c", document=document, applied_at_ms=now_ms())
+    began_ms = now_ms() - 3_600_000
 
     async def sample(kafka: Client, first_s: int) -> None:
         for number in range(_NODES):

@@ -47,6 +47,7 @@ class Worker:
         self._environment = {
             **os.environ,
             "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+            "LOADSTREAM_KAFKA_PARTITIONS": str(kafka.partitions),
             "LOADSTREAM_WORKER_DATA_DIR": str(directory / "worker"),
             **{f"LOADSTREAM_WORKER_{name.upper()}": value for name, value in settings.items()},
         }
@@ -123,9 +124,15 @@ class Worker:
 
     @property
     def gave_up(self) -> bool:
-        """It has ended since another worker has what it held: whoever runs workers starts it again."""
+        """It has ended since another worker has what it held: who runs workers starts it again."""
+        # Whether it has ended comes first: before that the log may lack its last line as yet.
+        return self.ended and self.lost_what_it_held
+
+    @property
+    def lost_what_it_held(self) -> bool:
+        """The last line of its log says that it was stopped since another worker has what it held."""
         lines = self.whole_log().splitlines()
-        return self.ended and bool(lines) and _GAVE_UP in lines[-1]
+        return bool(lines) and _GAVE_UP in lines[-1]
 
     def check(self) -> None:
         """Fail with its log if it has died."""

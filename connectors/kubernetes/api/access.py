@@ -1,29 +1,37 @@
 """Where an API server is, and who asks it.
 
 A kubeconfig (`--kubeconfig`, or `KUBECONFIG`, or `~/.kube/config`) with one of its contexts; inside
-a cluster, without one, the service account of the pod. Credentials change while a process runs:
+a cluster, without one, the service account of the pod. `KUBECONFIG` may name several files, which
+are taken together as kubectl does: what is in the first of them counts. Credentials change while a process runs:
 service account tokens every hour, those of plugins when they say so. `renew` reads them again, and
 the session is made anew where certificates may have changed.
 """
 
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
-from kubernetes_asyncio.config.incluster_config import (
+import yaml
+
+from connectors.kubernetes.api.client_parts import (
     SERVICE_CERT_FILENAME,
     SERVICE_HOST_ENV_NAME,
     SERVICE_TOKEN_FILENAME,
+    ConfigException,
+    Configuration,
+    load_incluster_config,
+    load_kube_config,
 )
-
 from connectors.kubernetes.api.errors import AccessError
 
 #: Credentials are read again after this time at the latest: tokens of service accounts live longer.
 RENEW_S = 60.0
 
+#: What reading credentials raises. A file that is being written at the moment may be any text.
+_UNREADABLE = (
+    ConfigException, OSError, ValueError, TypeError, AttributeError, AssertionError, yaml.YAMLError,
+)  # fmt: skip
 _ADVICE = (
     "name a kubeconfig with --kubeconfig or KUBECONFIG (`kubectl config view` shows what it has); "
     "inside a cluster the pod needs a service account whose token is mounted"
@@ -52,8 +60,8 @@ class Access:
             fresh = Configuration()
             try:
                 await self._load(fresh)
-            except (ConfigException, OSError, ValueError, TypeError, AssertionError) as error:
-                why = str(error) or type(error).__name__
+            except _UNREADABLE as error:
+                why = " ".join(str(error).split()) or type(error).__name__
                 raise AccessError(f"{self.said}: {why}; {_ADVICE}") from error
             found = self._configuration = fresh
             self._loaded_at_s = now_s
@@ -66,8 +74,12 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
     Raises:
         AccessError: neither is there.
     """
-    named = kubeconfig or _default_kubeconfig()
-    if named is None:
+    named = (kubeconfig,) if kubeconfig else _default_kubeconfigs()
+    if not named and context is not None:
+        raise AccessError(
+            f"context {context} is one of a kubeconfig, and none was found; {_ADVICE}"
+        )
+    if not named:
         if not os.environ.get(SERVICE_HOST_ENV_NAME):
             raise AccessError(
                 f"no kubeconfig was found, and this is no pod of a cluster; {_ADVICE}"
@@ -75,26 +87,36 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
         return Access(_from_service_account, "the pod's service account")
 
     async def from_kubeconfig(configuration: Configuration) -> None:
-        if not named.exists():
+        there = [each for each in named if each.exists()]
+        if not there:
             raise ConfigException("there is no such file")
         await load_kube_config(
-            str(named), context, client_configuration=configuration, persist_config=False
+            os.pathsep.join(map(str, there)),
+            context or _current_context(there),
+            client_configuration=configuration,
+            persist_config=False,
         )
 
-    return Access(
-        from_kubeconfig, f"kubeconfig {named}" + (f", context {context}" if context else "")
-    )
+    said = f"kubeconfig {os.pathsep.join(map(str, named))}"
+    return Access(from_kubeconfig, said + (f", context {context}" if context else ""))
 
 
-def _default_kubeconfig() -> Path | None:
-    named = os.environ.get("KUBECONFIG")
-    if named:
-        # Several may be named; the first that is there wins, as the others only add to it.
-        several = [Path(each).expanduser() for each in named.split(os.pathsep) if each]
-        return next((each for each in several if each.exists()), several[0] if several else None)
+def _default_kubeconfigs() -> tuple[Path, ...]:
+    """Those that are named; several are taken together."""
+    if named := os.environ.get("KUBECONFIG"):
+        return tuple(Path(each).expanduser() for each in named.split(os.pathsep) if each)
     usual = Path.home() / ".kube" / "config"
     in_pod = os.environ.get(SERVICE_HOST_ENV_NAME) and Path(SERVICE_TOKEN_FILENAME).exists()
-    return usual if usual.exists() and not in_pod else None
+    return (usual,) if usual.exists() and not in_pod else ()
+
+
+def _current_context(kubeconfigs: Sequence[Path]) -> str | None:
+    """The one of the first file that names one, as with kubectl; the client takes the last one's."""
+    for each in kubeconfigs:
+        found = yaml.safe_load(each.read_text(encoding="utf-8"))
+        if isinstance(found, dict) and (context := found.get("current-context")):
+            return str(context)
+    return None
 
 
 async def _from_service_account(configuration: Configuration) -> None:

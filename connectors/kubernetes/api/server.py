@@ -24,9 +24,9 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
-from kubernetes_asyncio.client.rest import RESTClientObject
 
 from connectors.kubernetes.api.access import Access
+from connectors.kubernetes.api.client_parts import RESTClientObject
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable, api_error
 
 #: Time that a request may take, in seconds: the API server gives up after 60 itself.

@@ -9,14 +9,15 @@ The first build takes minutes: it downloads 175 MB and compiles 2,700 packages. 
 compiled, so a later one only links.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 
+from connectors.made_once import made_once
 from schemas.announcement import cache_directory
 
 #: Names the directory of the Go module where a caller names none.
@@ -68,13 +69,7 @@ def build(module: Path | None = None) -> Path:
     for name in _SOURCES:
         digest.update((source / name).read_bytes())
     binary = cache_directory() / f"control-plane-{digest.hexdigest()[:12]}"
-    if not binary.is_file():
-        binary.parent.mkdir(parents=True, exist_ok=True)
-        with binary.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not binary.is_file():
-                _build(source, binary)
-    return binary
+    return made_once(binary, partial(_build, source))
 
 
 def _build(source: Path, binary: Path) -> None:

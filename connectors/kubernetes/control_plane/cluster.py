@@ -24,6 +24,9 @@ ALLOCATABLE = {"cpu": "32", "memory": "128Gi", "pods": "110"}
 REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 _NODES = "/api/v1/nodes"
 _MERGE = "application/merge-patch+json"
+#: Longest wait for kwok to make nodes ready, and time between two looks, in seconds.
+READY_S = 120.0
+_READY_POLL_S = 0.05
 
 
 def node(
@@ -100,8 +103,31 @@ async def create(server: ApiServer, path: str, objects: Iterable[dict[str, Any]]
 
 
 async def create_nodes(server: ApiServer, nodes: Iterable[dict[str, Any]]) -> list[Any]:
-    """Create these nodes."""
-    return await create(server, _NODES, nodes)
+    """Create these nodes; returns when kwok has made those ready that are to be.
+
+    A pod that comes with a node before kwok knows the node may never run: now and then kwok's list
+    of the pods that such a node has already is without it.
+
+    Raises ApiError, ApiUnreachable, and TimeoutError where kwok makes them not ready.
+    """
+    made = await create(server, _NODES, nodes)
+    awaited = {
+        each["metadata"]["name"]
+        for each in made
+        if UNREADY not in each["metadata"].get("annotations", {})
+    }
+    async with asyncio.timeout(READY_S):
+        while awaited:
+            listed = (await server.get(_NODES, {"resourceVersion": "0"}))["items"]
+            awaited -= {each["metadata"]["name"] for each in listed if _is_ready(each)}
+            if awaited:
+                await asyncio.sleep(_READY_POLL_S)
+    return made
+
+
+def _is_ready(node: Mapping[str, Any]) -> bool:
+    conditions = node["status"].get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 async def create_pods(

@@ -16,7 +16,6 @@ import subprocess
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import orjson
@@ -34,6 +33,7 @@ from connectors.kubernetes.control_plane.users import (
     write_tokens,
 )
 from connectors.local_ports import HOST, free_port, own_address
+from connectors.startable import Startable
 
 _CONFIGURATION = Path(__file__).parent / "configuration"
 _BIND_ATTEMPTS = 3
@@ -64,7 +64,7 @@ _CONTROLLER_QPS = 500
 
 
 @dataclass
-class ControlPlane:
+class ControlPlane(Startable):
     """The program's parts in `directory`; a context manager, or start() and stop()."""
 
     binary: Path
@@ -154,17 +154,6 @@ class ControlPlane:
     def api(self, user: str = ADMIN) -> ApiServer:
         """The API server, asked by this user; to be closed by the caller."""
         return ApiServer(access(self.kubeconfig(user)))
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _token(self, user: str) -> str:
         if user not in self._tokens:

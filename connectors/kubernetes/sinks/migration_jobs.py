@@ -46,7 +46,7 @@ GROUP = "/apis/scheduling.koordinator.sh/v1alpha1"
 COLLECTION = f"{GROUP}/podmigrationjobs"
 #: Where it is not installed, it is looked for again after this time, in seconds.
 LOOK_AGAIN_S = 60.0
-#: Jobs under way at most: more are left as they are until others have ended.
+#: Jobs under way at most: more are left as they are until they change or are all listed again.
 JOBS_MAX = 10_000
 #: Time for which a report waits for the first list of jobs, in seconds.
 LIST_S = 5.0

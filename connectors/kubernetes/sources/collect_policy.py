@@ -50,13 +50,32 @@ def read_config_map(found: Mapping[str, Any]) -> CollectIntervals:
         return CollectIntervals(
             _interval_ms(read.get("metricReportIntervalSeconds")),
             tuple(
-                (each["nodeSelector"], _interval_ms(each.get("metricReportIntervalSeconds")))
+                (
+                    _readable(each["nodeSelector"]),
+                    _interval_ms(each.get("metricReportIntervalSeconds")),
+                )
                 for each in read.get("nodeConfigs") or ()
                 if each.get("nodeSelector") is not None
             ),
         )
     except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
         raise PolicyUnreadable(f"ConfigMap {NAMESPACE}/{NAME}, {KEY}: {error}") from error
+
+
+def _readable(selector: Any) -> Mapping[str, Any]:
+    """The label selector; raises TypeError where its parts are not of their types."""
+    labels, expressions = selector.get("matchLabels"), selector.get("matchExpressions")
+    if not isinstance(labels, dict | None):
+        raise TypeError(f"nodeSelector.matchLabels: found {labels!r}; allowed is a map")
+    if not isinstance(expressions, list | None) or not all(
+        isinstance(each, dict) and isinstance(each.get("values"), list | None)
+        for each in expressions or ()
+    ):
+        raise TypeError(
+            f"nodeSelector.matchExpressions: found {expressions!r}; allowed is a list of maps with key, "
+            "operator and a list of values"
+        )
+    return {"matchLabels": labels, "matchExpressions": expressions}
 
 
 def _interval_ms(seconds: object) -> int | None:
@@ -66,7 +85,7 @@ def _interval_ms(seconds: object) -> int | None:
 
 
 def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """A Kubernetes label selector; one that cannot be read selects nothing."""
+    """A Kubernetes label selector; one with an unknown operator selects nothing."""
     for name, value in (selector.get("matchLabels") or {}).items():
         if labels.get(name) != value:
             return False

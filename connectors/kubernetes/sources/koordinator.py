@@ -9,6 +9,7 @@ them; a time that is ahead of ours by more than the limit is reported.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar, Literal
@@ -40,6 +41,9 @@ from schemas.metrics import NodeMetric
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 #: From one read to the next, in seconds.
 READ_S = 0.25
+#: Objects that were read once are reported as failing after this time without an answer, in seconds:
+#: a watch that ends is opened again within some.
+FAILING_S = 10.0
 
 
 class KoordinatorSettings(SourceSettings):
@@ -78,15 +82,16 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
 
     async def read(self) -> AsyncIterator[NodeMetric]:
         """The objects that changed since the last call; raises SourceFailed where none can."""
-        why = self._metrics.why
-        if self._metrics.failing_since_s is not None and not self._metrics.lists:
-            if why.startswith("404"):
-                note = "Koordinator's NodeMetric is not installed in this cluster"
-                raise SourceFailed("not_installed", f"{note} ({NODE_METRICS})")
-            raise SourceFailed("forbidden" if why.startswith("403") else "unreachable", why)
         async for message in self._newest.read():
             self.health.counts["samples"] += 1
             yield message
+        since_s, why = self._metrics.failing_since_s, self._metrics.why
+        if since_s is None or (self._metrics.lists and time.monotonic() - since_s < FAILING_S):
+            return
+        if why.startswith("404"):
+            note = "Koordinator's NodeMetric is not installed in this cluster"
+            raise SourceFailed("not_installed", f"{note} ({NODE_METRICS})")
+        raise SourceFailed("forbidden" if why.startswith("403") else "unreachable", why)
 
     async def run(self) -> None:
         """Follow objects and policy until it is cancelled."""

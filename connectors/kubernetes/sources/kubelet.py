@@ -47,6 +47,8 @@ BEHIND_MAX_S = 1.0
 RENEW_MIN_MS = 10_000
 #: Places in a URL template that are filled in.
 _PLACES = ("node", "address", "port")
+#: Fields that only a connection to a kubelet itself goes by.
+_OF_CONNECTIONS = ("url", "addresses", "ca_file", "insecure", "send_credentials")
 
 
 class KubeletSettings(SourceSettings):
@@ -70,18 +72,29 @@ class KubeletSettings(SourceSettings):
     """What is reported beside CPU and memory, where the kubelet measures it."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """A template is a URL, and stands alone."""
-        if self.url is None:
-            return
-        if self.via != "kubelet":
-            yield Conflict(("url",), "found with via: apiServer; allowed is one of them", ("via",))
-        try:
-            filled = self.url.format(node="n", address="a", port="1")
-        except (KeyError, IndexError, ValueError):
-            filled = ""
-        if not filled.startswith(("http://", "https://")):
-            message = "found no URL template; allowed is http:// or https:// with {node}, {address}, {port}"
+        """A template is a URL of each node, and what is said of connections to kubelets is used."""
+        if self.via == "apiServer":
+            for name in _OF_CONNECTIONS:
+                if name in self.model_fields_set:
+                    message = "found with via: apiServer; allowed is one of them"
+                    yield Conflict(
+                        (type(self).model_fields[name].alias or name,), message, ("via",)
+                    )
+        elif self.insecure and self.ca_file is not None:
+            message = "found with insecure: true; allowed is one of them"
+            yield Conflict(("caFile",), message, ("insecure",))
+        if self.url is not None and not _is_template(self.url):
+            message = "found no URL template; allowed is http:// or https:// with {node} or {address}, and {port}"
             yield Conflict(("url",), message, ("url",))
+
+
+def _is_template(url: str) -> bool:
+    """It is another URL for another node."""
+    try:
+        one, other = (url.format(node=each, address=each, port="1") for each in ("a", "b"))
+    except (KeyError, IndexError, ValueError, AttributeError):
+        return False
+    return one.startswith(("http://", "https://")) and one != other
 
 
 class Kubelets:

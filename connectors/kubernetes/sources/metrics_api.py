@@ -9,12 +9,14 @@ inherits the figures of another of its name. The figures are rarely newer than 1
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, ClassVar
 
+from pydantic import Field
+
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.directory import PodName, time_ms
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import failed_by_server
-from connectors.kubernetes.sources.settings import SourceSettings
+from connectors.kubernetes.sources.settings import Interval, SourceSettings
 from schemas.policy.durations import parse_duration_ms
 from schemas.quantities import QuantityError, amount_of, nanos
 from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage
@@ -25,7 +27,10 @@ _SHOWN_MAX = 3
 
 
 class MetricsApiSettings(SourceSettings):
-    """What the metrics API needs beyond what every source has: nothing."""
+    """What the metrics API needs beyond what every source has: time, as its figures are slow."""
+
+    interval_ms: Interval = Field(30_000, alias="interval")
+    """From one measurement of a node to the next; a metrics-server has new ones after 15 to 60 s."""
 
 
 class MetricsApi(KubernetesSource[MetricsApiSettings]):

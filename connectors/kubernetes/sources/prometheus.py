@@ -6,7 +6,8 @@ is in cores, every other resource in its base unit. Queries come from presets (`
 from the settings, which may name any resource; what both name is the settings' own.
 
 A sample's time is what `nodeTimes` says, since a rate goes on after the last scrape; without such a
-query it is the instant asked for. A node that the queries of nodes do not all have is left out.
+query it is the instant asked for. A node of which a query of its CPU or its memory says nothing is
+left out; any other resource is left out of its sample.
 A partial answer (a warning of a server that could not ask all its stores) counts as none: its sums
 are too small. A pod younger than the window is left out: the figures may be another's of its name.
 """
@@ -25,6 +26,7 @@ from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.clock_skew import Answered, skew_ms
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
 from connectors.kubernetes.sources.http import fetch, read_secret, tls_context
+from connectors.kubernetes.sources.precedence import REQUIRED
 from connectors.kubernetes.sources.promql_presets import PRESETS, Preset
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
 from schemas.base import AMOUNT_MAX, ResourceName
@@ -78,7 +80,19 @@ class PrometheusSettings(SourceSettings):
     """Trust any certificate."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """There is something to ask, and it is about nodes."""
+        """There is something to ask, and it is about nodes; TLS is set up where there is TLS."""
+        if self.url.startswith("http://"):
+            for name, field in (
+                ("token_file", "tokenFile"), ("ca_file", "caFile"), ("insecure", "insecure"),
+            ):  # fmt: skip
+                if name in self.model_fields_set:
+                    yield Conflict(
+                        (field,), "found with a url of http://: needs https://", ("url",)
+                    )
+        elif self.insecure and self.ca_file is not None:
+            yield Conflict(
+                ("caFile",), "found with insecure: true; allowed is one of them", ("insecure",)
+            )
         if not self.nodes and not self.presets:
             message = (
                 "required where there is no preset: without figures of nodes there is no sample"
@@ -152,7 +166,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         self.health.succeeded()
         self.health.keep_only(self.directory.nodes.keys())
         for node, usage in answers.nodes.items():
-            missing = self._queries.nodes.keys() - usage.keys()
+            missing = (REQUIRED & self._queries.nodes.keys()) - usage.keys()
             at_ms = answers.times_ms.get(node) if self._queries.node_times else now_ms
             if missing or at_ms is None:
                 what = ", ".join(sorted(missing)) or "times"

@@ -124,7 +124,7 @@ class Score(Plugin):
 
     @abstractmethod
     def scores(self, prepared: Any) -> NDArray[Any]:
-        """Scores of all nodes."""
+        """Scores of all nodes, an array of the caller's own."""
 
     @abstractmethod
     def score(self, prepared: Any, row: int) -> float:

@@ -28,7 +28,8 @@ COLUMNS_MAX = 64
 Requests = tuple[tuple[str, int], ...]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
+_NEXT = ("cpu", "memory", "ephemeral-storage")
+_FIRST = ("pods", *_NEXT)
 
 
 def _refusal(resource: str) -> str:
@@ -37,10 +38,11 @@ def _refusal(resource: str) -> str:
 
 def requests_of(kind: Kind) -> Requests:
     """What must be free for a pod of a kind, in the order in which it is looked at."""
-    wanted = {name: amount for name, amount in kind.demand.requests.items() if amount > 0}
-    wanted["pods"] = 1
-    others = sorted(wanted.keys() - set(_FIRST))
-    return tuple((name, wanted[name]) for name in (*_FIRST, *others) if name in wanted)
+    requests = kind.demand.requests
+    wanted = [("pods", 1)]
+    wanted += [(name, requests[name]) for name in _NEXT if requests.get(name, 0) > 0]
+    others = [each for each in requests.items() if each[0] not in _FIRST and each[1] > 0]
+    return (*wanted, *sorted(others)) if others else tuple(wanted)
 
 
 def free_of(node: Node) -> dict[str, int]:

@@ -10,7 +10,6 @@ Source: docs/upstream.md A2, A3, A5.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -40,13 +39,10 @@ _EXACT_MAX = 2**42
 _BEYOND = 2**100
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """What the plugins need to know of a kind of pod."""
 
     estimate: Vector
-    column: NDArray[Any]
-    """The estimate with shape (resources, 1), in the type that the plugin compares with."""
     view: int
     """`PROD` or `OTHER`."""
     exempt: bool = False
@@ -125,8 +121,7 @@ class LoadAwareFilter(Filter):
     def prepare(self, kind: Kind) -> Prepared:
         """Estimate the pod."""
         estimate = self.estimator.of_kind(kind)
-        column = np.array(estimate, dtype=np.int64).reshape(-1, 1)
-        return Prepared(estimate, column, PROD if kind.prod else OTHER, kind.daemon)
+        return Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
 
     def mask(self, prepared: Prepared) -> BoolArray | None:
         """Nodes on which the estimate fits under every threshold."""
@@ -261,9 +256,8 @@ class LoadAwareScore(Score):
     def prepare(self, kind: Kind) -> Prepared:
         """Estimate the pod."""
         estimate = self.estimator.of_kind(kind)
-        column = np.array(estimate, dtype=np.float64).reshape(-1, 1)
         by_prod = kind.prod and self.args.score_according_prod_usage
-        return Prepared(estimate, column, PROD if by_prod else OTHER)
+        return Prepared(estimate, PROD if by_prod else OTHER)
 
     def scores(self, prepared: Prepared) -> NDArray[Any]:
         """Weighted mean of the percentages that would be left, with two truncations."""
@@ -273,7 +267,8 @@ class LoadAwareScore(Score):
         if min(prepared.estimate) < 0:
             one_by_one = (self.score(prepared, row) for row in range(size))
             return np.fromiter(one_by_one, dtype=np.int32, count=size)
-        left = self._free[prepared.view] - prepared.column
+        estimate = np.array(prepared.estimate, dtype=np.float64)
+        left = self._free[prepared.view] - estimate[:, np.newaxis]
         left *= self._factor
         np.floor(left, out=left)
         np.maximum(left, 0.0, out=left)

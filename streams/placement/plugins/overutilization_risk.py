@@ -92,6 +92,7 @@ class OverutilizationRiskScore(Score):
         """One over the capacity."""
         self._square: FloatArray = np.zeros(shape)
         """That squared."""
+        self._work: FloatArray = np.empty(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures by row, one entry a resource."""
         self._kept = SizedCache[tuple[int, float, float], Increases](KEPT_BYTES_MAX, KEPT_MAX)
@@ -121,7 +122,7 @@ class OverutilizationRiskScore(Score):
                 self._forget()
         moments, figures = node.moments, node.usage_figures()
         if moments is not None:
-            self._fleet, self._owners = moments.fleet.figures, moments.fleet.owners
+            self._fleet, self._owners = moments.fleet.figures, moments.fleet.risk_owners
         rows = self._rows[row] = []
         for index, resource in enumerate(self._resources):
             per_unit = 1.0 / (float(node.allocatable.get(resource, 0)) or 1.0)
@@ -162,15 +163,16 @@ class OverutilizationRiskScore(Score):
         """Raw scores, float64."""
         increase: FloatArray | None = None
         for index, (mean, variance) in enumerate(self._expected(prepared)):
-            term = self._increases(index, mean, variance) * self._weights[index]
+            increases, weight = self._increases(index, mean, variance), self._weights[index]
             if increase is None:
-                increase = term
+                increase = increases * weight
             else:
-                increase += term
+                increase += np.multiply(increases, weight, out=self._working())
         assert increase is not None  # noqa: S101 - a policy names at least one resource
-        raw: FloatArray = np.maximum(increase, LEAST)
-        np.divide(1.0, raw, out=raw)
-        return raw
+        if not increase.size or increase.min() < LEAST:  # to ask is cheaper than to do it
+            np.maximum(increase, LEAST, out=increase)
+        np.divide(1.0, increase, out=increase)
+        return increase
 
     def score(self, prepared: Prepared, row: int) -> float:
         """Raw score of one node; the same operations in the same order as `scores`."""
@@ -206,7 +208,7 @@ class OverutilizationRiskScore(Score):
                 return kept.values
         after: FloatArray = self._per_unit[index] * mean
         after += self._mean[index]
-        spread = self._square[index] * variance
+        spread = np.multiply(self._square[index], variance, out=self._working())
         spread += self._variance[index]
         cost = self._costs.costs(after, spread)
         after *= TIE
@@ -214,3 +216,11 @@ class OverutilizationRiskScore(Score):
         after -= self._before[index]
         self._kept.put(key, Increases(after, len(self._changed)), after.nbytes)
         return after
+
+    def _working(self) -> FloatArray:
+        """An array over all nodes for what is thrown away at once; making one costs as much as
+        adding one up."""
+        size = self._mean.shape[1]
+        if self._work.size != size:
+            self._work = np.empty(size)
+        return self._work

@@ -5,7 +5,7 @@ What differs from `streams.rebalance.balance`, and where: thresholds that are fi
 into maps that pools share (`pools`); pools that overlap (`_members`); detectors that count marks
 instead of consecutive rounds (`streams.rebalance.koordinator.detectors`); usage that counts pods
 which are gone and leaves out host applications, and a raw allocatable that replaces all of it
-(`streams.rebalance.node_arrays`); room as one sum over all targets (`_room`); nodeFit that is
+(`streams.rebalance.node_arrays`); room as one sum over all targets (`evictions`); nodeFit that is
 tested before the order is known and takes room for every pod that fits, evicted or not (`fit`).
 Order is that of the golden cases: nodes by name, pods as they came.
 
@@ -24,7 +24,8 @@ from streams.rebalance.inputs import (
 )
 from streams.rebalance.koordinator.detectors import Detectors
 from streams.rebalance.koordinator.pools import FilledPools
-from streams.rebalance.koordinator.rounds import PoolTurn, Standing
+from streams.rebalance.koordinator.rounds import PoolTurn
+from streams.rebalance.koordinator.standing import Standing
 from streams.rebalance.node_arrays import Universe
 from streams.rebalance.outcome import (
     HIGH,

@@ -86,14 +86,19 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--set", "speed=3"), "found 'speed'; expected one of nodes"),
         (("--set", "memory_start=3"), "expected two numbers with a comma"),
         (("--set", "memory_growth=0.5,0.1"), "the smaller one first"),
-        (("--set", "load=nan"), "load: found 'nan'; expected a number"),
+        (("--set", "lag_s=nan"), "lag_s: found 'nan'; expected a whole number"),
+        (("--set", "load=0.5"), "found 'load', which has an option of its own; expected --load"),
+        (("--seeds", "2-2", "--set", "own_share=0.35"), "own_share: found 0.35, with which nodes"),
         (("--set", "pod_divisor=0"), "pod_divisor: found 0; expected a number from 1 to 1000"),
         (("--set", "budgeted_share=5"), "budgeted_share: found 5; expected a number from 0 to 1"),
         (("--set", "alike_share=-1"), "alike_share: found -1; expected a number from 0 to 1"),
-        (("--set", "nodes=2.5"), "nodes: found '2.5'; expected a whole number"),
+        (("--set", "lag_s=2.5"), "lag_s: found '2.5'; expected a whole number"),
         (("--set", "memory_start=0.5,11"), "expected two numbers from 0 to 10"),
         (("--contenders", ""), "found nobody; expected"),
-        (("--report", "/nowhere/page.html"), "expected a file in a directory that there is"),
+        (
+            ("--report", "/nowhere/page.html"),
+            "expected a file that may be written, in a directory that there is",
+        ),
         (("--report", "page.pdf"), "expected a file with suffix .html or .md"),
         (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),
         (("--interval", "15"), "sample_s: found 15; expected a multiple of step_s, 10"),
@@ -107,7 +112,7 @@ def test_what_cannot_be_run_is_said(arguments: tuple[str, ...], sentence: str) -
 
 
 def test_a_whole_number_is_one_in_the_report() -> None:
-    names = ("--contenders", "random-choice", "--set", "nodes=4", "--set", "lag_s=20")
+    names = ("--contenders", "random-choice", "--nodes", "4", "--set", "lag_s=20")
     code, out, err = call(*_SMALL, *names, "--json")
     assert code == 0, err
     (document,) = json.loads(out)["comparisons"]
@@ -115,12 +120,31 @@ def test_a_whole_number_is_one_in_the_report() -> None:
     assert (repr(found["nodes"]), repr(found["lag_s"])) == ("4", "20")
 
 
-def test_a_policy_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("mode: sometimes\n")
-    code, _, err = call(*_SMALL, "--policy", str(file))
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("mine.yaml", b"mode: sometimes\n", "mode"),
+        ("mine.yaml", b"mode: \xff\n", "found the byte 0xff, which is not UTF-8"),
+        ("loadstream.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
+        ("least-allocated.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
+    ],
+)
+def test_a_policy_that_cannot_be_compared_is_said(
+    name: str, content: bytes, sentence: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    code, _, err = call(*_SMALL, "--contenders", "random-choice", "--policy", str(file))
     assert code == 2
-    assert "mode" in err
+    assert sentence in err
+
+
+def test_a_chart_that_cannot_be_written_is_found_out_before_the_runs(tmp_path: Path) -> None:
+    (tmp_path / "report.svg").mkdir()
+    report = (tmp_path / "report").with_suffix(".md")
+    code, _, err = call(*_SMALL, "--report", str(report))
+    assert code == 2
+    assert "and beside it report.svg as well" in " ".join(err.replace("│", " ").split())
 
 
 def test_a_policy_of_ones_own_is_compared_under_the_name_of_its_file(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
 
 
 def test_two_contenders_of_one_name_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "loadstream.yaml").write_text("mode: enforce\n")
-    with pytest.raises(UnknownContender, match="loadstream twice"):
-        contenders(["loadstream"], [tmp_path / "loadstream.yaml"], Pipeline)
+    file = tmp_path / "mine.yaml"
+    file.write_text("mode: enforce\n")
+    with pytest.raises(UnknownContender, match="mine twice"):
+        contenders([], [file, file], Pipeline)

@@ -1,10 +1,19 @@
 """Scenarios: what is drawn is what was asked for, and the same for the same seed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from connectors.closed_loop.scenario import BEGIN_MS, BUDGETED, HOUR_MS
-from connectors.closed_loop.traces import STEP_S
+from connectors.closed_loop.parameters import Parameters
+from connectors.closed_loop.scenario import (
+    BEGIN_MS,
+    BUDGETED,
+    HOUR_MS,
+    ImpossibleScenario,
+    draw_scenario,
+)
+from connectors.closed_loop.traces import STEP_S, model_traces
 from tests.connectors.closed_loop.days import scenario
 
 
@@ -87,3 +96,16 @@ def test_memory_grows_from_its_start_towards_a_bound() -> None:
     assert start == pytest.approx(demands.memory_start[0])
     assert start < later < end
     assert end == pytest.approx(demands.memory_start[0] + demands.memory_growth[0])
+
+
+def test_a_load_that_leaves_nothing_for_pods_is_refused() -> None:
+    with pytest.raises(
+        ImpossibleScenario, match=r"own_share: found 0\.35, .* of seed 2 .* a load of 40% leaves"
+    ):
+        scenario(2, nodes=6, hours=0.5, load=0.4, own_share=0.35)
+
+
+def test_pods_are_not_divided_until_nothing_is_left() -> None:
+    small = replace(model_traces(), pods=np.array([[100, 2**30], [4000, 2**30]]))
+    with pytest.raises(ImpossibleScenario, match="pod_divisor: found 101; expected at most 100"):
+        draw_scenario(Parameters(nodes=6, hours=0.5, pod_divisor=101), 0, small)

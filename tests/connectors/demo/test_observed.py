@@ -116,3 +116,12 @@ def test_a_decision_tells_how_old_the_metrics_were_that_it_knew() -> None:
     as_of = AsOf(partition=0, offsets={"node-metrics": 3}, policy_digest="default")
     observed.decision(decision(decided_at_ms=NOW_MS + 300_000, as_of=as_of), 0.0)
     assert observed.decided_behind_ms == 120_000
+
+
+def test_a_word_of_the_cluster_stage_tells_how_old_its_clock_is() -> None:
+    observed = Observed(MACHINES, read_policy(""))
+    assert (observed.heard_s, observed.clock_behind_ms) == (None, 0)
+    observed.heard(NOW_MS, NOW_MS + 7_000, 10.0)
+    assert (observed.heard_s, observed.clock_behind_ms) == (10.0, 7_000)
+    observed.heard(NOW_MS + 7_000, NOW_MS + 7_000, 11.0)
+    assert observed.clock_behind_ms == 0

@@ -1,11 +1,12 @@
 """The second act: evictions are carried out, and the figures are those of the act."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from connectors.demo.rebalance_summary import hot_above, hot_nodes, rebalanced, usage_staying
-from connectors.demo.relief import Relief
+from connectors.demo.rebalance_summary import hot_nodes, rebalanced, usage_staying
+from connectors.demo.relief import Relief, hot_above
 from connectors.demo.scenario import CLUSTER, simulated_scenario
 from connectors.demo.session import Session
 from connectors.simulated.cluster import Eviction
@@ -23,22 +24,27 @@ NOW_MS = 1_772_409_600_000
 MINUTE_MS = 60_000
 
 
-def a_round(minute: int, *nodes: str, left_out: int = 0, gate: str = "") -> RebalanceRound:
-    """A round in which these nodes are hot."""
+def a_round(*nodes: str, gate: str = "", node_gate: str = "") -> RebalanceRound:
+    """A round that names these nodes."""
+    reading = Reading(used=80, limit=70, capacity=100)
     hot = tuple(
         HotNode(
-            node=node,
-            phase="node",
-            readings={"cpu": Reading(used=80, limit=70, capacity=100)},
-            abnormal_rounds=1,
+            node=node, phase="node", readings={"cpu": reading}, abnormal_rounds=1, gate=node_gate
         )
         for node in nodes
     )
-    pools = () if gate else (PoolRound(pool="p", hot=hot, hot_left_out=left_out),)
+    pools = () if gate else (PoolRound(pool="p", hot=hot),)
     return RebalanceRound(
-        round_id=f"round-{minute:04}", cluster=CLUSTER, decided_at_ms=NOW_MS + minute * MINUTE_MS,
-        dry_run=False, gate=gate, pools=pools, as_of=AS_OF,
+        round_id="round-0001", cluster=CLUSTER, decided_at_ms=NOW_MS, dry_run=False, gate=gate,
+        pools=pools, as_of=AS_OF,
     )  # fmt: skip
+
+
+def used(relief: Relief, number: int, **shares: float) -> None:
+    """One bin of ten minutes in which nodes used these shares of their cores."""
+    begin_ms = NOW_MS + number * 10 * MINUTE_MS
+    for node, share in shares.items():
+        relief.used(node, share, begin_ms, begin_ms + 10 * MINUTE_MS)
 
 
 def a_command(number: int, uid: str, node: str, at_ms: int, **more: Any) -> EvictionCommand:
@@ -60,51 +66,79 @@ def a_verdict(verdict: Any, **more: Any) -> MoveOutcome:
     return MoveOutcome(**(values | more))
 
 
-def test_a_node_is_hot_from_the_first_round_that_names_it_to_the_first_that_does_not() -> None:
-    relief = Relief()
-    relief.round(a_round(0, "n1"))
-    relief.round(a_round(10, "n1", "n2"))
+def test_a_node_is_hot_from_the_first_bin_above_the_share_to_the_first_that_is_not() -> None:
+    relief = Relief(0.7)
+    used(relief, 0, n1=0.8, n2=0.7)
+    used(relief, 1, n1=0.9, n2=0.71)
     pod = Pod(namespace="a", name="a", uid="a")
     relief.evicted(Eviction(pod, "n1", NOW_MS + 12 * MINUTE_MS, None))
-    relief.round(a_round(20, "n2"))
-    relief.round(a_round(30))
+    assert (relief.hot["n1"].used, relief.hot["n2"].used) == (0.9, 0.71)
+    used(relief, 2, n1=0.7, n2=0.75)
+    used(relief, 3, n1=0.1, n2=0.2)
     first, second = relief.spells
     assert (first.node, first.since_ms, first.until_ms) == ("n1", NOW_MS, NOW_MS + 20 * MINUTE_MS)
     assert (first.left, second.left) == (1, 0)
     assert relief.hot == {}
     assert [(each.what, each.node) for each in relief.happenings] == [
-        ("hot", "n1"), ("left", "n1"), ("hot", "n2"), ("cool", "n1"), ("cool", "n2"),
+        ("hot", "n1"), ("hot", "n2"), ("left", "n1"), ("cool", "n1"), ("cool", "n2"),
     ]  # fmt: skip
-    assert relief.happenings[3].text == "n1 has cooled after 1 pod left it, 20 min hot"
-    assert relief.happenings[4].text == "n2 has cooled by itself, 20 min hot"
+    assert [each.text for each in relief.happenings] == [
+        "n1 turns hot: cpu 80 % of at most 70 %", "n2 turns hot: cpu 71 % of at most 70 %",
+        "a leaves n1", "n1 has cooled after 1 pod left it, 20 min hot",
+        "n2 has cooled by itself, 20 min hot",
+    ]  # fmt: skip
+
+
+def test_a_node_that_is_not_measured_is_not_hot() -> None:
+    relief = Relief(0.7)
+    used(relief, 0, n1=0.8)
+    used(relief, 1, n1=float("nan"))
+    assert relief.hot == {}
+    assert relief.spells[0].until_ms == NOW_MS + 10 * MINUTE_MS
+
+
+def test_hot_is_what_moves_by_thresholds_call_so_or_moves_by_risk() -> None:
+    scenario = simulated_scenario(3, 1, 10, "not here")
+    above = scenario.policy_text.replace(
+        "\nrebalance:\n", "\nrebalance:\n  highThresholds: {cpu: 60}\n  lowThresholds: {cpu: 40}\n"
+    )
+    by_memory = scenario.policy_text.replace("- {name: cpu, hotPercent: 70}", "")
+    found = [
+        hot_above(replace(scenario, policy_text=text).policy)
+        for text in (scenario.policy_text, above, by_memory)
+    ]
+    assert found == [0.70, 0.60, 1.0]
 
 
 def test_a_node_whose_load_no_eviction_moves_is_left_out() -> None:
-    relief = Relief(left_out="n1")
-    relief.round(a_round(0, "n1", "n2"))
-    relief.round(a_round(10, "n1", "n2"))
-    assert list(relief.hot) == ["n2"]
-    assert [spell.node for spell in relief.spells] == ["n2"]
+    scenario = simulated_scenario(3, 1, 10, "not here")
+    scenario = replace(scenario, live=0)
+    session = Session(scenario, lambda topic, message: None, 1)
+    session.relief.hot_above = 0.0
+    session.begin()
+    session.advance(scenario.begin_ms + 30 * MINUTE_MS, 0.0)
+    assert set(session.relief.hot) == {machine.name for machine in scenario.machines[1:]}
 
 
-def test_a_node_that_is_hot_in_one_round_alone_is_not_told() -> None:
-    relief = Relief()
-    relief.round(a_round(0, "n1"))
-    relief.round(a_round(10))
-    assert relief.spells == []
-    assert list(relief.happenings) == []
+def test_the_live_view_and_the_summary_count_the_same_hot_minutes(finished: Session) -> None:
+    end_ms = finished.scenario.end_ms
+    told_ms = sum((spell.until_ms or end_ms) - spell.since_ms for spell in finished.relief.spells)
+    counted = float(hot_nodes(finished, finished.grid).sum())
+    assert counted > 0
+    assert told_ms == pytest.approx(counted * finished.grid.bin_ms, rel=1e-3)
 
 
-def test_a_round_that_was_stopped_or_leaves_nodes_out_cools_nobody() -> None:
-    relief = Relief()
-    relief.round(a_round(0, "n1"))
-    relief.round(a_round(10, gate="paused"))
-    relief.round(a_round(20, "n2", left_out=1))
-    assert set(relief.hot) == {"n1", "n2"}
+def test_what_keeps_a_hot_node_is_what_the_newest_round_says_of_it() -> None:
+    relief = Relief(0.7)
+    assert relief.gate("n1") == ""
+    relief.round(a_round("n1", node_gate="its turn"))
+    assert (relief.gate("n1"), relief.gate("n2")) == ("its turn", "")
+    relief.round(a_round(gate="paused"))
+    assert relief.gate("n1") == "paused"
 
 
 def test_dry_commands_and_dry_verdicts_are_counted_apart() -> None:
-    relief = Relief()
+    relief = Relief(0.7)
     relief.command(a_command(1, "a", "n1", NOW_MS, dry_run=True))
     relief.command(a_command(2, "a", "n1", NOW_MS))
     relief.outcome(a_verdict("helped"))
@@ -130,12 +164,12 @@ def test_the_second_act_begins_with_a_policy_that_enforces_and_is_the_same_other
 
 
 def test_of_the_dry_commands_of_a_hot_node_the_first_is_shown() -> None:
-    relief = Relief()
-    relief.round(a_round(0, "n1"))
+    relief = Relief(0.7)
+    used(relief, 0, n1=0.8)
     for number in range(3):
         relief.command(a_command(number, "a", "n1", NOW_MS, dry_run=True))
     assert relief.dry_commands == 3
-    assert [each.what for each in relief.happenings] == ["dry"]
+    assert [each.what for each in relief.happenings] == ["hot", "dry"]
 
 
 def test_a_verdict_on_a_command_that_was_not_carried_out_does_not_count() -> None:
@@ -203,7 +237,7 @@ def test_without_evictions_usage_is_the_same_in_the_first_act(finished: Session)
     ours, theirs = finished.grid.cpu[: first - 1][known], staying.cpu[: first - 1][known]
     # A pod is bound a step after its reading there, and at the reading here.
     assert abs(ours - theirs).mean() < 0.01
-    assert hot_above(finished) == 0.70
+    assert finished.relief.hot_above == 0.70
 
 
 def test_a_run_that_ends_in_the_first_act_has_no_figures_of_the_second() -> None:

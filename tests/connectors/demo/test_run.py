@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from connectors.cli import app
 from schemas.codec import decode
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
-from schemas.policy import read_policy
+from schemas.policy import Policy, read_policy
 from schemas.rounds import RebalanceRound
 from tests.connectors.simulated.traces import small_traces
 
@@ -79,7 +81,9 @@ def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_hap
     output = tmp_path / "demo-output"
     assert (output / "usage.png").stat().st_size > 10_000
     assert (output / "usage.svg").stat().st_size > 10_000
-    assert read_policy((output / "policy.yaml").read_text()).load_aware.aggregated is not None
+    kept = read_policy((output / "policy.yaml").read_text())
+    assert kept.overutilization_risk.resources[0].hot_share == 0.70
+    assert (kept.rebalance.high_thresholds, kept.plugins) == (None, Policy().plugins)
     figures = json.loads((output / "summary.json").read_text())
     assert figures["placed"] > 0
     assert figures["dead_letters"] == figures["unanswered"] == 0
@@ -140,13 +144,13 @@ def test_a_worker_that_dies_ends_the_demo_with_its_last_words(tmp_path: Path) ->
 
 @pytest.mark.parametrize("made", [False, True])
 def test_a_directory_without_traces_is_a_sentence_and_no_traceback(
-    tmp_path: Path, made: bool
+    tmp_path: Path, made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     directory = tmp_path / "traces"
     if made:
         directory.mkdir()
-    with _demo(tmp_path, "--trace", str(directory)) as process:
-        printed, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 1
-    assert printed.startswith(f"error: {directory} ")
-    assert "Traceback" not in printed
+    done = CliRunner().invoke(app, ["demo", "--trace", str(directory)], env={"COLUMNS": "200"})
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    assert done.output.startswith(f"error: {directory} ")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from connectors.demo.grid import UsageGrid
-from connectors.demo.rebalance_summary import hot_above
 from connectors.demo.saved import ways
 from connectors.demo.scenario import simulated_scenario
 from connectors.demo.session import Session
@@ -18,7 +17,7 @@ def _session(hot_bins: int) -> Session:
     """A session of three nodes and this machine; the first node is hot in so many bins."""
     scenario = simulated_scenario(3, 1, 10, (1000, 1 << 30))
     session = Session(scenario, lambda topic, message: None, 1)
-    _fill(session.grid, hot_bins, hot_above(session))
+    _fill(session.grid, hot_bins, session.relief.hot_above)
     return session
 
 
@@ -34,7 +33,7 @@ def _fill(grid: UsageGrid, hot_bins: int, limit: float) -> None:
 def test_hot_minutes_are_counted_at_the_threshold_of_the_runs_own_policy() -> None:
     session, other = _session(2), _session(5)
     compared = UsageGrid(4, session.scenario.begin_ms, session.scenario.end_ms)
-    _fill(compared, 7, hot_above(session))
+    _fill(compared, 7, session.relief.hot_above)
     pod = Pod(namespace="demo", name="a", uid="a", node="n")
     other.evictions.append(Eviction(pod, "n", 0, None))
     minutes = session.grid.bin_ms / 60_000

@@ -63,8 +63,7 @@ def test_a_trace_says_what_it_replays_and_what_it_leaves_out(tmp_path: Path) -> 
     assert "99 %" in policy
     assert scenario.complaints == ()
     assert len(scenario.machines) == 7
-    assert scenario.policy.load_aware.aggregated is not None
-    assert scenario.policy.load_aware.aggregated.usage_thresholds["memory"] == 99
+    assert scenario.policy.load_aware.usage_thresholds["memory"] == 99
     assert {machine.millicores for machine in scenario.machines} == {TRACE_MILLICORES}
     assert [plan.pod.name for plan in scenario.plans] == ["task-a", "task-b", "task-d"]
     assert set(scenario.readings.machine.tolist()) == set(range(7))

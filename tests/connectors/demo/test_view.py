@@ -98,10 +98,10 @@ def test_the_report_tells_every_figure(finished: Session) -> None:
     print_report(Console(file=out, width=120), figures, thresholds(finished))
     text = out.getvalue()
     for word in ("simulated time", "placed", "waiting at the end", "refused for good", "decided in",
-                 "dead letters", "cpu: time above 70%", "by requests alone"):  # fmt: skip
+                 "dead letters", "cpu: time above 65%", "by requests alone"):  # fmt: skip
         assert word in text
     assert f"{figures.cpu.deviation * 100:.1f} %" in text
-    assert "Koordinator, LowNodeLoad 45/75" in text
+    assert "Koordinator, LowNodeLoad 45/70" in text
     assert f"{figures.ways[1].hot_minutes:.0f}" in text
     # A threshold of 95 % is also the limit of shortage: it is named once.
     assert text.count("memory: time above 95%") == 1

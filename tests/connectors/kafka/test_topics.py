@@ -68,6 +68,15 @@ def test_an_acknowledged_record_survives_one_broker_where_there_are_three_copies
     assert {topic.config.get("min.insync.replicas") for topic in topics} == {in_sync}
 
 
+def test_three_copies_that_the_brokers_give_by_default_are_two_acknowledged_ones_as_well() -> None:
+    clock = EXPECTED["clock"]
+    config = {**clock.config, "min.insync.replicas": "1"}
+    assert compare(clock, _found(clock, replication=2, config=config)) == []
+    [finding] = compare(clock, _found(clock, replication=3, config=config))
+    assert (finding.setting, finding.expected, finding.found) == ("min.insync.replicas", "2", "1")
+    assert finding.remedy == "Set it with `loadstream topics create --mend`."
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_topic_as_it_must_be_gives_nothing_to_say(name: str) -> None:
     assert compare(EXPECTED[name], _found(EXPECTED[name])) == []
@@ -91,7 +100,9 @@ def test_copies_are_compared_only_where_a_number_is_wanted() -> None:
     expected = expected_topics(SETTINGS.model_copy(update={"replication_factor": 3}))[0]
     [finding] = compare(expected, _found(expected, replication=2))
     assert (finding.setting, finding.expected, finding.found) == ("replication", "3", "2")
-    assert compare(EXPECTED["clock"], _found(EXPECTED["clock"], replication=7)) == []
+    clock = EXPECTED["clock"]
+    config = {**clock.config, "min.insync.replicas": "2"}
+    assert compare(clock, _found(clock, replication=7, config=config)) == []
 
 
 def test_unknown_settings_never_pass_for_right() -> None:

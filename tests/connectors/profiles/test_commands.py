@@ -97,7 +97,7 @@ def test_that_nothing_is_known_is_said_with_what_to_do(changelogs: Changelogs) -
     result = ask(BLUE)
     assert result.exit_code == 1
     assert "Nothing is known of what pods of cluster blue use" in result.output
-    assert "while the score OverutilizationRisk is enabled" in result.output
+    assert "while plugins.score or plugins.balance enables OverutilizationRisk" in result.output
 
 
 def test_a_cluster_is_answered_with_its_fleet_and_its_owners(changelogs: Changelogs) -> None:
@@ -143,6 +143,11 @@ def test_what_is_known_is_written_as_load_aware_estimation_takes_it(
     assert read_policy(document).load_aware.estimated_scaling_factors["cpu"] == 50
     annotation = f"{FACTORS}: '{{\"cpu\":23}}'"
     assert annotation in ask(BLUE, "web").output
+    assert (
+        "follows what is learned with `loadAware: {estimateBy: fleet}`, where "
+        "`estimateMarginPercent` of the deviation is added."
+    ) in ask(BLUE).output
+    assert "{estimateBy: owner}" in ask(BLUE, "web").output
     custom = LoadAwareSchedulingArgs(allow_customize_estimation=True)
     web = pod(annotations={FACTORS: '{"cpu":23}'})
     demand = pod_demand(web)

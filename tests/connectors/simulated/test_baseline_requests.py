@@ -1,24 +1,13 @@
 """Placing by requests alone, for comparison."""
 
-import numpy as np
-
 from connectors.simulated.baseline_requests import most_free, usage_by_requests
 from connectors.simulated.kubelet import START_MS, Kubelets
 from connectors.simulated.machines import Machine
-from connectors.simulated.readings import Readings
 from schemas.pods import Pod
-from tests.connectors.simulated.test_kubelet import GIB, NOW_MS, pod
+from tests.connectors.ports.sink_contract import NOW_MS
+from tests.connectors.simulated.builders import GIB, MINUTE_MS, machines, pod, readings
 
-MINUTE_MS = 60_000
 MACHINES = [Machine("n1", 16_000, 64 * GIB), Machine("n2", 32_000, 64 * GIB)]
-
-
-def _readings(minutes: int, machines: int = 2) -> Readings:
-    """Every machine uses a core, read every minute."""
-    at_ms = np.repeat(NOW_MS + np.arange(minutes, dtype=np.int64) * MINUTE_MS, machines)
-    machine = np.tile(np.arange(machines, dtype=np.int64), minutes)
-    ones = np.ones(len(at_ms), dtype=np.int64)
-    return Readings(at_ms, machine, ones * 1000, ones * GIB)
 
 
 def test_the_machine_with_the_largest_free_share_is_preferred() -> None:
@@ -29,22 +18,22 @@ def test_the_machine_with_the_largest_free_share_is_preferred() -> None:
 
 
 def test_of_equal_machines_the_first_is_taken() -> None:
-    twins = [Machine("n1", 16_000, 64 * GIB), Machine("n2", 16_000, 64 * GIB)]
+    twins = machines(2)
     assert most_free(twins, Kubelets(twins), pod("a")) is twins[0]
 
 
 def test_a_label_that_a_pod_insists_on_is_respected() -> None:
     machines = [Machine("n1", 32_000, 64 * GIB), Machine("n2", 16_000, 64 * GIB, labels={"d": "s"})]
     wanting = pod("a", pod=Pod(namespace="ns", name="a", uid="a", node_selector={"d": "s"}))
-    usages = list(usage_by_requests(machines, [wanting], _readings(10), NOW_MS + 10**8))
+    usages = list(usage_by_requests(machines, [wanting], readings(10, 1000, 1000), NOW_MS + 10**8))
     last = {machine: usage for _, machine, usage in usages[-2:]}
     assert last[0]["cpu"] == 1000
     assert last[1]["cpu"] > 2000
 
 
 def test_measured_usage_is_not_looked_at_and_usage_follows_the_pods() -> None:
-    readings = _readings(30)
-    usages = list(usage_by_requests(MACHINES, [pod("a")], readings, NOW_MS + 29 * MINUTE_MS))
+    measured = readings(30, 1000, 1000)
+    usages = list(usage_by_requests(MACHINES, [pod("a")], measured, NOW_MS + 29 * MINUTE_MS))
     assert len(usages) == 60
     last = {machine: usage for _, machine, usage in usages[-2:]}
     assert last[0]["cpu"] == 1000
@@ -57,9 +46,9 @@ def test_what_fits_nowhere_waits_until_something_has_gone() -> None:
         pod("short", cores=30, life_ms=10 * MINUTE_MS, at_ms=NOW_MS),
     )
     machines = [MACHINES[1]]
-    readings = _readings(40, machines=1)
+    measured = readings(40, 1000)
     plans = [short, long]
-    usages = [u["cpu"] for _, _, u in usage_by_requests(machines, plans, readings, NOW_MS + 10**8)]
+    usages = [u["cpu"] for _, _, u in usage_by_requests(machines, plans, measured, NOW_MS + 10**8)]
     # One after the other and never both: each uses 15 cores.
     assert max(usages) < 20_000
     assert usages[5] > 10_000
@@ -69,5 +58,5 @@ def test_what_fits_nowhere_waits_until_something_has_gone() -> None:
 
 def test_a_pod_that_needs_what_is_not_supported_is_left_out() -> None:
     needing = pod("a", pod=Pod(namespace="ns", name="a", uid="a", unsupported=("zonal volume",)))
-    usages = list(usage_by_requests(MACHINES, [needing], _readings(10), NOW_MS + 10**8))
+    usages = list(usage_by_requests(MACHINES, [needing], readings(10, 1000, 1000), NOW_MS + 10**8))
     assert {usage["cpu"] for _, _, usage in usages} == {1000}

@@ -1,7 +1,5 @@
 """Kubelets: what happens to placed pods, and that a node never gives more than it has."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,31 +7,11 @@ from hypothesis import strategies as st
 from connectors.simulated.fitted import ALIBABA_2018
 from connectors.simulated.kubelet import CLEAN_UP_MS, START_MS, Kubelets, PodEvent
 from connectors.simulated.machines import Machine, make_machines
-from connectors.simulated.pods import BATCH_CPU, PodPlan, container_of, requests_of
-from schemas.pods import Pod
+from connectors.simulated.pods import BATCH_CPU, PodPlan
+from tests.connectors.ports.sink_contract import NOW_MS
+from tests.connectors.simulated.builders import GIB, pod
 
-NOW_MS = 1_772_409_600_000
-GIB = 1 << 30
 MACHINE = Machine("n1", 16_000, 64 * GIB)
-
-
-def pod(name: str, cores: int = 4, **more: Any) -> PodPlan:
-    """A pod that lives for an hour and uses half of its request."""
-    batch = more.pop("batch", False)
-    requests = requests_of(cores * 1000, 4 * GIB, batch=batch)
-    plan: dict[str, Any] = {
-        "pod": Pod(
-            namespace="ns", name=name, uid=name, containers=(container_of(requests, limited=False),)
-        ),
-        "at_ms": NOW_MS,
-        "life_ms": 3_600_000,
-        "requests": requests,
-        "cpu_millicores": cores * 500.0,
-        "memory_bytes": 2.0 * GIB,
-        "phase": 0.0,
-        "job": False,
-    }
-    return PodPlan(**{**plan, **more})
 
 
 def test_a_placed_pod_is_bound_runs_and_is_deleted() -> None:

@@ -3,10 +3,12 @@
 from connectors.simulated.kubelet import START_MS, Kubelets
 from connectors.simulated.machines import Machine
 from connectors.simulated.owners import Owners
-from schemas.pods import OwnerReference, Pod
+from schemas.pods import Pod
 from schemas.workloads import DisruptionBudget, WorkloadState
-from tests.connectors.simulated.test_kubelet import GIB, NOW_MS, pod
-from tests.connectors.simulated.world import World
+from tests.connectors.ports.sink_contract import NOW_MS
+from tests.connectors.simulated.builders import GIB, pod
+from tests.connectors.simulated.harness import World
+from tests.streams.cluster.builders import controlled_by
 
 
 def test_workloads_and_budgets_are_reported_when_they_change_and_all_of_them_in_a_list() -> None:
@@ -31,7 +33,7 @@ def test_workloads_and_budgets_are_reported_when_they_change_and_all_of_them_in_
 
 
 def test_a_service_lives_on_for_what_was_left_and_a_job_begins_anew() -> None:
-    owner = (OwnerReference(kind="ReplicaSet", name="rs", uid="rs", controller=True),)
+    owner = controlled_by("rs")
     owners = Owners("c")
     for job, life_ms in ((False, 1_800_000), (True, 3_600_000)):
         plan = pod("a", job=job, pod=Pod(namespace="ns", name="a", uid="a", owners=owner))

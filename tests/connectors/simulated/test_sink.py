@@ -11,8 +11,8 @@ from connectors.simulated.pods import PodPlan
 from connectors.simulated.sink import SimulatedSink
 from schemas.pods import OwnerReference, Pod, PodRef
 from tests.connectors.ports.sink_contract import CLUSTER, NOW_MS, SinkContract, SinkWorld
-from tests.connectors.simulated.test_kubelet import GIB, pod
-from tests.connectors.simulated.world import World, reference
+from tests.connectors.simulated.builders import GIB, pod, reference
+from tests.connectors.simulated.harness import World
 
 MINUTE_MS = 60_000
 

@@ -4,8 +4,8 @@ import pytest
 
 from connectors.simulated.state_watch import SimulatedStateWatch
 from tests.connectors.ports.state_watch_contract import StateWatchContract, StateWatchWorld
-from tests.connectors.simulated.test_kubelet import pod
-from tests.connectors.simulated.world import World
+from tests.connectors.simulated.builders import pod
+from tests.connectors.simulated.harness import World
 
 
 class _World(StateWatchWorld):

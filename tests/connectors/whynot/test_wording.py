@@ -10,7 +10,7 @@ from schemas.rounds import RebalanceRound
 from streams.cluster.rounds import round_record
 from streams.inventory.cause import Cause
 from tests.streams.cluster.builders import CLUSTER
-from tests.streams.rebalance.world import World
+from tests.streams.rebalance.harness import World
 
 DEVIATION = """
 rebalance:

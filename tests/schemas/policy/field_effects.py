@@ -59,6 +59,10 @@ EFFECTS: dict[str, str] = {
     "test_a_young_pod_is_measured_by_the_newest_metric": (
         "OverutilizationRiskArgs.meanPriorMinutes"
     ),
+    "tests/streams/inventory/test_node_moments.py::"
+    "test_what_was_used_lately_counts_as_far_as_it_lasts": (
+        "OverutilizationRiskArgs.recentMinutes"
+    ),
     "tests/streams/inventory/test_node_moments.py::test_a_life_is_added_up_one_window_apart": (
         "OverutilizationRiskArgs.variancePriorMinutes"
     ),
@@ -110,6 +114,12 @@ EFFECTS: dict[str, str] = {
     ),
     "tests/streams/cluster/test_closed_loop.py::"
     "test_in_a_cluster_that_observes_nothing_moves_and_verdicts_are_dry": ("Policy.mode"),
+    "tests/streams/placement/test_estimates_by_profile.py::"
+    "test_a_pod_is_estimated_by_what_its_owners_other_pods_use": (
+        "LoadAwareSchedulingArgs.estimateBy"
+    ),
+    "tests/streams/placement/test_estimates_by_profile.py::"
+    "test_a_margin_is_part_of_the_deviation": "LoadAwareSchedulingArgs.estimateMarginPercent",
     "tests/streams/inventory/test_estimate.py::test_a_pod_may_bring_its_own_factors": (
         "LoadAwareSchedulingArgs.allowCustomizeEstimation"
     ),

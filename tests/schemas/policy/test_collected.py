@@ -9,6 +9,7 @@ loadAware:
     usageAggregatedDuration: 15m
     scoreAggregationType: p90
     scoreAggregatedDuration: 10m
+plugins: {score: [LoadAwareScheduling]}
 """
 
 
@@ -46,14 +47,28 @@ def test_the_longest_window_is_always_recorded() -> None:
 
 def test_a_metric_that_is_too_old_before_the_next_one_comes_is_named() -> None:
     slow = "collect: {metricReportIntervalSeconds: 180}\n"
-    (said,) = uncollected(read_policy(slow))
+    by_thresholds = "plugins: {balance: [LowNodeLoad]}\n"
+    (said,) = uncollected(read_policy(slow + by_thresholds))
     assert said.startswith(
         "loadAware.nodeMetricExpirationSeconds is 180, and collect.metricReportIntervalSeconds is 180: "
     )
     hot = "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}}\n"
-    assert [each.split(".")[0] for each in uncollected(read_policy(slow + hot))] == [
-        "loadAware",
-        "rebalance",
-    ]
-    older = "loadAware: {nodeMetricExpirationSeconds: 181}\n"
+    for rounds in (hot + by_thresholds, ""):  # those by risk need no thresholds
+        warned = uncollected(read_policy(slow + rounds))
+        assert [each.split(".")[0] for each in warned] == ["loadAware", "rebalance"]
+    older = "".join(
+        f"{section}: {{nodeMetricExpirationSeconds: 181}}\n"
+        for section in ("loadAware", "rebalance")
+    )
     assert uncollected(read_policy(slow + older)) == ()
+
+
+def test_a_statistic_that_no_enabled_plugin_asks_for_is_not_warned_of() -> None:
+    asked = ASKS.replace("10m", "20m")
+    named = [each.split()[0].rpartition(".")[2] for each in uncollected(read_policy(asked))]
+    assert named == ["usageAggregatedDuration", "scoreAggregatedDuration"]
+    by_risk = asked.replace("score: [LoadAwareScheduling]", "filter: [NodeResourcesFit]")
+    assert uncollected(read_policy(by_risk)) == ()
+    without = asked.replace("    usageThresholds: {cpu: 70}\n", "")
+    named = [each.split()[0].rpartition(".")[2] for each in uncollected(read_policy(without))]
+    assert named == ["scoreAggregatedDuration"]

@@ -105,6 +105,24 @@ _WINDOW = "from: '01:00', to: '02:00'"
          "plugins: {balance: [OverutilizationRisk]}, descheduling: {deschedulingInterval: 2m}, "
          "rebalance: {paused: true, numberOfNodes: 1}}",
          ["rebalance.numberOfNodes (plugins.balance does not enable LowNodeLoad)"]),
+        ("{evictor: {noEvictionPolicy: Preferred}}",
+         ["evictor.noEvictionPolicy (moves by risk go by what they save, and no pool has high "
+          "thresholds, so no node is hot)"]),
+        (f"{_HOT}evictor: {{noEvictionPolicy: Preferred}}", []),
+        ("moves: {minHelpedPercent: 0, verdicts: 20, initialBackoffSeconds: 60, maxFreezeSeconds: 900}",
+         ["moves.verdicts (minHelpedPercent is 0: no pool is held back)",
+          "moves.initialBackoffSeconds (minHelpedPercent is 0: no pool is held back)"]),
+        ("{moves: {enabled: false}, riskMoves: {restMinutes: 120}}",
+         ["riskMoves.restMinutes (moves.enabled is false)"]),
+        ("migration: {maxMigratingGlobally: 0, maxMigratingPerNode: 0, maxMigratingPerNamespace: 0}",
+         ["migration.maxMigratingGlobally (0 is off, as it is by default)",
+          "migration.maxMigratingPerNamespace (0 is off, as it is by default)"]),
+        ("{loadAware: {estimatedScalingFactors: {cpu: 1}, allowCustomizeEstimation: true}, "
+         "plugins: {filter: [NodeResourcesFit]}}",
+         ["loadAware.estimatedScalingFactors (neither plugins.filter nor plugins.score enables "
+          "LoadAwareScheduling, and no node is hot)",
+          "loadAware.allowCustomizeEstimation (neither plugins.filter nor plugins.score enables "
+          "LoadAwareScheduling, and no node is hot)"]),
         ("{resourceLimits: {}, plugins: {score: [NodeResourceLimitsAware]}}", []),
         ("{resourcesFit: {scoringStrategy: {type: MostAllocated}}, balancedAllocation: {}}",
          ["resourcesFit.scoringStrategy (plugins.score does not enable NodeResourcesFit)",
@@ -123,6 +141,37 @@ _WINDOW = "from: '01:00', to: '02:00'"
         ("{loadAware: {nodeMetricExpirationSeconds: 50}, plugins: {score: [], filter: []}}",
          ["loadAware.nodeMetricExpirationSeconds (neither plugins.filter nor plugins.score enables "
           "LoadAwareScheduling)"]),
+        ("{loadAware: {estimateBy: owner, estimateMarginPercent: 5}, plugins: {score: [], filter: []}}",
+         ["loadAware.estimateBy (neither plugins.filter nor plugins.score enables "
+          "LoadAwareScheduling, and no node is hot)",
+          "loadAware.estimateMarginPercent (neither plugins.filter nor plugins.score enables "
+          "LoadAwareScheduling, and no node is hot)"]),
+        ("loadAware: {estimateMarginPercent: 5}",
+         ["loadAware.estimateMarginPercent (estimateBy is requests)"]),
+        ("loadAware: {estimateBy: fleet, estimateMarginPercent: 5, estimatedScalingFactors: "
+         "{cpu: 9, pods: 9}}",
+         ["loadAware.estimatedScalingFactors.cpu (estimateBy: fleet takes its place)"]),
+        ("{loadAware: {estimateBy: fleet}, overutilizationRisk: {recentMinutes: 9, resources: "
+         "[{name: cpu}, {name: pods}]}, plugins: {score: [LoadAwareScheduling], balance: []}}",
+         ["overutilizationRisk.recentMinutes (plugins.score does not enable OverutilizationRisk, nor "
+          "does plugins.balance)",
+          "overutilizationRisk.resources[1] (plugins.score does not enable OverutilizationRisk, nor "
+          "does plugins.balance, and loadAware names no pods)"]),
+        ("{loadAware: {estimateBy: owner, estimateMarginPercent: 5}, "
+         "overutilizationRisk: {resources: [{name: pods}]}}",
+         ["loadAware.estimateBy (overutilizationRisk.resources names none that loadAware looks at)",
+          "loadAware.estimateMarginPercent (overutilizationRisk.resources names none that loadAware "
+          "looks at)"]),
+        ("{loadAware: {estimateBy: owner, supportedResources: [pods]}, "
+         "overutilizationRisk: {resources: [{name: pods}]}}", []),
+        ("{loadAware: {estimateBy: fleet, estimateMarginPercent: 0}, overutilizationRisk: {profiles: owner, usagePriorPods: 9, "
+         "spreadPriorPercent: 9, resources: [{name: cpu, weight: 2}]}, "
+         "plugins: {score: [LoadAwareScheduling], balance: []}}",
+         ["overutilizationRisk.profiles (plugins.score does not enable OverutilizationRisk, nor does "
+          "plugins.balance)",
+          "overutilizationRisk.resources[0].weight (plugins.score does not enable "
+          "OverutilizationRisk, nor does plugins.balance)",
+          "overutilizationRisk.spreadPriorPercent (loadAware.estimateMarginPercent is 0)"]),
         ("loadAware: {filterExpiredNodeMetrics: false, enableScheduleWhenNodeMetricsExpired: true}",
          ["loadAware.enableScheduleWhenNodeMetricsExpired (filterExpiredNodeMetrics is false: "
           "expired metrics are checked as they are)"]),

@@ -4,13 +4,8 @@ from typing import Any
 
 import pytest
 
-from schemas.policy import PolicyError, load_aware_args
-
-
-def problems(raw: Any) -> dict[str, str]:
-    with pytest.raises(PolicyError) as caught:
-        load_aware_args(raw)
-    return {problem.path: problem.message for problem in caught.value.problems}
+from schemas.policy import load_aware_args
+from tests.schemas.policy.harness import problems
 
 
 def test_nothing_given_means_upstreams_defaults() -> None:
@@ -100,6 +95,7 @@ def test_thresholds_of_prod_pods_and_the_estimators_name_are_not_checked() -> No
 
 def test_every_problem_is_told_at_once_with_what_was_found_and_what_is_allowed() -> None:
     found = problems(
+        load_aware_args,
         {
             "usageThresholds": {"cpu": 101, "memory": "95"},
             "nodeMetricExpirationSeconds": True,
@@ -107,7 +103,7 @@ def test_every_problem_is_told_at_once_with_what_was_found_and_what_is_allowed()
             "aggregated": {"scoreAggregationType": "P95", "scoreAggregatedDuration": 300},
             "filterExpiredNodeMetrics": 1,
             "supportedResources": "cpu",
-        }
+        },
     )
     assert found == {
         "usageThresholds.cpu": "found 101; allowed is an integer from 0 to 100",
@@ -126,7 +122,7 @@ def test_every_problem_is_told_at_once_with_what_was_found_and_what_is_allowed()
 
 def test_a_rule_between_fields_says_nothing_while_one_of_them_is_wrong() -> None:
     raw = {"resourceWeights": {"gpu": 1}, "estimatedScalingFactors": {"gpu": "a lot"}}
-    assert list(problems(raw)) == ["estimatedScalingFactors.gpu"]
+    assert list(problems(load_aware_args, raw)) == ["estimatedScalingFactors.gpu"]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +137,7 @@ def test_a_rule_between_fields_says_nothing_while_one_of_them_is_wrong() -> None
     ],
 )
 def test_what_upstream_does_not_have_is_refused(raw: Any, path: str, message: str) -> None:
-    found = problems(raw)
+    found = problems(load_aware_args, raw)
     assert list(found) == [path]
     assert message in found[path]
 

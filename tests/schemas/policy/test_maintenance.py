@@ -4,6 +4,7 @@ import pytest
 
 from schemas.policy import PolicyError, read_policy
 from schemas.policy.gates import EVICTION_GATES, GATES
+from tests.schemas.policy.harness import lines
 
 #: 2026-11-16 00:00 UTC, a Monday.
 MONDAY_MS = 1_794_787_200_000
@@ -68,10 +69,9 @@ def test_every_gate_says_what_it_lifts() -> None:
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
 def test_windows_of_a_pool_that_the_policy_has_not_are_refused(compat: str) -> None:
     document = f"compat: {compat}\n{POLICY.replace('{name: web, windows', '{name: wbe, windows')}"
-    with pytest.raises(PolicyError) as error:
-        read_policy(document)
-    assert "maintenance.pools[0].name: found 'wbe'; the pools are " in str(error.value)
-    assert "'web'" in str(error.value)
+    (line,) = lines(document)
+    assert "maintenance.pools[0].name: found 'wbe'; the pools are " in line
+    assert "'web'" in line
 
 
 def test_a_policy_that_is_in_force_already_keeps_windows_of_pools_that_it_has_not() -> None:

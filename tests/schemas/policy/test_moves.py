@@ -3,6 +3,7 @@
 import pytest
 
 from schemas.policy import Policy, PolicyError, read_policy
+from tests.schemas.policy.harness import refused
 
 
 def test_moves_are_remembered_by_default_and_not_where_upstream_is_followed() -> None:
@@ -15,9 +16,7 @@ def test_moves_are_remembered_by_default_and_not_where_upstream_is_followed() ->
 @pytest.mark.parametrize("what", ["Freeze", "Unmovable", "Backoff"])
 def test_a_wait_cannot_end_below_its_beginning(what: str) -> None:
     first, longest = f"initial{what}Seconds", f"max{what}Seconds"
-    with pytest.raises(PolicyError) as refused:
-        read_policy(f"moves:\n  {first}: 100\n  {longest}: 99\n")
-    (problem,) = refused.value.problems
+    (problem,) = refused(read_policy, f"moves:\n  {first}: 100\n  {longest}: 99\n").problems
     assert (problem.path, problem.line) == (f"moves.{longest}", 3)
     assert problem.message == f"{first} is 100 and {longest} is 99; allowed is at most as much"
     with pytest.raises(PolicyError, match=f"moves.{first}: "):

@@ -6,6 +6,7 @@ import pytest
 
 from schemas.policy import Policy, PolicyError, read_policy
 from schemas.policy.extensionpoints import merged
+from tests.schemas.policy.harness import lines, refused
 
 SCHEDULER = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -34,12 +35,6 @@ profiles:
 
 def names(plugins: tuple[Any, ...]) -> list[str]:
     return [plugin.name for plugin in plugins]
-
-
-def lines(text: str) -> list[str]:
-    with pytest.raises(PolicyError) as caught:
-        read_policy(text)
-    return str(caught.value).splitlines()
 
 
 def test_a_koordinator_scheduler_configuration_is_read_as_the_whole_file() -> None:
@@ -456,6 +451,15 @@ def test_a_broken_profile_is_told_and_nothing_else_breaks(broken: str) -> None:
     ("document", "path"),
     [
         ("kind: LoadAwareSchedulingArgs\ncheckBoth: true\n", "checkBoth"),
+        ("kind: LoadAwareSchedulingArgs\nestimateBy: requests\n", "estimateBy"),
+        (
+            """
+kind: KubeSchedulerConfiguration
+profiles:
+  - pluginConfig: [{name: LoadAwareScheduling, args: {estimateMarginPercent: 5}}]
+""",
+            "profiles[0].pluginConfig[0].args.estimateMarginPercent",
+        ),
         (
             """
 kind: KubeSchedulerConfiguration
@@ -469,9 +473,17 @@ profiles:
 def test_arguments_that_only_loadstream_has_are_refused_in_pasted_documents(
     document: str, path: str
 ) -> None:
-    with pytest.raises(PolicyError) as error:
-        read_policy(document)
-    assert f"{path}: loadstream's own; give it as loadAware.checkBoth" in str(error.value)
+    found = str(refused(read_policy, document))
+    name = path.rpartition(".")[2]
+    assert f"{path}: loadstream's own; give it as loadAware.{name}" in found
+
+
+@pytest.mark.parametrize("by", ["fleet", "owner"])
+def test_koordinators_mode_estimates_by_requests_alone(by: str) -> None:
+    found = refused(read_policy, f"compat: koordinator\nloadAware: {{estimateBy: {by}}}")
+    assert f'line 2: loadAware.estimateBy: found "{by}", while compat is koordinator' in str(found)
+    same = read_policy("compat: koordinator\nloadAware: {estimateBy: requests}")
+    assert same.digest == read_policy("compat: koordinator").digest
 
 
 def test_sections_that_came_later_change_no_digest_of_a_policy_that_does_not_give_them() -> None:

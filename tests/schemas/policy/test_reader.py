@@ -15,13 +15,7 @@ from schemas.policy import (
 )
 from schemas.policy.errors import PROBLEMS_MAX
 from schemas.policy.reader import NODE_POOLS_MAX
-
-
-def lines(text: str) -> list[str]:
-    """The problems of a text as they are reported."""
-    with pytest.raises(PolicyError) as caught:
-        read_policy(text)
-    return str(caught.value).splitlines()
+from tests.schemas.policy.harness import lines
 
 
 @pytest.mark.parametrize(

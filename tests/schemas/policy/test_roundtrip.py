@@ -75,6 +75,7 @@ def load_aware(draw: st.DrawFn) -> Raw:
             estimator=TEXT,
             estimatedSecondsAfterPodScheduled=ints(-5, 5),
             supportedResources=items(RESOURCES),
+            estimateMarginPercent=ints(0, 400),
             aggregated=part(
                 usageThresholds=percents(),
                 usageAggregationType=st.sampled_from(["avg", "p50", "p95", ""]),

@@ -8,7 +8,6 @@ from schemas.policy import (
     CollectPolicies,
     NodeResourceLimitsAwareArgs,
     OverutilizationRiskArgs,
-    PolicyError,
 )
 from schemas.policy.evictor import DefaultEvictorArgs
 from schemas.policy.migration import MigrationControllerArgs
@@ -18,12 +17,7 @@ from schemas.policy.resourcesfit import (
     NodeResourcesFitArgs,
 )
 from schemas.policy.validation import validated
-
-
-def problems(model: type[PolicyPart], raw: dict[str, Any]) -> list[str]:
-    with pytest.raises(PolicyError) as caught:
-        validated(model, raw)
-    return [problem.path for problem in caught.value.problems]
+from tests.schemas.policy.harness import problems
 
 
 def test_migration_has_upstreams_defaults() -> None:
@@ -87,7 +81,7 @@ def test_limits_per_workload_are_numbers_or_percentages() -> None:
     ],
 )
 def test_migration_refuses_what_upstream_refuses(raw: dict[str, Any], path: str) -> None:
-    assert problems(MigrationControllerArgs, raw) == [path]
+    assert list(problems(validated, MigrationControllerArgs, raw)) == [path]
 
 
 def test_protections_of_pods_come_from_old_flags_or_from_lists() -> None:
@@ -98,7 +92,9 @@ def test_protections_of_pods_come_from_old_flags_or_from_lists() -> None:
     expected = ("DaemonSetPods", "FailedBarePods", "PodsWithPVC", "SystemCriticalPods")
     assert validated(DefaultEvictorArgs, flags).protections == expected
     assert validated(DefaultEvictorArgs, {"podProtections": lists}).protections == expected
-    assert problems(DefaultEvictorArgs, {**flags, "podProtections": lists}) == ["podProtections"]
+    assert list(problems(validated, DefaultEvictorArgs, {**flags, "podProtections": lists})) == [
+        "podProtections"
+    ]
 
 
 def test_protections_can_be_limited_to_storage_classes() -> None:
@@ -140,7 +136,7 @@ def test_default_limits_are_quantities_in_the_unit_of_their_resource() -> None:
     ],
 )
 def test_resource_limits_refuse_what_has_no_meaning(raw: dict[str, Any], path: str) -> None:
-    assert problems(NodeResourceLimitsAwareArgs, raw) == [path]
+    assert list(problems(validated, NodeResourceLimitsAwareArgs, raw)) == [path]
 
 
 def test_scores_by_requests_weigh_cpu_and_memory_by_default() -> None:
@@ -178,7 +174,7 @@ def test_scores_by_requests_weigh_cpu_and_memory_by_default() -> None:
 def test_scores_by_requests_refuse_what_upstream_refuses(
     model: type[PolicyPart], raw: dict[str, Any], path: str
 ) -> None:
-    assert problems(model, raw) == [path]
+    assert list(problems(validated, model, raw)) == [path]
 
 
 def test_overutilization_is_of_cpu_and_memory_unless_said_otherwise() -> None:
@@ -193,7 +189,7 @@ def test_overutilization_is_of_cpu_and_memory_unless_said_otherwise() -> None:
 
 def test_overutilization_gives_a_resource_one_weight() -> None:
     twice = {"resources": [{"name": "cpu"}, {"name": "cpu", "weight": 2}]}
-    assert problems(OverutilizationRiskArgs, twice) == ["resources[1].name"]
+    assert list(problems(validated, OverutilizationRiskArgs, twice)) == ["resources[1].name"]
 
 
 def test_a_pool_inherits_the_collect_policy_that_it_does_not_give() -> None:
@@ -234,4 +230,4 @@ def test_a_pool_inherits_the_collect_policy_that_it_does_not_give() -> None:
     ],
 )
 def test_collect_policies_refuse_what_cannot_be_kept(raw: dict[str, Any], path: str) -> None:
-    assert problems(CollectPolicies, raw) == [path]
+    assert list(problems(validated, CollectPolicies, raw)) == [path]

@@ -1,6 +1,6 @@
-"""Samples, records and stages for tests, and what a table makes of row changes."""
+"""Samples, policies and records of `node-usage` for tests."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -8,14 +8,11 @@ import orjson
 from schemas.codec import decode, encode
 from schemas.collect import CollectPolicyRecord, NodeCollectPolicy
 from schemas.decisions import AsOf
-from schemas.metrics import NodeMetric
 from schemas.partitions import for_each_partition, partition_for
 from schemas.topics import key_of
 from schemas.usage import NodeUsage
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
-from streams.aggregate.restore import restore
-from streams.aggregate.stage import AggregateStage
-from streams.stage.records import InputRecord, OutputRecord, RowChange
+from streams.aggregate.collect import Collecting, CollectPolicy
+from streams.stage.records import InputRecord
 
 AS_OF = AsOf(partition=0, offsets={}, policy_digest="digest")
 #: A time of which nothing is special.
@@ -112,40 +109,6 @@ class Log:
         )
         self.records.append(record)
         return record
-
-
-def stage(
-    table: Mapping[str, bytes] | None = None,
-    collecting: Collecting = QUICK_COLLECTING,
-    limits: AggregateLimits | None = None,
-    partition: int = 0,
-    partitions: int = 1,
-) -> AggregateStage:
-    """The stage of a partition, from the rows of a table."""
-    state = restore(partition, table or {}, collecting)
-    return AggregateStage(state, partitions, limits or AggregateLimits())
-
-
-def store(table: dict[str, bytes], changes: Iterable[RowChange]) -> None:
-    """Take row changes into a table."""
-    for change in changes:
-        assert change.table == "node_percentiles"
-        if change.value is None:
-            table.pop(change.key, None)
-        else:
-            table[change.key] = change.value
-
-
-def metrics(outputs: Iterable[OutputRecord]) -> list[NodeMetric]:
-    """The metrics that a stage has emitted; each is a valid message under its cluster's key."""
-    found = []
-    for output in outputs:
-        assert output.topic == "node-metrics"
-        metric = decode("node-metrics", output.value)
-        assert isinstance(metric, NodeMetric), metric
-        assert output.key == metric.cluster
-        found.append(metric)
-    return found
 
 
 def read(raw: Mapping[str, Any]) -> NodeUsage:

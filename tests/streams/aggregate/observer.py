@@ -16,7 +16,7 @@ from schemas.percentiles import NodePercentilesRow
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import Collecting
 from streams.stage.records import InputRecord, OutputRecord
-from tests.streams.aggregate.builders import stage
+from tests.streams.aggregate.harness import stage
 from tests.streams.worker_process import PATIENCE_S, Worker
 
 CHANGELOG = f"{APP_ID}-node_percentiles-changelog"

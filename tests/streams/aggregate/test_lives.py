@@ -1,24 +1,28 @@
 """What pods used over their lives: kept with their samples, and said once in a window."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
+import orjson
 import pytest
 
 from schemas.metrics import NodeMetric
 from streams.aggregate.collect import Collecting
-from tests.streams.aggregate.builders import MINUTE, T0, Log, metrics, pod, sample, stage, store
+from streams.aggregate.packed_column import packed, unpacked
+from streams.stage.records import DamagedTable
+from tests.streams.aggregate.builders import MINUTE, T0, Log, pod, sample
+from tests.streams.aggregate.harness import Run, metrics, stage, store
 
 _Used = Callable[[int], int]
 
 
-class _Node:
-    """A node that is measured once a minute; the stage starts again whenever it is said."""
+class _Node(Run):
+    """A node that is measured once a minute."""
 
     def __init__(self) -> None:
-        self.log, self.table = Log(), dict[str, bytes]()
-        self.stage = stage(collecting=Collecting())
+        super().__init__(Collecting())
         self.said: list[NodeMetric] = []
         self.minute = 0
 
@@ -27,13 +31,8 @@ class _Node:
         for minute in range(self.minute, self.minute + minutes):
             used = [pod(name, of(minute), uid=uid) for name, of in pods.items()]
             record = self.log.add(sample(T0 + MINUTE * minute, pods=used))
-            result = self.stage.apply(record)
-            self.said += metrics(result.outputs)
-            store(self.table, result.rows)
+            self.said += metrics(self.apply(record).outputs)
         self.minute += minutes
-
-    def restart(self) -> None:
-        self.stage = stage(self.table, collecting=Collecting())
 
 
 def _lives(of: _Node) -> list[tuple[int, str, int, int, int]]:
@@ -42,13 +41,14 @@ def _lives(of: _Node) -> list[tuple[int, str, int, int, int]]:
         (
             ((metric.updated_at_ms or 0) - T0) // MINUTE,
             each.name,
-            each.life.minutes,
-            each.life.mean["cpu"],
-            each.life.deviation["cpu"],
+            minutes,
+            metric.lives.mean["cpu"][index],
+            metric.lives.deviation["cpu"][index],
         )
         for metric in of.said
-        for each in metric.pods
-        if each.life is not None
+        if metric.lives is not None
+        for index, (each, minutes) in enumerate(zip(metric.pods, metric.lives.minutes, strict=True))
+        if minutes
     ]
 
 
@@ -70,16 +70,21 @@ def test_mean_and_deviation_are_those_of_all_samples() -> None:
     assert deviation == pytest.approx(spread, abs=1)
 
 
-@pytest.mark.parametrize("minutes", [3, 5, 6, 13])
-def test_a_restart_changes_no_life(minutes: int) -> None:
+def _restart_after(minutes: int, restart: Callable[[_Node], None]) -> None:
+    """A node that is restarted after so many minutes says what one does that is not."""
     steady, restarted = _Node(), _Node()
     for node in (steady, restarted):
         node.measure(minutes, a=lambda minute: 7 * minute, b=lambda _: 90)
         if node is restarted:
-            node.restart()
+            restart(node)
         node.measure(14, a=lambda minute: 7 * minute, b=lambda _: 90)
     assert steady.said == restarted.said
     assert len(_lives(steady)) >= 6
+
+
+@pytest.mark.parametrize("minutes", [3, 5, 6, 13])
+def test_a_restart_changes_no_life(minutes: int) -> None:
+    _restart_after(minutes, _Node.restart)
 
 
 def test_a_pod_that_comes_later_is_younger_and_one_that_comes_back_begins_anew() -> None:
@@ -137,6 +142,76 @@ def test_a_resource_that_is_not_measured_for_a_window_begins_anew_and_others_go_
         node.said += metrics(result.outputs)
         store(node.table, result.rows)
         node.restart()
-    lives = [each.pods[0].life for each in node.said if each.pods and each.pods[0].life]
-    assert [life.minutes for life in lives] == [6, 11, 16, 21]
-    assert [life.mean.get("gpu") for life in lives] == [2, None, 13, 14]
+    lives = [each.lives for each in node.said if each.lives is not None]
+    assert [life.minutes for life in lives] == [(6,), (11,), (16,), (21,)]
+    assert [life.mean.get("gpu") for life in lives] == [(2,), None, (13,), (14,)]
+
+
+def _before_packing(table: dict[str, bytes]) -> dict[str, bytes]:
+    """The rows as they were written before lives were packed."""
+    rows = {}
+    for key, value in table.items():
+        row = orjson.loads(value)
+        lives = row.get("pods", {}).pop("lives", None)
+        if lives is not None:
+            numbers, pods = iter(row["pods"]["number"]), row["pods"]
+            of = [[next(numbers) for _ in range(members)] for members in pods["members"]]
+            count = sum(len(dict.fromkeys(of[index])) for index in lives["lived"])
+            pods["lived"], pods["life_minutes"] = lives["lived"], unpacked(lives["minutes"], count)
+            for part in ("mean", "deviation"):
+                columns = {name: unpacked(text, count) for name, text in lives[part].items()}
+                pods[f"life_{part}"] = columns
+        rows[key] = orjson.dumps(row)
+    return rows
+
+
+@pytest.mark.parametrize("minutes", [3, 5, 6, 13])
+def test_lives_of_rows_of_before_they_were_packed_go_on(minutes: int) -> None:
+    def restart(node: _Node) -> None:
+        old = _before_packing(node.table)
+        assert any(b"life_minutes" in value for value in old.values())
+        assert not any(b'"lives"' in value for value in old.values())
+        node.table = old
+        node.restart()
+
+    _restart_after(minutes, restart)
+
+
+def test_a_column_of_lives_that_is_of_other_pods_names_its_row() -> None:
+    node = _Node()
+    node.measure(3, a=lambda _: 300, b=lambda _: 90)
+    ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lives"' in value)
+    row = orjson.loads(value)
+    row["pods"]["lives"]["mean"]["cpu"] = packed([300_000, 90_000, 90_000])
+    node.table[key] = orjson.dumps(row)
+    said = "a column of lives cannot be read: found 8 bytes of 19 bits a number; expected 5, for 2"
+    with pytest.raises(DamagedTable, match=said) as refused:
+        node.restart()
+    assert refused.value.row == key
+
+
+def test_lives_of_a_sample_that_is_not_there_name_it() -> None:
+    node = _Node()
+    node.measure(3, a=lambda _: 300)
+    ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lives"' in value)
+    row = orjson.loads(value)
+    row["pods"]["lives"]["lived"] = [7]
+    node.table[key] = orjson.dumps(row)
+    with pytest.raises(DamagedTable, match="sample 7 is used; there are 3, numbered from 0"):
+        node.restart()
+
+
+def test_lives_are_not_written_again_with_each_small_batch() -> None:
+    log, subject = Log(), stage(collecting=Collecting())
+    written = Counter[int]()
+    for minute in range(30):
+        used = [pod(f"p{number}", 100 + number) for number in range(30)]
+        for node in range(20):
+            record = log.add(sample(T0 + MINUTE * minute + node, node=f"n{node}", pods=used))
+            for row in subject.apply(record).rows:
+                if row.value is not None and "/pods/" in row.key:
+                    columns = orjson.loads(row.value)["pods"]
+                    lived = columns.get("lives", {}).get("lived", ())
+                    written.update(columns["offset"][index] for index in lived)
+    assert len(written) == 6 * 20
+    assert max(written.values()) <= 5

@@ -6,45 +6,30 @@ import pytest
 
 from streams.aggregate.mending import mend
 from streams.stage.records import DamagedTable
-from tests.streams.aggregate.builders import (
-    MINUTE,
-    SECOND,
-    T0,
-    Log,
-    metrics,
-    pod,
-    sample,
-    stage,
-    store,
-)
+from tests.streams.aggregate.builders import MINUTE, SECOND, T0, Log, pod, sample
 from tests.streams.aggregate.content import content
+from tests.streams.aggregate.harness import Run, Table, first_key, metrics, stage, store
 from tests.streams.aggregate.test_policies import SHORT
-
-Table = dict[str, bytes]
 
 
 def _history() -> tuple[Log, Table]:
-    log, subject, table = Log(), stage(), dict[str, bytes]()
+    run = Run()
     for at in range(0, 60, 10):
-        batch = log.add(*(sample(T0 + at * SECOND, node=n, pods=[pod("p", 1)]) for n in ("a", "b")))
-        store(table, subject.apply(batch).rows)
-    return log, table
-
-
-def _key(table: Table, kind: str) -> str:
-    return next(key for key in table if key.split("/")[1] == kind)
+        two = (sample(T0 + at * SECOND, node=n, pods=[pod("p", 1)]) for n in ("a", "b"))
+        run.apply(run.log.add(*two))
+    return run.log, run.table
 
 
 def _without(kind: str) -> Callable[[Table], None]:
     def damage(table: Table) -> None:
-        del table[_key(table, kind)]
+        del table[first_key(table, kind)]
 
     return damage
 
 
 def _garbled(kind: str) -> Callable[[Table], None]:
     def damage(table: Table) -> None:
-        table[_key(table, kind)] = b"\0garbage"
+        table[first_key(table, kind)] = b"\0garbage"
 
     return damage
 

@@ -1,10 +1,9 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from schemas.codec import decode, encode
 from schemas.collect import NodeCollectPolicy
-from schemas.deadletters import DeadLetter
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.policies import CHANGES_MAX
 from streams.aggregate.stage import AggregateStage
@@ -13,39 +12,31 @@ from tests.streams.aggregate.builders import (
     SECOND,
     T0,
     Log,
-    metrics,
     node_in,
     pod,
     sample,
-    stage,
-    store,
     windows,
 )
 from tests.streams.aggregate.content import content
+from tests.streams.aggregate.harness import Run, emitted, letter, metrics, stage, store
 
 #: Windows of which the longest is the default's, a third of it, and four times as long.
 SAME, SHORT, LONG = windows(), windows(durations_s=(40,), average_s=30), windows(durations_s=(480,))
 
 
-class Run:
+class PolicyRun(Run):
     """A stage that is never restarted, and before each batch one that is put together from its
     rows.
 
     Samples that are gone stay in its rows for long, beside others.
     """
 
-    def __init__(self) -> None:
-        self.log = Log()
-        self.table: dict[str, bytes] = {}
-        self.running = stage()
-
-    def apply(self, *records: InputRecord) -> StageResult:
+    def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """What a batch comes to, restarted or not."""
-        restarted = stage(self.table).apply(records)
-        result = self.running.apply(records)
-        assert (result.outputs, result.dead_letters) == (restarted.outputs, restarted.dead_letters)
-        store(self.table, result.rows)
-        assert content(stage(self.table)) == content(self.running)
+        restarted = self.restarted().apply(records)
+        result = super().apply(records)
+        assert emitted(result) == emitted(restarted)
+        assert content(self.restarted()) == content(self.stage)
         return result
 
     def samples(
@@ -53,7 +44,7 @@ class Run:
     ) -> StageResult:
         """One sample each `step_s` seconds."""
         return self.apply(
-            *self.log.add(
+            self.log.add(
                 *(
                     sample(T0 + at * SECOND, at, cluster=cluster, pods=[pod(f"p{at}", at)])
                     for at in range(first_s, last_s + 1, step_s)
@@ -62,17 +53,17 @@ class Run:
         )
 
     def policy(self, default: NodeCollectPolicy, **pools: NodeCollectPolicy) -> StageResult:
-        return self.apply(self.log.add_policy(default, pools))
+        return self.apply([self.log.add_policy(default, pools)])
 
     @property
     def times_s(self) -> list[int]:
         """Times of the samples that count, in seconds."""
-        (node,) = (each for each in stage(self.table).state.nodes.values() if each.cluster == "c")
+        (node,) = (each for each in self.restarted().state.nodes.values() if each.cluster == "c")
         return [(each - T0) // SECOND for each in node.samples.times.tolist()]
 
 
 def test_a_policy_holds_from_its_place_in_the_log_on() -> None:
-    run = Run()
+    run = PolicyRun()
     before = metrics(run.samples(0, 60).outputs)
     run.policy(windows(report_s=10, durations_s=(20,)))
     after = metrics(run.samples(70, 90).outputs)
@@ -82,11 +73,11 @@ def test_a_policy_holds_from_its_place_in_the_log_on() -> None:
 
 
 def test_a_policy_holds_for_the_pools_that_it_names() -> None:
-    run = Run()
+    run = PolicyRun()
     run.policy(SAME, slow=windows(report_s=60))
     in_pool = (sample(T0 + at * SECOND, node="s", pool="slow") for at in range(0, 61, 10))
     other = (sample(T0 + at * SECOND, node="d", pool="unknown") for at in range(0, 61, 10))
-    found = metrics(run.apply(*run.log.add(*in_pool, *other)).outputs)
+    found = metrics(run.apply(run.log.add(*in_pool, *other)).outputs)
     assert [(each.node, each.report_interval_ms) for each in found] == [
         ("s", 60_000),
         ("d", 30_000),
@@ -95,13 +86,13 @@ def test_a_policy_holds_for_the_pools_that_it_names() -> None:
 
 
 def test_another_cluster_keeps_its_own() -> None:
-    run = Run()
+    run = PolicyRun()
     run.policy(windows(report_s=10))
     assert len(metrics(run.samples(0, 60, cluster="other").outputs)) == 2
 
 
 def test_windows_that_become_longer_fill_up_with_what_they_had() -> None:
-    run = Run()
+    run = PolicyRun()
     run.samples(0, 200)
     run.policy(LONG)
     assert run.times_s == list(range(80, 201, 10))
@@ -110,7 +101,7 @@ def test_windows_that_become_longer_fill_up_with_what_they_had() -> None:
 
 
 def test_windows_that_become_shorter_drop_the_rest_at_the_next_sample() -> None:
-    run = Run()
+    run = PolicyRun()
     run.samples(0, 200)
     run.policy(SHORT)
     (metric,) = metrics(run.samples(210, 210).outputs)
@@ -119,7 +110,7 @@ def test_windows_that_become_shorter_drop_the_rest_at_the_next_sample() -> None:
 
 
 def test_what_shorter_windows_have_dropped_does_not_come_back_with_longer_ones() -> None:
-    run = Run()
+    run = PolicyRun()
     run.samples(0, 200)
     run.policy(SHORT)
     run.policy(LONG)
@@ -129,7 +120,7 @@ def test_what_shorter_windows_have_dropped_does_not_come_back_with_longer_ones()
 
 
 def test_windows_that_become_longer_again_and_again_are_the_same_with_a_restart() -> None:
-    run = Run()
+    run = PolicyRun()
     for number in range(2 * CHANGES_MAX + 5):
         run.samples(30 * number, 30 * number)
         run.policy(windows(average_s=30 + 7 * (number % 9), durations_s=(60 + 20 * number,)))
@@ -138,11 +129,11 @@ def test_windows_that_become_longer_again_and_again_are_the_same_with_a_restart(
 
 
 def test_a_policy_that_comes_again_changes_nothing_and_writes_no_row() -> None:
-    run = Run()
+    run = PolicyRun()
     run.policy(SHORT)
     result = run.policy(SHORT)
     assert {row.key.split("/")[1] for row in result.rows} == {"progress"}
-    assert run.running.counts["policy_repeated"] == 1
+    assert run.stage.counts["policy_repeated"] == 1
 
 
 def test_a_policy_in_a_batch_that_does_not_hold_is_none() -> None:
@@ -224,15 +215,10 @@ def test_what_cannot_be_read_as_a_policy_is_refused_as_one() -> None:
     record = Log().add_policy(LONG)
     bad = replace(record, value=(record.value or b"").replace(b"480000", b"-1"))
     result = stage().apply([bad])
-    letter = decode("dead-letters", result.dead_letters[0].value)
-    assert isinstance(letter, DeadLetter)
-    assert "default.durations_ms" in letter.reason
+    assert "default.durations_ms" in letter(result.dead_letters[0]).reason
 
 
 def category(subject: AggregateStage, record: InputRecord) -> str:
     """Why a record is refused."""
     (output,) = subject.apply([record]).dead_letters
-    letter = decode("dead-letters", output.value)
-    assert isinstance(letter, DeadLetter)
-    assert encode(letter) == output.value
-    return letter.category
+    return letter(output).category

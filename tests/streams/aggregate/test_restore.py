@@ -1,5 +1,4 @@
 from dataclasses import replace
-from typing import Any
 
 import orjson
 import pytest
@@ -10,20 +9,10 @@ from schemas.codec import decode_as, encode
 from schemas.percentiles import NodePercentilesRow
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.stage import AggregateStage
-from streams.stage.records import DamagedTable, OutputRecord
-from tests.streams.aggregate.builders import (
-    MINUTE,
-    QUICK,
-    SECOND,
-    T0,
-    Log,
-    metrics,
-    pod,
-    sample,
-    stage,
-    store,
-)
+from streams.stage.records import DamagedTable
+from tests.streams.aggregate.builders import MINUTE, QUICK, SECOND, T0, Log, pod, sample
 from tests.streams.aggregate.content import content
+from tests.streams.aggregate.harness import emitted, first_key, metrics, stage, store
 from tests.streams.aggregate.histories import batches, histories
 
 #: Limits that short histories reach.
@@ -36,10 +25,6 @@ TIGHT = AggregateLimits(
 )
 SWEEP = AggregateLimits().sweep_records
 POLICIES = Collecting(QUICK, {"slow": CollectPolicy(60_000, 90_000, (120_000,))})
-
-
-def emitted(result: Any) -> list[OutputRecord]:
-    return [*result.outputs, *result.dead_letters]
 
 
 @given(st.data())
@@ -163,14 +148,10 @@ def test_a_table_without_rows_is_a_new_partition() -> None:
     assert subject.state.nodes == {}
 
 
-def first(table: dict[str, bytes], kind: str) -> str:
-    return min(key for key in table if f"/{kind}/" in key)
-
-
 @pytest.mark.parametrize("kind", ["node", "samples", "pods"])
 def test_a_missing_row_stops_the_worker_and_is_named(kind: str) -> None:
     table = many(Log(), 50)
-    del table[first(table, kind)]
+    del table[first_key(table, kind)]
     with pytest.raises(DamagedTable, match=rf"rows of kind {kind}; the table has"):
         stage(table)
 
@@ -179,7 +160,7 @@ def test_a_missing_row_stops_the_worker_and_is_named(kind: str) -> None:
 @pytest.mark.parametrize("value", [b"", b"\xff", b"{}", b'{"kind":"node","schema_version":1}'])
 def test_an_unreadable_row_stops_the_worker_and_is_named(kind: str, value: bytes) -> None:
     table = many(Log(), 10)
-    damaged = first(table, kind)
+    damaged = first_key(table, kind)
     table[damaged] = value
     with pytest.raises(DamagedTable) as caught:
         stage(table)
@@ -189,7 +170,7 @@ def test_an_unreadable_row_stops_the_worker_and_is_named(kind: str, value: bytes
 @pytest.mark.parametrize("column", ["offset", "anchor_ms", "node", "digest"])
 def test_columns_of_different_lengths_stop_the_worker(column: str) -> None:
     table = many(Log(), 10)
-    damaged = first(table, "samples")
+    damaged = first_key(table, "samples")
     row = orjson.loads(table[damaged])
     row["samples"][column].append(row["samples"][column][-1])
     table[damaged] = orjson.dumps(row)
@@ -200,7 +181,7 @@ def test_columns_of_different_lengths_stop_the_worker(column: str) -> None:
 def test_a_pod_whose_name_was_lost_to_a_former_owner_is_left_out() -> None:
     log = Log()
     table = many(log, 50, nodes=1)
-    named = first(table, "node")
+    named = first_key(table, "node")
     row = orjson.loads(table[named])
     lost = row["node"]["members"].pop()
     table[named] = orjson.dumps(row)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from schemas.codec import decode, encode
 from schemas.collect import CollectPolicyRecord
-from schemas.deadletters import DeadLetter, source_record
+from schemas.deadletters import source_record
 from schemas.metrics import NodeMetric
 from schemas.partitions import partition_for
 from schemas.refusals import Category
@@ -28,15 +28,13 @@ from tests.streams.aggregate.builders import (
     SECOND,
     T0,
     Log,
-    metrics,
     node_in,
     pod,
     read,
     sample,
-    stage,
-    store,
 )
 from tests.streams.aggregate.content import content
+from tests.streams.aggregate.harness import letter, metrics, stage, store
 from tests.streams.aggregate.histories import batches, histories
 from tests.streams.aggregate.oracle import NaiveNode
 
@@ -47,14 +45,6 @@ FAITHFUL = Collecting(
 QUICK_HORIZON_MS = Collecting(QUICK).horizon_ms
 SWEEP = AggregateLimits().sweep_records
 LONG_MEMORY = AggregateLimits(forget_after_ms=10**12)
-
-
-def letter(output: OutputRecord) -> DeadLetter:
-    assert output.topic == "dead-letters"
-    found = decode("dead-letters", output.value)
-    assert isinstance(found, DeadLetter), found
-    assert output.key == found.topic == "node-usage"
-    return found
 
 
 def refusals(of: AggregateStage, *records: InputRecord) -> list[tuple[int, Category]]:
@@ -357,6 +347,15 @@ def test_host_applications_of_a_node_are_bounded() -> None:
     assert refusals(subject, *log.add(sample(T0, host_applications=applications))) == [(0, "limit")]
 
 
+def test_a_metric_without_its_pods_says_nothing_of_their_lives() -> None:
+    log, subject = Log(), stage(limits=AggregateLimits(metric_bytes=2_000))
+    pods = [pod(f"pod-{index}", index) for index in range(20)]
+    log.add(*(sample(T0 + second * SECOND, pods=pods) for second in range(0, 91, 30)))
+    said = metrics(subject.apply(log.records).outputs)
+    assert said
+    assert all(not each.pods and each.lives is None for each in said)
+
+
 def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> None:
     log, subject = Log(), stage(limits=AggregateLimits(metric_bytes=1_000))
     pods = [pod(f"pod-{index}", index) for index in range(20)]
@@ -371,8 +370,7 @@ def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> Non
 
 def _without_lives(metric: NodeMetric) -> NodeMetric:
     """What `test_lives` is about is left out."""
-    pods = tuple(pod.model_copy(update={"life": None}) for pod in metric.pods)
-    return metric.model_copy(update={"pods": pods})
+    return metric.model_copy(update={"lives": None})
 
 
 @given(st.data())

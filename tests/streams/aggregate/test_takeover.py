@@ -13,7 +13,7 @@ from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, StageResult
 from streams.worker import fence
 from streams.worker.broker import broker_urls
-from streams.worker.durability import Applied
+from streams.worker.durability import Applied, Journaled
 from streams.worker.fence import FencedPublisher
 from streams.worker.publisher import LostOwnership
 from streams.worker.reader import read_range
@@ -22,7 +22,8 @@ from streams.worker.transport import WorkerApp
 from streams.worker.writethrough import WriteThrough
 from tests.conftest import RunningBroker
 from tests.streams.agents.test_aggregate import NODES, assert_complete, minutes, settled
-from tests.streams.aggregate.builders import MINUTE, SECOND, T0, Log, pod, sample, stage
+from tests.streams.aggregate.builders import MINUTE, SECOND, T0, Log, pod, sample
+from tests.streams.aggregate.harness import stage
 from tests.streams.aggregate.observer import AggregateWorker, observer
 
 pytestmark = pytest.mark.timeout(400)
@@ -52,7 +53,7 @@ class Owner:
     async def go_on(self, records: list[InputRecord]) -> StageResult:
         """Apply records and make them durable."""
         result = self.stage.apply(records)
-        await self.durability.commit([Applied(0, records, result)])
+        await self.durability.commit(Journaled([Applied(0, records, result)]))
         return result
 
 
@@ -115,7 +116,7 @@ async def test_what_a_worker_writes_that_was_replaced_meanwhile_is_refused_by_th
         rows = stalled.stage.apply(gone).rows
         assert [row.key for row in rows if row.value is None and "/node/" in row.key]
         with pytest.raises(LostOwnership, match="another worker writes to partition 0"):
-            await stalled.durability.commit([Applied(0, gone, StageResult((), rows))])
+            await stalled.durability.commit(Journaled([Applied(0, gone, StageResult((), rows))]))
         await third.open()
         assert nodes_of(third.stage) == nodes_of(successor.stage) == nodes_of(straight)
         more = log.add(sample(T0 + DAY + 2 * MINUTE, node="n0", pods=[pod("new", 7)]))

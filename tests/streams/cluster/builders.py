@@ -8,7 +8,7 @@ from schemas.decisions import PlacementDecision
 from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
-from schemas.pods import Container, Pod, PodLifecycle, PodRef
+from schemas.pods import Container, OwnerReference, Pod, PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
 from schemas.requests import SchedulingRequest
@@ -27,6 +27,11 @@ AFTER_INITIALIZED = "scheduling.koordinator.sh/load-estimated-seconds-after-init
 def at(seconds: float) -> int:
     """Milliseconds of a time."""
     return START_MS + int(seconds * 1000)
+
+
+def controlled_by(owner: str, kind: str = "ReplicaSet") -> tuple[OwnerReference, ...]:
+    """References to a pod's controller, whose uid is its name."""
+    return (OwnerReference(kind=kind, name=owner, uid=owner, controller=True),)
 
 
 def node(name: str = "node-1", *, cpu: str = "8", memory: str = "32Gi", **fields: Any) -> NodeState:
@@ -93,6 +98,26 @@ def pod(uid: str = "pod-1", *, cpu: str = "1", memory: str = "1Gi", **fields: An
             **fields,
         }
     )
+
+
+#: Owners of whom each has pods that are alike, and who differ; and uids of their pods.
+OWNERS = 12
+OWNED_UIDS = [f"pod-{number:02}" for number in range(5 * OWNERS)]
+
+
+def owned_pod(uid: str, owner: int, cpu: str = "1") -> Pod:
+    """A pod of the owner of this number."""
+    return pod(uid, cpu=cpu, owners=controlled_by(f"set-{owner}", "StatefulSet"))
+
+
+def owned_pods() -> list[Pod]:
+    """All pods of these owners."""
+    return [owned_pod(uid, int(uid[4:]) % OWNERS) for uid in OWNED_UIDS]
+
+
+def owned_use(uid: str) -> int:
+    """Millicores that a pod of these owners uses."""
+    return 80 * (int(uid[4:]) % OWNERS)
 
 
 def full(uid: str, **fields: Any) -> Pod:

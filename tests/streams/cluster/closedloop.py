@@ -12,13 +12,12 @@ from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.metrics import PodMetric
 from schemas.moves import MoveOutcome
-from schemas.outcomes import CommandOutcome
-from schemas.pods import OwnerReference, Pod
+from schemas.pods import Pod
 from schemas.refusals import Refusal
 from schemas.rounds import RebalanceRound
 from tests.streams.cluster.builders import (
-    CLUSTER,
     at,
+    controlled_by,
     lifecycle,
     metric,
     node,
@@ -28,7 +27,8 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
+from tests.streams.migration.builders import evicted
 
 #: Rounds each minute, a node is hot after its second one, and pods may move one by one at once.
 POLICY = """
@@ -138,15 +138,7 @@ class ClosedLoop:
         return []
 
     def _evict(self, command: EvictionCommand) -> list[Message]:
-        done = CommandOutcome(
-            command_id=command.command_id,
-            cluster=CLUSTER,
-            command="evict",
-            pod=command.pod,
-            node=command.node,
-            result="dry" if command.dry_run else "done",
-            happened_at_ms=command.decided_at_ms,
-        )
+        done = evicted(command, "dry" if command.dry_run else "done")
         if command.dry_run:
             return [done]
         gone, name = self.where.pop(command.pod.uid)
@@ -156,7 +148,7 @@ class ClosedLoop:
 
     def _pod(self, owner: str) -> Pod:
         self.made += 1
-        owners = (OwnerReference(kind="ReplicaSet", name=owner, uid=owner, controller=True),)
+        owners = controlled_by(owner)
         return pod(f"{owner}-{self.made}", owners=owners, created_at_ms=at(0))
 
     def _run(self, made: Pod, name: str, first: Message | None = None) -> None:

@@ -15,7 +15,7 @@ from schemas.codec import decode
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
-from schemas.metrics import PodLife, PodMetric
+from schemas.metrics import PodLife, PodLives, PodMetric
 from schemas.migrations import MigrationRequest
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.pods import OwnerReference, Pod
@@ -29,6 +29,7 @@ from tests.streams.cluster.builders import (
     THRESHOLDS,
     aggregated,
     at,
+    controlled_by,
     lifecycle,
     metric,
     node,
@@ -40,8 +41,8 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Log
-from tests.streams.migration.moving import ask, budget, evicted, policy_text, workload
+from tests.streams.cluster.harness import Log
+from tests.streams.migration.builders import ask, budget, evicted, policy_text, workload
 
 NODES = tuple(f"node-{n}" for n in range(5))
 UIDS = tuple(f"pod-{n}" for n in range(12))
@@ -107,7 +108,7 @@ POLICIES = (
     policy_text(_ROUNDS + "plugins: {score: [LoadAwareScheduling, OverutilizationRisk]}\n"),
     policy_text(
         _ROUNDS + "plugins: {score: [OverutilizationRisk]}\n"
-        "overutilizationRisk: {meanPriorMinutes: 9, usagePriorPods: 1, usagePriorPercent: 30}\n",
+        "overutilizationRisk: {meanPriorMinutes: 9, usagePriorPods: 1, recentMinutes: 0}\n",
         defaultJobMode="EvictDirectly",
     ),
     "plugins: {score: [OverutilizationRisk]}\n"
@@ -115,6 +116,15 @@ POLICIES = (
     policy_text(
         _ROUNDS + "loadAware: {estimatedScalingFactors: {cpu: 99, pods: 5}, allowCustomizeEstimation: true}\n",
         maxMigratingPerNode=1,
+    ),
+    policy_text(
+        _ROUNDS + "loadAware: {estimateBy: owner, estimateMarginPercent: 50}\n"
+        "plugins: {score: [LoadAwareScheduling]}\noverutilizationRisk: {usagePriorPods: 1}\n",
+        defaultJobMode="EvictDirectly",
+    ),
+    policy_text(
+        _ROUNDS + "loadAware: {estimateBy: fleet, allowCustomizeEstimation: true}\n"
+        "overutilizationRisk: {profiles: owner, resources: [{name: cpu}]}\n"
     ),
 )  # fmt: skip
 #: Times that a record takes, in seconds: mostly none or little.
@@ -238,7 +248,18 @@ class History:
         )
         if self._random.random() < 0.05:
             made = made.model_copy(update={"updated_at_ms": None})
+        if self._random.random() < 0.2:
+            made = made.model_copy(update={"lives": self._lives(len(here), each)})
         return self._record(made)
+
+    def _lives(self, pods: int, each: int) -> PodLives:
+        """What pods used over their lives, now and then with a column of another length."""
+        entries = max(0, pods + self._pick((0, 0, 0, 0, 0, 0, 0, 0, 0, 1, -1)))
+        minutes = tuple(self._pick((0, 1, 3, 2**63 - 1)) for _ in range(entries))
+        mean = {
+            name: tuple(self._pick((each, -1)) for _ in range(pods)) for name in ("cpu", "memory")
+        }
+        return PodLives(minutes=minutes, mean=mean, deviation={**mean, "cpu": (1,) * pods})
 
     # --- pods ---------------------------------------------------------------------------------------
 
@@ -271,7 +292,7 @@ class History:
 
     def _owners(self, owner: str) -> tuple[OwnerReference, ...]:
         kind = "Job" if owner == "job" else "ReplicaSet"
-        return (OwnerReference(kind=kind, name=owner, uid=owner, controller=True),)
+        return controlled_by(owner, kind=kind)
 
     def _pod(self) -> list[InputRecord]:
         uid = self._pick(UIDS)

@@ -24,7 +24,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Log, Run
+from tests.streams.cluster.harness import Log, Run
 from tests.streams.journaled import Journaled
 
 YEAR_S = 365 * 86_400
@@ -132,6 +132,17 @@ def test_rows_do_not_depend_on_what_is_applied_with_it() -> None:
     together.say(*_history())
     assert together.rows == single.rows
     assert together.outputs == single.outputs
+
+
+def test_a_stage_without_tables_says_the_same_and_makes_no_rows() -> None:
+    run, other = Run(), Run()
+    other.stage = ClusterStage(0, 1, has_tables=False)
+    for message in _history():
+        run.say(message)
+        other.say(message)
+    assert run.outputs
+    assert other.outputs == run.outputs
+    assert not other.rows
 
 
 def test_a_replay_comes_to_the_same() -> None:

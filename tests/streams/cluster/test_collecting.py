@@ -15,9 +15,10 @@ from streams.aggregate.stage import AggregateStage
 from streams.cluster.collecting import REPEAT_MS
 from streams.stage.records import InputRecord, OutputRecord, StageResult
 from tests.streams.aggregate.builders import Log as UsageLog
-from tests.streams.aggregate.builders import node_in, sample, store
+from tests.streams.aggregate.builders import node_in, sample
+from tests.streams.aggregate.harness import store
 from tests.streams.cluster.builders import CLUSTER, START_MS, policy_record, tick
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
 
 PARTITIONS = 4
 DOCUMENT = """

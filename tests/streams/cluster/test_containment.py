@@ -37,8 +37,8 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
+from tests.streams.cluster.harness import Log
 from tests.streams.cluster.history import History
-from tests.streams.cluster.run import Log
 from tests.streams.cluster.twins import Side, Twins, equal
 
 POISON = "poison"

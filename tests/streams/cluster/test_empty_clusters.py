@@ -15,11 +15,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run
-
-
-def tables(run: Run) -> set[str]:
-    return {table for table, _ in run.rows}
+from tests.streams.cluster.harness import Run
 
 
 def test_a_tick_in_which_nothing_happens_writes_the_partitions_row_alone() -> None:
@@ -55,7 +51,7 @@ def test_a_record_that_leaves_nothing_makes_no_cluster(nothing: Message) -> None
     run = Run()
     run.say(tick(), nothing)
     assert not run.stage.clusters
-    assert tables(run) == {"partitions"}
+    assert run.tables == {"partitions"}
 
 
 def test_a_cluster_that_has_become_empty_is_forgotten_with_the_next_tick() -> None:
@@ -65,7 +61,7 @@ def test_a_cluster_that_has_become_empty_is_forgotten_with_the_next_tick() -> No
     assert CLUSTER in run.stage.clusters
     run.say(tick(1))
     assert not run.stage.clusters
-    assert tables(run) == {"partitions"}
+    assert run.tables == {"partitions"}
 
 
 def test_a_policy_keeps_a_cluster() -> None:
@@ -79,7 +75,7 @@ def test_metrics_of_nodes_that_kubernetes_never_named_keep_no_cluster_once_they_
     run.say(tick(), metric("a"), tick(179))
     assert CLUSTER in run.stage.clusters
     run.say(tick(181))
-    assert tables(run) == {"partitions"}
+    assert run.tables == {"partitions"}
 
 
 def test_a_cluster_may_be_forgotten_and_come_again_within_one_batch() -> None:

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.decisions import PlacementDecision
-from schemas.pods import OwnerReference, Pod
+from schemas.pods import Pod
 from streams.stage.records import InputRecord
 from tests.streams.cluster.builders import (
     at,
+    controlled_by,
     lifecycle,
     metric,
     node,
@@ -22,7 +23,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run, waiting
+from tests.streams.cluster.harness import Run, waiting
 
 #: Mostly the one that is there from the beginning, so that it is often the only one.
 _NODES = st.sampled_from(("node-1", "node-1", "node-1", "node-2"))
@@ -48,7 +49,7 @@ _EVENTS = st.one_of(
 def of(uid: str, *, large: bool = False) -> Pod:
     """A pod of the owner that its uid names."""
     owner = uid.partition("-")[0]
-    owners = (OwnerReference(kind="ReplicaSet", name=owner, uid=owner, controller=True),)
+    owners = controlled_by(owner)
     return pod(uid, cpu="2" if large else "1", owners=owners)
 
 

@@ -14,7 +14,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import cluster, only, outcomes, waiting
+from tests.streams.cluster.harness import cluster, only, outcomes, waiting
 
 
 def test_nodes_that_a_full_list_lacks_are_gone() -> None:

@@ -10,22 +10,18 @@ from streams.inventory.life import PARTS
 from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import (
     lifecycle,
-    metric,
     node,
     pod,
-    pod_metric,
     policy_record,
     tick,
 )
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
 
 _RISK = "plugins: {score: [OverutilizationRisk]}\noverutilizationRisk: {resources: [{name: cpu}]}\n"
 
 
 def _measured(run: Run, minute: int, **used: int) -> None:
-    run.say(tick(60 * minute))
-    pods = tuple(pod_metric(uid, cpu=each) for uid, each in used.items())
-    run.say(metric(cpu=sum(used.values()), seconds=60 * minute, pods=pods))
+    run.measure(used, 60 * minute)
 
 
 def _run() -> Run:
@@ -39,12 +35,8 @@ def _run() -> Run:
 
 
 def _row(run: Run, table: str) -> bytes:
-    (found,) = (value for name, _, value in run.stored() if name == table)
-    return found
-
-
-def _tables(run: Run) -> set[str]:
-    return {name for name, _, _ in run.stored()}
+    (key,) = run.keys(table)
+    return run.rows[table, key]
 
 
 def test_the_lives_of_a_node_are_one_row() -> None:
@@ -70,6 +62,23 @@ def test_a_restart_changes_neither_lives_nor_what_is_expected() -> None:
     assert (left.figures(), left.votes) == (right.figures(), right.votes)
 
 
+def test_what_was_used_lately_is_in_the_row_as_long_as_the_policy_asks_for_it() -> None:
+    run = _run()
+    for minute in range(15, 600, 5):
+        _measured(run, minute, a=100 if minute < 560 else 900, b=minute * 7_919 % 301)
+    written = _row(run, "pod_usage")
+    row = decode_as(PodUsageRow, written)
+    assert isinstance(row, PodUsageRow)
+    surged, quiet, _ = row.usage["cpu"].lasting_ppm
+    assert surged > 500_000 > quiet
+    run.restart()
+    assert _row(run, "pod_usage") == written
+    run.say(policy_record(_RISK.replace("cpu}]", "cpu}], recentMinutes: 0")))
+    without = decode_as(PodUsageRow, _row(run, "pod_usage"))
+    assert isinstance(without, PodUsageRow)
+    assert (without.minutes, without.usage["cpu"].recent) == (row.minutes, ())
+
+
 def test_the_figures_of_the_fleet_hold_until_they_are_due_also_after_a_restart() -> None:
     run = _run()
     row = decode_as(FleetUsageRow, _row(run, "fleet_usage"))
@@ -84,13 +93,13 @@ def test_the_figures_of_the_fleet_hold_until_they_are_due_also_after_a_restart()
 def test_rows_go_with_the_policy_that_asked_and_with_the_resources_that_it_asked_for() -> None:
     run = _run()
     run.say(policy_record(_RISK + "maxPendingRequests: 7\n"))
-    assert {"pod_usage", "fleet_usage"} <= _tables(run)
+    assert {"pod_usage", "fleet_usage"} <= run.tables
     run.say(policy_record(_RISK.replace("cpu", "memory")))
-    assert not {"pod_usage", "fleet_usage"} & _tables(run)
+    assert not {"pod_usage", "fleet_usage"} & run.tables
     _measured(run, 20, a=100, b=100)
     assert set(decode_as(PodUsageRow, _row(run, "pod_usage")).usage) == {"memory"}  # type: ignore[union-attr]
     run.say(policy_record())
-    assert not {"pod_usage", "fleet_usage"} & _tables(run)
+    assert not {"pod_usage", "fleet_usage"} & run.tables
 
 
 @pytest.mark.parametrize(
@@ -101,7 +110,7 @@ def test_a_row_whose_columns_are_not_of_the_same_pods_is_damaged_and_named(
 ) -> None:
     rows = _run().stored()
     damaged = orjson.loads(_row(_run(), "pod_usage"))
-    (damaged["usage"]["cpu"] if column in ("mean", "deviation") else damaged)[column] = entries
+    (damaged if column in ("minutes", "uids") else damaged["usage"]["cpu"])[column] = entries
     stored = [
         (table, key, orjson.dumps(damaged) if table == "pod_usage" else value)
         for table, key, value in rows

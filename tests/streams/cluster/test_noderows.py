@@ -35,7 +35,7 @@ def plain(node: Node) -> bytes:
             node=node.name,
             state=node.state,
             metric=node.load.metric,
-            metric_time_ms=node.load.metric_time_ms,
+            metric_time_ms=node.load.pods.metric_time_ms,
             list_id=node.list_id,
         )
     )

@@ -1,72 +1,53 @@
 """What is known of owners is rows, which a worker starts again from."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from schemas.codec import decode_as
-from schemas.pods import OwnerReference, Pod
 from schemas.usage_moments import OwnerUsageRow
 from streams.inventory.kind import kind_of, owned
 from tests.streams.cluster.builders import (
+    OWNED_UIDS,
+    OWNERS,
     lifecycle,
-    metric,
     node,
-    pod,
-    pod_metric,
+    owned_pod,
+    owned_pods,
+    owned_use,
     policy_record,
     request,
     tick,
 )
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
 
 _FLEET = (
     "plugins: {score: [OverutilizationRisk]}\noverutilizationRisk: {resources: [{name: cpu}]}\n"
 )
 _OWNER = _FLEET.replace("}]}", "}], profiles: owner}")
-_OWNERS = 12
-_PODS = [f"pod-{number:02}" for number in range(5 * _OWNERS)]
 
 
-def _of(uid: str, owner: int) -> Pod:
-    name = f"set-{owner}"
-    controller = OwnerReference(kind="StatefulSet", name=name, uid=name, controller=True)
-    return pod(uid, cpu="1", owners=(controller,))
-
-
-def _used(uid: str) -> int:
-    """Owners' pods are alike; owners are not."""
-    return 80 * (int(uid[4:]) % _OWNERS)
-
-
-def _measure(run: Run, minute: int, uids: list[str]) -> None:
-    run.say(tick(60 * minute))
-    pods = tuple(pod_metric(uid, cpu=_used(uid)) for uid in uids)
-    run.say(metric(cpu=sum(map(_used, uids)), seconds=60 * minute, pods=pods))
+def _measure(run: Run, minute: int, uids: Sequence[str]) -> None:
+    run.measure({uid: owned_use(uid) for uid in uids}, 60 * minute)
 
 
 def _run(policy: str = _OWNER) -> Run:
     run = Run()
     run.say(tick(0), policy_record(policy), node(cpu="100"), node("node-2", cpu="100"))
-    for uid in _PODS:
-        run.say(lifecycle("bound", _of(uid, int(uid[4:]) % _OWNERS), "node-1"))
+    for each in owned_pods():
+        run.say(lifecycle("bound", each, "node-1"))
     for minute in (5, 10, 15, 20):
-        _measure(run, minute, _PODS)
+        _measure(run, minute, OWNED_UIDS)
     run.say(tick(60 * 21))
     return run
 
 
 def _rows(run: Run) -> dict[str, OwnerUsageRow]:
-    rows = {}
-    for table, key, value in run.stored():
-        if table == "owner_usage":
-            row = decode_as(OwnerUsageRow, value)
-            assert isinstance(row, OwnerUsageRow)
-            rows[key] = row
-    return rows
+    return {key: run.row("owner_usage", key, OwnerUsageRow) for key in run.keys("owner_usage")}
 
 
 def test_each_owner_is_a_row() -> None:
     rows = _rows(_run())
-    assert len(rows) == _OWNERS
+    assert len(rows) == OWNERS
     row = next(each for each in rows.values() if each.name == "set-11")
     assert (row.namespace, row.kind) == ("default", "StatefulSet")
     figures = row.figures["cpu"]
@@ -79,14 +60,14 @@ def test_each_owner_is_a_row() -> None:
 def test_a_restart_changes_nothing_of_what_is_known_and_expected() -> None:
     steady, restarted = _run(), _run()
     for turn, run in enumerate((steady, restarted)):
-        for gone in (_PODS[0], _PODS[1]):
-            run.say(lifecycle("deleted", _of(gone, int(gone[4:]))))
+        for gone in (OWNED_UIDS[0], OWNED_UIDS[1]):
+            run.say(lifecycle("deleted", owned_pod(gone, int(gone[4:]))))
         if turn:
             run.restart()
-        run.say(lifecycle("deleted", _of(_PODS[2], 2)))
+        run.say(lifecycle("deleted", owned_pod(OWNED_UIDS[2], 2)))
         for minute in (25, 30, 40):
-            _measure(run, minute, _PODS[3:])
-        run.say(request(_of("new", 11)), tick(60 * 41))
+            _measure(run, minute, OWNED_UIDS[3:])
+        run.say(request(owned_pod("new", 11)), tick(60 * 41))
     assert _rows(steady) == _rows(restarted)
     assert any(row.past for row in _rows(steady).values())
     left, right = (run.state.inventory for run in (steady, restarted))
@@ -105,9 +86,9 @@ def test_a_pod_counts_by_what_its_owners_other_pods_use() -> None:
         before = run.state.inventory.nodes["node-2"].moments
         assert before is not None
         for owner in (0, 11):
-            run.say(lifecycle("bound", _of(f"new-{owner}", owner), "node-2"))
+            run.say(lifecycle("bound", owned_pod(f"new-{owner}", owner), "node-2"))
             means.append(before.figures()[0][0])
-            run.say(lifecycle("deleted", _of(f"new-{owner}", owner)))
+            run.say(lifecycle("deleted", owned_pod(f"new-{owner}", owner)))
     light, heavy, *as_the_fleet = means
     assert light < 100
     assert 800 < heavy < 900
@@ -132,7 +113,7 @@ def test_the_score_expects_of_a_pod_what_its_owners_other_pods_use() -> None:
     ((plugin, _),) = placer.scores
     raw = []
     for owner in (0, 11):
-        kind = kind_of(_of("new", owner))
+        kind = kind_of(owned_pod("new", owner))
         prepared = plugin.prepare(owned(kind, f"default/StatefulSet/set-{owner}"))
         scores = plugin.scores(prepared).tolist()
         assert scores == [plugin.score(prepared, row) for row in range(len(scores))]
@@ -144,7 +125,7 @@ def test_the_score_expects_of_a_pod_what_its_owners_other_pods_use() -> None:
 def test_pods_of_one_kind_share_a_ranking_unless_their_owners_say_otherwise() -> None:
     run = _run()
     placer = run.state.placement.placer
-    light, heavy, new = (_of(f"new-{owner}", owner) for owner in (0, 11, _OWNERS))
+    light, heavy, new = (owned_pod(f"new-{owner}", owner) for owner in (0, 11, OWNERS))
     kind = kind_of(light)
     assert placer.rank(kind, light) is not placer.rank(kind, heavy)
     assert placer.rank(kind, heavy) is placer.rank(kind, heavy)
@@ -154,7 +135,7 @@ def test_pods_of_one_kind_share_a_ranking_unless_their_owners_say_otherwise() ->
 def test_rows_go_with_the_policy_that_asked() -> None:
     run = _run()
     run.say(policy_record(_OWNER + "maxPendingRequests: 7\n"))
-    assert len(_rows(run)) == _OWNERS
+    assert len(_rows(run)) == OWNERS
     run.say(policy_record(_FLEET))
     assert _rows(run) == {}
 
@@ -163,4 +144,4 @@ def test_a_policy_that_asks_again_learns_from_the_pods_that_are_there() -> None:
     run = _run(_FLEET)
     assert _rows(run) == {}
     run.say(policy_record(_OWNER), tick(60 * 26))
-    assert len(_rows(run)) == _OWNERS
+    assert len(_rows(run)) == OWNERS

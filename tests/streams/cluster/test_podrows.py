@@ -93,7 +93,7 @@ def test_an_item_is_that_of_its_message_whatever_was_kept_of_earlier_ones(
             change(inventory, what, name, uid, moment)
         elif (node := inventory.nodes.get(name)) is not None:
             for held_uid, held in node.held.items():
-                counted = node.load.assigned.get(held_uid)
+                counted = node.load.pods.assigned.get(held_uid)
                 assert rows.encode(held, counted) == plain(held, counted)
 
 

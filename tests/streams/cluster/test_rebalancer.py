@@ -12,14 +12,12 @@ from schemas.codec import decode
 from schemas.evictions import EvictionCommand
 from schemas.metrics import PodMetric
 from schemas.migrations import MigrationStatus
-from schemas.outcomes import CommandOutcome
-from schemas.pods import OwnerReference
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
 from streams.rebalance import node_arrays
 from tests.streams.cluster.builders import (
-    CLUSTER,
+    controlled_by,
     lifecycle,
     metric,
     node,
@@ -27,7 +25,8 @@ from tests.streams.cluster.builders import (
     policy_record,
     tick,
 )
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
+from tests.streams.migration.builders import evicted
 
 POLICY = """
 mode: enforce
@@ -206,17 +205,7 @@ class World:
         run.say(tick(self.seconds))
 
     def answer(self, command: EvictionCommand, result: Any) -> None:
-        self.run.say(
-            CommandOutcome(
-                command_id=command.command_id,
-                cluster=CLUSTER,
-                command="evict",
-                pod=command.pod,
-                node=command.node,
-                result=result,
-                happened_at_ms=command.decided_at_ms,
-            )
-        )
+        self.run.say(evicted(command, result))
 
 
 @pytest.mark.slow
@@ -362,7 +351,7 @@ def test_at_the_peak_a_batch_pod_is_commanded_to_leave_within_all_limits_though_
     )
     run = cluster(calm=0, document=peak)
     # Room would be held for what replaces them: of an owner, and of a scheduler that takes part.
-    owner = (OwnerReference(kind="ReplicaSet", name="batch", uid="batch", controller=True),)
+    owner = controlled_by("batch")
     of_owner: dict[str, Any] = {"owners": owner, "scheduler": "koord-scheduler", "ready": True}
     batch = [pod(f"batch-{n}", priority=5_500, **of_owner) for n in range(2)]
     run.say(*(lifecycle("running", each, "hot-0") for each in batch))
@@ -389,7 +378,7 @@ def by_risk() -> Run:
     run = Run()
     run.say(tick(), policy_record(BY_RISK))
     run.say(node("calm", cpu="10"), node("risky", cpu="10"))
-    owner = (OwnerReference(kind="ReplicaSet", name="web", uid="web", controller=True),)
+    owner = controlled_by("web")
     for number, name in enumerate(("risky", "risky", "risky", "calm")):
         made = pod(f"web-{number}", cpu="2500m", owners=owner, scheduler="loadstream", ready=True)
         run.say(lifecycle("running", made, name))

@@ -12,7 +12,7 @@ from streams.cluster.rounds import round_record
 from streams.inventory.cause import Cause
 from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict
 from tests.streams.cluster.builders import CLUSTER
-from tests.streams.rebalance.world import World
+from tests.streams.rebalance.harness import World
 
 THRESHOLDS = """
 compat: {compat}

@@ -28,7 +28,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Log, Run, cluster, only
+from tests.streams.cluster.harness import Log, Run, cluster, only
 
 
 def test_a_request_is_answered_with_a_node() -> None:

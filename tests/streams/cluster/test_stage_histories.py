@@ -33,6 +33,7 @@ from tests.streams.cluster.builders import (
     tick,
 )
 from tests.streams.cluster.figures import check_figures
+from tests.streams.cluster.harness import Run
 from tests.streams.cluster.loads import (
     annotated_nodes,
     loading_pods,
@@ -41,7 +42,6 @@ from tests.streams.cluster.loads import (
     small_nodes,
     small_pods,
 )
-from tests.streams.cluster.run import Run
 from tests.streams.cluster.strategies import UIDS, node_names
 
 pytestmark = pytest.mark.slow

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from schemas.metrics import PodLives
 from schemas.refusals import Refusal
 from schemas.usage import NodeUsage
 from streams.cluster import state as state_module
@@ -14,6 +15,7 @@ from tests.streams.cluster.builders import (
     node,
     node_gone,
     pod,
+    pod_metric,
     policy_record,
     request,
     tick,
@@ -55,6 +57,30 @@ def test_a_metric_beyond_any_machine_changes_nothing() -> None:
     world.say(metric(cpu=5))
     assert world.say(metric(cpu=2**63 - 1)).category == "limit"
     assert world.state.inventory.nodes["node-1"].load.metric == metric(cpu=5)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (
+            {"minutes": (5, 5, 5)},
+            "lives, minutes: found 3 entries; expected 2, one for each of pods",
+        ),
+        ({"mean": {"cpu": (1,)}}, "lives, mean, cpu: found 1 entries; expected 2"),
+        ({"deviation": {"cpu": ()}}, "lives, deviation, cpu: found 0 entries; expected 2"),
+    ],
+)
+def test_a_metric_whose_lives_are_not_of_its_pods_changes_nothing(
+    column: dict[str, Any], said: str
+) -> None:
+    world = World()
+    even = PodLives(minutes=(5, 6), mean={"cpu": (1, 2)}, deviation={"cpu": (0, 3)})
+    pods = (pod_metric("a", cpu=1), pod_metric("b", cpu=2))
+    assert world.say(metric(pods=pods, lives=even)) == []
+    refusal = world.say(metric(cpu=7, pods=pods, lives=even.model_copy(update=column)))
+    assert refusal.category == "invalid"
+    assert refusal.reason.startswith(said)
+    assert world.state.inventory.nodes["node-1"].load.metric == metric(pods=pods)
 
 
 def test_the_policy_says_how_far_ahead_a_metric_may_be() -> None:

@@ -7,7 +7,7 @@ from schemas.pods import PodRef
 from streams.cluster.statistics import NO_REASON, POSTPONED, UNPLACEABLE, reason_class
 from streams.stage.statistics import Counts, Figures
 from tests.streams.cluster.builders import CLUSTER, metric, node, pod, request, tick
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
 
 
 def _decision(outcome: str, **refused_by: int) -> PlacementDecision:

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.codec import decode_as, encode
+from schemas.codec import encode
 from schemas.rows import (
     ClusterPolicyRow,
     ClusterRow,
@@ -32,18 +32,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run, only
-
-
-def row(run: Run, table: str, key: str, row_class: Any) -> Any:
-    """A row as it is read back."""
-    read = decode_as(row_class, run.rows[table, key])
-    assert isinstance(read, row_class)
-    return read
-
-
-def names(run: Run, table: str) -> list[str]:
-    return sorted(key for name, key in run.rows if name == table)
+from tests.streams.cluster.harness import Run, only
 
 
 def test_all_tables_of_the_stage_are_published() -> None:
@@ -54,25 +43,25 @@ def test_all_tables_of_the_stage_are_published() -> None:
 def test_a_node_is_one_row_until_nothing_is_known_of_it() -> None:
     run = Run()
     run.say(node("a"), metric("a", seconds=3), metric("b"))
-    assert names(run, "nodes") == ["0/test/a", "0/test/b"]
-    found = row(run, "nodes", "0/test/a", NodeRow)
+    assert run.keys("nodes") == ["0/test/a", "0/test/b"]
+    found = run.row("nodes", "0/test/a", NodeRow)
     assert (found.state.node, found.metric.usage["cpu"]) == ("a", 0)
     assert found.metric_time_ms == at(3)
     run.say(node_gone("a"))
-    assert row(run, "nodes", "0/test/a", NodeRow).state is None
+    assert run.row("nodes", "0/test/a", NodeRow).state is None
     run.say(metric("a", removed=True))
-    assert names(run, "nodes") == ["0/test/b"]
+    assert run.keys("nodes") == ["0/test/b"]
 
 
 def test_a_nodes_pods_are_one_row() -> None:
     run = Run()
     run.say(tick(), node("a"), request("p"), lifecycle("running", pod("q"), "a"))
-    found = row(run, "reserved_pods", "0/test/a", ReservedPodsRow)
+    found = run.row("reserved_pods", "0/test/a", ReservedPodsRow)
     reserved, bound = found.pods
     assert (reserved.pod.uid, reserved.expires_at_ms) == ("p", at(300))
     assert (bound.pod.uid, bound.expires_at_ms, bound.decision_id) == ("q", None, None)
     run.say(lifecycle("deleted", pod("p")), lifecycle("deleted", pod("q")))
-    assert names(run, "reserved_pods") == []
+    assert run.keys("reserved_pods") == []
 
 
 def test_a_pod_keeps_the_state_by_which_it_counts_beside_its_newest_one() -> None:
@@ -81,13 +70,13 @@ def test_a_pod_keeps_the_state_by_which_it_counts_beside_its_newest_one() -> Non
     run.say(
         tick(), lifecycle("bound", pod("p"), "a"), tick(9), lifecycle("changed", relabelled, "a")
     )
-    (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
+    (held,) = run.row("reserved_pods", "0/test/a", ReservedPodsRow).pods
     assert held.pod.labels == relabelled.labels
     assert held.counted is None, "nothing is kept twice"
     assert held.counted_fields.model_dump(exclude_none=True) == {"labels": {}}
     assert held.counted_at_ms == at(0)
     run.say(lifecycle("changed", pod("p", initialized_at_ms=at(9)), "a"))
-    (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
+    (held,) = run.row("reserved_pods", "0/test/a", ReservedPodsRow).pods
     assert (held.counted_fields, held.counted_at_ms) == (None, at(9))
 
 
@@ -95,17 +84,17 @@ def test_a_pod_that_does_not_count_for_estimation_says_so() -> None:
     run = Run()
     standing_in = pod("p", annotations={"scheduling.koordinator.sh/reserve-pod": "true"})
     run.say(lifecycle("bound", standing_in, "a"))
-    (held,) = row(run, "reserved_pods", "0/test/a", ReservedPodsRow).pods
+    (held,) = run.row("reserved_pods", "0/test/a", ReservedPodsRow).pods
     assert held.counted_at_ms is None
 
 
 def test_a_request_is_one_row_while_it_waits() -> None:
     run = Run()
     run.say(tick(), request("p"), tick(1))
-    found = row(run, "pending_requests", "0/test/p", PendingRequestRow)
+    found = run.row("pending_requests", "0/test/p", PendingRequestRow)
     assert (found.attempt, found.sequence, found.not_before_ms) == (1, 1, 0)
     run.say(node("a"), tick(2))
-    assert names(run, "pending_requests") == []
+    assert run.keys("pending_requests") == []
 
 
 def test_a_request_that_a_newer_one_replaced_leaves_no_row_when_that_is_placed() -> None:
@@ -113,7 +102,7 @@ def test_a_request_that_a_newer_one_replaced_leaves_no_row_when_that_is_placed()
     run.say(tick(), request("p"))
     run.say(node("a"), request("p"))
     assert run.state.inventory.where == {"p": "a"}
-    assert names(run, "pending_requests") == []
+    assert run.keys("pending_requests") == []
 
 
 def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
@@ -121,9 +110,9 @@ def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
     run.say(
         tick(), policy_record("reservationSeconds: 9"), request("p"), request(pod("q", cpu="3"))
     )
-    found = row(run, "clusters", "0/test", ClusterRow)
+    found = run.row("clusters", "0/test", ClusterRow)
     assert (found.policy, found.groups) == (None, ())
-    policy = row(run, "cluster_policies", "0/test/policy", ClusterPolicyRow).policy
+    policy = run.row("cluster_policies", "0/test/policy", ClusterPolicyRow).policy
     assert policy.document == "reservationSeconds: 9"
     assert (found.applied, found.requests_seen) == (3, 2)
     assert [(each.failures, each.unchanged) for each in _groups(run)] == [(1, True), (1, True)]
@@ -132,9 +121,7 @@ def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
 
 
 def _groups(run: Run) -> list[WaitingGroupRow]:
-    return [
-        row(run, "waiting_groups", key, WaitingGroupRow) for key in names(run, "waiting_groups")
-    ]
+    return [run.row("waiting_groups", key, WaitingGroupRow) for key in run.keys("waiting_groups")]
 
 
 def _many_kinds(count: int) -> list[Any]:
@@ -144,7 +131,7 @@ def _many_kinds(count: int) -> list[Any]:
 def test_of_kinds_that_wait_only_those_are_written_of_which_something_has_changed() -> None:
     run = Run()
     run.say(tick(), *_many_kinds(300))
-    assert len(names(run, "waiting_groups")) == 300
+    assert len(run.keys("waiting_groups")) == 300
     rows = run.stage.apply([run.log.message(request(pod("late", cpu="7")))]).rows
     (changed,) = [each for each in rows if each.table == "waiting_groups"]
     assert changed.value is not None
@@ -156,7 +143,7 @@ def test_a_kind_that_waits_no_more_has_no_row() -> None:
     run = Run()
     run.say(tick(), *_many_kinds(2))
     run.say(lifecycle("deleted", pod("p0")))
-    assert len(names(run, "waiting_groups")) == 1
+    assert len(run.keys("waiting_groups")) == 1
 
 
 def test_groups_and_policy_of_an_earlier_version_go_on_and_get_rows_of_their_own() -> None:
@@ -164,7 +151,7 @@ def test_groups_and_policy_of_an_earlier_version_go_on_and_get_rows_of_their_own
     run.say(tick(), policy_record("reservationSeconds: 9"), *_many_kinds(3))
     earlier = dict(run.rows)
     groups = [
-        orjson.loads(earlier.pop(("waiting_groups", key))) for key in names(run, "waiting_groups")
+        orjson.loads(earlier.pop(("waiting_groups", key))) for key in run.keys("waiting_groups")
     ]
     policy = orjson.loads(earlier.pop(("cluster_policies", "0/test/policy")))["policy"]
     cluster = orjson.loads(earlier["clusters", "0/test"])
@@ -198,7 +185,7 @@ def test_a_row_that_somebody_has_deleted_is_noticed(table: str) -> None:
         lifecycle("running", pod("q"), "a"), request(pod("r", cpu="99")), node("b"),
     )  # fmt: skip
     ClusterStage.restored(0, 1, [(*place, value) for place, value in run.rows.items()])
-    gone = names(run, table)[0]
+    gone = run.keys(table)[0]
     left = [(*place, value) for place, value in run.rows.items() if place != (table, gone)]
     with pytest.raises(DamagedTable, match="mend the row"):
         ClusterStage.restored(0, 1, left)
@@ -218,7 +205,7 @@ def test_a_failed_binding_keeps_its_back_off_in_the_row() -> None:
     run = Run()
     made = only(run.say(tick(), node("a"), request("p")))
     run.say(outcome(made, "failed"))
-    found = row(run, "pending_requests", "0/test/p", PendingRequestRow)
+    found = run.row("pending_requests", "0/test/p", PendingRequestRow)
     assert (found.attempt, found.not_before_ms) == (1, at(1))
 
 
@@ -275,7 +262,7 @@ def test_the_state_by_which_a_pod_counts_is_read_as_earlier_versions_wrote_it() 
     for rows in (run.rows, earlier):
         run.restart([(*place, value) for place, value in rows.items()])
         node = run.state.inventory.nodes["a"]
-        assert node.load.assigned["p"].pod.labels == {}
+        assert node.load.pods.assigned["p"].pod.labels == {}
         assert node.held["p"].pod.labels == relabelled.labels
 
 

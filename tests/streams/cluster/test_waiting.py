@@ -20,7 +20,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import cluster, only, outcomes, waiting
+from tests.streams.cluster.harness import cluster, only, outcomes, waiting
 
 
 def test_pods_that_wait_are_placed_when_a_node_comes() -> None:

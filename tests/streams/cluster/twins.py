@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from streams.cluster.stage import ClusterStage
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, StageResult
-
-Row = tuple[str, str, bytes]
+from tests.streams.cluster.harness import Row
 
 
 @dataclass

@@ -9,9 +9,9 @@ from schemas.nodes import NodeState
 from schemas.pods import Pod
 from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
-from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held
 from streams.inventory.pod_events import observe
+from streams.inventory.pod_sums import PodSums
 from tests.streams.cluster.builders import (
     at,
     lifecycle,
@@ -22,8 +22,8 @@ from tests.streams.cluster.builders import (
     policy,
     policy_record,
 )
+from tests.streams.cluster.harness import cluster
 from tests.streams.cluster.loads import annotated_nodes, metrics
-from tests.streams.cluster.run import cluster
 from tests.streams.cluster.strategies import node_names
 
 
@@ -203,13 +203,13 @@ def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
     run = cluster(node("a"), metric("a"))
     run.say(lifecycle("running", pod("p"), "a"))
     counted: list[str] = []
-    assign = NodeLoad._assigned
+    assign = PodSums._assigned
 
-    def counting(load: NodeLoad, of: Pod, *rest: Any) -> Any:
+    def counting(sums: PodSums, of: Pod, *rest: Any) -> Any:
         counted.append(of.uid)
-        return assign(load, of, *rest)
+        return assign(sums, of, *rest)
 
-    monkeypatch.setattr(NodeLoad, "_assigned", counting)
+    monkeypatch.setattr(PodSums, "_assigned", counting)
     run.state.inventory.lay_out()
     generation = run.state.inventory.index.generation
     run.say(policy_record("mode: enforce"))

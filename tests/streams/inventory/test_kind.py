@@ -16,7 +16,7 @@ from streams.inventory.kind import Kind, kind_of, shared
 from streams.placement import placer as placer_module
 from streams.stage.sized_cache import SizedCache
 from tests.streams.cluster.builders import SCALING_FACTORS, at, container, node, pod, request
-from tests.streams.cluster.run import cluster
+from tests.streams.cluster.harness import cluster
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from streams.placement.plugins.columns import Interned
 from streams.placement.plugins.fit import NodeResourcesFit
 from streams.placement.plugins.labels import OneOf
 from tests.streams.cluster.builders import full, lifecycle, node, pod, request
-from tests.streams.cluster.run import cluster, only
+from tests.streams.cluster.harness import cluster, only
 
 
 def term(*keys: str, values: tuple[str, ...] = ()) -> NodeSelectorTerm:

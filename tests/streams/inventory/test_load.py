@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from schemas.metrics import NodeMetric
 from schemas.pods import Pod
-from schemas.policy import LoadAwareSchedulingArgs
+from schemas.policy import LoadAwareSchedulingArgs, OverutilizationRiskArgs, Policy
 from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator
-from streams.inventory.load import NodeLoad, terminated
+from streams.inventory.estimate import Estimator, Vector
+from streams.inventory.fleet_usage import Fleet
+from streams.inventory.load import NodeLoad
+from streams.inventory.moments import Moments
+from streams.inventory.pod_sums import terminated
 from tests.streams.cluster.builders import (
     aggregated,
     at,
@@ -111,11 +114,11 @@ def test_the_time_outlives_the_metric_while_pods_are_counted() -> None:
     here = assigned(load(), pod(cpu="1"), 100)
     here.set_metric(metric(seconds=500))
     here.delete_metric()
-    assert here.metric_time_ms == at(500)
+    assert here.pods.metric_time_ms == at(500)
     assigned(here, pod(cpu="2"), 100)
-    assert here.metric_time_ms == at(500)
+    assert here.pods.metric_time_ms == at(500)
     here.unassign("pod-1")
-    assert here.metric_time_ms is None
+    assert here.pods.metric_time_ms is None
 
 
 @pytest.mark.parametrize(
@@ -242,9 +245,71 @@ def test_sums_kept_up_to_date_equal_sums_made_anew(
     here.rebuild(Estimator(after), None)
     here.rebuild(Estimator(before), None)
     assert (here.delta, here.prod_usage, here.prod_delta, here.estimated) == kept
-    for uid in list(here.assigned):
+    for uid in list(here.pods.assigned):
         here.unassign(uid)
     assert not any(map(any, (here.delta, here.prod_usage, here.prod_delta, here.estimated)))
+
+
+_FIGURES = st.builds(
+    Fleet, st.integers(0, 2_000_000), st.integers(0, 500_000), st.integers(0, 500_000)
+)
+_PROFILED = st.one_of(_EVENTS, st.tuples(st.just("figures"), _FIGURES, st.just(0)))
+
+
+def _profiles(by: str) -> Moments:
+    moments = Moments()
+    resources = {"resources": [{"name": "cpu"}]}
+    args = OverutilizationRiskArgs.model_validate(resources)
+    load_aware = load_args(estimateBy=by)
+    moments.judge_anew(Policy(load_aware=load_aware, overutilization_risk=args), ())
+    return moments
+
+
+def _sums(of: NodeLoad) -> tuple[Vector, ...]:
+    return of.delta, of.prod_usage, of.prod_delta, of.estimated
+
+
+@given(
+    load_aware_arguments(), st.sampled_from((0, 70)), st.lists(_PROFILED, max_size=15), st.data()
+)
+def test_sums_follow_the_profiles_as_if_all_pods_were_counted_anew(
+    args: LoadAwareSchedulingArgs, margin: int, history: list[Any], data: Any
+) -> None:
+    by_fleet = {"estimate_by": "fleet", "estimate_margin_percent": margin}
+    moments = _profiles("fleet")
+    here = NodeLoad(Estimator(args.model_copy(update=by_fleet), moments))
+    for name, what, seconds in history:
+        if isinstance(what, NodeMetric):
+            here.delete_metric() if what.removed else here.set_metric(what)
+        elif isinstance(what, Fleet):
+            assert moments.fleet is not None
+            moments.fleet.figures = (what,)
+        elif name == "unassign":
+            here.unassign(what)
+        else:
+            getattr(here, name)(what, pod_demand(what), at(seconds))
+        if data.draw(st.booleans()):
+            anew = NodeLoad(Estimator(args))
+            for old in here.pods.assigned.values():
+                anew.assign(old.pod, old.demand, old.cached_at_ms)
+            if here.metric is not None:
+                anew.set_metric(here.metric)
+            anew.pods.metric_time_ms = here.pods.metric_time_ms
+            anew.count_by(here.pods.estimator)
+            assert _sums(here) == _sums(anew)
+
+
+def test_a_pod_that_no_metric_knows_any_more_is_estimated_by_the_profile_as_it_is_by_then() -> None:
+    moments = _profiles("fleet")
+    assert moments.fleet is not None
+    here = NodeLoad(Estimator(load_args(estimateBy="fleet"), moments))
+    assigned(here, pod(cpu="1"))
+    here.set_metric(metric(cpu=500, seconds=600, pods=(pod_metric("pod-1", cpu=200, memory=0),)))
+    assert cpu_delta(here) == 0
+    moments.fleet.figures = (Fleet(300_000, 0, 0),)
+    assert cpu_delta(here) == 0
+    here.delete_metric()
+    assert cpu_delta(here) == 300
 
 
 def test_only_two_phases_are_an_end() -> None:

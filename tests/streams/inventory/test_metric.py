@@ -1,7 +1,7 @@
 import pytest
 
 from schemas.base import AMOUNT_MAX
-from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife
+from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife, PodLives
 from schemas.policy import Policy
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.inventory import Inventory
@@ -105,7 +105,9 @@ def test_a_metric_is_kept_without_what_it_says_of_lives() -> None:
     said = plain.model_copy(
         update={"pods": (plain.pods[0].model_copy(update={"life": life}), plain.pods[1])}
     )
-    inventory = Inventory(Policy())
-    inventory.apply_metric(said)
-    assert inventory.nodes["node-1"].load.metric == plain
+    columns = PodLives(minutes=(5, 0), mean={"cpu": (3, -1)}, deviation={"cpu": (1, -1)})
+    for each in (said, plain.model_copy(update={"lives": columns})):
+        inventory = Inventory(Policy())
+        inventory.apply_metric(each)
+        assert inventory.nodes["node-1"].load.metric == plain
     assert without_lives(plain) is plain

@@ -6,7 +6,7 @@ from schemas.metrics import PodMetric
 from streams.inventory import moments
 from streams.inventory.node_moments import NodeMoments
 from tests.streams.cluster.builders import at, lifecycle, metric, node, pod, policy_record, tick
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
 
 BY_LOAD = "plugins: {score: [LoadAwareScheduling], balance: [LowNodeLoad]}"
 _ARGS = "overutilizationRisk: {resources: [{name: cpu}], meanPriorMinutes: %d}"

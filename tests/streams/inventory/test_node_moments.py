@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife
+from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife, PodLives
 from schemas.pods import Pod
 from schemas.policy import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand, pod_demand
 from streams.inventory.fleet_in_force import FleetInForce
 from streams.inventory.fleet_usage import Fleet
 from streams.inventory.life import PARTS
-from streams.inventory.node_moments import SYSTEM, NodeMoments
+from streams.inventory.node_lives import SYSTEM
+from streams.inventory.node_moments import NodeMoments
 from tests.streams.cluster.builders import at, metric, pod, pod_metric
 
 
@@ -41,6 +42,46 @@ def _metric(minutes: float, system: int = 0, **pods: int) -> NodeMetric:
         system_usage={"cpu": system},
         pods=tuple(pod_metric(name, cpu=used) for name, used in pods.items()),
     )
+
+
+@pytest.mark.parametrize(("minutes", "least", "most"), [(0, 100, 350), (30, 1_000, 1_500)])
+def test_what_was_used_lately_counts_as_far_as_it_lasts(
+    minutes: int, least: float, most: float
+) -> None:
+    moments, held = _moments(recentMinutes=minutes), _held("a")
+    moments.add(held)
+    for window in range(1, 107):
+        used = 100 if window <= 100 else 2_000
+        moments.measure(_metric(5 * window, system=used, a=used), [held], fold=True)
+    assert bool(moments.lives.recents) == bool(minutes)
+    assert set(moments.lives.recents) <= set(moments.lives.of)
+    for key in ("a", SYSTEM):
+        expected = moments.lives.expected(key)
+        assert expected is not None
+        assert least < expected[1] / PARTS < most
+    (figures,) = moments.figures()
+    assert 2 * least < figures[0] < 2 * most
+
+
+def test_recent_usage_of_a_whole_node_is_not_that_of_a_system_part() -> None:
+    moments, held = _moments(), _held("a")
+    moments.add(held)
+    for window in range(1, 20):
+        moments.measure(_metric(5 * window, system=3_000), [held], fold=True)
+    moments.measure(_metric(100, system=100, a=200), [held], fold=True)
+    assert moments.lives.of[SYSTEM] == (5, 100 * PARTS, 0)
+    assert moments.lives.recents[SYSTEM][0] == 100 * PARTS
+
+
+def test_without_recent_minutes_what_was_known_is_forgotten() -> None:
+    moments, held = _moments(), _held("a")
+    moments.add(held)
+    moments.measure(_metric(5, a=100), [held], fold=True)
+    assert set(moments.lives.recents) == {"a", SYSTEM}
+    assert not moments.go_by(moments.fleet, summed=True)
+    assert moments.go_by(_moments(recentMinutes=0).fleet, summed=True)
+    assert moments.lives.recents == {}
+    assert not moments.go_by(_moments(recentMinutes=0).fleet, summed=True)
 
 
 def test_a_pod_that_is_not_measured_is_expected_to_use_what_the_fleet_does() -> None:
@@ -77,7 +118,7 @@ def test_a_life_is_added_up_one_window_apart(args: dict[str, int], prior: int) -
         folded = moments.measure(_metric(minute, a=used), [held], fold=True)
         assert folded == (minute in (1, 6))
     assert moments.measure(_metric(11, a=500), [held], fold=True)
-    assert moments.lives["a"] == (11, 500 * PARTS * 5 // 11, 248_964)
+    assert moments.lives.of["a"] == (11, 500 * PARTS * 5 // 11, 248_964)
     (mean, variance) = moments.figures()[0]
     own = 248.964**2
     assert mean == pytest.approx((500 * 3 + 500 * 5) / 14, abs=1)
@@ -98,9 +139,9 @@ def test_a_new_pod_of_an_old_name_is_not_measured_in_its_first_minute() -> None:
     assert moments.figures() == [(500.0, 130_000.0)]
     moments.measure(_metric(6, a=900), [new], fold=True)
     assert moments.figures()[0][0] == pytest.approx((500 * 3 + 900) / 4, abs=1)
-    assert "a" in moments.lives  # the life of the pod that has gone ends with the window
+    assert "a" in moments.lives.of  # the life of the pod that has gone ends with the window
     moments.measure(_metric(10, a=900), [new], fold=True)
-    assert set(moments.lives) == {"b", SYSTEM}
+    assert set(moments.lives.of) == {"b", SYSTEM}
 
 
 def test_the_system_part_has_a_mean_and_a_variance_of_its_own() -> None:
@@ -132,7 +173,7 @@ def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
     assert moments.figures()[0][0] == 3_500
     # Then they are: what was the system part is so no more.
     moments.measure(_metric(20, system=10, a=3_000, late=0), [held, late], fold=True)
-    assert moments.lives[SYSTEM] == (5, 10 * PARTS, 0)
+    assert moments.lives.of[SYSTEM] == (5, 10 * PARTS, 0)
 
 
 def test_a_pod_of_another_class_asks_for_what_its_class_is_given() -> None:
@@ -220,13 +261,48 @@ def test_a_life_that_the_metric_says_takes_the_place_of_averages() -> None:
     moments.measure(_metric(5, a=900, b=40), [old, young], fold=True)
     said = _with_life(_metric(6, a=900, b=40), a=(600, 100, 50))
     assert moments.measure(said, [old, young], fold=True)
-    assert moments.lives["a"] == (600, 100 * PARTS, 50 * PARTS)
-    assert moments.lives["b"] == (3 + 4, 40 * PARTS, 0)
+    assert moments.lives.of["a"] == (600, 100 * PARTS, 50 * PARTS)
+    assert moments.lives.of["b"] == (3 + 4, 40 * PARTS, 0)
     # Who has said lives once says them again: averages are not added a window later.
     assert not moments.measure(_metric(12, a=900, b=40), [old, young], fold=True)
     assert moments.measure(_metric(16, a=900, b=40), [old, young], fold=True)
-    (minutes, *_) = moments.lives["a"]
+    (minutes, *_) = moments.lives.of["a"]
     assert minutes == 605
+
+
+@pytest.mark.parametrize(
+    "lives",
+    [
+        PodLives(minutes=(0,), mean={"cpu": (-1,)}, deviation={"cpu": (-1,)}),
+        PodLives(minutes=(600,), mean={"memory": (7,)}, deviation={"memory": (0,)}),
+    ],
+)
+def test_lives_that_say_nothing_of_what_is_asked_do_not_make_averages_count_more_often(
+    lives: PodLives,
+) -> None:
+    moments, held = _moments(), _held("a", seconds=-60_000)
+    moments.add(held)
+    for minute in range(1, 12):
+        said = _metric(minute, system=10, a=900).model_copy(update={"lives": lives})
+        assert moments.measure(said, [held], fold=True) == (minute in (1, 6, 11))
+    assert moments.lives.of["a"][0] == moments.lives.of[SYSTEM][0] == 15
+
+
+def test_lives_as_columns_say_what_each_pod_would_say() -> None:
+    held = [_held(name, seconds=-60_000) for name in ("a", "b", "c")]
+    told, alone = _moments(), _moments()
+    for moments in (told, alone):
+        for each in held:
+            moments.add(each)
+    plain = _metric(6, a=900, b=40, c=3)
+    columns = PodLives(
+        minutes=(600, 0, 70), mean={"cpu": (100, 7, -1)}, deviation={"cpu": (50, 7, -1)}
+    )
+    told.measure(plain.model_copy(update={"lives": columns}), held, fold=True)
+    alone.measure(_with_life(plain, a=(600, 100, 50)), held, fold=True)
+    assert told.lives.of["a"] == (600, 100 * PARTS, 50 * PARTS)
+    assert (told.lives.of, told.lives.recents) == (alone.lives.of, alone.lives.recents)
+    assert told.lives.reported
 
 
 def test_a_life_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:
@@ -234,7 +310,7 @@ def test_a_life_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:
     moments.add(held)
     said = _with_life(_metric(5, a=70), a=(600, 100, 50))
     moments.measure(said, [held], fold=True)
-    assert moments.lives["a"] == (5, 70 * PARTS, 0)
+    assert moments.lives.of["a"] == (5, 70 * PARTS, 0)
 
 
 def test_a_life_that_lacks_a_resource_is_none() -> None:
@@ -243,4 +319,4 @@ def test_a_life_that_lacks_a_resource_is_none() -> None:
     held = _held("a", seconds=-60_000)
     moments.add(held)
     moments.measure(_with_life(_metric(5, a=70), a=(600, 100, 50)), [held], fold=True)
-    assert moments.lives["a"] == (5, 70 * PARTS, 0, 0, 0)
+    assert moments.lives.of["a"] == (5, 70 * PARTS, 0, 0, 0)

@@ -56,6 +56,16 @@ def test_owners_whose_pods_are_unlike_each_other_say_what_the_fleet_says() -> No
     assert (figures.weight_ppm, figures.expected) == (0, _FLEET)
 
 
+def test_when_pods_were_measured_last_is_written_also_where_the_figures_stay() -> None:
+    usage = _learned(_ALIKE)
+    usage.changed.clear()
+    before = usage.owners["default/Deployment/9"].figures
+    usage.renew((_FLEET,), RENEWAL_MS, 0)
+    assert usage.owners["default/Deployment/9"].figures == before
+    assert usage.owners["default/Deployment/9"].seen_at_ms == RENEWAL_MS
+    assert "default/Deployment/9" in usage.changed
+
+
 def test_of_an_owner_that_is_not_known_the_fleet_speaks() -> None:
     assert _learned(_ALIKE).expected("default/Deployment/new") == ()
     assert _learned(_ALIKE).expected(None) == ()

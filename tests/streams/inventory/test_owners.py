@@ -10,7 +10,7 @@ from streams.inventory.owners import Owners, controller
 from streams.inventory.pod_events import observe
 from streams.placement.placer import Placer
 from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy
-from tests.streams.migration.moving import replica
+from tests.streams.migration.builders import replica
 
 
 def test_owners_count_pods_that_are_not_ready() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.inventory import load, recount
+from streams.inventory import pod_sums, recount
 from streams.inventory.estimate import Estimator
 from streams.inventory.inventory import Inventory
 from tests.streams.cluster.builders import (
@@ -14,7 +14,7 @@ from tests.streams.cluster.builders import (
     policy_record,
     tick,
 )
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
 
 HALF = "loadAware: {estimatedScalingFactors: {cpu: 50, memory: 50}}"
 FIFTH = "loadAware: {estimatedScalingFactors: {cpu: 20, memory: 20}}"
@@ -53,14 +53,14 @@ def test_no_record_counts_more_pods_anew_than_the_limit(
     monkeypatch.setattr(recount, "RECOUNTED_PER_RECORD_MAX", PODS + 1)
     run = busy(4)
     counted = 0
-    count = load.NodeLoad._assigned
+    count = pod_sums.PodSums._assigned
 
-    def counting(self: load.NodeLoad, *given: object) -> object:
+    def counting(self: pod_sums.PodSums, *given: object) -> object:
         nonlocal counted
         counted += 1
         return count(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(load.NodeLoad, "_assigned", counting)
+    monkeypatch.setattr(pod_sums.PodSums, "_assigned", counting)
     seen = []
     for number, said in enumerate([policy_record(HALF), *(tick(1 + n) for n in range(4))]):
         counted = 0
@@ -126,12 +126,12 @@ def test_a_resource_that_was_not_estimated_adds_nothing_until_its_nodes_turn(
     assert len(old.expected(None, 0)) == len(old.estimator.resources)
     run.say(tick(1))
     assert sum(old.delta[:1]) == 1_500
-    assert old.counting is old.estimator
+    assert old.pods.estimator is old.estimator
 
 
 def test_thresholds_alone_count_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     run = busy(3)
-    monkeypatch.setattr(load.NodeLoad, "_assigned", None)
+    monkeypatch.setattr(pod_sums.PodSums, "_assigned", None)
     run.say(
         policy_record(
             "loadAware: {estimatedScalingFactors: {cpu: 100, memory: 100}, usageThresholds: {cpu: 5}}"

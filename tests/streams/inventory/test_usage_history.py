@@ -13,7 +13,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
 
 #: START_MS is Thursday 2025-10-09 08:53:20 UTC: the window opens 400 seconds later.
 _OPENS_S = 400

@@ -17,7 +17,8 @@ from streams.cluster.stage import TABLES
 from tests.chaos.history import changelog, read_topic, rows_of
 from tests.conftest import RunningBroker
 from tests.streams.aggregate.builders import node_in
-from tests.streams.replaying import HOME, NOW_MS, nodes, request
+from tests.streams.builders import NOW_MS, nodes, request
+from tests.streams.replaying import HOME
 from tests.streams.worker_process import PATIENCE_S, POSITIONS, Client, Worker, client
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]

@@ -7,7 +7,8 @@ import pytest
 from schemas.evictions import SOFT_EVICTION_ANNOTATION
 from schemas.pods import Pod
 from tests.streams.cluster.builders import at, policy_record
-from tests.streams.migration.moving import cluster, policy_text, replica
+from tests.streams.migration.builders import policy_text, replica
+from tests.streams.migration.harness import cluster
 
 
 def order(*pods: Pod) -> list[str]:

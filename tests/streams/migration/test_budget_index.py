@@ -12,24 +12,19 @@ from streams.migration.budget_index import (
     BudgetIndex,
 )
 from streams.migration.budgets import Budgets
+from tests.streams.migration.builders import expression
 
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))
 
 
-def requirement(key: str, operator: str, *values: str) -> SelectorRequirement:
-    return SelectorRequirement.model_validate(
-        {"key": key, "operator": operator, "values": values}, strict=True
-    )
-
-
 REQUIREMENTS = st.one_of(
     st.builds(
-        lambda key, operator, values: requirement(key, operator, *values),
+        lambda key, operator, values: expression(key, operator, *values),
         st.sampled_from("abc"),
         st.sampled_from(("In", "NotIn")),
         st.lists(st.sampled_from("xyz"), max_size=3),
     ),
-    st.builds(requirement, st.sampled_from("abc"), st.sampled_from(("Exists", "DoesNotExist"))),
+    st.builds(expression, st.sampled_from("abc"), st.sampled_from(("Exists", "DoesNotExist"))),
 )
 SELECTORS = st.builds(
     lambda labels, expressions: PodSelector(
@@ -63,7 +58,7 @@ def test_ten_thousand_budgets_are_not_asked_about_a_pod_that_they_do_not_name() 
     for number in range(10_000):
         selector = PodSelector(
             match_labels={"tier": "web"},
-            match_expressions=(requirement("app", "In", f"app-{number}"),),
+            match_expressions=(expression("app", "In", f"app-{number}"),),
         )
         named = DisruptionBudget(
             cluster="test", namespace="shop", name=f"b-{number}", selector=selector
@@ -107,14 +102,14 @@ def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
         return budgets.apply(named, 1)
 
     for number in range(UNBOUND_SELECTORS_MAX):
-        assert applied(f"b-{number}", requirement(f"k{number}", "DoesNotExist")) is None
-    assert applied("again", requirement("k0", "DoesNotExist")) is None
-    assert applied("found", requirement("app", "Exists")) is None
-    assert applied("one-more", requirement("other", "DoesNotExist")) == (
+        assert applied(f"b-{number}", expression(f"k{number}", "DoesNotExist")) is None
+    assert applied("again", expression("k0", "DoesNotExist")) is None
+    assert applied("found", expression("app", "Exists")) is None
+    assert applied("one-more", expression("other", "DoesNotExist")) == (
         "budget shop/one-more is not taken in: its selector requires no label, and 256 selectors of its "
         "namespace require none already; no more are allowed"
     )
-    parts = [requirement("app", "In", *(f"v{n}" for n in range(1_000))) for _ in range(3)]
+    parts = [expression("app", "In", *(f"v{n}" for n in range(1_000))) for _ in range(3)]
     assert str(applied("large", *parts)).endswith(
         f"its selector names 3000 values; allowed are at most {SELECTOR_VALUES_MAX}"
     )

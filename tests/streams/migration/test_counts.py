@@ -6,19 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.migrations import MigrationRow
 from streams.migration.registry import Registry, moving
 from tests.streams.cluster.builders import lifecycle
-from tests.streams.migration.moving import (
+from tests.streams.migration.builders import (
     FREE,
-    Moving,
     budget,
-    cluster,
     evicted,
+    migration_row,
     policy_text,
     replica,
     workload,
 )
+from tests.streams.migration.harness import Moving, cluster
 
 COUNT = 12
 _STEPS = st.lists(
@@ -31,21 +30,13 @@ _STEPS = st.lists(
 )
 
 
-def row(number: int, node: str, **fields: Any) -> MigrationRow:
-    """A migration as the registry holds it."""
-    return MigrationRow.model_construct(
-        migration_id=f"m-{number}", pod=replica(f"p-{number}"), source_node=node, owner_uid=f"o-{node}",
-        phase="Pending", attempts=0, replacement=None, sequence=number, **fields,
-    )  # fmt: skip
-
-
 @given(_STEPS)
 def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> None:
     registry = Registry()
     for number, what, node in steps:
         known = registry.get(f"m-{number}")
         if what == "create" and known is None:
-            registry.put(row(number, node))
+            registry.put(migration_row(number, node))
         elif known is not None and what == "drop":
             registry.forget(known)
         elif known is not None and what != "create":

@@ -8,17 +8,17 @@ from schemas.pods import OwnerReference, Pod, VolumeClaim
 from streams.migration.concurrency_limits import share_of
 from streams.migration.protections import Protections, insists
 from streams.rebalance.outcome import Gate
-from tests.streams.cluster.builders import at, lifecycle, node, policy, policy_record, request
-from tests.streams.migration.moving import (
-    Moving,
-    ask,
-    budget,
-    cluster,
-    evicted,
-    policy_text,
-    replica,
-    workload,
+from tests.streams.cluster.builders import (
+    at,
+    controlled_by,
+    lifecycle,
+    node,
+    policy,
+    policy_record,
+    request,
 )
+from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica, workload
+from tests.streams.migration.harness import Moving, cluster
 
 
 def verdict(document: str = "", **fields: Any) -> str | None:
@@ -26,7 +26,7 @@ def verdict(document: str = "", **fields: Any) -> str | None:
     return Protections(policy(document)).judge(replica("a", **{"node": "node-1", **fields}))
 
 
-DAEMON = (OwnerReference(kind="DaemonSet", name="agent", uid="agent", controller=True),)
+DAEMON = controlled_by("agent", kind="DaemonSet")
 CLAIM = (VolumeClaim(name="data", storage_class="ssd"),)
 NEVER = {"scheduling.koordinator.sh/eviction-cost": "2147483647"}
 INSIST = {"descheduler.alpha.kubernetes.io/evict": ""}

@@ -34,15 +34,8 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run
-from tests.streams.migration.moving import (
-    ask,
-    budget,
-    evicted,
-    policy_text,
-    replica,
-    workload,
-)
+from tests.streams.cluster.harness import Run
+from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica, workload
 
 pytestmark = pytest.mark.slow
 

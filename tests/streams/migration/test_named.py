@@ -1,27 +1,16 @@
 """Namespaces and priority classes: known as records and lists say, and heeded by the evictor's rules."""
 
-from typing import Any
-
 import pytest
 
-from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.refusals import Refusal
 from streams.cluster.state import ClusterState
 from streams.migration import named
 from tests.streams.cluster.builders import CLUSTER, policy_record
-from tests.streams.migration.moving import Moving, cluster, policy_text, replica
-from tests.streams.migration.test_workloads import full_list
+from tests.streams.migration.builders import namespace, policy_text, priority_class, replica
+from tests.streams.migration.harness import Moving, cluster, full_list
 
 BY_LABEL = "evictor: {namespaceLabelSelector: {matchLabels: {team: shop}}}"
 BY_CLASS = "evictor: {priorityThreshold: {name: high}}"
-
-
-def namespace(name: str = "default", team: str = "shop", **fields: Any) -> NamespaceState:
-    return NamespaceState(cluster=CLUSTER, name=name, labels={"team": team}, **fields)
-
-
-def priority_class(value: int, name: str = "high", **fields: Any) -> PriorityClassState:
-    return PriorityClassState(cluster=CLUSTER, name=name, value=value, **fields)
 
 
 def world(extra: str) -> Moving:

@@ -3,13 +3,8 @@
 from itertools import pairwise
 
 from tests.streams.cluster.builders import lifecycle, node_gone, policy_record, request
-from tests.streams.migration.moving import (
-    ask,
-    cluster,
-    evicted,
-    policy_text,
-    replica,
-)
+from tests.streams.migration.builders import ask, evicted, policy_text, replica
+from tests.streams.migration.harness import cluster
 
 DIRECT = policy_text(defaultJobMode="EvictDirectly")
 FIRST = policy_text()

@@ -5,26 +5,12 @@ from typing import Any
 import pytest
 
 from schemas.pods import Pod
-from schemas.refusals import Refusal
 from tests.streams.cluster.builders import lifecycle, node, node_gone, pod, request
-from tests.streams.migration.moving import (
-    Moving,
-    ask,
-    budget,
-    cluster,
-    evicted,
-    policy_text,
-    replica,
-)
+from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica
+from tests.streams.migration.harness import Moving, cluster, refused
 
 DIRECT = policy_text(defaultJobMode="EvictDirectly")
 A, B = replica("a"), replica("b")
-
-
-def refused(moving: Moving, action: Any, **fields: Any) -> str:
-    answer = moving.ask(ask(action, **fields))
-    assert isinstance(answer, Refusal)
-    return answer.reason
 
 
 def test_a_user_migrates_a_pod() -> None:

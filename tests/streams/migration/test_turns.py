@@ -4,20 +4,15 @@ import pytest
 
 from streams.migration import arbitration, drains, execution, tracking
 from tests.streams.cluster.builders import lifecycle
-from tests.streams.migration.moving import FREE, Moving, ask, budget, cluster, policy_text, replica
+from tests.streams.migration.builders import ask, budget, policy_text, replica
+from tests.streams.migration.harness import cluster, many
 
 COUNT = 12
 
 
-def many(policy: str = FREE, count: int = COUNT) -> Moving:
-    """Pods of one node."""
-    pods = [(replica(f"p-{number:02}"), "node-1") for number in range(count)]
-    return cluster(policy, *pods)
-
-
 def test_a_tick_decides_no_more_commands_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "COMMANDS_PER_TICK_MAX", 5)
-    of = many()
+    of = many(COUNT)
     for number in range(COUNT):
         assert of.propose(f"p-{number:02}") is None
     counts = []
@@ -32,7 +27,7 @@ def test_migrations_that_wait_for_a_budget_keep_none_behind_them_from_being_trie
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(execution, "STEPS_PER_TICK_MAX", 4)
-    of = many()
+    of = many(COUNT)
     of.say(budget(allowed=COUNT))
     for number in range(COUNT):
         assert of.propose(f"p-{number:02}") is None
@@ -49,7 +44,7 @@ def test_an_arbitration_asks_no_more_than_the_limit_and_everyone_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(arbitration, "ARBITRATED_PER_TICK_MAX", 4)
-    of = many()
+    of = many(COUNT)
     for number in range(COUNT):
         of.propose(f"p-{number:02}")
     asked = []
@@ -70,7 +65,7 @@ def test_a_tick_ends_no_more_than_the_limit_and_the_oldest_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tracking, "ENDED_PER_TICK_MAX", 5)
-    of = many(policy_text(defaultJobTTL="10s", defaultJobMode="EvictDirectly"))
+    of = many(COUNT, policy_text(defaultJobTTL="10s", defaultJobMode="EvictDirectly"))
     of.say(*(ask("drain", node="node-1"),))
     of.later()
     ended = []

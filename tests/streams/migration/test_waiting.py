@@ -4,23 +4,11 @@ import pytest
 
 from streams.migration.rate_limits import QPS_SPREAD_MS
 from tests.streams.cluster.builders import lifecycle, node, policy_record
-from tests.streams.migration.moving import (
-    Moving,
-    ask,
-    budget,
-    cluster,
-    evicted,
-    policy_text,
-    replica,
-)
+from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica
+from tests.streams.migration.harness import cluster, reports
 
 PODS = [replica(f"p{number:02}", owner=f"owner-{number}") for number in range(25)]
 A, B = replica("a", owner="one"), replica("b", owner="two")
-
-
-def reports(moving: Moving, uid: str) -> list[tuple[str, str]]:
-    """Phase and message of each report on a pod's migration."""
-    return [(each.phase, each.message) for each in moving.reports if each.pod.uid == uid]
 
 
 # --- evictQPS -----------------------------------------------------------------------------------

@@ -2,21 +2,14 @@
 
 from typing import Any
 
-from schemas.lists import ListBegin, ListEnd
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.workloads import PodSelector, SelectorRequirement
 from streams.inventory.owners import Owners
 from streams.migration.budgets import Budgets, describe, left
 from streams.migration.workloads import Workloads
 from tests.streams.cluster.builders import CLUSTER
-from tests.streams.migration.moving import Moving, budget, cluster, replica, workload
-
-
-def full_list(moving: Moving, list_id: str, *named: Any, kinds: tuple[str, ...] = ()) -> None:
-    moving.ask(ListBegin(cluster=CLUSTER, list_id=list_id), "pod-lifecycle")
-    for each in named:
-        moving.ask(each.model_copy(update={"list_id": list_id}), "pod-lifecycle")
-    moving.ask(ListEnd(cluster=CLUSTER, list_id=list_id, kinds=kinds), "pod-lifecycle")
+from tests.streams.migration.builders import budget, replica, workload
+from tests.streams.migration.harness import cluster, full_list
 
 
 def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:

@@ -1,7 +1,6 @@
 """Where pods must not return, and who is frozen, for how long, and why."""
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,18 +9,9 @@ from hypothesis import strategies as st
 from schemas.policy import read_policy
 from schemas.policy.moves import HISTORY_MAX
 from streams.moves.history import Moves
-from tests.streams.moves.remembered import CLUSTER, at, policy
-
-
-def remembered(**settings: Any) -> Moves:
-    """A memory by these settings."""
-    return Moves(CLUSTER, policy(**settings))
-
-
-def go(moves: Moves, owner: str, source: str, target: str, seconds: float) -> None:
-    """A pod of an owner leaves a node, and its replacement arrives 10 s later."""
-    moves.left(owner, source, at(seconds), "hot")
-    moves.arrived(owner, target, at(seconds + 10))
+from tests.streams.cluster.builders import CLUSTER, at
+from tests.streams.moves.builders import policy
+from tests.streams.moves.harness import go, remembered
 
 
 def test_a_pod_is_kept_away_while_the_node_is_hot_or_cooling() -> None:

@@ -8,40 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.moves import FollowedEvictionRow, Phase
+from schemas.moves import FollowedEvictionRow
 from streams.moves.effects import Effects
 from streams.moves.left_alone import WORKED_OUT_MAX, left_alone
 from streams.rebalance.peers import Standings
-from tests.streams.moves.remembered import AS_OF, CLUSTER, at, pod, policy, ref
+from tests.streams.cluster.builders import CLUSTER, at
+from tests.streams.moves.builders import AS_OF, move, pod, policy, ref
 
 WINDOW_MS = 300_000
-
-
-def move(
-    source: str = "elsewhere",
-    target: str | None = None,
-    *,
-    left: float = 0,
-    came: float = 0,
-    cpu: int | None = 1_000,
-    phase: Phase = "node",
-) -> FollowedEvictionRow:
-    """A pod has left a node, and come to another one; times are seconds."""
-    return FollowedEvictionRow(
-        cluster=CLUSTER,
-        command_id="e-other-000000",
-        migration_id="m-other-000000",
-        pool="p",
-        phase=phase,
-        pod=ref("other"),
-        owner="other",
-        source_node=source,
-        dry_run=False,
-        evicted_at_ms=at(left),
-        target_node=target,
-        arrived_at_ms=None if target is None else at(came),
-        usage={} if cpu is None else {"cpu": cpu},
-    )
 
 
 def cpu(*moves: FollowedEvictionRow, since: float = 0, now: float = 600) -> int | None:

@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.moves import RecentMove
 from streams.moves.loops import loop_of
-
-
-def chain(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
-    """Moves as source, target, when left, when arrived."""
-    return [
-        RecentMove(source=source, target=target, left_at_ms=left, arrived_at_ms=arrived)
-        for source, target, left, arrived in steps
-    ]
+from tests.streams.moves.builders import chain
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.streams.moves.remembered import AS_OF, CLUSTER, START_MS, Kept, at, pod, policy, ref
+from tests.streams.cluster.builders import CLUSTER, START_MS, at
+from tests.streams.moves.builders import AS_OF, pod, policy, ref
+from tests.streams.moves.harness import Kept
 
 _OWNERS = st.sampled_from(("web", "job", "shop/bare"))
 _NODES = st.sampled_from(("a", "b", "c"))

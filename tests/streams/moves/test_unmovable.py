@@ -1,24 +1,19 @@
 """Which pods are left alone, and what brings them back."""
 
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.moves import UNMOVABLE_PER_NODE_MAX
 from streams.moves.unmovable import Unmovable
-from tests.streams.moves.remembered import CLUSTER, at, policy, ref
+from tests.streams.cluster.builders import CLUSTER, at
+from tests.streams.moves.builders import policy, ref
+from tests.streams.moves.harness import unmovable
 
 ROOM = {"cpu": 4000, "memory": 1000}
 
 
-def kept(**settings: Any) -> Unmovable:
-    """Unmovable pods by these settings."""
-    return Unmovable(CLUSTER, policy(**settings))
-
-
 def test_a_pod_that_is_larger_than_any_room_is_left_alone_until_it_is_not() -> None:
-    pods = kept(initialUnmovableSeconds=600)
+    pods = unmovable(initialUnmovableSeconds=600)
     usage = {"cpu": 8000, "memory": 10}
     assert pods.unmovable("a", usage, ROOM, at(0)) is None
     pods.mark(ref("a"), "node-1", "cpu 8000m of at most 4000m", usage, ROOM, at(0))
@@ -37,7 +32,7 @@ def test_a_pod_that_is_larger_than_any_room_is_left_alone_until_it_is_not() -> N
 
 
 def test_a_pod_of_which_nothing_alone_was_short_comes_back_with_a_noticeable_change() -> None:
-    pods = kept()
+    pods = unmovable()
     usage = {"cpu": 1000, "memory": 100}
     pods.mark(ref("a"), "node-1", "taints", usage, ROOM, at(0))
     assert pods.unmovable("a", {"cpu": 960, "memory": 100}, ROOM, at(1)) is not None
@@ -47,7 +42,7 @@ def test_a_pod_of_which_nothing_alone_was_short_comes_back_with_a_noticeable_cha
 
 
 def test_the_wait_doubles_with_each_attempt_in_vain_up_to_its_limit() -> None:
-    pods = kept(initialUnmovableSeconds=10, maxUnmovableSeconds=35)
+    pods = unmovable(initialUnmovableSeconds=10, maxUnmovableSeconds=35)
     usage = {"cpu": 8000}
     now = 0
     for wait in (10, 20, 35, 35):
@@ -58,7 +53,7 @@ def test_the_wait_doubles_with_each_attempt_in_vain_up_to_its_limit() -> None:
 
 
 def test_a_pod_that_is_gone_or_finds_a_target_is_forgotten() -> None:
-    pods = kept()
+    pods = unmovable()
     for uid in ("a", "b"):
         pods.mark(ref(uid), "node-1", "", {"cpu": 8000}, ROOM, at(0))
     pods.gone("a")
@@ -75,7 +70,7 @@ def test_a_pod_that_is_gone_or_finds_a_target_is_forgotten() -> None:
 
 
 def test_a_pod_that_nobody_tries_any_more_is_forgotten() -> None:
-    pods = kept(initialUnmovableSeconds=10, maxUnmovableSeconds=100)
+    pods = unmovable(initialUnmovableSeconds=10, maxUnmovableSeconds=100)
     pods.mark(ref("a"), "node-1", "", {"cpu": 8000}, ROOM, at(0))
     pods.tick(at(109))
     assert len(pods) == 1
@@ -84,7 +79,7 @@ def test_a_pod_that_nobody_tries_any_more_is_forgotten() -> None:
 
 
 def test_a_pod_that_moved_on_its_own_is_kept_with_its_new_node() -> None:
-    pods = kept()
+    pods = unmovable()
     for node in ("node-1", "node-2"):
         pods.mark(ref("a"), node, "", {"cpu": 8000}, ROOM, at(0))
     assert pods.row("node-1") is None
@@ -108,7 +103,7 @@ def test_a_pod_that_was_short_of_something_is_never_kept_back_from_a_target_that
     room = best(before)
     if cpu <= room["cpu"] and memory <= room["memory"]:
         return
-    pods = kept()
+    pods = unmovable()
     pods.mark(ref("a"), "node-1", "", {"cpu": cpu, "memory": memory}, room, at(0))
     fits = any(cpu_now <= c and memory_now <= m for c, m in now)
     usage = {"cpu": cpu_now, "memory": memory_now}
@@ -134,6 +129,6 @@ def test_too_many_pods_push_out_those_tried_longest_ago() -> None:
 
 
 def test_nothing_is_left_alone_where_the_policy_says_so() -> None:
-    pods = kept(enabled=False)
+    pods = unmovable(enabled=False)
     pods.mark(ref("a"), "node-1", "", {"cpu": 8000}, ROOM, at(0))
     assert len(pods) == 0

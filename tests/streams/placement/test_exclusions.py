@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from schemas.codec import decode
 from schemas.moves import MoveOutcome
-from schemas.pods import OwnerReference, Pod, PodRef
+from schemas.pods import Pod, PodRef
 from streams.inventory.kind import kind_of
 from streams.placement.exclusions import Excluded
 from streams.placement.ranking import REFUSED
 from tests.streams.cluster.builders import (
     at,
+    controlled_by,
     full,
     lifecycle,
     metric,
@@ -25,12 +26,12 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run, cluster, only, outcomes, waiting
+from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
 
 
 def owned(uid: str, owner: str = "web", of: Callable[..., Pod] = pod) -> Pod:
     """A pod of a ReplicaSet; all of them are of one kind."""
-    owners = (OwnerReference(kind="ReplicaSet", name=owner, uid=owner, controller=True),)
+    owners = controlled_by(owner)
     return of(uid, owners=owners)
 
 

@@ -15,7 +15,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run, only
+from tests.streams.cluster.harness import Run, only
 
 
 def cause(cluster: str = "c", topic: str = "t", partition: int = 0, offset: int = 0) -> Cause:
@@ -106,6 +106,8 @@ def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() 
     assert made.judged_by_estimates == {"p95 over 15m": 1}
     assert made.message == "p95 over 15m is not recorded on 1 node, judged by estimates"
     assert figures_of(run.state).nodes_by_estimates == 1
+    run.restart()
+    assert figures_of(run.state).nodes_by_estimates == 1
     huge = pod("huge", cpu="9999")
     assert only(run.say(request(huge))).message.endswith(
         " (p95 over 15m is not recorded on 1 node, judged by estimates)"
@@ -124,3 +126,23 @@ def test_without_the_load_aware_plugins_nothing_is_judged_by_estimates() -> None
     run = Run()
     run.say(tick(), policy_record(_BY_P95 + plugins), node("a"), metric("a"))
     assert only(run.say(request())).judged_by_estimates is None
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        ("{filter: [LoadAwareScheduling], score: [NodeResourcesFit]}", {"p95 over 15m": 1}),
+        ("{filter: [NodeResourcesFit], score: [LoadAwareScheduling]}", {"p99 over 30m": 1}),
+        (
+            "{filter: [LoadAwareScheduling], score: [LoadAwareScheduling]}",
+            {"p95 over 15m": 1, "p99 over 30m": 1},
+        ),
+    ],
+)
+def test_only_statistics_that_an_enabled_plugin_goes_by_are_said_to_lack(
+    plugins: str, expected: dict[str, int]
+) -> None:
+    both = _BY_P95.replace("15m}", "15m, scoreAggregationType: p99, scoreAggregatedDuration: 30m}")
+    run = Run()
+    run.say(tick(), policy_record(f"{both}plugins: {plugins}"), node("a"), metric("a"))
+    assert only(run.say(request())).judged_by_estimates == expected

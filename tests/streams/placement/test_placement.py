@@ -20,7 +20,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.run import Run, cluster, only, outcomes, waiting
+from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
 
 # --- what a decision says -----------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
 from streams.rebalance.outcome import Gate
 from tests.streams.cluster.builders import pod
-from tests.streams.rebalance.world import PERCENT, THRESHOLDS, World, hot_world, targets
+from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
+from tests.streams.rebalance.harness import World, hot_world, targets
 
 
 def test_a_pod_leaves_the_hot_node_for_the_calm_one_and_says_why() -> None:

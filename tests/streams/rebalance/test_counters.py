@@ -5,25 +5,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import read_policy
-from schemas.policy.lownodeload import AnomalyCondition, NodePool
+from schemas.policy.lownodeload import NodePool
 from schemas.policy.selectors import LabelSelector
 from streams.rebalance.counters import Counters
-from tests.streams.rebalance.world import PERCENT, World, by_thresholds
+from tests.streams.rebalance.builders import PERCENT, by_thresholds, condition
+from tests.streams.rebalance.harness import (
+    acting_rounds,
+    change_policy,
+    counted_world,
+    counter_rows,
+)
 
 _INTERVAL_MS = 60_000
 
 
-def condition(abnormalities: int, normalities: int, timeout_ms: int = 60_000) -> AnomalyCondition:
-    return AnomalyCondition.model_construct(
-        timeout_ms=timeout_ms,
-        consecutive_abnormalities=abnormalities,
-        consecutive_normalities=normalities,
-    )
-
-
-def document(
+def counting_policy(
     abnormalities: int, normalities: int = 1, compat: str = "loadstream", interval: str = "10s"
 ) -> str:
+    """A policy whose hotspots are counted over rounds."""
     return f"""
 compat: {compat}
 rebalance:
@@ -36,56 +35,38 @@ descheduling: {{deschedulingInterval: {interval}}}
 """
 
 
-def world(text: str) -> World:
-    """A node whose one pod covers any excess, and a target; rounds every ten seconds."""
-    made = World(text)
-    made.node("hot", system=70)
-    made.pod("a", "hot", 10)
-    made.node("calm", system=0)
-    return made
-
-
-def rounds(made: World, hot: list[bool], interval_ms: int = 10_000) -> list[int]:
-    """Numbers of the rounds, from 1, in which something left; `hot` says in which the node is."""
-    acted = []
-    for number, over in enumerate(hot, 1):
-        made.system["hot"] = {"cpu": (70 if over else 45) * PERCENT, "memory": 0}
-        made.now_ms += interval_ms - 60_000
-        if made.round():
-            acted.append(number)
-    return acted
-
-
 def test_koordinator_acts_after_n_plus_one_rounds_and_stops_after_its_timeout() -> None:
     """docs/upstream.md G5, X11 and X13; what leaves stays, so the node is not relieved."""
-    made = world(document(5, 3, "koordinator"))
+    made = counted_world(counting_policy(5, 3, "koordinator"))
     made.pod("b", "hot", None)
-    acted = [number for number in range(1, 31) if rounds(made, [True]) and made.hot("hot").acting]
+    acted = [
+        number for number in range(1, 31) if acting_rounds(made, [True]) and made.hot("hot").acting
+    ]
     assert acted == [*range(6, 13), *range(18, 25), 30]
 
 
 def test_loadstream_acts_from_the_nth_round_on_for_as_long_as_it_is_hot() -> None:
     """The same input as G5: N means N, and a hot node stays hot."""
-    assert rounds(world(document(5, 3)), [True] * 30) == [*range(5, 31)]
+    assert acting_rounds(counted_world(counting_policy(5, 3)), [True] * 30) == [*range(5, 31)]
 
 
 def test_a_node_that_is_hot_every_second_round_never_acts() -> None:
     """docs/upstream.md G6."""
     alternating = [number % 2 == 1 for number in range(30)]
-    assert rounds(world(document(5)), alternating) == []
+    assert acting_rounds(counted_world(counting_policy(5)), alternating) == []
     # Koordinator: abnormal at its sixth hot round, though no two were in a row.
-    assert rounds(world(document(5, 3, "koordinator")), alternating)[0] == 12
+    assert acting_rounds(counted_world(counting_policy(5, 3, "koordinator")), alternating)[0] == 12
 
 
 @pytest.mark.parametrize(("abnormalities", "first"), [(1, 1), (2, 2), (3, 3)])
 def test_n_rounds_are_n_rounds(abnormalities: int, first: int) -> None:
-    assert rounds(world(document(abnormalities)), [True] * 5)[0] == first
+    assert acting_rounds(counted_world(counting_policy(abnormalities)), [True] * 5)[0] == first
 
 
 @pytest.mark.parametrize(("abnormalities", "first"), [(1, 1), (2, 3), (3, 4)])
 def test_koordinator_needs_one_more_unless_it_is_one(abnormalities: int, first: int) -> None:
-    made = world(document(abnormalities, 1, "koordinator"))
-    assert rounds(made, [True] * 5)[0] == first
+    made = counted_world(counting_policy(abnormalities, 1, "koordinator"))
+    assert acting_rounds(made, [True] * 5)[0] == first
 
 
 @pytest.mark.parametrize(
@@ -94,11 +75,11 @@ def test_koordinator_needs_one_more_unless_it_is_one(abnormalities: int, first: 
 def test_calm_rounds_in_a_row_end_the_abnormal_state(normalities: int, acts: list[int]) -> None:
     """X12: fewer of them do not, so a node on the brink need not earn its three hot rounds again."""
     hot = [True, True, True, False, True, False, False, True, True, True]
-    assert rounds(world(document(3, normalities)), hot) == acts
+    assert acting_rounds(counted_world(counting_policy(3, normalities)), hot) == acts
 
 
 def test_a_round_that_cannot_judge_the_node_neither_counts_nor_breaks_the_row() -> None:
-    made = world(document(2, interval="1m"))
+    made = counted_world(counting_policy(2, interval="1m"))
     made.round()
     made.stale.add("hot")
     made.now_ms += 150_000
@@ -108,7 +89,7 @@ def test_a_round_that_cannot_judge_the_node_neither_counts_nor_breaks_the_row() 
 
 
 def test_what_no_round_has_judged_for_long_is_forgotten() -> None:
-    made = world(document(2, interval="1m"))
+    made = counted_world(counting_policy(2, interval="1m"))
     made.round()
     made.stale.add("hot")
     made.now_ms += 400_000
@@ -120,26 +101,13 @@ def test_what_no_round_has_judged_for_long_is_forgotten() -> None:
 
 
 def test_only_nodes_that_are_or_were_hot_have_a_row() -> None:
-    made = world(document(2, 2))
-    rounds(made, [True, True])
+    made = counted_world(counting_policy(2, 2))
+    acting_rounds(made, [True, True])
     assert list(made.rows) == [("hotspot_counters", "hot")]
-    rounds(made, [False])
+    acting_rounds(made, [False])
     assert list(made.rows) == [("hotspot_counters", "hot")]
-    rounds(made, [False])
+    acting_rounds(made, [False])
     assert made.rows == {}
-
-
-def change(made: World, section: str = "rebalance", **fields: object) -> None:
-    """Another policy holds, and its rows are written."""
-    part = getattr(made.policy, section).model_copy(update=fields)
-    made.policy = made.policy.model_copy(update={section: part})
-    made.balancer.set_policy(made.policy)
-    made.write()
-
-
-def counts(made: World) -> dict[str, bytes]:
-    """Rows of counters, by node."""
-    return {key: row for (table, key), row in made.rows.items() if table == "hotspot_counters"}
 
 
 SAME_COUNTS = [
@@ -167,22 +135,22 @@ OTHER_COUNTS = [
 def test_counts_go_on_where_a_policy_changes_nothing_that_is_counted(
     compat: str, section: str, fields: dict[str, object]
 ) -> None:
-    made = world(document(2, compat=compat))
-    rounds(made, [True])
-    before = counts(made)
+    made = counted_world(counting_policy(2, compat=compat))
+    acting_rounds(made, [True])
+    before = counter_rows(made)
     assert before
-    change(made, section, **fields)
-    assert counts(made) == before
+    change_policy(made, section, **fields)
+    assert counter_rows(made) == before
     made.restart()
     needed = 1 if compat == "loadstream" or "anomaly_condition" in fields else 2
-    assert rounds(made, [True] * 2)[0] == needed
+    assert acting_rounds(made, [True] * 2)[0] == needed
 
 
 def test_lower_thresholds_of_targets_do_not_touch_what_is_hot() -> None:
-    made = world(document(2))
-    rounds(made, [True])
-    change(made, low_thresholds={"cpu": 45.0})
-    assert rounds(made, [True]) == [1]
+    made = counted_world(counting_policy(2))
+    acting_rounds(made, [True])
+    change_policy(made, low_thresholds={"cpu": 45.0})
+    assert acting_rounds(made, [True]) == [1]
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
@@ -190,16 +158,16 @@ def test_lower_thresholds_of_targets_do_not_touch_what_is_hot() -> None:
 def test_counts_begin_anew_where_something_else_is_counted(
     compat: str, section: str, fields: dict[str, object]
 ) -> None:
-    made = world(document(2, compat=compat))
-    rounds(made, [True])
-    change(made, section, **fields)
-    assert counts(made) == {}
+    made = counted_world(counting_policy(2, compat=compat))
+    acting_rounds(made, [True])
+    change_policy(made, section, **fields)
+    assert counter_rows(made) == {}
 
 
 def test_a_pool_before_it_that_takes_other_nodes_begins_a_pools_counts_anew() -> None:
-    made = world(document(2))
-    rounds(made, [True])
-    change(made, node_pools=(NodePool(name="new", node_selector=LabelSelector()),))
+    made = counted_world(counting_policy(2))
+    acting_rounds(made, [True])
+    change_policy(made, node_pools=(NodePool(name="new", node_selector=LabelSelector()),))
     assert made.rows == {}
 
 
@@ -208,37 +176,37 @@ def test_a_pool_whose_thresholds_stay_keeps_its_counts_while_another_ones_change
   nodePools:
     - {name: web, nodeSelector: {matchLabels: {pool: web}}, highThresholds: {cpu: %s}, lowThresholds: {cpu: 40}}
 """
-    text = document(2)
+    text = counting_policy(2)
     before, after = (
         text.replace("\ndescheduling", pools % most + "descheduling") for most in (70, 60)
     )
-    made = world(before)
+    made = counted_world(before)
     made.node("web", system=75, labels={"pool": "web"})
     made.pod("w", "web", 10)
-    rounds(made, [True])
+    acting_rounds(made, [True])
     assert {node for _, node in made.rows} == {"hot", "web"}
-    change(made, node_pools=read_policy(by_thresholds(after)).rebalance.node_pools)
+    change_policy(made, node_pools=read_policy(by_thresholds(after)).rebalance.node_pools)
     assert {node for _, node in made.rows} == {"hot"}
 
 
 def test_a_node_that_counted_as_abnormal_has_to_reach_a_number_of_rounds_that_is_raised() -> None:
-    made = world(document(1, 3))
-    assert rounds(made, [True]) == [1]
-    change(made, anomaly_condition=condition(3, 3))
-    assert rounds(made, [True, True]) == [2]
+    made = counted_world(counting_policy(1, 3))
+    assert acting_rounds(made, [True]) == [1]
+    change_policy(made, anomaly_condition=condition(3, 3))
+    assert acting_rounds(made, [True, True]) == [2]
 
 
 def test_an_abnormal_node_that_is_calm_is_forgotten_where_more_rounds_are_needed() -> None:
-    made = world(document(1, 3))
-    rounds(made, [True, False])
-    change(made, anomaly_condition=condition(3, 3))
+    made = counted_world(counting_policy(1, 3))
+    acting_rounds(made, [True, False])
+    change_policy(made, anomaly_condition=condition(3, 3))
     assert made.rows == {}
 
 
 def test_a_counter_dropped_right_before_another_policy_leaves_no_row() -> None:
     """Both may be in one batch, whose rows are written once."""
-    made = world(document(2))
-    rounds(made, [True])
+    made = counted_world(counting_policy(2))
+    acting_rounds(made, [True])
     assert list(made.rows) == [("hotspot_counters", "hot")]
     made.system["hot"] = {"cpu": 45 * PERCENT, "memory": 0}
     made.unwritten_round()

@@ -5,7 +5,8 @@ import pytest
 from schemas.base import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
 from streams.inventory.usage_history import MEAN_PERCENT_MAX
-from tests.streams.rebalance.world import PERCENT, World, by_thresholds, targets
+from tests.streams.rebalance.builders import PERCENT, by_thresholds
+from tests.streams.rebalance.harness import World, targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
 MONDAY_MS = 1_794_787_200_000

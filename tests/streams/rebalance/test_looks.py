@@ -4,32 +4,7 @@ import pytest
 
 from streams.rebalance import looks
 from streams.rebalance.looks import LATER, Looks
-from streams.rebalance.outcome import Candidate
-from tests.streams.rebalance.world import THRESHOLDS, World
-
-
-def busy(hot: int, pods: int = 3, *, koordinator: bool = False) -> World:
-    """Hot nodes whose pods nobody lets go, and room for them elsewhere."""
-    world = World(THRESHOLDS + ("compat: koordinator\n" if koordinator else ""))
-    for number in range(hot):
-        world.node(f"hot-{number:02}", system=90 - 30)
-        for place in range(pods):
-            world.pod(f"p-{number:02}-{place}", f"hot-{number:02}", 30 // pods)
-    for number in range(3):
-        world.node(f"calm-{number}", system=10)
-    return world
-
-
-def asked_in(world: World) -> list[str]:
-    """The nodes whose pods a round asks the gate about, which lets none leave."""
-    asked: list[str] = []
-
-    def refuse(candidate: Candidate) -> str:
-        asked.append(candidate.node)
-        return "no"
-
-    world.round(gate=refuse)
-    return asked
+from tests.streams.rebalance.harness import asked_in, busy
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])

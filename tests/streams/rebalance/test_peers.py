@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from schemas.moves import PEERS_MAX
 from streams.rebalance.peers import AS_HOT_MAX, Standings
-from tests.streams.rebalance.test_risk_moves import BY_RISK, risky
-from tests.streams.rebalance.world import THRESHOLDS, World
+from tests.streams.rebalance.builders import BY_RISK, THRESHOLDS
+from tests.streams.rebalance.harness import World, risky
 
 
 def names(count: int) -> list[str]:

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.streams.cluster.builders import RAW_ALLOCATABLE
-from tests.streams.rebalance.world import THRESHOLDS, World, hot_world, targets
+from tests.streams.rebalance.builders import THRESHOLDS
+from tests.streams.rebalance.harness import World, hot_world, targets
 
 KOORDINATOR = "compat: koordinator\n" + THRESHOLDS
 

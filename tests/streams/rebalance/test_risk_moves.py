@@ -9,41 +9,10 @@ from streams.inventory.arrays import BoolArray
 from streams.rebalance.outcome import Gate
 from streams.rebalance.risk_nodes import RiskNodes
 from tests.streams.cluster.builders import container
-from tests.streams.rebalance.world import INTERVAL_MS, World
+from tests.streams.rebalance.builders import BY_RISK
+from tests.streams.rebalance.harness import World, costs, risky, settled
 
-BY_RISK = """
-plugins: {balance: [OverutilizationRisk]}
-overutilizationRisk: {resources: [{name: cpu}]}
-riskMoves: {gain: 0.15, maxMovesPerRound: 3}
-"""
 POOL = "OverutilizationRisk"
-
-
-def settled(world: World, rounds: int = 4) -> World:
-    """Pods are measured for some windows, so that their own usage counts."""
-    for _ in range(5 * rounds):
-        world.now_ms += INTERVAL_MS
-        world.inventory.advance(world.now_ms)
-        world.measure()
-    return world
-
-
-def risky(document: str = BY_RISK) -> World:
-    """A node that is hot by three pods, and two that are calm."""
-    world = World(document)
-    for name in ("calm-1", "calm-2", "risky"):
-        world.node(name, system=5)
-    for uid in ("a", "b", "c"):
-        world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
-    world.pod("d", "calm-1", 20, containers=(container({"cpu": "2500m"}),))
-    return settled(world)
-
-
-def costs(world: World) -> list[float]:
-    """What each node costs by the inventory."""
-    nodes = [world.inventory.nodes[name] for name in sorted(world.inventory.nodes)]
-    found: list[float] = RiskNodes(world.policy.overutilization_risk, nodes).costs.tolist()
-    return found
 
 
 def test_the_pod_whose_move_lowers_the_sum_of_costs_most_goes_where_it_grows_least() -> None:

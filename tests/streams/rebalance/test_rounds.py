@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from schemas.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
 from tests.streams.cluster.builders import CLUSTER, container
-from tests.streams.rebalance.world import PERCENT, World, hot_world
+from tests.streams.rebalance.builders import PERCENT
+from tests.streams.rebalance.harness import World, hot_world
 
 _POLICY = """
 compat: {compat}

@@ -7,7 +7,8 @@ import pytest
 from schemas.nodes import Taint
 from schemas.pods import Toleration
 from tests.streams.cluster.builders import container
-from tests.streams.rebalance.world import PERCENT, THRESHOLDS, World, hot_world, targets
+from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
+from tests.streams.rebalance.harness import World, hot_world, targets
 
 
 def test_the_target_with_the_most_room_is_taken_and_equal_ones_by_name() -> None:

@@ -13,7 +13,7 @@ from streams.stage.journal import PLACES, JournalDamaged
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import lifecycle, node, pod, policy_record, request, tick
-from tests.streams.cluster.run import Log
+from tests.streams.cluster.harness import Log
 
 Entries = list[tuple[int, bytes | None]]
 

@@ -9,7 +9,7 @@ from schemas.policy import effective_yaml, read_policy
 from streams.placement.plugins.registry import KNOWN
 from streams.replay.recorded import NotOnce, Recording
 from tests.streams.cluster.builders import metric, node, pod, policy_record, request, tick
-from tests.streams.cluster.run import Log
+from tests.streams.cluster.harness import Log
 from tests.streams.journaled import Journaled, Topics
 
 

@@ -9,7 +9,7 @@ from streams.replay.diff import TEXT_CHARS_MAX
 from streams.replay.report import MISMATCHES_MAX, ReplayResult, as_lines, as_object, exit_code
 from streams.replay.verify import Difference, Summary
 from tests.streams.cluster.builders import metric, node, request, tick
-from tests.streams.cluster.run import Log
+from tests.streams.cluster.harness import Log
 from tests.streams.journaled import Journaled, altered
 
 _SOME = Summary(batches=1)

@@ -8,7 +8,7 @@ import pytest
 from streams.replay.recorded import NotReplayable
 from streams.replay.start import find_beginning
 from tests.streams.cluster.builders import at, node, request, tick
-from tests.streams.cluster.run import Log
+from tests.streams.cluster.harness import Log
 from tests.streams.journaled import Journaled
 
 _Record = tuple[int, bytes | None]

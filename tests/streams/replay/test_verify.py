@@ -28,8 +28,8 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
+from tests.streams.cluster.harness import Log
 from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
-from tests.streams.cluster.run import Log
 from tests.streams.cluster.strategies import UIDS, node_names
 from tests.streams.journaled import Journaled, altered, as_record
 

@@ -74,7 +74,8 @@ class Owner:
         rows.append(RowChange(CLOCKS, str(partition), clock))
         record = InputRecord("node-state", partition, second, b"c", b"{}", 0)
         result = StageResult((), tuple(rows))
-        await self.journal.commit([Applied(partition, [record], result)])
+        journaled = await self.journal.append([Applied(partition, [record], result)])
+        await self.journal.commit(journaled)
         await self.journal.flush(force=True)
 
     async def until(self, count: int) -> None:

@@ -19,15 +19,15 @@ from schemas.nodes import NodeState
 from schemas.requests import SchedulingRequest
 from streams.worker.endpoints import PortUnusable, serve
 from streams.worker.health import Health
-from tests.conftest import RunningBroker, eventually
+from tests.conftest import RunningBroker, eventually, has_ipv6
 from tests.streams.cluster.builders import START_MS, pod
 from tests.streams.worker_process import Worker, client
 
 
-def _get(port: int, path: str) -> tuple[int, str]:
+def _get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
     """Status and body; 0: nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -64,6 +64,27 @@ def test_health_says_what_is_wrong(server: tuple[ThreadingHTTPServer, Health]) -
 
 def test_other_paths_are_told_what_there_is(server: tuple[ThreadingHTTPServer, Health]) -> None:
     assert _get(server[0].server_port, "/") == (404, "/metrics, /healthz or /readyz\n")
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize(
+    ("host", "answers"),
+    [("", ["127.0.0.1", "[::1]"]), ("::1", ["[::1]"]), ("127.0.0.1", ["127.0.0.1"])],
+)
+def test_both_families_of_addresses_are_listened_on_unless_one_is_named(
+    host: str, answers: list[str]
+) -> None:
+    running = serve(host, 0, CollectorRegistry(), Health(lag_records_max=0))
+    try:
+        found = [
+            each
+            for each in ("127.0.0.1", "[::1]")
+            if _get(running.server_port, "/healthz", each)[0] == 200
+        ]
+    finally:
+        running.shutdown()
+        running.server_close()
+    assert found == answers
 
 
 def test_a_port_that_is_taken_is_named_with_its_setting(

@@ -41,6 +41,10 @@ class Owner:
         """Take partition 0 over, with the rows that this owner has."""
         return await self.journal.open(0, {table.name: table.rows([0])[0] for table in self.tables})
 
+    async def commit(self, batch: Applied) -> None:
+        """Journal, then outputs."""
+        await self.journal.commit(await self.journal.append([batch]))
+
     def rows(self) -> dict[str, bytes]:
         """Rows of table `nodes` that are written."""
         return self.tables[0].rows([0])[0]
@@ -66,9 +70,8 @@ def _batch(offset: int, **output: Any) -> Applied:
     return Applied(0, [record], result)
 
 
-async def _published(kafka: KafkaSettings, publisher: Publisher) -> list[bytes]:
+async def _published(kafka: KafkaSettings, publisher: Publisher, partition: int = 0) -> list[bytes]:
     """The decisions so far; a last record shows where they end."""
-    partition = 0
     end = await publisher.append(_DECISIONS, partition, [b"end"])
     found = await read_range(kafka, _DECISIONS, partition, 0, end)
     return [entry.value or b"" for entry in found if entry.value != b"end"]
@@ -80,17 +83,17 @@ async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing
     kafka = embedded.settings
     async with owner(kafka) as old, owner(kafka) as new:
         await old.open()
-        await old.journal.commit([_batch(0, partition=0)])
+        await old.commit(_batch(0, partition=0))
         redone = await new.open()
         assert redone["nodes"] == {"0/n": b'{"offset": 0}'}, "the tail is redone"
 
         with pytest.raises(LostOwnership, match="partition 0"):
-            await old.journal.commit([_batch(1, partition=0)])
+            await old.commit(_batch(1, partition=0))
         await old.journal.flush(force=True)
         assert old.rows() == {}, "its rows are its successor's to write"
 
         # The old owner's record stands in between now, and does not count.
-        await new.journal.commit([_batch(1, partition=0)])
+        await new.commit(_batch(1, partition=0))
         await new.journal.flush(force=True)
         assert new.rows() == {"0/n": b'{"offset": 1}'}
         decisions = await _published(kafka, new.publisher)
@@ -102,12 +105,12 @@ async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
 ) -> None:
     async with owner(embedded.settings) as old:
         await old.open()
-        await old.journal.commit([_batch(0)])
+        await old.commit(_batch(0))
         monkeypatch.setattr(journal_first, "OWNED_S", -1.0)
         await old.journal.flush(force=True)
         assert old.rows() == {}
         monkeypatch.undo()
-        await old.journal.commit([_batch(1)])
+        await old.commit(_batch(1))
         await old.journal.flush(force=True)
         assert old.rows() == {"0/n": b'{"offset": 1}'}, (
             "the journal says that it is still the owner"
@@ -120,8 +123,8 @@ async def test_batches_are_committed_while_rows_are_written(
     monkeypatch.setattr(journal_first, "PIECE_BYTES", 1)
     async with owner(embedded.settings) as first, owner(embedded.settings) as second:
         await first.open()
-        await first.journal.commit([_batch(0)])
-        await asyncio.gather(first.journal.flush(force=True), first.journal.commit([_batch(1)]))
+        await first.commit(_batch(0))
+        await asyncio.gather(first.journal.flush(force=True), first.commit(_batch(1)))
         assert first.rows() == {"0/n": b'{"offset": 0}'}
         second.tables[:] = first.tables
         redone = await second.open()
@@ -136,7 +139,7 @@ async def test_rows_that_somebody_waits_for_are_written_without_rests(
     monkeypatch.setattr(pace, "REST_MAX_S", 3_600.0)
     async with owner(embedded.settings) as only:
         await only.open()
-        await only.journal.commit([_batch(0)])
+        await only.commit(_batch(0))
         await only.journal.flush(force=True)
         assert only.rows() == {"0/n": b'{"offset": 0}'}
 
@@ -147,9 +150,9 @@ async def test_outputs_that_were_not_published_are_published_by_the_next_owner(
     kafka = embedded.settings
     async with owner(kafka) as first, owner(kafka) as second:
         await first.open()
-        await first.journal.commit([_batch(0, partition=0)])
+        await first.commit(_batch(0, partition=0))
         with pytest.raises(AssertionError, match="partition"):
-            await first.journal.commit([_batch(1, partition=99)])
+            await first.commit(_batch(1, partition=99))
         # Rows may be written once more before the worker ends.
         await first.journal.flush(force=True)
         assert first.rows() == {"0/n": b'{"offset": 0}'}
@@ -160,13 +163,57 @@ async def test_outputs_that_were_not_published_are_published_by_the_next_owner(
         assert b'{"offset": 1}' in [entry.value for entry in decisions]
 
 
+async def test_a_batch_is_journaled_while_the_one_before_it_is_not_published_and_is_redone(
+    embedded: RunningBroker,
+) -> None:
+    """A crash between the two loses neither; rows that are written say what was published."""
+    kafka = embedded.settings
+    async with owner(kafka) as first, owner(kafka) as second:
+        await first.open()
+        zero = await first.journal.append([_batch(0)])
+        one = await first.journal.append([_batch(1)])
+        await first.journal.flush(force=True)
+        assert first.rows() == {}
+        await first.journal.commit(zero)
+        await first.journal.flush(force=True)
+        assert first.rows() == {"0/n": b'{"offset": 0}'}
+        second.tables[:] = first.tables
+        assert (await second.open())["nodes"] == {"0/n": b'{"offset": 1}'}
+        decisions = [b'{"offset": 0}', b'{"offset": 1}']
+        assert await _published(kafka, second.publisher, _PARTITION_OF_C) == decisions
+        # The first one does not know yet. What it publishes was decided once, and is the same bytes.
+        await first.journal.commit(one)
+        assert await _published(kafka, second.publisher, _PARTITION_OF_C) == [
+            *decisions,
+            decisions[1],
+        ]
+        with pytest.raises(LostOwnership):
+            await first.journal.append([_batch(2)])
+
+
+async def test_what_is_published_after_the_next_batch_has_lost_the_partition_writes_no_rows(
+    embedded: RunningBroker,
+) -> None:
+    kafka = embedded.settings
+    async with owner(kafka) as old, owner(kafka) as new:
+        await old.open()
+        journaled = await old.journal.append([_batch(0, partition=0)])
+        await new.open()
+        with pytest.raises(LostOwnership):
+            await old.journal.append([_batch(1, partition=0)])
+        await old.journal.commit(journaled)
+        await old.journal.flush(force=True)
+        assert old.rows() == {}
+        assert list(old.journal.unwritten(0)) == []
+
+
 async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(
     embedded: RunningBroker,
 ) -> None:
     with EmbeddedBroker() as other:
         async with owner(embedded.settings) as before, owner(other.settings) as after:
             await before.open()
-            await before.journal.commit([_batch(0, partition=0)])
+            await before.commit(_batch(0, partition=0))
             await before.journal.flush(force=True)
             places = before.tables[-1].rows([0])[0]
             with pytest.raises(JournalDamaged, match=r"ends at offset 1, but .* up to 1: it was"):
@@ -178,13 +225,13 @@ async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanw
 ) -> None:
     async with owner(embedded.settings) as old, owner(embedded.settings) as new:
         await old.open()
-        await old.journal.commit([_batch(0)])
+        await old.commit(_batch(0))
         await new.open()
         # It stands still for longer than it is sure of its ownership, and goes on as if nothing had
         # been.
         monkeypatch.setattr(journal_first, "OWNED_S", 0.5)
         await asyncio.sleep(0.6)
-        committing = asyncio.create_task(old.journal.commit([_batch(1)]))
+        committing = asyncio.create_task(old.commit(_batch(1)))
         while not committing.done():
             await old.journal.flush(force=True)
             await asyncio.sleep(0)
@@ -202,9 +249,9 @@ async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_t
     kafka = clean_kafka.settings
     async with owner(kafka) as old, owner(kafka) as new:
         await old.open()
-        await old.journal.commit([_batch(0)])
+        await old.commit(_batch(0))
         await new.open()
-        await new.journal.commit([_batch(1)])
+        await new.commit(_batch(1))
         await new.journal.flush(force=True)
         monkeypatch.setattr(journal_first, "OWNED_S", float("inf"))
         with pytest.raises(LostOwnership, match="another worker writes to partition 0"):

@@ -3,7 +3,6 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,19 +17,6 @@ from tests.conftest import RunningBroker, eventually
 from tests.streams.worker_process import Worker
 
 PASSWORD = "Swordf1sh\\'\"{}é"  # noqa: S105 - opens nothing
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    root = logging.root
-    handlers, level = root.handlers, root.level
-    levels = {name: logging.getLogger(name).level for name in ("aiokafka", "asyncio")}
-    yield
-    root.handlers = handlers
-    root.setLevel(level)
-    for name, before in levels.items():
-        logging.getLogger(name).setLevel(before)
-    logging.captureWarnings(False)
 
 
 def _configured(*secrets: str, **settings: str) -> io.StringIO:

@@ -17,7 +17,7 @@ from connectors.kafka.topics import expected_topics
 from streams.worker import patience
 from streams.worker.publisher import Publisher
 from streams.worker.reader import read_range
-from tests.conftest import RunningBroker, create_named, delete_topic, skipped_where_unavailable
+from tests.conftest import RunningBroker, create_named, delete_topic, running
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -57,9 +57,7 @@ async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_
     tmp_path: Path,
 ) -> None:
     """For longer than aiokafka would, which gives up after its time-out of a request."""
-    with skipped_where_unavailable():
-        server = KafkaServer(tmp_path / "kafka").start()
-    try:
+    with running(KafkaServer(tmp_path / "kafka")) as server:
         kafka = server.settings
         create_named(kafka, "journal")
         publisher, late = (Publisher(kafka, request_timeout_ms=_TIMEOUT_MS) for _ in range(2))
@@ -80,8 +78,6 @@ async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_
         assert await late.append("journal", 0, [b"3"]) == 3
         for each in (publisher, late):
             await each.stop()
-    finally:
-        server.stop()
 
 
 async def test_what_is_written_to_a_topic_that_is_missing_waits_for_it(

@@ -10,8 +10,8 @@ import pytest
 from streams.stage.packing import Changes
 from streams.stage.records import RowChange, StageResult
 from streams.worker.batches import Batch
-from streams.worker.durability import Applied, PartitionRows
-from streams.worker.pipeline import AHEAD_MAX, Pipeline, UnderWay
+from streams.worker.durability import Applied, Journaled, PartitionRows
+from streams.worker.pipeline import AHEAD_MAX, Pipeline, StageEnded, UnderWay
 
 
 class _Slow:
@@ -22,14 +22,19 @@ class _Slow:
 
     def __init__(self) -> None:
         self.allowed = asyncio.Event()
+        self.journaled: list[int] = []
         self.durable: list[int] = []
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
         return rows
 
-    async def commit(self, batches: Sequence[Applied]) -> None:
+    async def append(self, batches: Sequence[Applied]) -> Journaled:
+        self.journaled += [batch.partition for batch in batches]
+        return Journaled(batches)
+
+    async def commit(self, journaled: Journaled) -> None:
         await self.allowed.wait()
-        self.durable += [batch.partition for batch in batches]
+        self.durable += [batch.partition for batch in journaled.batches]
 
     async def flush(self, *, force: bool = False) -> None:
         return None
@@ -51,9 +56,9 @@ async def test_what_waits_to_be_handed_over_becomes_durable_when_its_giver_is_ca
     # As where a worker is asked to stop while it makes up for lost time.
     slow = _Slow()
     pipeline = Pipeline(slow, lambda it, seconds: None)
-    committing = asyncio.create_task(pipeline.commit_all())
+    committing = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
     givers = [
-        asyncio.create_task(pipeline.hand_over(_batch(number))) for number in range(AHEAD_MAX + 3)
+        asyncio.create_task(pipeline.hand_over(_batch(number))) for number in range(AHEAD_MAX + 4)
     ]
     await asyncio.sleep(0.01)
     waiting = [giver for giver in givers if not giver.done()]
@@ -63,7 +68,7 @@ async def test_what_waits_to_be_handed_over_becomes_durable_when_its_giver_is_ca
     await asyncio.gather(*waiting, return_exceptions=True)
     slow.allowed.set()
     await pipeline.settle()
-    assert slow.durable == list(range(AHEAD_MAX + 3))
+    assert slow.durable == list(range(AHEAD_MAX + 4))
     committing.cancel()
 
 
@@ -76,7 +81,7 @@ async def test_who_waits_when_the_pipeline_ends_gets_the_error() -> None:
     await asyncio.sleep(0.01)
     pipeline.give_up()
     *_, error = await asyncio.gather(*givers, return_exceptions=True)
-    assert isinstance(error, RuntimeError)
+    assert isinstance(error, StageEnded)
     await pipeline.settle()
 
 
@@ -84,8 +89,8 @@ async def test_who_waits_when_the_pipeline_ends_gets_the_error() -> None:
 async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
     pipeline = Pipeline(_Slow(), lambda it, seconds: None)
     pipeline.give_up()
-    for number in range(AHEAD_MAX + 3):
-        with pytest.raises(RuntimeError, match="the stage has ended"):
+    for number in range(AHEAD_MAX + 4):
+        with pytest.raises(StageEnded, match="the stage has ended"):
             await pipeline.hand_over(_batch(number))
     assert pipeline.busy_since_s is None
     await pipeline.settle()
@@ -95,7 +100,7 @@ async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
 async def test_rows_under_way_are_those_of_batches_that_are_not_durable() -> None:
     slow = _Slow()
     pipeline = Pipeline(slow, lambda it, seconds: None)
-    committing = asyncio.create_task(pipeline.commit_all())
+    committing = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
     rows = [RowChange("nodes", "0/c/n", value) for value in (b"1", b"2")]
     for row in rows:
         result = StageResult(rows=(row,))
@@ -105,4 +110,21 @@ async def test_rows_under_way_are_those_of_batches_that_are_not_durable() -> Non
     slow.allowed.set()
     await pipeline.settle()
     assert list(pipeline.rows_under_way(0)) == []
+    committing.cancel()
+
+
+@pytest.mark.timeout(30)
+async def test_one_batch_is_journaled_while_the_one_before_it_is_committed_and_no_more() -> None:
+    slow = _Slow()
+    told: list[int] = []
+    pipeline = Pipeline(slow, lambda it, seconds: told.append(it.applied[0].partition))
+    committing = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
+    givers = [asyncio.create_task(pipeline.hand_over(_batch(number))) for number in range(4)]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert (slow.journaled, slow.durable, told) == ([0, 1], [], [])
+    slow.allowed.set()
+    await asyncio.gather(*givers)
+    await pipeline.settle()
+    assert slow.journaled == slow.durable == told == [0, 1, 2, 3]
     committing.cancel()

@@ -9,7 +9,7 @@ from streams.stage.statistics import Counts
 from streams.worker import story
 from streams.worker.settings import WorkerSettings
 from tests.streams.cluster.builders import policy_record, tick
-from tests.streams.cluster.run import Run
+from tests.streams.cluster.harness import Run
 
 
 def test_a_worker_tells_its_version_stages_brokers_partitions_and_port(

@@ -53,7 +53,7 @@ def test_decisions_are_counted_by_outcome_and_reason_and_waits_by_their_length()
 
 def test_counters_of_a_stage_begin_at_zero() -> None:
     telemetry = Telemetry()
-    telemetry.begin("cluster", ["clock", "scheduling-requests"])
+    telemetry.begin("cluster", ["clock", "scheduling-requests"], 4)
     value = telemetry.registry.get_sample_value
     dead = {"stage": "cluster", "topic": "clock", "category": "internal"}
     assert value("loadstream_dead_letters_total", dead) == 0
@@ -90,7 +90,7 @@ def test_the_latency_of_requests_alone_is_measured_and_only_where_clocks_agree()
     counts = {}
     for wall_clock in (True, False):
         telemetry = Telemetry(wall_clock=wall_clock)
-        telemetry.begin("cluster", ["scheduling-requests"])
+        telemetry.begin("cluster", ["scheduling-requests"], 4)
         telemetry.answered("cluster", [*records, _request(now_ms, "clock")])
         name = "loadstream_decision_latency_seconds"
         value = telemetry.registry.get_sample_value
@@ -98,6 +98,23 @@ def test_the_latency_of_requests_alone_is_measured_and_only_where_clocks_agree()
         # A producer's clock that is ahead counts as no time at all.
         assert (value(f"{name}_sum", {"stage": "cluster"}) or 0) >= 0
     assert counts == {True: 2, False: 0}
+
+
+def test_a_worker_whose_partitions_are_taken_away_works_on_none_until_it_has_recovered() -> None:
+    telemetry = Telemetry()
+    telemetry.begin("cluster", ["clock"], 4)
+    labels = {"stage": "cluster"}
+
+    def shown() -> float | None:
+        return telemetry.registry.get_sample_value("loadstream_partitions", labels)
+
+    seen = [shown()]
+    telemetry.recovered("cluster", 4, 9, 0.5)
+    seen.append(shown())
+    telemetry.revoked("cluster")
+    seen.append(shown())
+    assert seen == [0, 4, 0]
+    assert telemetry.registry.get_sample_value("loadstream_topic_partitions", labels) == 4
 
 
 def test_two_workers_in_one_process_do_not_share_figures() -> None:

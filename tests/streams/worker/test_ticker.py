@@ -1,7 +1,6 @@
 """A partition's clock and what must be known before it goes on."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from connectors.wall_clock import now_ms
 from schemas.clock import AHEAD_MAX_MS, ClockTick
 from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
@@ -16,6 +16,7 @@ from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord, Stage
 from streams.worker import ticker as under_test
 from streams.worker.notices import Notices
+from streams.worker.pipeline import StageEnded
 from streams.worker.publisher import Publisher
 from streams.worker.reader import read_range
 from streams.worker.ticker import CLOCK_TOPIC, KNOWN_FIRST, Mark, Ticker
@@ -145,6 +146,23 @@ async def test_what_is_not_applied_soon_is_read_in_front_of_all_else(
         assert len(runner.asked) == 1
 
 
+async def test_a_tick_that_the_stage_ends_under_is_no_failure(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
+
+    class Ended(_Runner):
+        async def apply_up_to(self, *asked: object) -> bool:
+            raise StageEnded("the stage has ended")
+
+    class App:
+        should_stop = False
+
+    await _happen(embedded.settings, 1)
+    async with _ticking(embedded.settings) as ticker:
+        await asyncio.wait_for(ticker.run(App(), Ended()), 30)
+
+
 async def test_a_flood_does_not_stop_the_time(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +195,7 @@ async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
 ) -> None:
     monkeypatch.setattr(under_test, "AHEAD_MAX_MS", 3_600_000)
     runner = _Runner()
-    ahead_ms = _now_ms() + 1_800_000
+    ahead_ms = now_ms() + 1_800_000
     stage = runner.stages[_PARTITION]
     assert isinstance(stage, ClusterStage)
     stage.now_ms = ahead_ms
@@ -229,10 +247,6 @@ def _record(now_ms: int, offset: int = 0, *, reset: bool = False) -> InputRecord
     return InputRecord(CLOCK_TOPIC, _PARTITION, offset, b"0", value, now_ms)
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 @pytest.mark.parametrize(
     ("ahead_ms", "reset", "refused"),
     [
@@ -250,13 +264,13 @@ def test_a_tick_too_far_from_the_workers_own_time_is_marked_as_refused(
 ) -> None:
     kafka = KafkaSettings.local("127.0.0.1:1")
     ticker = Ticker(kafka, Publisher(kafka), 1.0, 60.0)
-    before_ms = _now_ms()
+    before_ms = now_ms()
     other = InputRecord(_CONFIRMING, _PARTITION, 0, b"c", b"{}", 0)
     first, second = ticker.checked([other, _record(before_ms + ahead_ms, reset=reset)])
     assert first is other
     if refused:
         assert second.refused_at_ms is not None
-        assert before_ms <= second.refused_at_ms <= _now_ms()
+        assert before_ms <= second.refused_at_ms <= now_ms()
     else:
         assert second.refused_at_ms is None
 
@@ -266,7 +280,7 @@ async def test_a_clock_that_is_ahead_is_told_of_until_it_is_set_right(
 ) -> None:
     runner = _Runner()
     stage = runner.stages[_PARTITION]
-    stage.apply([_record(_now_ms() + 365 * 86_400_000)])
+    stage.apply([_record(now_ms() + 365 * 86_400_000)])
     async with _ticking(embedded.settings) as ticker:
         await ticker.make_up(runner)
         await ticker.tick(runner)
@@ -276,7 +290,7 @@ async def test_a_clock_that_is_ahead_is_told_of_until_it_is_set_right(
         # The worker's own time is written meanwhile, and not that of next year again and again.
         written_ms = await _written_ms(embedded.settings, ticker)
         assert len(written_ms) == 2
-        assert max(written_ms) <= _now_ms()
-        stage.apply([_record(_now_ms(), 1, reset=True)])
+        assert max(written_ms) <= now_ms()
+        stage.apply([_record(now_ms(), 1, reset=True)])
         await ticker.tick(runner)
     assert runner.notices.sentences == []

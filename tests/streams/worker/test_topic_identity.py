@@ -11,7 +11,7 @@ from streams.replay.recorded import NotReplayable
 from streams.stage.records import InputRecord
 from streams.worker.topic_identity import TopicIdentity
 from tests.streams.cluster.builders import node, request, tick
-from tests.streams.cluster.run import Log
+from tests.streams.cluster.harness import Log
 from tests.streams.journaled import Journaled
 
 _REQUESTS = "scheduling-requests"

@@ -15,7 +15,7 @@ from streams.placement.plugins.registry import SCORES
 from tests.connectors.closed_loop.rules.views import request, view
 from tests.streams.cluster.builders import at, node, pod
 from tests.streams.cluster.oracle import refresh_all
-from tests.streams.placement.plugins.history import hold, new_node
+from tests.streams.placement.plugins.builders import hold, new_node
 
 
 def test_least_allocated_is_the_mean_of_what_is_left_truncated_twice() -> None:

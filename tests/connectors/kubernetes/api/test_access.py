@@ -1,8 +1,10 @@
 """Credentials that change while a process runs, and credentials that are wrong: on a real server."""
 
+import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from connectors.kubernetes.api.access import access
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
@@ -71,3 +73,63 @@ async def test_a_kubeconfig_that_goes_is_named_with_what_to_do(tmp_path: Path) -
     found = access(tmp_path / "none")
     with pytest.raises(AccessError, match="none: there is no such file; name a kubeconfig with"):
         await found.configuration()
+
+
+async def test_a_kubeconfig_that_is_half_written_is_an_error_with_what_to_do(
+    tmp_path: Path,
+) -> None:
+    """A process that runs waits for better credentials then."""
+    path = tmp_path / "kubeconfig"
+    path.write_text("clusters: [{name")
+    with pytest.raises(AccessError, match=r"kubeconfig: .*; name a kubeconfig with"):
+        await access(path).configuration()
+
+
+def test_a_context_without_a_kubeconfig_is_refused_in_a_pod_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert access().said == "the pod's service account"
+    with pytest.raises(
+        AccessError, match="context staging is one of a kubeconfig, and none was found"
+    ):
+        access(None, "staging")
+
+
+def _written(path: Path, name: str, current: bool) -> Path:
+    """A kubeconfig with one context, cluster and user of this name."""
+    config = {
+        "clusters": [{"name": name, "cluster": {"server": f"https://{name}.example:6443"}}],
+        "users": [{"name": name, "user": {"token": name}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+    }
+    path.write_text(yaml.safe_dump(config | ({"current-context": name} if current else {})))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("current", "context", "expected"),
+    [
+        ((False, True, True), None, "two"),
+        ((True, True, True), None, "one"),
+        ((True, False, True), "three", "three"),
+    ],
+)
+async def test_several_kubeconfigs_are_taken_together_and_the_first_counts(
+    current: tuple[bool, ...],
+    context: str | None,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("one", "two", "three")
+    files = [
+        str(_written(tmp_path / name, name, set_there))
+        for name, set_there in zip(names, current, strict=True)
+    ]
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "none"), *files]))
+    found = await access(None, context).configuration()
+    assert found.host == f"https://{expected}.example:6443"
+    assert found.api_key["BearerToken"] == f"Bearer {expected}"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from kubernetes_asyncio.client import Configuration
 
 from connectors.kubernetes.api.access import Access
+from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.server import ApiServer
 
 pytestmark = pytest.mark.usefixtures("environment")

@@ -97,6 +97,8 @@ async def test_usage_is_what_annotations_say_asked_through_the_api_server(
             answer = await server.send("GET", path, accept="*/*")
             if answer.status == 403:  # the API server goes by new rights a moment later
                 return False
+            if b"no preferred addresses" in answer.body:  # and the node has its address then
+                return False
             assert answer.ok, answer.body
             lines = [line for line in answer.body.decode().splitlines() if line[:1] != "#"]
             pairs = (line.rsplit(" ", 1) for line in lines)

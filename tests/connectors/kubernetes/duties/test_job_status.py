@@ -16,7 +16,7 @@ from schemas.migrations import MigrationRequest
 from schemas.refusals import Refusal
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_membership import until
-from tests.connectors.kubernetes.sinks.objects import NODE, POD_PATH, pod
+from tests.connectors.kubernetes.sinks.builders import NODE, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.played import Played, Said
 from tests.connectors.kubernetes.sinks.test_migration_job import job_object
 from tests.connectors.kubernetes.sinks.test_migration_jobs import JOB, JOB_STATUS

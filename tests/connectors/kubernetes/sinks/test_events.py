@@ -1,6 +1,5 @@
 """Events on the API server."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,8 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks import events as module
 from connectors.kubernetes.sinks.events import Events, Regarding
 from connectors.kubernetes.sinks.throttle import Throttle
-from tests.connectors.kubernetes.sinks.objects import CREATED, EVENTS
+from tests.connectors.kubernetes.sinks.builders import CREATED, EVENTS
+from tests.connectors.kubernetes.sinks.harness import written
 from tests.connectors.kubernetes.sinks.played import Played, Said, failure
 
 ABOUT = Regarding("v1", "Pod", "shop", "web-1", "uid-1")
@@ -23,15 +23,10 @@ def events(client: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Events:
     return Events(Throttle(client))
 
 
-async def _written(events: Events) -> None:
-    while events.background._waiting or events.background._workers:
-        await asyncio.sleep(0.001)
-
-
 async def test_the_first_time_an_event_is_created(played: Played, events: Events) -> None:
     played.says("POST", EVENTS, CREATED)
     events.record(ABOUT, "Evicted", "it was hot", type="Warning")
-    await _written(events)
+    await written(events.background)
     (asked,) = played.asked
     name = asked.body["metadata"].pop("name")
     assert name.startswith("web-1.")
@@ -60,12 +55,12 @@ async def test_the_first_time_an_event_is_created(played: Played, events: Events
 async def test_the_same_reason_on_the_same_object_counts_up(played: Played, events: Events) -> None:
     played.says("POST", EVENTS, CREATED)
     events.record(ABOUT, "Evicted", "first")
-    await _written(events)
+    await written(events.background)
     name = played.asked[0].body["metadata"]["name"]
     played.says("PATCH", f"{EVENTS}/{name}", Said())
     for message in ("second", "third"):
         events.record(ABOUT, "Evicted", message)
-    await _written(events)
+    await written(events.background)
     assert len(played.of("POST")) == 1
     (patched,) = played.of("PATCH")
     assert (patched.body["count"], patched.body["message"]) == (3, "third")
@@ -82,7 +77,7 @@ async def test_other_reasons_and_other_objects_have_events_of_their_own(
         (replace(ABOUT, name="x" * 253), "a"),
     ):
         events.record(about, reason, "text")
-    await _written(events)
+    await written(events.background)
     names = {each.body["metadata"]["name"] for each in played.of("POST")}
     assert len(names) == 4
     assert max(map(len, names)) <= 253
@@ -95,7 +90,7 @@ async def test_after_a_restart_the_count_goes_on(played: Played, events: Events)
     played.says("PATCH", f"{EVENTS}/{name}", Said())
     for _ in range(2):
         events.record(ABOUT, "Evicted", "again")
-        await _written(events)
+        await written(events.background)
     assert [each.body["count"] for each in played.of("PATCH")] == [8, 9]
     assert len(played.of("GET")) == 1
 
@@ -106,7 +101,7 @@ async def test_an_event_that_kubernetes_has_forgotten_is_created_anew(
     played.says("POST", EVENTS, CREATED)
     for _ in range(2):
         events.record(ABOUT, "Evicted", "again")
-        await _written(events)
+        await written(events.background)
     assert [each.body["count"] for each in played.of("POST")] == [1, 1]
 
 
@@ -120,7 +115,7 @@ async def test_beyond_the_limit_events_are_dropped_and_minor_ones_earlier(
         events.record(replace(ABOUT, uid=f"minor-{number}"), "Scheduled", "text", minor=True)
     for number in range(4):
         events.record(replace(ABOUT, uid=f"other-{number}"), "Evicted", "text")
-    await _written(events)
+    await written(events.background)
     uids = [each.body["involvedObject"]["uid"] for each in played.of("POST")]
     assert sorted(uids) == ["minor-0", "minor-1", "other-0"]
     assert events.background.dropped == 5
@@ -129,7 +124,7 @@ async def test_beyond_the_limit_events_are_dropped_and_minor_ones_earlier(
 async def test_a_long_message_is_cut(played: Played, events: Events) -> None:
     played.says("POST", EVENTS, CREATED)
     events.record(ABOUT, "Evicted", "x" * 5000)
-    await _written(events)
+    await written(events.background)
     assert played.asked[0].body["message"] == "x" * 1024
 
 
@@ -139,5 +134,5 @@ async def test_an_event_that_is_refused_is_counted_and_nothing_else(
     played.says("POST", EVENTS, failure(403, "Forbidden", "the namespace terminates"), CREATED)
     for _ in range(2):
         events.record(ABOUT, "Evicted", "text")
-        await _written(events)
+        await written(events.background)
     assert (events.background.failed, events.background.written) == (1, 1)

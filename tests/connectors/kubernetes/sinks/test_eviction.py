@@ -9,7 +9,7 @@ from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION, Evictor
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Answer
 from schemas.evictions import DeleteOptions
-from tests.connectors.kubernetes.sinks.objects import (
+from tests.connectors.kubernetes.sinks.builders import (
     CREATED,
     EVICTION,
     GONE,

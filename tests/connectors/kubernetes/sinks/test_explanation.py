@@ -1,6 +1,5 @@
 """What users read about a pod without a node."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from connectors.kubernetes.sinks.events import Events
 from connectors.kubernetes.sinks.explanation import Explanations, sentence
 from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.decisions import PlacementDecision, ReasonCount
-from tests.connectors.kubernetes.sinks.objects import (
+from tests.connectors.kubernetes.sinks.builders import (
     CREATED,
     EVENTS,
     GONE,
@@ -19,6 +18,7 @@ from tests.connectors.kubernetes.sinks.objects import (
     POD_PATH,
     pod,
 )
+from tests.connectors.kubernetes.sinks.harness import written
 from tests.connectors.kubernetes.sinks.played import LOST, Played, Said, failure
 from tests.connectors.ports.sink_contract import decision
 
@@ -48,12 +48,6 @@ def explanations(played: Played, client: ApiServer) -> Explanations:
     played.says("POST", EVENTS, CREATED)
     throttle = Throttle(client)
     return Explanations(throttle, Events(throttle))
-
-
-async def _written(explanations: Explanations) -> None:
-    for background in (explanations.background, explanations._events.background):
-        while background._waiting or background._workers:
-            await asyncio.sleep(0.001)
 
 
 def test_reasons_are_counted_in_the_words_of_kube_scheduler() -> None:
@@ -92,7 +86,7 @@ async def test_the_condition_and_an_event_say_why(
     played.says("GET", POD_PATH, pod())
     played.says("PATCH", STATUS, Said())
     explanations.explain(waiting())
-    await _written(explanations)
+    await written(explanations.background, explanations._events.background)
     (patched,) = played.of("PATCH")
     assert patched.body == {
         "metadata": {"uid": "uid-1", "resourceVersion": "7"},
@@ -112,7 +106,7 @@ async def test_the_same_text_is_written_once(played: Played, explanations: Expla
     played.says("PATCH", STATUS, Said())
     for _ in range(3):
         explanations.explain(waiting())
-        await _written(explanations)
+        await written(explanations.background, explanations._events.background)
     assert len(played.asked) == 3, "a look, a condition, an event"
 
 
@@ -121,7 +115,7 @@ async def test_what_the_pod_says_already_is_not_written_after_a_restart_either(
 ) -> None:
     played.says("GET", POD_PATH, pod(conditions=[condition()]))
     explanations.explain(waiting())
-    await _written(explanations)
+    await written(explanations.background, explanations._events.background)
     assert [each.method for each in played.asked] == ["GET"]
 
 
@@ -131,7 +125,7 @@ async def test_another_text_keeps_the_time_at_which_the_pod_became_unschedulable
     played.says("GET", POD_PATH, pod(conditions=[condition("another text")]))
     played.says("PATCH", STATUS, Said())
     explanations.explain(waiting())
-    await _written(explanations)
+    await written(explanations.background, explanations._events.background)
     (patched,) = played.of("PATCH")
     assert patched.body["status"]["conditions"] == [condition()]
 
@@ -144,7 +138,7 @@ async def test_a_pod_that_needs_no_explanation_is_left_alone(
 ) -> None:
     played.says("GET", POD_PATH, seen)
     explanations.explain(waiting())
-    await _written(explanations)
+    await written(explanations.background, explanations._events.background)
     assert [each.method for each in played.asked] == ["GET"]
 
 
@@ -154,7 +148,7 @@ async def test_a_pod_that_changes_meanwhile_is_looked_at_again(
     played.says("GET", POD_PATH, pod(), pod(NODE))
     played.says("PATCH", STATUS, failure(409, "Conflict", "the object has been modified"))
     explanations.explain(waiting())
-    await _written(explanations)
+    await written(explanations.background, explanations._events.background)
     assert [each.method for each in played.asked] == ["GET", "PATCH", "GET"]
 
 
@@ -166,7 +160,7 @@ async def test_what_was_not_written_is_written_with_the_next_decision(
     played.says("PATCH", STATUS, lost, Said())
     for _ in range(2):
         explanations.explain(waiting())
-        await _written(explanations)
+        await written(explanations.background, explanations._events.background)
     assert len(played.of("PATCH")) == 2
     assert explanations.background.failed == 1
 
@@ -176,7 +170,7 @@ async def test_a_pod_that_is_bound_is_not_explained_any_more(
 ) -> None:
     explanations.explain(waiting())
     explanations.settled(POD)
-    await _written(explanations)
+    await written(explanations.background, explanations._events.background)
     assert played.asked == []
 
 
@@ -185,7 +179,7 @@ async def test_a_request_that_was_withdrawn_is_not_explained(
 ) -> None:
     explanations.explain(waiting())
     explanations.explain(waiting(outcome="withdrawn"))
-    await _written(explanations)
+    await written(explanations.background, explanations._events.background)
     assert played.asked == []
 
 
@@ -207,9 +201,9 @@ async def test_room_that_is_held_is_nominated_and_taken_back_by_the_next_explana
     played.says("GET", POD_PATH, pod(), pod(conditions=[condition()], nominated=NODE))
     played.says("PATCH", STATUS, Said())
     explanations.nominate(decision(POD, NODE))
-    await _written(explanations)
+    await written(explanations.background, explanations._events.background)
     explanations.explain(waiting())
-    await _written(explanations)
+    await written(explanations.background, explanations._events.background)
     nominated, taken_back = (each.body["status"] for each in played.of("PATCH"))
     assert nominated == {"nominatedNodeName": NODE}
     assert taken_back["nominatedNodeName"] is None

@@ -26,7 +26,7 @@ from schemas.evictions import DeleteOptions
 from schemas.migrations import Condition
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodRef
-from tests.connectors.kubernetes.sinks.objects import CREATED, NODE, POD, POD_PATH, pod
+from tests.connectors.kubernetes.sinks.builders import CREATED, NODE, POD, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.played import OVERLOADED, Played, Said
 from tests.connectors.kubernetes.sinks.real import WAIT_S, Place, until
 from tests.connectors.kubernetes.sinks.test_migration_job import status

@@ -1,6 +1,5 @@
 """Debian's package of Prometheus, unpacked into the cache: nothing is installed, no service started."""
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.made_once import made_once
 from schemas.announcement import cache_directory
 
 _FETCH_S = 300
@@ -29,15 +29,12 @@ def prometheus() -> Path:
 
 
 def _unpacked(package: str, binary: str) -> Path:
-    directory = cache_directory() / f"debian-{package}"
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with directory.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not directory.is_dir():
-            with tempfile.TemporaryDirectory(dir=directory.parent) as scratch:
-                _fetch(package, Path(scratch))
-                (Path(scratch) / "root").rename(directory)
-    return directory / binary
+    def unpack(directory: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=directory.parent) as scratch:
+            _fetch(package, Path(scratch))
+            (Path(scratch) / "root").rename(directory)
+
+    return made_once(cache_directory() / f"debian-{package}", unpack) / binary
 
 
 def _fetch(package: str, scratch: Path) -> None:

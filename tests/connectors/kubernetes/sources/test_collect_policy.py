@@ -67,3 +67,18 @@ def test_a_config_map_without_the_key_says_nothing() -> None:
 def test_a_config_map_that_cannot_be_read_says_which_one(text: str) -> None:
     with pytest.raises(PolicyUnreadable, match="koordinator-system/slo-controller-config"):
         read_config_map({"data": {"colocation-config": text}})
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "pool=a",
+        {"matchLabels": ["a"]},
+        {"matchExpressions": {"key": "pool"}},
+        {"matchExpressions": ["pool"]},
+        {"matchExpressions": [{"key": "pool", "operator": "In", "values": 5}]},
+    ],
+)
+def test_a_selector_of_another_shape_is_refused_whole(selector: object) -> None:
+    with pytest.raises(PolicyUnreadable, match="slo-controller-config, colocation-config: "):
+        _config(nodeConfigs=[{"nodeSelector": selector, "metricReportIntervalSeconds": 7}])

@@ -20,8 +20,8 @@ from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.settings import SourceSettings, read_sources
 from connectors.wall_clock import now_ms
 from schemas.usage import NodeUsage
-from tests.connectors.kubernetes.sources.answers import exposition, node_lines, pod_lines
-from tests.connectors.kubernetes.sources.played import (
+from tests.connectors.kubernetes.sources.builders import exposition, node_lines, pod_lines
+from tests.connectors.kubernetes.sources.harness import (
     api_server,
     context,
     directory_of,

@@ -13,7 +13,7 @@ from connectors.kubernetes.sources.exposition import (
     samples,
     whole,
 )
-from tests.connectors.kubernetes.sources.answers import busy_node
+from tests.connectors.kubernetes.sources.builders import busy_node
 
 _NAMES = ("pod_cpu_usage_seconds_total", "pod_cpu_usage_seconds_total_more", "up")
 #: Labels, number, time in ms.

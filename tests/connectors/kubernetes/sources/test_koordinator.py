@@ -17,12 +17,14 @@ from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.koordinator import NODE_METRICS, Koordinator, KoordinatorSettings
 from connectors.wall_clock import now_ms
 from schemas.metrics import NodeMetric
-from tests.connectors.kubernetes.sources.answers import document
-from tests.connectors.kubernetes.sources.played import (
+from tests.connectors.kubernetes.sources.builders import document
+from tests.connectors.kubernetes.sources.harness import (
     api_server,
+    at_work,
     context,
     directory_of,
     playing,
+    read_all,
     until,
 )
 from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
@@ -76,17 +78,14 @@ async def _running(server: _ApiServer, *nodes: str) -> AsyncIterator[Koordinator
         settings = KoordinatorSettings(source="koordinator")
         directory = directory_of({name: {} for name in nodes})
         source = Koordinator(settings, context(api, directory))
-        task = asyncio.create_task(source.run())
-        yield source
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        async with at_work(source):
+            yield source
 
 
 async def _next(source: Koordinator, count: int = 1) -> list[NodeMetric]:
     found: list[NodeMetric] = []
     while len(found) < count:
-        found += [message async for message in source.read()]
+        found += await read_all(source)
         await asyncio.sleep(0.01)
     return found
 
@@ -145,6 +144,21 @@ async def test_where_it_is_not_installed_it_says_so_and_looks_again() -> None:
         server.installed = True
         await until(lambda: source._metrics.lists)
         assert [message.node for message in await _next(source)] == ["n1"]
+
+
+async def test_objects_that_can_no_longer_be_read_are_a_failure_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("connectors.kubernetes.sources.koordinator.FAILING_S", 0.3)
+    server = _ApiServer()
+    server.objects = {"n1": server.object("n1")}
+    async with _running(server, "n1") as source:
+        assert [message.node for message in await _next(source)] == ["n1"]
+        server.installed = False
+        server.changes.put_nowait(None)  # the watch ends
+        await until(lambda: source._metrics.failing_since_s is not None)
+        with pytest.raises(SourceFailed, match="is not installed in this cluster"):
+            await _next(source)
 
 
 async def test_an_object_that_cannot_be_read_is_a_failure_of_its_node() -> None:

@@ -15,13 +15,7 @@ from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.kubelet import Kubelets, KubeletSettings
 from schemas.policy.errors import PolicyError
 from schemas.policy.validation import validated
-from tests.connectors.kubernetes.sources.played import (
-    TOKEN,
-    api_server,
-    context,
-    playing,
-    text,
-)
+from tests.connectors.kubernetes.sources.harness import TOKEN, api_server, context, playing, text
 
 
 def _settings(**given: object) -> KubeletSettings:
@@ -138,7 +132,7 @@ async def test_credentials_that_are_refused_are_read_anew_once(
         playing(answer, tls) as url,
         api_server("http://nowhere.invalid", loads=loads) as api,
     ):
-        settings = _settings(url=url, insecure=True)
+        settings = _settings(url=f"{url}/{{node}}", insecure=True)
         kubelets = Kubelets(settings, context(api, _directory()), "/metrics/resource")
         for _ in range(3):
             with pytest.raises(SourceFailed, match="status 401: Unauthorized") as failed:

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import pytest
@@ -26,15 +25,16 @@ from connectors.kubernetes.sources.kubelet_resource import KubeletResource
 from connectors.kubernetes.sources.scraper import Scraper
 from connectors.wall_clock import now_ms
 from schemas.usage import NodeUsage
-from tests.connectors.kubernetes.sources.answers import (
+from tests.connectors.kubernetes.sources.builders import (
     Line,
     container_lines,
     exposition,
     node_lines,
     pod_lines,
 )
-from tests.connectors.kubernetes.sources.played import (
+from tests.connectors.kubernetes.sources.harness import (
     api_server,
+    at_work,
     context,
     directory_of,
     playing,
@@ -278,17 +278,6 @@ class _World(UsageSourceWorld):
         )
 
 
-@asynccontextmanager
-async def running(source: KubeletResource) -> AsyncIterator[None]:
-    task = asyncio.create_task(source.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
 async def _busy(request: web.Request) -> web.Response:
     at_ms = now_ms()
     seconds = time.monotonic() * 2
@@ -301,7 +290,7 @@ class TestKubeletResource(UsageSourceContract):
         directory = directory_of({"n1": {"a": "1"}, "n2": {"a": "2"}, "n3": {}})
         async with playing(_busy) as url:
             source = _source(directory, url=f"{url}/{{node}}", interval="200ms")
-            async with running(source):
+            async with at_work(source):
                 yield _World(source)
 
 
@@ -321,7 +310,7 @@ async def test_slow_kubelets_are_asked_in_turn_and_the_source_says_how_late(
     directory = directory_of({f"n{index}": {} for index in range(12)})
     async with playing(slow) as url:
         source = _source(directory, url=f"{url}/{{node}}", interval="100ms")
-        async with running(source):
+        async with at_work(source):
             await until(lambda: source.health.counts["samples"] >= 30)
             report = source.health.report()
     assert max(asked.values()) - min(asked.values()) <= 1
@@ -354,7 +343,7 @@ async def test_a_kubelet_that_fails_is_silent_and_its_neighbours_are_not() -> No
     async with playing(handler) as url:
         source = _source(directory, url=f"{url}/{{node}}", interval="100ms", timeout="300ms")
         found: set[str] = set()
-        async with running(source):
+        async with at_work(source):
 
             async def read() -> bool:
                 found.update([message.node async for message in source.read()])

@@ -1,8 +1,6 @@
 """Samples from kubelets' `/stats/summary`, as upstream's own types marshal it."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,9 +15,10 @@ from connectors.kubernetes.sources.http import Answer
 from connectors.kubernetes.sources.kubelet import KubeletSettings
 from connectors.kubernetes.sources.kubelet_summary import KubeletSummary
 from schemas.usage import NodeUsage
-from tests.connectors.kubernetes.sources.answers import document
-from tests.connectors.kubernetes.sources.played import (
+from tests.connectors.kubernetes.sources.builders import document
+from tests.connectors.kubernetes.sources.harness import (
     api_server,
+    at_work,
     context,
     directory_of,
     playing,
@@ -129,8 +128,5 @@ class TestKubeletSummary(UsageSourceContract):
         async with playing(answer) as url:
             directory = directory_of({"n1": {}, "n2": {}})
             source = _source(directory, url=f"{url}/{{node}}", interval="200ms")
-            task = asyncio.create_task(source.run())
-            yield _World(source)
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            async with at_work(source):
+                yield _World(source)

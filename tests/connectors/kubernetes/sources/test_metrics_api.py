@@ -11,13 +11,13 @@ from aiohttp import web
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.metrics_api import MetricsApi, MetricsApiSettings
-from schemas.usage import NodeUsage
-from tests.connectors.kubernetes.sources.answers import document
-from tests.connectors.kubernetes.sources.played import (
+from tests.connectors.kubernetes.sources.builders import document
+from tests.connectors.kubernetes.sources.harness import (
     api_server,
     context,
     directory_of,
     playing,
+    read_all,
     set_pods,
 )
 from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
@@ -48,20 +48,16 @@ async def _source(server: _MetricsServer, directory: Directory) -> AsyncIterator
         yield MetricsApi(MetricsApiSettings(source="metrics_api"), context(api, directory))
 
 
-async def _read(source: MetricsApi) -> list[NodeUsage]:
-    return [message async for message in source.read()]
-
-
 async def test_upstreams_lists_are_a_sample() -> None:
     directory = directory_of({"node-1": {"web-0": "uid-1", "unmeasured": "uid-2"}})
     async with _source(_MetricsServer(), directory) as source:
-        (sample,) = await _read(source)
+        (sample,) = await read_all(source)
         assert (sample.sampled_at_ms, sample.interval_ms) == (AT_MS, 20_064)
         assert sample.usage == {"cpu": 330, "memory": 2748180 * 1024}
         (pod,) = sample.pods
         assert (pod.name, pod.uid) == ("web-0", "uid-1")
         assert pod.usage == {"cpu": 102, "memory": 65 << 20}  # 100m and 1234567n, rounded up once
-        assert await _read(source) == []  # nothing was measured anew
+        assert await read_all(source) == []  # nothing was measured anew
 
 
 async def test_a_pod_does_not_inherit_the_figures_of_another_of_its_name() -> None:
@@ -69,7 +65,7 @@ async def test_a_pod_does_not_inherit_the_figures_of_another_of_its_name() -> No
     # The window began 17 s before the node's time; this pod is younger.
     set_pods(directory, "node-1", {"web-0": "new"}, created_at_ms=AT_MS - 16_000)
     async with _source(_MetricsServer(), directory) as source:
-        (sample,) = await _read(source)
+        (sample,) = await read_all(source)
     assert sample.pods == ()
 
 
@@ -81,7 +77,7 @@ async def test_an_entry_that_cannot_be_read_leaves_the_others_alone() -> None:
     server.pods["items"][0]["containers"][0]["usage"]["cpu"] = "many"
     directory = directory_of({"bad": {}, "node-1": {"web-0": "uid-1"}})
     async with _source(server, directory) as source:
-        assert [sample.node for sample in await _read(source)] == ["node-1"]
+        assert [sample.node for sample in await read_all(source)] == ["node-1"]
         report = source.health.report()
     (bad, good) = report.nodes
     assert bad.failure is not None
@@ -98,7 +94,7 @@ async def test_an_api_that_is_not_there_is_a_failure(status: int, cause: str) ->
     server.status = status
     async with _source(server, directory_of({"node-1": {}})) as source:
         with pytest.raises(SourceFailed) as failed:
-            await _read(source)
+            await read_all(source)
     assert failed.value.cause == cause
 
 
@@ -107,13 +103,13 @@ async def test_a_list_without_nodes_is_a_failure_and_no_empty_cluster() -> None:
     server.nodes["items"] = None
     async with _source(server, directory_of({"node-1": {}})) as source:
         with pytest.raises(SourceFailed, match="lists no node"):
-            await _read(source)
+            await read_all(source)
 
 
 async def test_before_nodes_are_known_nothing_is_asked() -> None:
     async with _source(_MetricsServer(), Directory()) as source:
         with pytest.raises(SourceFailed, match="have not been listed yet"):
-            await _read(source)
+            await read_all(source)
 
 
 class _World(UsageSourceWorld):

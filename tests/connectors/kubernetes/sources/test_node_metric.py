@@ -6,7 +6,7 @@ import pytest
 
 from connectors.kubernetes.sources.node_metric import message_of, removed
 from schemas.codec import decode, encode
-from tests.connectors.kubernetes.sources.answers import document
+from tests.connectors.kubernetes.sources.builders import document
 
 GIB = 2**30
 

@@ -22,11 +22,13 @@ from schemas.policy.errors import PolicyError
 from schemas.policy.validation import validated
 from schemas.usage import NodeUsage
 from tests.connectors.kubernetes.sources.debian import prometheus
-from tests.connectors.kubernetes.sources.played import (
+from tests.connectors.kubernetes.sources.harness import (
     api_server,
+    at_work,
     context,
     directory_of,
     playing,
+    read_all,
     set_pods,
 )
 from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
@@ -67,12 +69,8 @@ async def _source(
 ) -> AsyncIterator[Prometheus]:
     async with playing(server) as url, api_server("http://nowhere.invalid") as api:
         source = Prometheus(_settings(url=url, **settings), context(api, directory, clock))
-        async with _at_work(source):
+        async with at_work(source):
             yield source
-
-
-async def _read(source: Prometheus) -> list[NodeUsage]:
-    return [message async for message in source.read()]
 
 
 _NODES = {"cpu": "cpu", "memory": "memory"}
@@ -90,7 +88,7 @@ async def test_numbers_go_to_the_nodes_and_pods_that_labels_name() -> None:
     async with _source(
         server, directory, nodes=_NODES, pods={"cpu": "pods", "nvidia.com/gpu": "gpu"}
     ) as source:
-        n1, n2 = await _read(source)
+        n1, n2 = await read_all(source)
     assert (n1.node, n1.usage) == ("n1", {"cpu": 1_500, "memory": 4_096})
     assert (n2.node, n2.usage) == ("n2", {"cpu": 250, "memory": 1})
     assert [(pod.uid, pod.usage) for pod in n1.pods] == [("uid-1", {"cpu": 500})]
@@ -105,13 +103,26 @@ async def test_a_node_that_one_query_lacks_is_left_out_and_reported() -> None:
     async with _source(
         server, directory_of({"n1": {}, "n2": {}, "n3": {}}), nodes=_NODES
     ) as source:
-        assert [sample.node for sample in await _read(source)] == ["n1"]
+        assert [sample.node for sample in await read_all(source)] == ["n1"]
         failures = {each.node: each.failure for each in source.health.report().nodes}
     assert failures["n1"] is None
     assert failures["n2"] is not None
     assert failures["n2"].why == "no answer about cpu"
     assert failures["n3"] is not None
     assert failures["n3"].why == "no answer is about this node"
+
+
+async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
+    nodes: Series = [({"instance": "n1"}, 1), ({"instance": "n2"}, 1)]
+    server = _Played(cpu=nodes, memory=nodes, gpu=[({"instance": "n1"}, 4)])
+    async with _source(
+        server, directory_of({"n1": {}, "n2": {}}), nodes={**_NODES, "nvidia.com/gpu": "gpu"}
+    ) as source:
+        n1, n2 = await read_all(source)
+        failures = [each.failure for each in source.health.report().nodes]
+    assert n1.usage == {"cpu": 1_000, "memory": 1, "nvidia.com/gpu": 4}
+    assert n2.usage == {"cpu": 1_000, "memory": 1}
+    assert failures == [None, None]
 
 
 async def test_times_are_those_of_the_scrapes_where_a_query_says_them() -> None:
@@ -121,11 +132,11 @@ async def test_times_are_those_of_the_scrapes_where_a_query_says_them() -> None:
     async with _source(
         server, directory_of({"n1": {}}), nodes=_NODES, nodeTimes="times", window="1m"
     ) as source:
-        (sample,) = await _read(source)
+        (sample,) = await read_all(source)
         assert (sample.sampled_at_ms, sample.interval_ms) == (at_s * 1_000, 60_000)
-        assert await _read(source) == []  # a rate goes on, though nothing was scraped
+        assert await read_all(source) == []  # a rate goes on, though nothing was scraped
         server.series["times"] = []
-        assert await _read(source) == []
+        assert await read_all(source) == []
         (node,) = source.health.report().nodes
     assert node.failure is not None
 
@@ -138,7 +149,7 @@ async def test_a_pod_younger_than_the_window_is_left_out() -> None:
     async with _source(
         server, directory, nodes=_NODES, pods={"cpu": "pods"}, window="1m"
     ) as source:
-        (sample,) = await _read(source)
+        (sample,) = await read_all(source)
     assert sample.pods == ()
 
 
@@ -147,13 +158,13 @@ async def test_a_partial_answer_counts_as_none_unless_it_is_wanted() -> None:
     server.more = {"warnings": ["a store could not be asked"]}
     async with _source(server, directory_of({"n1": {}}), nodes=_NODES) as source:
         with pytest.raises(SourceFailed, match="a partial answer: a store could not") as failed:
-            await _read(source)
+            await read_all(source)
         assert failed.value.cause == "incomplete"
         server.more = {"warnings": ["PromQL warning: not a counter"], "infos": ["PromQL info: x"]}
-        assert len(await _read(source)) == 1
+        assert len(await read_all(source)) == 1
     server.more = {"warnings": ["a store could not be asked"]}
     async with _source(server, directory_of({"n1": {}}), nodes=_NODES, usePartial=True) as source:
-        assert len(await _read(source)) == 1
+        assert len(await read_all(source)) == 1
 
 
 @pytest.mark.parametrize(
@@ -175,7 +186,7 @@ async def test_an_answer_that_is_none_is_a_failure(status: int, body: bytes, cau
 
     async with _source(server, directory_of({"n1": {}}), nodes=_NODES) as source:
         with pytest.raises(SourceFailed) as failed:
-            await _read(source)
+            await read_all(source)
     assert failed.value.cause == cause
 
 
@@ -186,7 +197,7 @@ async def test_a_server_that_does_not_answer_is_a_failure() -> None:
 
     async with _source(server, directory_of({"n1": {}}), nodes=_NODES, timeout="100ms") as source:
         with pytest.raises(SourceFailed, match=r"no answer within 0\.1 s") as failed:
-            await _read(source)
+            await read_all(source)
     assert failed.value.cause == "timeout"
 
 
@@ -366,9 +377,9 @@ async def test_a_real_prometheus_gives_the_figures_of_both_presets_once(tmp_path
         for preset in ("nodeExporter", "cadvisor"):
             given = _settings(url=url, presets=[preset], window="2s")
             source = Prometheus(given, context(api, directory))
-            async with asyncio.timeout(60), _at_work(source):
+            async with asyncio.timeout(60), at_work(source):
                 await _scraped_for_a_window(source)
-                found[preset] = {each.node: each for each in await _read(source)}
+                found[preset] = {each.node: each for each in await read_all(source)}
                 if preset == "cadvisor":
                     await _until_silent(source, exporters)
     for samples in found.values():
@@ -396,7 +407,7 @@ async def _until_silent(source: Prometheus, exporters: _Exporters) -> None:
     exporters.gone.add("n2")
     nodes: set[str] = set()
     while nodes != {"n1"}:
-        nodes = {each.node for each in await _read(source)}
+        nodes = {each.node for each in await read_all(source)}
         await asyncio.sleep(0.3)
     failures = {each.node: each.failure for each in source.health.report().nodes}
     assert failures["n2"] is not None
@@ -411,19 +422,7 @@ async def test_a_real_prometheus_says_what_is_wrong_with_a_query(tmp_path: Path)
         source = Prometheus(
             _settings(url=url, nodes={"cpu": "sum(("}), context(api, directory_of({"n1": {}}))
         )
-        async with _at_work(source):
+        async with at_work(source):
             with pytest.raises(SourceFailed, match="unclosed left parenthesis") as failed:
-                await _read(source)
+                await read_all(source)
     assert failed.value.cause == "refused"
-
-
-@asynccontextmanager
-async def _at_work(source: Prometheus) -> AsyncIterator[None]:
-    task = asyncio.create_task(source.run())
-    await asyncio.sleep(0)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task

@@ -50,6 +50,13 @@ def test_without_a_file_kubelets_are_asked() -> None:
         ("sources:\n- source: prometheus\n", r"line 2: sources\[0\].url: required, but not given"),
         ("sources: [{source: kubelet_resource}, {source: kubelet_resource}]", r"sources\[1\].name: found 'kubelet_resource' a second time"),
         ("sources: [{source: kubelet_resource, insecure: 1}]", r"insecure: found 1; allowed is true or false"),
+        ("sources: [{source: kubelet_resource, via: apiServer, caFile: a}]", r"caFile: found with via: apiServer"),
+        ("sources: [{source: kubelet_summary, via: apiServer, addresses: [Hostname]}]", r"addresses: found with via"),
+        ("sources: [{source: kubelet_resource, caFile: a, insecure: true}]", r"caFile: found with insecure: true"),
+        ("sources: [{source: kubelet_resource, url: 'http://127.0.0.1:1/metrics'}]", r"url: found no URL template"),
+        ("sources: [{source: kubelet_resource, url: 'http://{node.name}/metrics'}]", r"url: found no URL template"),
+        ("sources: [{source: prometheus, presets: [cadvisor], url: 'http://p', tokenFile: t}]", r"tokenFile: found with a url of http://"),
+        ("sources: [{source: prometheus, presets: [cadvisor], url: 'https://p', caFile: t, insecure: true}]", r"caFile: found with insecure"),
         ("sources: [", r"not readable as YAML"),
     ],
 )  # fmt: skip

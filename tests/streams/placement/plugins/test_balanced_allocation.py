@@ -20,7 +20,8 @@ from tests.streams.cluster.builders import at, container, pod
 from tests.streams.cluster.loads import balanced_arguments, loading_pods
 from tests.streams.cluster.oracle import refresh_all
 from tests.streams.cluster.strategies import node_states
-from tests.streams.placement.plugins.test_least_allocated import asking, here, of
+from tests.streams.placement.plugins.builders import asking, of, offering
+from tests.streams.placement.plugins.harness import scores
 
 GPU = "nvidia.com/gpu"
 
@@ -28,16 +29,6 @@ GPU = "nvidia.com/gpu"
 def arguments(*resources: str) -> NodeResourcesBalancedAllocationArgs:
     named = [{"name": name} for name in resources]
     return NodeResourcesBalancedAllocationArgs.model_validate({"resources": named})
-
-
-def scores(by: NodeResourcesBalancedAllocationArgs, asks: Pod, *nodes: Node) -> list[int]:
-    """Scores; both ways say the same."""
-    plugin = BalancedAllocationScore(by)
-    refresh_all(plugin, nodes, at(0))
-    prepared = plugin.prepare(kind_of(asks))
-    found: list[int] = plugin.scores(prepared).tolist()
-    assert found == [plugin.score(prepared, row) for row in range(len(nodes))]
-    return found
 
 
 _CPU = asking({"cpu": "1000"}, {"cpu": "2000"})
@@ -50,18 +41,30 @@ _GPUS = asking(of("1000", "2000"), {**of("2000", "3000"), GPU: "3"})
 @pytest.mark.parametrize(
     ("asks", "nodes", "expected"),
     [
-        (_BOTH, [here(of("4000", "10000")), here(of("6000", "10000"))], [68, 75]),
-        (_BOTH, [here(of("10000", "20000"), _CPU), here(of("10000", "20000"), _BOTH)], [73, 74]),
-        (_BOTH, [here(of("10000", "20000"), _CPU), here(of("10000", "50000"), _BOTH)], [73, 70]),
-        (_MEMORY, [here(of("3000", "5000"), _CPU), here(of("3000", "5000"))], [100, 50]),
-        (_CPU, [here(of("6000", "10000"), _CPU), here(of("6000", "10000"), _BOTH)], [62, 62]),
+        (_BOTH, [offering(of("4000", "10000")), offering(of("6000", "10000"))], [68, 75]),
+        (
+            _BOTH,
+            [offering(of("10000", "20000"), _CPU), offering(of("10000", "20000"), _BOTH)],
+            [73, 74],
+        ),
+        (
+            _BOTH,
+            [offering(of("10000", "20000"), _CPU), offering(of("10000", "50000"), _BOTH)],
+            [73, 70],
+        ),
+        (_MEMORY, [offering(of("3000", "5000"), _CPU), offering(of("3000", "5000"))], [100, 50]),
+        (
+            _CPU,
+            [offering(of("6000", "10000"), _CPU), offering(of("6000", "10000"), _BOTH)],
+            [62, 62],
+        ),
     ],
 )
 def test_scores_are_those_of_kube_schedulers_own_cases(
     asks: Pod, nodes: list[Node], expected: list[int]
 ) -> None:
     """TestNodeResourcesBalancedAllocation, in its order, without resource claims."""
-    assert scores(arguments(), asks, *nodes) == expected
+    assert scores(BalancedAllocationScore(arguments()), asks, *nodes) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,14 +73,14 @@ def test_scores_are_those_of_kube_schedulers_own_cases(
         (
             _GPU,
             [
-                here({**of("3500", "40000"), GPU: "8"}, _GPUS),
-                here({**of("3500", "40000"), GPU: "8"}, _BOTH),
+                offering({**of("3500", "40000"), GPU: "8"}, _GPUS),
+                offering({**of("3500", "40000"), GPU: "8"}, _BOTH),
             ],
             [75, 76],
         ),
         (
             _BOTH,
-            [here({**of("3500", "40000"), GPU: "8"}), here(of("3500", "40000"))],
+            [offering({**of("3500", "40000"), GPU: "8"}), offering(of("3500", "40000"))],
             [56, 56],
         ),
     ],
@@ -85,17 +88,21 @@ def test_scores_are_those_of_kube_schedulers_own_cases(
 def test_other_resources_count_for_pods_that_request_them(
     asks: Pod, nodes: list[Node], expected: list[int]
 ) -> None:
-    assert scores(arguments("cpu", "memory", GPU), asks, *nodes) == expected
+    assert (
+        scores(BalancedAllocationScore(arguments("cpu", "memory", GPU)), asks, *nodes) == expected
+    )
 
 
 def test_a_pod_that_requests_nothing_of_them_scores_nothing_anywhere() -> None:
     bare = pod("bare", containers=(container({}, {}),))
-    nodes = [here(of("4000", "10000")), here(of("4000", "10000"), _CPU)]
-    assert scores(arguments(), bare, *nodes) == [0, 0]
+    nodes = [offering(of("4000", "10000")), offering(of("4000", "10000"), _CPU)]
+    assert scores(BalancedAllocationScore(arguments()), bare, *nodes) == [0, 0]
 
 
 def test_a_node_that_has_one_of_the_resources_is_always_even() -> None:
-    assert scores(arguments(), _BOTH, here({"cpu": "4000"}), here({})) == [75, 75]
+    assert scores(
+        BalancedAllocationScore(arguments()), _BOTH, offering({"cpu": "4000"}), offering({})
+    ) == [75, 75]
 
 
 def test_the_policy_names_the_resources() -> None:
@@ -105,18 +112,25 @@ def test_the_policy_names_the_resources() -> None:
         "{plugins: {score: [NodeResourcesBalancedAllocation]}, balancedAllocation: "
         "{resources: [{name: cpu}, {name: ephemeral-storage}]}}"
     )
-    assert scores(by.balanced_allocation, asks, here(offered)) == [75]
+    assert scores(BalancedAllocationScore(by.balanced_allocation), asks, offering(offered)) == [75]
     ((plugin, _),) = build_scores(by, Estimator(by.load_aware))
-    refresh_all(plugin, [here(offered)], at(0))
+    refresh_all(plugin, [offering(offered)], at(0))
     assert plugin.score(plugin.prepare(kind_of(asks)), 0) == 75
-    assert scores(arguments(), asks, here(offered)) == [62]
+    assert scores(BalancedAllocationScore(arguments()), asks, offering(offered)) == [62]
 
 
 def test_nodes_of_any_size_are_scored() -> None:
     full = asking({"cpu": "1", "memory": "8Ei"})
     size = of("1", "8Ei")
-    assert scores(arguments(), full, here(size), here(size, full)) == [75, 75]
-    assert scores(arguments(), full, here(of("2", "8Ei")), here(of("2", "1Gi"))) == [62, 62]
+    assert scores(
+        BalancedAllocationScore(arguments()), full, offering(size), offering(size, full)
+    ) == [75, 75]
+    assert scores(
+        BalancedAllocationScore(arguments()),
+        full,
+        offering(of("2", "8Ei")),
+        offering(of("2", "1Gi")),
+    ) == [62, 62]
 
 
 @given(
@@ -127,8 +141,10 @@ def test_nodes_of_any_size_are_scored() -> None:
 def test_scores_are_those_of_upstreams_rules_one_by_one(
     by: NodeResourcesBalancedAllocationArgs, drawn: list[Any], asks: Pod
 ) -> None:
-    nodes = [here(dict(state.allocatable), *held) for state, held in drawn]
-    assert scores(by, asks, *nodes) == [_plain(by, asks, each) for each in nodes]
+    nodes = [offering(dict(state.allocatable), *held) for state, held in drawn]
+    assert scores(BalancedAllocationScore(by), asks, *nodes) == [
+        _plain(by, asks, each) for each in nodes
+    ]
 
 
 def _plain(by: NodeResourcesBalancedAllocationArgs, asks: Pod, of: Node) -> int:

@@ -8,10 +8,7 @@ from schemas.pods import NodeRequirement
 from streams.placement.plugins.columns import Interned
 from streams.placement.plugins.labels import NAME_FIELD, OneOf, equals, on_field, on_label
 from tests.streams.cluster.strategies import requirements
-
-
-def expression(operator: str, *values: str, key: str = "zone") -> NodeRequirement:
-    return NodeRequirement.model_validate({"key": key, "operator": operator, "values": values})
+from tests.streams.placement.plugins.builders import expression
 
 
 @pytest.mark.parametrize(
@@ -33,7 +30,7 @@ def expression(operator: str, *values: str, key: str = "zone") -> NodeRequiremen
 def test_an_operator_holds_for_values_as_in_kubernetes(
     operator: str, values: tuple[str, ...], holding: set[str | None]
 ) -> None:
-    requirement = on_label(expression(operator, *values))
+    requirement = on_label(expression("zone", operator, *values))
     assert requirement is not None
     examples = ("", "a", "5", "x5", "-5", "+7", None)
     assert {value for value in examples if requirement.holds(value)} == holding
@@ -42,33 +39,33 @@ def test_an_operator_holds_for_values_as_in_kubernetes(
 @pytest.mark.parametrize(
     "malformed",
     [
-        expression("In"),
-        expression("NotIn"),
-        expression("Exists", "a"),
-        expression("DoesNotExist", "a"),
-        expression("Gt"),
-        expression("Gt", "1", "2"),
-        expression("Gt", "many"),
-        expression("Gt", "1.5"),
-        expression("Gt", "1_000"),
-        expression("Gt", " 1"),
-        expression("Gt", "٣"),
-        expression("Lt", "9223372036854775808"),
-        expression("Lt", "1" * 63),
+        expression("zone", "In"),
+        expression("zone", "NotIn"),
+        expression("zone", "Exists", "a"),
+        expression("zone", "DoesNotExist", "a"),
+        expression("zone", "Gt"),
+        expression("zone", "Gt", "1", "2"),
+        expression("zone", "Gt", "many"),
+        expression("zone", "Gt", "1.5"),
+        expression("zone", "Gt", "1_000"),
+        expression("zone", "Gt", " 1"),
+        expression("zone", "Gt", "٣"),
+        expression("zone", "Lt", "9223372036854775808"),
+        expression("zone", "Lt", "1" * 63),
         # A label's value cannot begin with a sign, so an expression cannot ask for a negative one.
-        expression("Lt", "-1"),
-        expression("NotIn", "a", "no value"),
-        expression("NotIn", "x" * 64),
-        expression("NotIn", "a\n"),
-        expression("DoesNotExist", key=""),
-        expression("DoesNotExist", key="a/b/c"),
-        expression("DoesNotExist", key="/zone"),
-        expression("DoesNotExist", key="Example.com/zone"),
-        expression("DoesNotExist", key="example..com/zone"),
-        expression("DoesNotExist", key="a" * 254 + "/zone"),
-        expression("DoesNotExist", key="x" * 64),
-        expression("DoesNotExist", key="-zone"),
-        expression("DoesNotExist", key=NAME_FIELD),
+        expression("zone", "Lt", "-1"),
+        expression("zone", "NotIn", "a", "no value"),
+        expression("zone", "NotIn", "x" * 64),
+        expression("zone", "NotIn", "a\n"),
+        expression("", "DoesNotExist"),
+        expression("a/b/c", "DoesNotExist"),
+        expression("/zone", "DoesNotExist"),
+        expression("Example.com/zone", "DoesNotExist"),
+        expression("example..com/zone", "DoesNotExist"),
+        expression("a" * 254 + "/zone", "DoesNotExist"),
+        expression("x" * 64, "DoesNotExist"),
+        expression("-zone", "DoesNotExist"),
+        expression(NAME_FIELD, "DoesNotExist"),
     ],
     ids=repr,
 )
@@ -82,12 +79,12 @@ def test_an_expression_that_kubernetes_does_not_accept_is_distinguished(
     "key", ["z", "Zone_1.x", "topology.kubernetes.io/zone", "a" * 253 + "/" + "x" * 63]
 )
 def test_a_key_may_have_the_name_of_a_domain_before_it(key: str) -> None:
-    assert on_label(expression("DoesNotExist", key=key)) is not None
+    assert on_label(expression(key, "DoesNotExist")) is not None
 
 
 def test_the_largest_integers_are_compared() -> None:
-    above = on_label(expression("Gt", "9223372036854775806"))
-    below = on_label(expression("Lt", "0"))
+    above = on_label(expression("zone", "Gt", "9223372036854775806"))
+    below = on_label(expression("zone", "Lt", "0"))
     assert above is not None
     assert below is not None
     assert above.holds("9223372036854775807")
@@ -100,21 +97,19 @@ def test_the_largest_integers_are_compared() -> None:
 
 
 def test_a_field_expression_compares_the_name_with_one_name() -> None:
-    assert on_field(expression("In", "a", key="metadata.name")) == OneOf(
-        NAME_FIELD, frozenset(("a",))
-    )
-    unlike = on_field(expression("NotIn", "a", key="metadata.name"))
+    assert on_field(expression("metadata.name", "In", "a")) == OneOf(NAME_FIELD, frozenset(("a",)))
+    unlike = on_field(expression("metadata.name", "NotIn", "a"))
     assert unlike == OneOf(NAME_FIELD, frozenset(("a",)), negated=True)
 
 
 @pytest.mark.parametrize(
     "malformed",
     [
-        expression("In", key="metadata.name"),
-        expression("NotIn", "a", "b", key="metadata.name"),
-        expression("Exists", key="metadata.name"),
-        expression("Gt", "1", key="metadata.name"),
-        expression("NotIn", "a", key="metadata.namespace"),
+        expression("metadata.name", "In"),
+        expression("metadata.name", "NotIn", "a", "b"),
+        expression("metadata.name", "Exists"),
+        expression("metadata.name", "Gt", "1"),
+        expression("metadata.namespace", "NotIn", "a"),
     ],
     ids=repr,
 )

@@ -14,42 +14,17 @@ from streams.inventory.kind import kind_of
 from streams.inventory.node import Node
 from streams.placement.plugins.least_allocated import ALWAYS, LeastAllocatedScore
 from streams.placement.plugins.registry import build_scores
-from tests.streams.cluster.builders import at, container, node, pod
+from tests.streams.cluster.builders import at, container, pod
 from tests.streams.cluster.loads import loading_pods, scoring_strategies
 from tests.streams.cluster.oracle import refresh_all
 from tests.streams.cluster.strategies import node_states
-from tests.streams.placement.plugins.history import hold, new_node
+from tests.streams.placement.plugins.builders import asking, of, offering
+from tests.streams.placement.plugins.harness import scores
 
 
 def strategy(*resources: tuple[str, int], type_: str = "LeastAllocated") -> ScoringStrategy:
     weighed = [{"name": name, "weight": weight} for name, weight in resources]
     return ScoringStrategy.model_validate({"type": type_, "resources": weighed})
-
-
-def asking(*requests: dict[str, str]) -> Pod:
-    """A pod with a container for each of these requests."""
-    return pod("asking", containers=tuple(container(each, {}) for each in requests))
-
-
-def of(cpu: str, memory: str, **others: str) -> dict[str, str]:
-    return {"cpu": cpu, "memory": memory, **others}
-
-
-def here(allocatable: dict[str, str], *held: Pod) -> Node:
-    found = new_node(node("n", allocatable=allocatable))
-    for number, each in enumerate(held):
-        hold(found, each.model_copy(update={"uid": f"held-{number}"}))
-    return found
-
-
-def scores(by: ScoringStrategy, of: Pod, *nodes: Node) -> list[int]:
-    """Scores; both ways say the same."""
-    plugin = LeastAllocatedScore(by)
-    refresh_all(plugin, nodes, at(0))
-    prepared = plugin.prepare(kind_of(of))
-    found: list[int] = plugin.scores(prepared).tolist()
-    assert found == [plugin.score(prepared, row) for row in range(len(nodes))]
-    return found
 
 
 _THREE = asking(of("1000", "2000"), of("2000", "3000"))
@@ -61,24 +36,39 @@ _NONE = pod("asking", containers=())
 @pytest.mark.parametrize(
     ("asks", "nodes", "expected"),
     [
-        (_NONE, [here(of("4000", "10000")), here(of("4000", "10000"))], [100, 100]),
-        (_THREE, [here(of("4000", "10000")), here(of("6000", "10000"))], [37, 50]),
+        (_NONE, [offering(of("4000", "10000")), offering(of("4000", "10000"))], [100, 100]),
+        (_THREE, [offering(of("4000", "10000")), offering(of("6000", "10000"))], [37, 50]),
         (
             _NONE,
-            [here(of("10000", "20000"), _CPU, _CPU), here(of("10000", "20000"), _CPU, _BOTH)],
+            [
+                offering(of("10000", "20000"), _CPU, _CPU),
+                offering(of("10000", "20000"), _CPU, _BOTH),
+            ],
             [70, 57],
         ),
-        (_THREE, [here(of("10000", "20000"), _CPU), here(of("10000", "20000"), _BOTH)], [57, 45]),
-        (_THREE, [here(of("10000", "20000"), _CPU), here(of("10000", "50000"), _BOTH)], [57, 60]),
-        (_CPU, [here(of("4000", "10000"), _CPU), here(of("4000", "10000"), _BOTH)], [50, 25]),
-        (_NONE, [here({}, _CPU), here({}, _BOTH)], [0, 0]),
+        (
+            _THREE,
+            [offering(of("10000", "20000"), _CPU), offering(of("10000", "20000"), _BOTH)],
+            [57, 45],
+        ),
+        (
+            _THREE,
+            [offering(of("10000", "20000"), _CPU), offering(of("10000", "50000"), _BOTH)],
+            [57, 60],
+        ),
+        (
+            _CPU,
+            [offering(of("4000", "10000"), _CPU), offering(of("4000", "10000"), _BOTH)],
+            [50, 25],
+        ),
+        (_NONE, [offering({}, _CPU), offering({}, _BOTH)], [0, 0]),
     ],
 )
 def test_scores_are_those_of_kube_schedulers_own_cases(
     asks: Pod, nodes: list[Node], expected: list[int]
 ) -> None:
     """TestLeastAllocatedScoringStrategy, in its order."""
-    assert scores(ScoringStrategy(), asks, *nodes) == expected
+    assert scores(LeastAllocatedScore(ScoringStrategy()), asks, *nodes) == expected
 
 
 def test_resources_weigh_as_the_policy_says() -> None:
@@ -86,8 +76,11 @@ def test_resources_weigh_as_the_policy_says() -> None:
         "{plugins: {score: [NodeResourcesFit]}, resourcesFit: {scoringStrategy: "
         "{resources: [{name: memory, weight: 2}, {name: cpu}]}}}"
     )
-    nodes = [here(of("4000", "10000")), here(of("6000", "10000"))]
-    assert scores(by.resources_fit.scoring_strategy, _THREE, *nodes) == [41, 50]
+    nodes = [offering(of("4000", "10000")), offering(of("6000", "10000"))]
+    assert scores(LeastAllocatedScore(by.resources_fit.scoring_strategy), _THREE, *nodes) == [
+        41,
+        50,
+    ]
     ((plugin, weight),) = build_scores(by, Estimator(by.load_aware))
     refresh_all(plugin, nodes, at(0))
     prepared = plugin.prepare(kind_of(_THREE))
@@ -98,33 +91,37 @@ def test_a_resource_that_the_pod_does_not_request_counts_if_it_is_cpu_memory_or_
     by = strategy(("cpu", 1), ("ephemeral-storage", 1), ("example.com/gpu", 1))
     offered = {"cpu": "1000", "ephemeral-storage": "100", "example.com/gpu": "4"}
     full, empty = asking({"cpu": "500"}), asking({"cpu": "500", "example.com/gpu": "3"})
-    assert scores(by, full, here(offered)) == [75]
-    assert scores(by, empty, here(offered)) == [(50 + 100 + 25) // 3]
+    assert scores(LeastAllocatedScore(by), full, offering(offered)) == [75]
+    assert scores(LeastAllocatedScore(by), empty, offering(offered)) == [(50 + 100 + 25) // 3]
     without = {"cpu": "1000", "example.com/gpu": "0"}
-    assert scores(by, empty, here(without)) == [50]
+    assert scores(LeastAllocatedScore(by), empty, offering(without)) == [50]
 
 
 def test_containers_without_a_request_count_with_100m_and_200_mib() -> None:
     size = of("1", "2000Mi")
     bare, cpu = pod("bare", containers=(container({}, {}),)), asking({"cpu": "500m"})
-    assert scores(ScoringStrategy(), bare, here(size)) == [90]
-    assert scores(ScoringStrategy(), cpu, here(size)) == [(50 + 90) // 2]
+    assert scores(LeastAllocatedScore(ScoringStrategy()), bare, offering(size)) == [90]
+    assert scores(LeastAllocatedScore(ScoringStrategy()), cpu, offering(size)) == [(50 + 90) // 2]
     # As much for each pod that is there, and for what was named as 0 nothing.
-    assert scores(ScoringStrategy(), bare, here(size, bare, cpu)) == [(30 + 70) // 2]
-    assert scores(ScoringStrategy(), asking(of("0", "0")), here(size)) == [100]
+    assert scores(LeastAllocatedScore(ScoringStrategy()), bare, offering(size, bare, cpu)) == [
+        (30 + 70) // 2
+    ]
+    assert scores(LeastAllocatedScore(ScoringStrategy()), asking(of("0", "0")), offering(size)) == [
+        100
+    ]
 
 
 def test_a_pod_that_leaves_takes_what_was_assumed_of_it_along() -> None:
     bare = pod("bare", containers=(container({}, {}),))
-    left = here(of("1", "2000Mi"), bare, bare)
+    left = offering(of("1", "2000Mi"), bare, bare)
     left.release("held-0")
-    assert scores(ScoringStrategy(), bare, left) == [80]
+    assert scores(LeastAllocatedScore(ScoringStrategy()), bare, left) == [80]
 
 
 def test_a_strategy_that_there_is_not_scores_nothing() -> None:
     """It stands only in policies that were in force before strategies were read."""
     by = strategy(("cpu", 1), type_="MostAllocated")
-    assert scores(by, _CPU, here(of("4000", "10000"))) == [0]
+    assert scores(LeastAllocatedScore(by), _CPU, offering(of("4000", "10000"))) == [0]
 
 
 @given(
@@ -139,18 +136,18 @@ def test_a_percentage_that_is_almost_whole_is_not_taken_for_whole(
     free = max(capacity * percent // 100 + beside, 0)
     held = asking({"memory": str(max(capacity - free - own, 0))})
     asks = asking({"memory": str(own)})
-    whole = here({"memory": str(capacity)}, held)
+    whole = offering({"memory": str(capacity)}, held)
     left = capacity - int(held.containers[0].requests["memory"]) - own
     expected = max(left, 0) * 100 // capacity
-    assert scores(strategy(("memory", 1)), asks, whole) == [expected]
+    assert scores(LeastAllocatedScore(strategy(("memory", 1))), asks, whole) == [expected]
 
 
 @pytest.mark.parametrize("size", ["8Ei", "5Ti"])
 def test_nodes_of_any_size_are_scored_in_whole_numbers(size: str) -> None:
     by = strategy(("memory", 1))
-    node_ = here({"memory": size}, asking({"memory": "1"}))
-    assert scores(by, asking({"memory": "1"}), node_) == [99]
-    assert scores(by, asking({"memory": size}), node_) == [0]
+    node_ = offering({"memory": size}, asking({"memory": "1"}))
+    assert scores(LeastAllocatedScore(by), asking({"memory": "1"}), node_) == [99]
+    assert scores(LeastAllocatedScore(by), asking({"memory": size}), node_) == [0]
 
 
 @given(
@@ -161,8 +158,10 @@ def test_nodes_of_any_size_are_scored_in_whole_numbers(size: str) -> None:
 def test_scores_are_those_of_upstreams_rules_in_whole_numbers(
     by: ScoringStrategy, drawn: list[Any], asks: Pod
 ) -> None:
-    nodes = [here(dict(state.allocatable), *held) for state, held in drawn]
-    assert scores(by, asks, *nodes) == [_plain(by, asks, each) for each in nodes]
+    nodes = [offering(dict(state.allocatable), *held) for state, held in drawn]
+    assert scores(LeastAllocatedScore(by), asks, *nodes) == [
+        _plain(by, asks, each) for each in nodes
+    ]
 
 
 def _plain(by: ScoringStrategy, asks: Pod, of: Node) -> int:

@@ -6,24 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.nodes import NodeState
 from schemas.pods import Pod
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import Kind, kind_of
-from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held, Node
 from streams.placement.placer import Placer
 from streams.placement.plugins.limits_aware import LimitsAwareScore
-from tests.streams.cluster.builders import at, container, load_args, node, pod
+from tests.streams.cluster.builders import container, node, pod
 from tests.streams.cluster.loads import limits_aware_arguments, loading_pods
-from tests.streams.cluster.oracle import refresh_all
 from tests.streams.cluster.strategies import node_states
-
-_ESTIMATOR = Estimator(load_args())
+from tests.streams.placement.plugins.builders import new_node
+from tests.streams.placement.plugins.harness import scores
 
 
 def arguments(
@@ -38,24 +34,6 @@ def arguments(
 def limited(uid: str, cpu: str | None, **limits: str) -> Pod:
     amounts = limits if cpu is None else {"cpu": cpu, **limits}
     return pod(uid, containers=(container({}, amounts),))
-
-
-def here(state: NodeState, *held: Pod) -> Node:
-    found = Node(state.node, NodeLoad(_ESTIMATOR))
-    found.describe(state)
-    for each in held:
-        found.hold(Held(each, pod_demand(each), assigned_at_ms=0))
-    return found
-
-
-def raw(args: NodeResourceLimitsAwareArgs, of: Pod, *nodes: Node) -> list[float]:
-    """Raw scores; both ways say the same."""
-    plugin = LimitsAwareScore(args)
-    refresh_all(plugin, nodes, at(0))
-    prepared = plugin.prepare(kind_of(of))
-    scores: list[float] = plugin.scores(prepared).tolist()
-    assert scores == [plugin.score(prepared, row) for row in range(len(nodes))]
-    return scores
 
 
 def test_the_example_of_kep_217() -> None:
@@ -73,7 +51,7 @@ def test_the_example_of_kep_217() -> None:
         inventory.hold(name, Held(held, pod_demand(held), assigned_at_ms=0), first_seen=True)
     coming = limited("coming", "4")
     nodes = [inventory.nodes[name] for name in ("node-1", "node-2")]
-    assert raw(arguments(), coming, *nodes) == [-75.0, -12.5]
+    assert scores(LimitsAwareScore(arguments()), coming, *nodes) == [-75.0, -12.5]
     ranking = Placer(inventory).rank(kind_of(coming))
     assert ranking.totals.tolist() == [0, 100]
     assert ranking.best() == 1
@@ -99,26 +77,36 @@ def test_the_raw_score_is_the_weighted_share_that_limits_leave(
     held = limited("held", "2", memory="0")
     # A pod held without a memory limit counts with the default one: none at all.
     args = arguments(resources, **{"memory": "0"} if "memory" in dict(resources) else {})
-    assert raw(args, of, here(node(), held)) == [pytest.approx(expected)]
+    assert scores(LimitsAwareScore(args), of, new_node(node(), held)) == [pytest.approx(expected)]
 
 
 def test_a_pod_without_a_limit_counts_with_the_default_one() -> None:
     free = limited("held", None)
-    assert raw(arguments(cpu="allocatable"), limited("p", "2"), here(node(), free)) == [-25.0]
-    assert raw(arguments(cpu="500m"), limited("p", "2"), here(node(), free)) == [68.75]
-    assert raw(arguments(cpu="500m"), limited("p", None), here(node(), free)) == [87.5]
+    assert scores(
+        LimitsAwareScore(arguments(cpu="allocatable")), limited("p", "2"), new_node(node(), free)
+    ) == [-25.0]
+    assert scores(
+        LimitsAwareScore(arguments(cpu="500m")), limited("p", "2"), new_node(node(), free)
+    ) == [68.75]
+    assert scores(
+        LimitsAwareScore(arguments(cpu="500m")), limited("p", None), new_node(node(), free)
+    ) == [87.5]
 
 
 def test_a_pod_without_a_limit_counts_by_its_request_unless_the_policy_says_otherwise() -> None:
     asks = pod("held", containers=(container({"cpu": "4"}, {}),))
     bound = pod("bound", containers=(container({"cpu": "4"}, {"cpu": "1"}),))
     coming = pod("p", containers=(container({"cpu": "2"}, {}),))
-    assert raw(arguments(), coming, here(node(), asks)) == [25.0]
-    assert raw(arguments(cpu="request"), coming, here(node(), asks, bound)) == [12.5]
-    assert raw(arguments(cpu="allocatable"), coming, here(node(), bound)) == [-12.5]
-    left = here(node(), asks, bound)
+    assert scores(LimitsAwareScore(arguments()), coming, new_node(node(), asks)) == [25.0]
+    assert scores(
+        LimitsAwareScore(arguments(cpu="request")), coming, new_node(node(), asks, bound)
+    ) == [12.5]
+    assert scores(
+        LimitsAwareScore(arguments(cpu="allocatable")), coming, new_node(node(), bound)
+    ) == [-12.5]
+    left = new_node(node(), asks, bound)
     left.release("held")
-    assert raw(arguments(), coming, left) == [62.5]
+    assert scores(LimitsAwareScore(arguments()), coming, left) == [62.5]
 
 
 def test_init_containers_and_overhead_count_for_pods_that_are_there_too() -> None:
@@ -128,12 +116,14 @@ def test_init_containers_and_overhead_count_for_pods_that_are_there_too() -> Non
         init_containers=(container({}, {"cpu": "3"}),),
         overhead={"cpu": "1"},
     )
-    assert raw(arguments(), limited("p", "2"), here(node(), heavy)) == [25.0]
+    assert scores(LimitsAwareScore(arguments()), limited("p", "2"), new_node(node(), heavy)) == [
+        25.0
+    ]
 
 
 def test_limits_beyond_every_node_are_distinguished() -> None:
     huge = limited("held", "9e15")
-    low, high = raw(arguments(), limited("p", "1"), here(node("a"), huge, limited("b", "9e15")), here(node("b"), huge))  # fmt: skip
+    low, high = scores(LimitsAwareScore(arguments()), limited("p", "1"), new_node(node("a"), huge, limited("b", "9e15")), new_node(node("b"), huge))  # fmt: skip
     assert low < high < 0
 
 
@@ -145,8 +135,8 @@ def test_limits_beyond_every_node_are_distinguished() -> None:
 def test_raw_scores_are_those_of_exact_arithmetic(
     args: NodeResourceLimitsAwareArgs, drawn: list[Any], kind: Kind
 ) -> None:
-    nodes = [here(state, *held) for state, held in drawn]
-    found = raw(args, kind.pod, *nodes)
+    nodes = [new_node(state, *held) for state, held in drawn]
+    found = scores(LimitsAwareScore(args), kind.pod, *nodes)
     for score, each in zip(found, nodes, strict=True):
         exact = _exact(args, each, kind)
         assert score == pytest.approx(float(exact), rel=1e-9, abs=1e-6)

@@ -5,25 +5,22 @@ import pytest
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import OwnerReference, Pod
-from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
-from streams.inventory.kind import kind_of
-from streams.inventory.load import NodeLoad
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore
 from tests.streams.cluster.builders import (
     RAW_ALLOCATABLE,
     THRESHOLDS,
     aggregated,
     as_json,
-    at,
     container,
     load_args,
     metric,
     node,
     pod,
 )
-from tests.streams.cluster.oracle import refresh_all
+from tests.streams.placement.plugins.builders import loaded_node
+from tests.streams.placement.plugins.harness import reason, scores
 
 CPU = "node(s) cpu usage exceed threshold"
 MEMORY = "node(s) memory usage exceed threshold"
@@ -44,37 +41,20 @@ def world(
 ) -> tuple[Estimator, Node]:
     """One node under these arguments."""
     estimator = Estimator(load_args(allowCustomizeEstimation=True, **args))
-    here = Node("node-1", NodeLoad(estimator))
-    here.describe(node(cpu="10") if state is None else state)
-    for each in held:
-        here.hold(Held(each, pod_demand(each), assigned_at_ms=at(0)))
-        here.load.assign(each, pod_demand(each), at(0))
-    if said is not None:
-        here.load.set_metric(said)
-    return estimator, here
+    described = node(cpu="10") if state is None else state
+    return estimator, loaded_node("node-1", described, estimator, held, said)
 
 
 def refused(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float = 0) -> str | None:
-    """Why the node refuses a pod; the mask says the same."""
+    """Why the node refuses a pod."""
     estimator, here = in_world
-    plugin = LoadAwareFilter(estimator)
-    refresh_all(plugin, [here], at(seconds))
-    prepared = plugin.prepare(kind_of(of))
-    reason = plugin.reason(prepared, 0)
-    mask = plugin.mask(prepared)
-    assert (mask is None or bool(mask[0])) == (reason is None)
-    return reason
+    return reason(LoadAwareFilter(estimator), of, here, seconds)
 
 
-def scored(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float = 0) -> int:
-    """What the node scores; both ways say the same."""
+def scored(in_world: tuple[Estimator, Node], of: Pod = NOTHING, seconds: float = 0) -> float:
+    """What the node scores."""
     estimator, here = in_world
-    plugin = LoadAwareScore(estimator)
-    refresh_all(plugin, [here], at(seconds))
-    prepared = plugin.prepare(kind_of(of))
-    score = plugin.score(prepared, 0)
-    assert plugin.scores(prepared).tolist() == [score]
-    return score
+    return scores(LoadAwareScore(estimator), of, here, seconds=seconds)[0]
 
 
 # --- filter -------------------------------------------------------------------------------------
@@ -233,10 +213,6 @@ def test_a_limit_beyond_every_node_is_refused_only_where_usage_is_checked(limit:
 EQUAL = {"resourceWeights": {"cpu": 1, "memory": 1}}
 
 
-def own(cpu: str, memory: str) -> NodeState:
-    return node(cpu=cpu, memory=memory)
-
-
 @pytest.mark.parametrize(
     ("args", "score"),
     [
@@ -253,7 +229,7 @@ def own(cpu: str, memory: str) -> NodeState:
 )
 def test_the_score_is_the_weighted_mean_of_what_is_left(args: dict[str, Any], score: int) -> None:
     said = metric(cpu=4500, memory=20)
-    assert scored(world(own("10", "100"), said, **args)) == score
+    assert scored(world(node(cpu="10", memory="100"), said, **args)) == score
 
 
 @pytest.mark.parametrize(
@@ -267,11 +243,11 @@ def test_the_score_is_the_weighted_mean_of_what_is_left(args: dict[str, Any], sc
     ],
 )
 def test_what_is_left_is_cut_off_and_never_below_nothing(cpu: int, memory: int, score: int) -> None:
-    assert scored(world(own("10", "100"), metric(cpu=cpu, memory=memory))) == score
+    assert scored(world(node(cpu="10", memory="100"), metric(cpu=cpu, memory=memory))) == score
 
 
 def test_a_node_without_capacity_scores_nothing() -> None:
-    assert scored(world(own("0", "0"), metric())) == 0
+    assert scored(world(node(cpu="0", memory="0"), metric())) == 0
     negative = node(annotations={RAW_ALLOCATABLE: as_json({"cpu": "-1", "memory": "-1"})})
     assert scored(world(negative, metric())) == 0
 
@@ -290,7 +266,7 @@ def test_the_score_goes_by_its_own_statistic() -> None:
     entries = (aggregated(300, p95={"cpu": 5000}, p50={"cpu": 1000}),)
     said = metric(cpu=0, aggregated=entries)
 
-    def by(statistic: str, duration: str, *held: Pod) -> int:
+    def by(statistic: str, duration: str, *held: Pod) -> float:
         args = {"scoreAggregationType": statistic, "scoreAggregatedDuration": duration}
         return scored(world(None, said, *held, aggregated=args, resourceWeights={"cpu": 1}))
 

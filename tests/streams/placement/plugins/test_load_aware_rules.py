@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.assigned import plus
-from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
 from streams.inventory.kind import Kind, kind_of
-from streams.inventory.load import NodeLoad
 from streams.inventory.node import Node
 from streams.inventory.rounding import usage_percent
 from streams.inventory.thresholds import node_thresholds
@@ -30,6 +28,7 @@ from tests.streams.cluster.loads import (
     metrics,
 )
 from tests.streams.cluster.oracle import refresh_all
+from tests.streams.placement.plugins.builders import loaded_node
 
 EXPIRED = "node(s) nodeMetric expired"
 
@@ -130,13 +129,7 @@ def test_masks_reasons_and_scores_are_those_of_the_plain_rules(
     estimator = Estimator(args)
     nodes = []
     for number, (state, said, held) in enumerate(drawn):
-        here = Node(f"node-{number}", NodeLoad(estimator))
-        here.describe(state)
-        for each in held:
-            here.load.assign(each, pod_demand(each), at(0))
-        if said is not None and not said.removed:
-            here.load.set_metric(said)
-        nodes.append(here)
+        nodes.append(loaded_node(f"node-{number}", state, estimator, held, said))
     now_ms = at(seconds)
     load_filter, load_score = LoadAwareFilter(estimator), LoadAwareScore(estimator)
     refresh_all(load_filter, nodes, now_ms)
@@ -169,10 +162,8 @@ def test_the_product_with_a_factor_cuts_off_where_the_division_does(
     estimator = Estimator(args)
     nodes = []
     for number, (capacity, used) in enumerate(drawn):
-        here = Node(f"node-{number:02}", NodeLoad(estimator))
-        here.describe(node(memory=str(capacity)))
-        here.load.set_metric(metric(memory=used))
-        nodes.append(here)
+        state, said = node(memory=str(capacity)), metric(memory=used)
+        nodes.append(loaded_node(f"node-{number:02}", state, estimator, said=said))
     plugin = LoadAwareScore(estimator)
     refresh_all(plugin, nodes, at(0))
     prepared = plugin.prepare(kind_of(pod(memory="1", cpu="1")))

@@ -5,30 +5,27 @@ import re
 import pytest
 from hypothesis import given
 
-from schemas.nodes import NodeState
 from schemas.pods import NodeRequirement, NodeSelectorTerm, Pod
-from streams.inventory.kind import Kind, kind_of
+from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins import node_affinity
 from streams.placement.plugins.node_affinity import NodeAffinity
-from tests.streams.placement.plugins.history import (
+from tests.streams.placement.plugins.builders import (
     Event,
-    Follower,
-    check_history,
+    bare_kind,
+    expression,
     histories,
     new_node,
+    node_state,
     wanted,
 )
+from tests.streams.placement.plugins.harness import Follower, check_history
 
 REFUSED = "node(s) didn't match Pod's node affinity/selector"
 
 
-def label(key: str, operator: str, *values: str) -> NodeRequirement:
-    return NodeRequirement.model_validate({"key": key, "operator": operator, "values": values})
-
-
 def name(operator: str, *values: str) -> NodeRequirement:
-    return label("metadata.name", operator, *values)
+    return expression("metadata.name", operator, *values)
 
 
 def term(*labels: NodeRequirement, fields: tuple[NodeRequirement, ...] = ()) -> NodeSelectorTerm:
@@ -38,26 +35,14 @@ def term(*labels: NodeRequirement, fields: tuple[NodeRequirement, ...] = ()) -> 
 def kind(*terms: NodeSelectorTerm | None, **selector: str) -> Kind:
     """A kind with these terms (None alone: without affinity) and this selector."""
     affinity = None if terms == (None,) else tuple(term for term in terms if term is not None)
-    return kind_of(
-        Pod(
-            namespace="default",
-            name="p",
-            uid="p",
-            node_selector=selector,
-            required_node_affinity=affinity,
-        )
-    )
-
-
-def state(node: str, **labels: str) -> NodeState:
-    return NodeState(cluster="test", node=node, event="changed", labels=labels)
+    return bare_kind(node_selector=selector, required_node_affinity=affinity)
 
 
 def three_nodes() -> Follower:
     states = (
-        state("n1", zone="a", disk="ssd", cores="8"),
-        state("n2", zone="b", disk="ssd", cores="16"),
-        state("n3", zone="a", cores="many"),
+        node_state("n1", labels={"zone": "a", "disk": "ssd", "cores": "8"}),
+        node_state("n2", labels={"zone": "b", "disk": "ssd", "cores": "16"}),
+        node_state("n3", labels={"zone": "a", "cores": "many"}),
     )
     return Follower(NodeAffinity(), *map(new_node, states))
 
@@ -69,39 +54,42 @@ def three_nodes() -> Follower:
         (kind(None, zone="a", disk="ssd"), "n1"),
         (kind(None, zone="c"), ""),
         (kind(None, rack=""), ""),
-        (kind(term(label("zone", "In", "a", "b"))), "n1 n2 n3"),
-        (kind(term(label("zone", "In", "b", "c"))), "n2"),
-        (kind(term(label("zone", "NotIn", "a"))), "n2"),
-        (kind(term(label("disk", "NotIn", "hdd"))), "n1 n2 n3"),
-        (kind(term(label("disk", "NotIn", "ssd"))), "n3"),
-        (kind(term(label("disk", "Exists"))), "n1 n2"),
-        (kind(term(label("disk", "DoesNotExist"))), "n3"),
-        (kind(term(label("rack", "DoesNotExist"))), "n1 n2 n3"),
-        (kind(term(label("cores", "Gt", "8"))), "n2"),
-        (kind(term(label("cores", "Lt", "16"))), "n1"),
-        (kind(term(label("rack", "Lt", "16"))), ""),
+        (kind(term(expression("zone", "In", "a", "b"))), "n1 n2 n3"),
+        (kind(term(expression("zone", "In", "b", "c"))), "n2"),
+        (kind(term(expression("zone", "NotIn", "a"))), "n2"),
+        (kind(term(expression("disk", "NotIn", "hdd"))), "n1 n2 n3"),
+        (kind(term(expression("disk", "NotIn", "ssd"))), "n3"),
+        (kind(term(expression("disk", "Exists"))), "n1 n2"),
+        (kind(term(expression("disk", "DoesNotExist"))), "n3"),
+        (kind(term(expression("rack", "DoesNotExist"))), "n1 n2 n3"),
+        (kind(term(expression("cores", "Gt", "8"))), "n2"),
+        (kind(term(expression("cores", "Lt", "16"))), "n1"),
+        (kind(term(expression("rack", "Lt", "16"))), ""),
         # All expressions of a term, one term of all.
-        (kind(term(label("zone", "In", "a"), label("disk", "Exists"))), "n1"),
-        (kind(term(label("zone", "In", "b")), term(label("disk", "DoesNotExist"))), "n2 n3"),
+        (kind(term(expression("zone", "In", "a"), expression("disk", "Exists"))), "n1"),
+        (
+            kind(term(expression("zone", "In", "b")), term(expression("disk", "DoesNotExist"))),
+            "n2 n3",
+        ),
         # The selector as well as the affinity.
-        (kind(term(label("disk", "Exists")), zone="a"), "n1"),
+        (kind(term(expression("disk", "Exists")), zone="a"), "n1"),
         # Names.
         (kind(term(fields=(name("In", "n2"),))), "n2"),
         (kind(term(fields=(name("NotIn", "n2"),))), "n1 n3"),
         (kind(term(fields=(name("In", "n4"),))), ""),
-        (kind(term(label("zone", "In", "a"), fields=(name("NotIn", "n1"),))), "n3"),
+        (kind(term(expression("zone", "In", "a"), fields=(name("NotIn", "n1"),))), "n3"),
         (kind(term(fields=(name("In", "n1"), name("In", "n2")))), ""),
         # Nothing matches an empty term, an empty list or a malformed term, also a negative one ...
         (kind(), ""),
         (kind(zone="a"), ""),
         (kind(term()), ""),
-        (kind(term(label("zone", "NotIn"))), ""),
-        (kind(term(label("zone", "In", "a"), label("disk", "NotIn"))), ""),
+        (kind(term(expression("zone", "NotIn"))), ""),
+        (kind(term(expression("zone", "In", "a"), expression("disk", "NotIn"))), ""),
         (kind(term(fields=(name("NotIn", "n1", "n2"),))), ""),
-        (kind(term(label("zone", "In", "a"), fields=(label("zone", "In", "a"),))), ""),
+        (kind(term(expression("zone", "In", "a"), fields=(expression("zone", "In", "a"),))), ""),
         # ... and the terms beside it count.
-        (kind(term(), term(label("zone", "In", "b"))), "n2"),
-        (kind(term(label("cores", "Gt", "x")), term(label("zone", "In", "b"))), "n2"),
+        (kind(term(), term(expression("zone", "In", "b"))), "n2"),
+        (kind(term(expression("cores", "Gt", "x")), term(expression("zone", "In", "b"))), "n2"),
     ],
 )
 def test_nodes_match_as_in_kubernetes(asking: Kind, passing: str) -> None:
@@ -120,13 +108,13 @@ def test_a_pod_without_requirements_costs_nothing() -> None:
 def test_a_label_that_was_asked_for_is_followed() -> None:
     nodes = three_nodes()
     assert nodes.passing(kind(None, zone="a")) == ["n1", "n3"]
-    nodes.apply(state("n1", zone="b"))
-    nodes.apply(state("n0", zone="a"))
-    nodes.apply(state("n4"))
+    nodes.apply(node_state("n1", labels={"zone": "b"}))
+    nodes.apply(node_state("n0", labels={"zone": "a"}))
+    nodes.apply(node_state("n4"))
     assert nodes.passing(kind(None, zone="a")) == ["n0", "n3"]
-    assert nodes.passing(kind(term(label("zone", "DoesNotExist")))) == ["n4"]
-    nodes.apply(state("n3"))
-    assert nodes.passing(kind(term(label("zone", "DoesNotExist")))) == ["n3", "n4"]
+    assert nodes.passing(kind(term(expression("zone", "DoesNotExist")))) == ["n4"]
+    nodes.apply(node_state("n3"))
+    assert nodes.passing(kind(term(expression("zone", "DoesNotExist")))) == ["n3", "n4"]
 
 
 def test_more_labels_than_columns_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +122,7 @@ def test_more_labels_than_columns_change_no_answer(monkeypatch: pytest.MonkeyPat
     nodes = three_nodes()
     for _ in range(2):
         assert nodes.passing(kind(None, zone="a", disk="ssd", cores="8")) == ["n1"]
-        assert nodes.passing(kind(term(label("cores", "Gt", "8")), disk="ssd")) == ["n2"]
+        assert nodes.passing(kind(term(expression("cores", "Gt", "8")), disk="ssd")) == ["n2"]
 
 
 def meets(expression: NodeRequirement, labels: dict[str, str]) -> bool:

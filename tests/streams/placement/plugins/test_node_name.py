@@ -2,34 +2,29 @@
 
 from hypothesis import given
 
-from schemas.nodes import NodeState
 from schemas.pods import Pod
-from streams.inventory.kind import Kind, kind_of
+from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.node_name import NodeName
-from tests.streams.placement.plugins.history import (
+from tests.streams.placement.plugins.builders import (
     Event,
-    Follower,
-    check_history,
+    bare_kind,
     histories,
     new_node,
+    node_state,
     wanted,
 )
+from tests.streams.placement.plugins.harness import Follower, check_history
 
 
 def follower(*names: str) -> Follower:
-    states = (NodeState(cluster="test", node=name, event="added") for name in names)
-    return Follower(NodeName(), *map(new_node, states))
-
-
-def requiring(node: str | None) -> Kind:
-    return kind_of(Pod(namespace="default", name="p", uid="p", required_node=node))
+    return Follower(NodeName(), *(new_node(node_state(name)) for name in names))
 
 
 def test_a_pod_that_requires_a_node_gets_no_other() -> None:
     nodes = follower("a", "b", "c")
-    assert nodes.passing(requiring("b")) == ["b"]
-    assert nodes.reasons(requiring("b")) == {
+    assert nodes.passing(bare_kind(required_node="b")) == ["b"]
+    assert nodes.reasons(bare_kind(required_node="b")) == {
         "a": "node(s) didn't match the requested node name",
         "b": None,
         "c": "node(s) didn't match the requested node name",
@@ -37,16 +32,16 @@ def test_a_pod_that_requires_a_node_gets_no_other() -> None:
 
 
 def test_a_pod_that_requires_a_node_that_is_not_there_gets_none() -> None:
-    assert follower("a", "b").passing(requiring("c")) == []
+    assert follower("a", "b").passing(bare_kind(required_node="c")) == []
 
 
 def test_a_pod_that_requires_no_node_costs_nothing() -> None:
     nodes = follower("a", "b")
-    assert nodes.plugin.mask(nodes.plugin.prepare(requiring(None))) is None
+    assert nodes.plugin.mask(nodes.plugin.prepare(bare_kind(required_node=None))) is None
 
 
 def test_the_node_that_a_pod_was_bound_to_is_no_requirement() -> None:
-    bound = kind_of(Pod(namespace="default", name="p", uid="p", node="a"))
+    bound = bare_kind(node="a")
     assert follower("a", "b").passing(bound) == ["a", "b"]
 
 

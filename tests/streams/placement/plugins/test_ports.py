@@ -3,23 +3,22 @@
 import pytest
 from hypothesis import given
 
-from schemas.nodes import NodeState
 from schemas.pods import Container, HostPort, Pod
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
 from streams.placement.plugins.ports import NodePorts
-from tests.streams.placement.plugins.history import (
+from tests.streams.placement.plugins.builders import (
     Event,
-    Follower,
     Gone,
     Placed,
     Removed,
-    check_history,
+    bare_pod,
     histories,
-    hold,
     new_node,
+    node_state,
     wanted,
 )
+from tests.streams.placement.plugins.harness import Follower, check_history
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 REFUSED = "node(s) didn't have free ports for the requested pod ports"
@@ -29,15 +28,14 @@ def port(number: int, protocol: str = "TCP", host_ip: str = "") -> HostPort:
     return HostPort.model_validate({"port": number, "protocol": protocol, "host_ip": host_ip})
 
 
-def pod(*ports: HostPort, uid: str = "p") -> Pod:
-    return Pod(namespace="default", name=uid, uid=uid, containers=(Container(host_ports=ports),))
+def taking(*ports: HostPort, uid: str = "p") -> Pod:
+    """A pod that takes these ports of its node."""
+    return bare_pod(uid, containers=(Container(host_ports=ports),))
 
 
-def node(name: str, *ports: HostPort) -> Node:
-    made = new_node(NodeState(cluster="test", node=name, event="added"))
-    if ports:
-        hold(made, pod(*ports, uid=f"on-{name}"))
-    return made
+def node(name: str, *taken: HostPort) -> Node:
+    held = [taking(*taken, uid=f"on-{name}")] if taken else []
+    return new_node(node_state(name), *held)
 
 
 @pytest.mark.parametrize(
@@ -59,21 +57,21 @@ def node(name: str, *ports: HostPort) -> Node:
 )
 def test_ports_collide_as_in_kubernetes(taken: HostPort, asked: HostPort, free: bool) -> None:
     nodes = Follower(NodePorts(), node("a", taken), node("b"))
-    kind = kind_of(pod(asked))
+    kind = kind_of(taking(asked))
     assert nodes.passing(kind) == (["a", "b"] if free else ["b"])
     assert nodes.reasons(kind) == {"a": None if free else REFUSED, "b": None}
 
 
 def test_one_port_of_several_is_enough_to_refuse() -> None:
     nodes = Follower(NodePorts(), node("a", port(80)), node("b", port(443), port(8080)))
-    assert nodes.passing(kind_of(pod(port(79), port(80)))) == ["b"]
-    assert nodes.passing(kind_of(pod(port(80), port(443)))) == []
+    assert nodes.passing(kind_of(taking(port(79), port(80)))) == ["b"]
+    assert nodes.passing(kind_of(taking(port(80), port(443)))) == []
 
 
 def test_a_port_is_free_again_when_its_pod_is_gone() -> None:
     nodes = Follower(NodePorts(), node("a"))
-    kind = kind_of(pod(port(80)))
-    nodes.apply(Placed(pod(port(80), uid="q"), "a"))
+    kind = kind_of(taking(port(80)))
+    nodes.apply(Placed(taking(port(80), uid="q"), "a"))
     assert nodes.passing(kind) == []
     nodes.apply(Gone("q"))
     assert nodes.passing(kind) == ["a"]
@@ -82,25 +80,25 @@ def test_a_port_is_free_again_when_its_pod_is_gone() -> None:
 
 def test_ports_move_with_their_node() -> None:
     nodes = Follower(NodePorts(), node("b"), node("c", port(80)))
-    kind = kind_of(pod(port(80)))
+    kind = kind_of(taking(port(80)))
     nodes.apply(Removed("b"))
-    nodes.apply(NodeState(cluster="test", node="d", event="added"))
+    nodes.apply(node_state("d"))
     assert nodes.passing(kind) == ["d"]
-    nodes.apply(NodeState(cluster="test", node="a", event="added"))
+    nodes.apply(node_state("a"))
     assert nodes.passing(kind) == ["a", "d"]
 
 
 def test_a_sidecar_takes_ports_and_an_init_container_does_not() -> None:
-    taking = Container(host_ports=(port(80),), restart_policy="Always")
-    passing = Container(host_ports=(port(81),))
-    asking = Pod(namespace="default", name="p", uid="p", init_containers=(taking, passing))
+    sidecar = Container(host_ports=(port(80),), restart_policy="Always")
+    ended = Container(host_ports=(port(81),))
+    asking = bare_pod(init_containers=(sidecar, ended))
     nodes = Follower(NodePorts(), node("a", port(80)), node("b", port(81)))
     assert nodes.passing(kind_of(asking)) == ["b"]
 
 
 def test_a_pod_without_host_ports_costs_nothing() -> None:
     nodes = Follower(NodePorts(), node("a", port(80)))
-    assert nodes.plugin.mask(nodes.plugin.prepare(kind_of(pod()))) is None
+    assert nodes.plugin.mask(nodes.plugin.prepare(kind_of(taking()))) is None
 
 
 def collide(one: tuple[str, int, str], other: tuple[str, int, str]) -> bool:

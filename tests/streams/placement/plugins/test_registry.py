@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from schemas.policy import BUILT_IN, OVERUTILIZATION_RISK, Policy, read_policy
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.inventory.change import Change
-from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
+from streams.inventory.fleet_usage import Fleet
 from streams.inventory.kind import Kind, kind_of
-from streams.inventory.load import NodeLoad
 from streams.inventory.moments import Moments
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.placement import plugins
 from streams.placement.plugins import registry
 from streams.placement.plugins.base import Filter, Score
@@ -24,6 +23,7 @@ from streams.placement.plugins.registry import FILTERS, SCORES, build_filters, b
 from tests.streams.cluster.builders import at
 from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
 from tests.streams.cluster.oracle import refresh_all
+from tests.streams.placement.plugins.builders import loaded_node
 
 
 def test_a_policy_may_name_what_is_registered_in_the_default_order() -> None:
@@ -61,28 +61,36 @@ def test_every_plugin_says_what_it_watches(name: str) -> None:
     assert 0 < plugin.watches <= Change.ALL
 
 
-def _nodes(estimator: Estimator, drawn: list[Any]) -> list[Node]:
-    nodes = []
+def _moments() -> Moments:
     moments = Moments()
     choice = PluginChoice(score=(ScorePlugin(name=OVERUTILIZATION_RISK),))
     moments.judge_anew(Policy(plugins=choice), ())
+    assert moments.fleet is not None
+    moments.fleet.figures = (Fleet(400_000, 90_000, 40_000), Fleet(1_700_000, 10_000, 0))
+    return moments
+
+
+def _estimator(policy: Policy) -> Estimator:
+    return Estimator(policy.load_aware, _moments())
+
+
+def _nodes(estimator: Estimator, drawn: list[Any]) -> list[Node]:
+    nodes = []
+    moments = _moments()
     for number, (state, said, held) in enumerate(drawn):
-        node = Node(f"node-{number}", NodeLoad(estimator))
-        node.describe(state.model_copy(update={"node": node.name}))
+        name = f"node-{number}"
+        named = state.model_copy(update={"node": name})
+        node = loaded_node(name, named, estimator, held, said)
         moments.begin(node)
         if not said.removed:
-            node.load.set_metric(said)
             moments.measure(node, said, fold=True)
-        for pod in held:
-            node.hold(Held(pod, pod_demand(pod), assigned_at_ms=at(0)))
-            node.load.assign(pod, pod_demand(pod), at(0))
         nodes.append(node)
     return nodes
 
 
 def _plugins(policy: Policy) -> list[Filter | Score]:
     """All that are registered, whatever the policy enables."""
-    estimator = Estimator(policy.load_aware)
+    estimator = _estimator(policy)
     filters = [make(policy, estimator) for make in FILTERS.values()]
     return [*filters, *(make(policy, estimator) for make in SCORES.values())]
 
@@ -107,26 +115,36 @@ def _check(plugin: Filter | Score, kind: Kind, size: int) -> None:
 _WORLD = st.lists(
     st.tuples(annotated_nodes(), metrics(), st.lists(loading_pods(), max_size=3)), max_size=5
 )
+#: Of these some estimate by profiles.
+_POLICIES = st.tuples(policies(), st.sampled_from(("requests", "fleet")), st.integers(0, 1)).map(
+    lambda drawn: drawn[0].model_copy(
+        update={
+            "load_aware": drawn[0].load_aware.model_copy(
+                update={"estimate_by": drawn[1], "estimate_margin_percent": 100 * drawn[2]}
+            )
+        }
+    )
+)
 _KINDS = st.lists(loading_pods().map(kind_of), min_size=1, max_size=3)
 
 
-@given(policies(), _WORLD, _KINDS, st.sampled_from((0, 100)))
+@given(_POLICIES, _WORLD, _KINDS, st.sampled_from((0, 100)))
 @settings(max_examples=100)
 def test_asked_for_all_nodes_or_for_one_every_plugin_says_the_same(
     policy: Policy, drawn: list[Any], kinds: list[Kind], seconds: int
 ) -> None:
-    nodes = _nodes(Estimator(policy.load_aware), drawn)
+    nodes = _nodes(_estimator(policy), drawn)
     for plugin in _plugins(policy):
         refresh_all(plugin, nodes, at(seconds))
         for kind in kinds:
             _check(plugin, kind, len(nodes))
 
 
-@given(policies(), _WORLD, _KINDS, st.data())
+@given(_POLICIES, _WORLD, _KINDS, st.data())
 def test_rows_may_move_without_being_told_again(
     policy: Policy, drawn: list[Any], kinds: list[Kind], data: Any
 ) -> None:
-    nodes = _nodes(Estimator(policy.load_aware), drawn)
+    nodes = _nodes(_estimator(policy), drawn)
     kept = data.draw(st.permutations(range(len(nodes))))
     kept = kept[: data.draw(st.integers(0, len(nodes)))]
     for plugin, fresh in zip(_plugins(policy), _plugins(policy), strict=True):
@@ -154,15 +172,16 @@ def test_what_strategies_draw_is_refused_by_every_filter_now_and_then() -> None:
     """A property that draws only what passes would hold of anything."""
     refused: set[str] = set()
 
-    @given(policies(), _WORLD, _KINDS)
+    @given(_POLICIES, _WORLD, _KINDS)
     @settings(database=None, derandomize=True, max_examples=100)
     def draw(policy: Policy, drawn: list[Any], kinds: list[Kind]) -> None:
-        nodes = _nodes(Estimator(policy.load_aware), drawn)
+        nodes = _nodes(_estimator(policy), drawn)
         for plugin in _plugins(policy):
             if isinstance(plugin, Filter):
                 refresh_all(plugin, nodes, at(0))
-                prepared = plugin.prepare(kinds[0])
-                if any(plugin.reason(prepared, row) for row in range(len(nodes))):
+                prepared = [plugin.prepare(kind) for kind in kinds]
+                rows = range(len(nodes))
+                if any(plugin.reason(each, row) for each in prepared for row in rows):
                     refused.add(plugin.name)
 
     draw()

@@ -3,31 +3,24 @@
 import pytest
 from hypothesis import given
 
-from schemas.nodes import NodeState, Taint
+from schemas.nodes import Taint
 from schemas.pods import Pod, Toleration
-from streams.inventory.kind import Kind, kind_of
+from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.taints import TaintToleration, refusing, tolerates, untolerated
-from tests.streams.placement.plugins.history import (
+from tests.streams.placement.plugins.builders import (
     Event,
-    Follower,
-    check_history,
     histories,
     new_node,
+    node_state,
+    tolerating,
     wanted,
 )
+from tests.streams.placement.plugins.harness import Follower, check_history
 
 GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
 DRAIN = Taint(key="drain", effect="NoExecute")
 WISH = Taint(key="old", effect="PreferNoSchedule")
-
-
-def node(name: str, *taints: Taint) -> Node:
-    return new_node(NodeState(cluster="test", node=name, event="added", taints=taints))
-
-
-def tolerating(*tolerations: Toleration) -> Kind:
-    return kind_of(Pod(namespace="default", name="p", uid="p", tolerations=tolerations))
 
 
 @pytest.mark.parametrize(
@@ -68,12 +61,17 @@ def test_every_taint_needs_a_toleration_and_any_one_will_do() -> None:
 
 def test_a_wish_refuses_nobody() -> None:
     assert refusing((WISH, GPU, DRAIN)) == (GPU, DRAIN)
-    assert Follower(TaintToleration(), node("a", WISH)).passing(tolerating()) == ["a"]
+    assert Follower(TaintToleration(), new_node(node_state("a", taints=(WISH,)))).passing(
+        tolerating()
+    ) == ["a"]
 
 
 def test_the_reason_names_the_first_untolerated_taint_of_the_node() -> None:
     nodes = Follower(
-        TaintToleration(), node("a", WISH, GPU, DRAIN), node("b", DRAIN, GPU), node("c")
+        TaintToleration(),
+        new_node(node_state("a", taints=(WISH, GPU, DRAIN))),
+        new_node(node_state("b", taints=(DRAIN, GPU))),
+        new_node(node_state("c")),
     )
     assert nodes.reasons(tolerating()) == {
         "a": "node(s) had untolerated taint {gpu: a100}",
@@ -84,9 +82,11 @@ def test_the_reason_names_the_first_untolerated_taint_of_the_node() -> None:
 
 
 def test_without_taints_in_the_cluster_nothing_is_computed() -> None:
-    nodes = Follower(TaintToleration(), node("a", GPU), node("b"))
+    nodes = Follower(
+        TaintToleration(), new_node(node_state("a", taints=(GPU,))), new_node(node_state("b"))
+    )
     assert nodes.passing(tolerating()) == ["b"]
-    nodes.apply(NodeState(cluster="test", node="a", event="changed"))
+    nodes.apply(node_state("a", event="changed"))
     assert nodes.plugin.mask(nodes.plugin.prepare(tolerating())) is None
 
 

@@ -3,35 +3,28 @@
 import pytest
 from hypothesis import given
 
-from schemas.nodes import NodeState
 from schemas.pods import Pod, Toleration
-from streams.inventory.kind import Kind, kind_of
+from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.unschedulable import NodeUnschedulable
-from tests.streams.placement.plugins.history import (
+from tests.streams.placement.plugins.builders import (
     Event,
-    Follower,
-    check_history,
     histories,
     new_node,
+    node_state,
+    tolerating,
     wanted,
 )
+from tests.streams.placement.plugins.harness import Follower, check_history
 
 KEY = "node.kubernetes.io/unschedulable"
 
 
-def node(name: str, *, unschedulable: bool) -> Node:
-    state = NodeState(cluster="test", node=name, event="added", unschedulable=unschedulable)
-    return new_node(state)
-
-
-def tolerating(*tolerations: Toleration) -> Kind:
-    return kind_of(Pod(namespace="default", name="p", uid="p", tolerations=tolerations))
-
-
 def test_a_cordoned_node_takes_no_pods() -> None:
     nodes = Follower(
-        NodeUnschedulable(), node("a", unschedulable=True), node("b", unschedulable=False)
+        NodeUnschedulable(),
+        new_node(node_state("a", unschedulable=True)),
+        new_node(node_state("b", unschedulable=False)),
     )
     assert nodes.passing(tolerating()) == ["b"]
     assert nodes.reasons(tolerating()) == {"a": "node(s) were unschedulable", "b": None}
@@ -52,12 +45,12 @@ def test_a_cordoned_node_takes_no_pods() -> None:
 def test_only_a_toleration_of_the_cordon_taint_lifts_the_cordon(
     toleration: Toleration, accepted: bool
 ) -> None:
-    nodes = Follower(NodeUnschedulable(), node("a", unschedulable=True))
+    nodes = Follower(NodeUnschedulable(), new_node(node_state("a", unschedulable=True)))
     assert nodes.passing(tolerating(toleration)) == (["a"] if accepted else [])
 
 
 def test_without_a_cordoned_node_nothing_is_computed() -> None:
-    nodes = Follower(NodeUnschedulable(), node("a", unschedulable=False))
+    nodes = Follower(NodeUnschedulable(), new_node(node_state("a", unschedulable=False)))
     assert nodes.plugin.mask(nodes.plugin.prepare(tolerating())) is None
 
 

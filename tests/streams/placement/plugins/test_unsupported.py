@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.pods import Pod
 from streams.placement.plugins.unsupported import refusal
+from tests.streams.placement.plugins.builders import bare_pod
 
 
 @pytest.mark.parametrize(
@@ -21,5 +21,4 @@ from streams.placement.plugins.unsupported import refusal
 def test_a_refusal_names_each_requirement_once(
     unsupported: tuple[str, ...], sentence: str | None
 ) -> None:
-    pod = Pod(namespace="default", name="p", uid="p", unsupported=unsupported)
-    assert refusal(pod) == sentence
+    assert refusal(bare_pod(unsupported=unsupported)) == sentence

@@ -2,7 +2,8 @@
 
 from schemas.policy import read_policy
 from streams.rebalance.koordinator.pools import FilledPools
-from tests.streams.rebalance.world import PERCENT, World
+from tests.streams.rebalance.builders import PERCENT
+from tests.streams.rebalance.harness import World
 
 _SHARED = """
 compat: koordinator

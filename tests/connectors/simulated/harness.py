@@ -9,8 +9,8 @@ from connectors.simulated.kubelet import START_MS
 from connectors.simulated.machines import make_machines
 from connectors.simulated.pods import PodPlan
 from schemas.evictions import EvictionCommand
-from schemas.pods import PodRef
 from tests.connectors.ports.sink_contract import CLUSTER, NOW_MS, eviction
+from tests.connectors.simulated.builders import reference
 
 
 class World:
@@ -60,8 +60,3 @@ class World:
         """A pod is bound, and runs a moment later."""
         assert self.cluster.place(plan, node) is None
         self.pass_time(START_MS)
-
-
-def reference(plan: PodPlan) -> PodRef:
-    """Which pod it is."""
-    return PodRef(namespace=plan.pod.namespace, name=plan.pod.name, uid=plan.pod.uid)

@@ -4,14 +4,15 @@ Prometheus."""
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from aiohttp import web
-from kubernetes_asyncio.client import Configuration
 
 from connectors.kubernetes.api.access import Access
+from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sources.base import SourceContext
+from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.directory import Directory, Node, NodePods, Pod
 from connectors.wall_clock import now_ms
 
@@ -90,3 +91,21 @@ async def until(true: Callable[[], object], limit_s: float = 20.0) -> None:
 def text(body: bytes, **headers: str) -> web.Response:
     """An answer as kubelets give it."""
     return web.Response(body=body, content_type="text/plain", headers=headers)
+
+
+async def read_all(source: KubernetesSource[Any]) -> list[Any]:
+    """The messages of one reading."""
+    return [message async for message in source.read()]
+
+
+@asynccontextmanager
+async def at_work(source: KubernetesSource[Any]) -> AsyncIterator[None]:
+    """A source whose task has begun, and is ended with the block."""
+    task = asyncio.create_task(source.run())
+    await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,10 +1,12 @@
 """A cluster stage with what it has read and written, as the worker around it keeps them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic import BaseModel
+
 from schemas.clock import ClockTick
-from schemas.codec import decode, encode
+from schemas.codec import decode, decode_as, encode
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.lists import ListBegin, ListEnd
@@ -18,7 +20,7 @@ from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, StageResult
-from tests.streams.cluster.builders import CLUSTER, tick
+from tests.streams.cluster.builders import CLUSTER, metric, pod_metric, tick
 
 _TOPICS: dict[type, str] = {
     NodeState: "node-state",
@@ -113,6 +115,26 @@ class Run:
     def stored(self) -> list[Row]:
         """The table rows."""
         return [(table, key, value) for (table, key), value in self.rows.items()]
+
+    @property
+    def tables(self) -> set[str]:
+        """Tables that have rows."""
+        return {table for table, _ in self.rows}
+
+    def keys(self, table: str) -> list[str]:
+        """Keys of a table's rows, in order."""
+        return sorted(key for name, key in self.rows if name == table)
+
+    def row(self, table: str, key: str, row_class: type[BaseModel]) -> Any:
+        """A row as it is read back, of that class."""
+        read = decode_as(row_class, self.rows[table, key])
+        assert isinstance(read, row_class), read
+        return read
+
+    def measure(self, used: Mapping[str, int], seconds: int) -> None:
+        """A tick, and a metric of node-1 with the cpu that pods of it use, by uid."""
+        pods = tuple(pod_metric(uid, cpu=cpu) for uid, cpu in used.items())
+        self.say(tick(seconds), metric(cpu=sum(used.values()), seconds=seconds, pods=pods))
 
 
 def decision(value: bytes) -> PlacementDecision:

@@ -3,65 +3,19 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from schemas.collect import CollectPolicyRecord
 from schemas.decisions import AsOf, PlacementDecision
 from schemas.evictions import EvictionCommand
-from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
-from schemas.outcomes import CommandOutcome
-from schemas.pods import OwnerReference, Pod, PodRef
+from schemas.lists import ListBegin, ListEnd
+from schemas.migrations import DrainStatus, MigrationStatus
+from schemas.pods import Pod
 from schemas.refusals import Refusal
 from schemas.rounds import RebalanceRound
-from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
 from streams.cluster.state import ClusterState, Position
 from streams.inventory.cause import Cause
 from streams.rebalance.outcome import Candidate, Gate
-from tests.streams.cluster.builders import (
-    CLUSTER,
-    at,
-    lifecycle,
-    node,
-    pod,
-    policy_record,
-    tick,
-)
-
-#: No limit that a test does not ask for.
-FREE = """
-mode: enforce
-compat: loadstream
-migration:
-  maxMigratingPerNode: 0
-  skipCheckExpectedReplicas: true
-  evictQPS: 1000
-  evictBurst: 1000
-  objectLimiters: {workload: {duration: 0s}}
-  skipEvictionGates: [MaxMigratingPerWorkload, MaxUnavailablePerWorkload]
-"""
-
-
-def policy_text(extra: str = "", **migration: Any) -> str:
-    """The policy without limits, with some of migration's arguments as given."""
-    document = yaml.safe_load(FREE)
-    document["migration"] |= migration
-    document |= yaml.safe_load(extra) or {}
-    return yaml.safe_dump(document)
-
-
-def replica(uid: str, owner: str = "web", *, kind: str = "ReplicaSet", **fields: Any) -> Pod:
-    """A pod of an owner, ready, placed by a scheduler whose pods may have reservations."""
-    return pod(
-        uid,
-        **{
-            "scheduler": "koord-scheduler",
-            "phase": "Running",
-            "ready": True,
-            "labels": {"app": owner},
-            "owners": (OwnerReference(kind=kind, name=owner, uid=owner, controller=True),),
-            **fields,
-        },
-    )
+from tests.streams.cluster.builders import CLUSTER, at, lifecycle, node, policy_record, tick
+from tests.streams.migration.builders import FREE, ask, replica
 
 
 @dataclass
@@ -166,41 +120,27 @@ def cluster(policy: str = FREE, *pods: tuple[Pod, str], nodes: int = 3) -> Movin
     return moving
 
 
-def evicted(command: EvictionCommand, result: Any = "done", reason: str = "") -> CommandOutcome:
-    """What came of a command."""
-    return CommandOutcome(
-        command_id=command.command_id,
-        cluster=CLUSTER,
-        command="evict",
-        pod=command.pod,
-        node=command.node,
-        result=result,
-        reason=reason,
-        happened_at_ms=command.decided_at_ms,
-    )
+def many(count: int, policy: str = FREE) -> Moving:
+    """Pods of one node."""
+    pods = [(replica(f"p-{number:02}"), "node-1") for number in range(count)]
+    return cluster(policy, *pods)
 
 
-def ask(action: Any, *, pod: Pod | None = None, **fields: Any) -> MigrationRequest:
-    """A user's request."""
-    ref = None if pod is None else PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
-    return MigrationRequest(
-        request_id=f"request-{action}", cluster=CLUSTER, action=action, pod=ref,
-        requested_at_ms=at(0), **fields,
-    )  # fmt: skip
+def full_list(moving: Moving, list_id: str, *named: Any, kinds: tuple[str, ...] = ()) -> None:
+    """A full list of namespaces or workloads is read, as `list_id`."""
+    moving.ask(ListBegin(cluster=CLUSTER, list_id=list_id), "pod-lifecycle")
+    for each in named:
+        moving.ask(each.model_copy(update={"list_id": list_id}), "pod-lifecycle")
+    moving.ask(ListEnd(cluster=CLUSTER, list_id=list_id, kinds=kinds), "pod-lifecycle")
 
 
-def workload(uid: str = "web", replicas: int = 3, **fields: Any) -> WorkloadState:
-    """An owner and what it wants."""
-    return WorkloadState(
-        cluster=CLUSTER, uid=uid, owner_kind="ReplicaSet", namespace="default", name=uid,
-        replicas=replicas, **fields,
-    )  # fmt: skip
+def refused(moving: Moving, action: Any, **fields: Any) -> str:
+    """Why a user's request is refused."""
+    answer = moving.ask(ask(action, **fields))
+    assert isinstance(answer, Refusal)
+    return answer.reason
 
 
-def budget(allowed: int, name: str = "web", app: str = "web", **fields: Any) -> DisruptionBudget:
-    """A disruption budget over the pods of an app."""
-    return DisruptionBudget(
-        cluster=CLUSTER, namespace="default", name=name,
-        selector=PodSelector(match_labels={"app": app}), disruptions_allowed=allowed,
-        current_healthy=3, desired_healthy=2, expected_pods=3, **fields,
-    )  # fmt: skip
+def reports(moving: Moving, uid: str) -> list[tuple[str, str]]:
+    """Phase and message of each report on a pod's migration."""
+    return [(each.phase, each.message) for each in moving.reports if each.pod.uid == uid]

@@ -1,4 +1,4 @@
-"""Histories of a few nodes, and a filter that follows them the way the placer lets it.
+"""How a plugin is driven: refreshed and moved as the placer does it, and asked both ways.
 
 Rows are the nodes in ascending order of names; a change of the nodes moves rows, and a row is
 refreshed when it is new or when something changed that the filter says it watches, and at no other
@@ -7,81 +7,46 @@ agree.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from schemas.nodes import NodeState
 from schemas.pods import Pod
-from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator
 from streams.inventory.kind import Kind, kind_of
-from streams.inventory.load import NodeLoad
-from streams.inventory.node import Held, Node
-from streams.placement.plugins.base import Filter
-from tests.streams.cluster.strategies import UIDS, node_names, node_states, pods
-
-_ESTIMATOR = Estimator(LoadAwareSchedulingArgs())
+from streams.inventory.node import Node
+from streams.placement.plugins.base import Filter, Score
+from tests.streams.cluster.builders import at
+from tests.streams.cluster.oracle import refresh_all
+from tests.streams.placement.plugins.builders import (
+    Event,
+    Gone,
+    Placed,
+    Removed,
+    hold,
+    new_node,
+)
 
 Accepts = Callable[[Pod, Node], bool]
 
 
-@dataclass(frozen=True)
-class Removed:
-    """A node goes, with the pods on it."""
-
-    node: str
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A pod takes room on a node, if that is there."""
-
-    pod: Pod
-    node: str
+def scores(plugin: Score, asks: Pod, *nodes: Node, seconds: float = 0) -> list[float]:
+    """Scores of a plugin that is new to the nodes; both ways say the same."""
+    refresh_all(plugin, nodes, at(seconds))
+    prepared = plugin.prepare(kind_of(asks))
+    found: list[float] = plugin.scores(prepared).tolist()
+    assert found == [plugin.score(prepared, row) for row in range(len(nodes))]
+    return found
 
 
-@dataclass(frozen=True)
-class Gone:
-    """A pod leaves the node that holds it, if any does."""
-
-    uid: str
-
-
-Event = NodeState | Removed | Placed | Gone
-
-
-def histories() -> SearchStrategy[list[Event]]:
-    """Nodes that appear, then a few events, mostly pods that take room."""
-    event: SearchStrategy[Event] = st.one_of(
-        node_states(),
-        st.builds(Placed, pods(), node_names()),
-        st.builds(Placed, pods(), node_names()),
-        st.builds(Removed, node_names()),
-        st.builds(Gone, st.sampled_from(UIDS)),
-    )
-    appear: SearchStrategy[list[Event]] = st.lists(node_states(), min_size=1, max_size=5)
-    return st.tuples(appear, st.lists(event, max_size=10)).map(lambda parts: parts[0] + parts[1])
-
-
-def wanted() -> SearchStrategy[list[Kind]]:
-    """Kinds that a filter is asked about."""
-    return st.lists(pods().map(kind_of), min_size=1, max_size=3)
-
-
-def new_node(state: NodeState) -> Node:
-    """A node as Kubernetes describes it, with nothing on it."""
-    node = Node(state.node, NodeLoad(_ESTIMATOR))
-    node.describe(state)
-    return node
-
-
-def hold(node: Node, pod: Pod) -> None:
-    """Let a pod take room on a node."""
-    node.hold(Held(pod=pod, demand=kind_of(pod).demand, assigned_at_ms=0))
+def reason(plugin: Filter, asks: Pod, node: Node, seconds: float = 0) -> str | None:
+    """Why a filter that is new to the node refuses it; the mask says the same."""
+    refresh_all(plugin, [node], at(seconds))
+    prepared = plugin.prepare(kind_of(asks))
+    found = plugin.reason(prepared, 0)
+    mask = plugin.mask(prepared)
+    assert (mask is None or bool(mask[0])) == (found is None)
+    return found
 
 
 class Follower:

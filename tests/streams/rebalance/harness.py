@@ -7,26 +7,30 @@ from schemas.base import Message
 from schemas.codec import decode_as, encode
 from schemas.metrics import HostApplicationMetric, NodeMetric, PodMetric
 from schemas.nodes import NodeState
-from schemas.pods import OwnerReference, Pod
+from schemas.pods import Pod
 from schemas.policy import Policy, read_policy
 from schemas.refusals import Refusal
 from schemas.topics import TABLES
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Gate, HotNode, PoolOutcome, RoundOutcome, Rules
-from tests.streams.cluster.builders import CLUSTER, START_MS, container, lifecycle, node
-
-#: Millicores of one percent of a node.
-PERCENT = 100
-INTERVAL_MS = 60_000
-
-THRESHOLDS = """
-rebalance:
-  highThresholds: {cpu: 70}
-  lowThresholds: {cpu: 40}
-  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
-"""
+from streams.rebalance.outcome import Candidate, Gate, HotNode, PoolOutcome, RoundOutcome, Rules
+from streams.rebalance.risk_nodes import RiskNodes
+from tests.streams.cluster.builders import (
+    CLUSTER,
+    START_MS,
+    container,
+    controlled_by,
+    lifecycle,
+    node,
+)
+from tests.streams.rebalance.builders import (
+    BY_RISK,
+    INTERVAL_MS,
+    PERCENT,
+    THRESHOLDS,
+    by_thresholds,
+)
 
 
 class Asked(Rules):
@@ -43,12 +47,6 @@ class Asked(Rules):
         """What the test says."""
         stopped = None if self._gate is None else self._gate(candidate)
         return Gate("Asked", stopped) if isinstance(stopped, str) else stopped
-
-
-def by_thresholds(document: str) -> str:
-    """The policy where pods move by thresholds alone, unless it says by what."""
-    named = "plugins:" in document or "compat: koordinator" in document
-    return document if named else f"{document}\nplugins: {{balance: [LowNodeLoad]}}\n"
 
 
 class World:
@@ -87,9 +85,7 @@ class World:
                 "name": uid,
                 "uid": uid,
                 "phase": "Running",
-                "owners": (
-                    OwnerReference(kind="ReplicaSet", name="web", uid="web", controller=True),
-                ),
+                "owners": controlled_by("web"),
                 "containers": (container({"cpu": "100m"}),),
                 "created_at_ms": START_MS,
                 # Estimates are over: what is measured is what there is.
@@ -196,6 +192,9 @@ class World:
         return {verdict.pod.uid: verdict.gate for verdict in self.hot(name).pods}
 
 
+# --- worlds of tests ---------------------------------------------------------------------------
+
+
 def targets(world: World, names: Iterable[str], system: int = 10) -> None:
     """Calm nodes."""
     for name in names:
@@ -209,3 +208,90 @@ def hot_world(document: str = THRESHOLDS) -> World:
     world.pod("a", "hot", 15)
     targets(world, ["calm"])
     return world
+
+
+def counted_world(text: str) -> World:
+    """A node whose one pod covers any excess, and a target; rounds every ten seconds."""
+    made = World(text)
+    made.node("hot", system=70)
+    made.pod("a", "hot", 10)
+    made.node("calm", system=0)
+    return made
+
+
+def settled(world: World, rounds: int = 4) -> World:
+    """Pods are measured for some windows, so that their own usage counts."""
+    for _ in range(5 * rounds):
+        world.now_ms += INTERVAL_MS
+        world.inventory.advance(world.now_ms)
+        world.measure()
+    return world
+
+
+def risky(document: str = BY_RISK) -> World:
+    """A node that is hot by three pods, and two that are calm."""
+    world = World(document)
+    for name in ("calm-1", "calm-2", "risky"):
+        world.node(name, system=5)
+    for uid in ("a", "b", "c"):
+        world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
+    world.pod("d", "calm-1", 20, containers=(container({"cpu": "2500m"}),))
+    return settled(world)
+
+
+def busy(hot: int, pods: int = 3, *, koordinator: bool = False) -> World:
+    """Hot nodes whose pods nobody lets go, and room for them elsewhere."""
+    world = World(THRESHOLDS + ("compat: koordinator\n" if koordinator else ""))
+    for number in range(hot):
+        world.node(f"hot-{number:02}", system=90 - 30)
+        for place in range(pods):
+            world.pod(f"p-{number:02}-{place}", f"hot-{number:02}", 30 // pods)
+    for number in range(3):
+        world.node(f"calm-{number}", system=10)
+    return world
+
+
+# --- what is done with them --------------------------------------------------------------------
+
+
+def acting_rounds(made: World, hot: list[bool], interval_ms: int = 10_000) -> list[int]:
+    """Numbers of the rounds, from 1, in which something left; `hot` says in which the node is."""
+    acted = []
+    for number, over in enumerate(hot, 1):
+        made.system["hot"] = {"cpu": (70 if over else 45) * PERCENT, "memory": 0}
+        made.now_ms += interval_ms - 60_000
+        if made.round():
+            acted.append(number)
+    return acted
+
+
+def change_policy(made: World, section: str = "rebalance", **fields: object) -> None:
+    """Another policy holds, and its rows are written."""
+    part = getattr(made.policy, section).model_copy(update=fields)
+    made.policy = made.policy.model_copy(update={section: part})
+    made.balancer.set_policy(made.policy)
+    made.write()
+
+
+def counter_rows(made: World) -> dict[str, bytes]:
+    """Rows of counters, by node."""
+    return {key: row for (table, key), row in made.rows.items() if table == "hotspot_counters"}
+
+
+def costs(world: World) -> list[float]:
+    """What each node costs by the inventory."""
+    nodes = [world.inventory.nodes[name] for name in sorted(world.inventory.nodes)]
+    found: list[float] = RiskNodes(world.policy.overutilization_risk, nodes).costs.tolist()
+    return found
+
+
+def asked_in(world: World) -> list[str]:
+    """The nodes whose pods a round asks the gate about, which lets none leave."""
+    asked: list[str] = []
+
+    def refuse(candidate: Candidate) -> str:
+        asked.append(candidate.node)
+        return "no"
+
+    world.round(gate=refuse)
+    return asked

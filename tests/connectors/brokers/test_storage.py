@@ -1,0 +1,78 @@
+"""Formatted storage: Kafka's tool runs once, and every broker gets storage of its own."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from connectors.brokers.process import Broker
+from connectors.brokers.storage import format_storage
+
+_MAVEN = """#!/bin/sh
+for each; do case $each in -DoutputDirectory=*) mkdir "${each#*=}";; esac; done
+"""
+#: Writes what Kafka's tool writes, into the directory that it runs in.
+_JAVA = """#!/bin/sh
+echo "$@" >> "$JAVA_CALLS"
+mkdir data
+echo features > data/bootstrap.checkpoint
+echo directory.id=formatted > data/meta.properties
+"""
+
+
+@pytest.fixture
+def calls(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """File with a line for each run of the tool, which is none of Kafka's; with a cache of its own."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("java", _JAVA), ("mvn", _MAVEN)):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("JAVA_CALLS", str(tmp_path / "calls"))
+    assert not cache.exists()
+    return tmp_path / "calls"
+
+
+def _broker(directory: Path, number: int) -> Broker:
+    member = Broker(directory / f"broker-{number}", number, {})
+    member.directory.mkdir()
+    return member
+
+
+def _meta(member: Broker) -> dict[str, str]:
+    lines = (member.directory / "data" / "meta.properties").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_the_tool_runs_once_and_each_broker_has_an_id_of_its_own(
+    calls: Path, tmp_path: Path
+) -> None:
+    members = [_broker(tmp_path, number) for number in (1, 2, 3)]
+    for member in members:
+        format_storage(member, {})
+    assert len(calls.read_text().splitlines()) == 1
+    kept = [(member.directory / "data" / "bootstrap.checkpoint").read_text() for member in members]
+    assert kept == ["features\n"] * 3
+    assert len({_meta(member)["directory.id"] for member in members}) == 3
+    assert [_meta(member)["node.id"] for member in members[1:]] == ["2", "3"]
+
+
+def test_storage_that_is_formatted_stays_as_it_is(calls: Path, tmp_path: Path) -> None:
+    first, second = _broker(tmp_path, 1), _broker(tmp_path, 2)
+    format_storage(first, {})
+    format_storage(second, {})
+    before = _meta(second)
+    format_storage(second, {})
+    assert _meta(second) == before
+    assert len(calls.read_text().splitlines()) == 1
+
+
+def test_users_of_one_broker_do_not_come_to_another(calls: Path, tmp_path: Path) -> None:
+    format_storage(_broker(tmp_path, 1), {"alice": "secret"})
+    format_storage(_broker(tmp_path, 2), {})
+    format_storage(_broker(tmp_path, 3), {"bob": "secret"})
+    with_alice, without, with_bob = calls.read_text().splitlines()
+    assert "name=alice" in with_alice
+    assert "--add-scram" not in without
+    assert "name=bob" in with_bob

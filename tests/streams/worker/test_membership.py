@@ -1,0 +1,161 @@
+"""What keeps a worker out of its consumer group is said, and no longer than it lasts."""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from connectors.brokers.server import KafkaServer
+from connectors.kafka.admin import create_topics
+from connectors.kafka.client import connect
+from connectors.kafka.topics import expected_topics
+from connectors.local_ports import free_port
+from schemas.connection import APP_ID
+from streams.worker.membership import CoordinatorEnded, Membership, Standing, standing
+from streams.worker.notices import Notices
+from tests.conftest import eventually, running
+from tests.streams.worker_process import Worker
+
+_AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+_ANY = AclBindingFilter(
+    ResourceType.GROUP, APP_ID, ResourcePatternType.LITERAL, None, None, AclOperation.ANY,
+    AclPermissionType.ANY,
+)  # fmt: skip
+
+
+class _Coordinator:
+    """What `standing` asks of aiokafka's."""
+
+    def __init__(self, generation: int = -1, error: KafkaError | None = None) -> None:
+        self.generation = generation
+        self._error = error
+        self._coordination_task: asyncio.Future[None] = asyncio.Future()
+
+    def end(self) -> None:
+        self._coordination_task.set_result(None)
+
+    def check_errors(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _consumer(coordinator: _Coordinator | None) -> Any:
+    return SimpleNamespace(_coordinator=coordinator)
+
+
+async def test_a_client_stands_as_its_coordinator_says() -> None:
+    refused = GroupAuthorizationFailedError(APP_ID)
+    assert standing(None) == standing(_consumer(None)) == Standing(member=False)
+    assert standing(_consumer(_Coordinator())) == Standing(member=False)
+    assert standing(_consumer(_Coordinator(3))) == Standing(member=True)
+    out = _Coordinator(error=refused)
+    assert standing(_consumer(out)) == Standing(member=False, error=refused)
+    out.end()
+    assert standing(_consumer(out)) == Standing(member=False, error=refused, ended=True)
+
+
+class _App:
+    """Stands with its group as it is said to, one look after the other; then it is over."""
+
+    conf = SimpleNamespace(id=APP_ID)
+
+    def __init__(self, *said: Standing) -> None:
+        self._said = list(said)
+        self.crashed: BaseException | None = None
+
+    async def group_standing(self) -> Standing:
+        if not self._said:
+            raise asyncio.CancelledError
+        return self._said.pop(0)
+
+    async def crash(self, error: BaseException) -> None:
+        self.crashed = error
+
+
+async def _look_on(app: _App, notices: Notices) -> None:
+    with suppress(asyncio.CancelledError):
+        await Membership(app, [SimpleNamespace(notices=notices)]).run()
+
+
+async def test_what_keeps_it_out_is_wrong_until_it_has_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streams.worker.membership.LOOK_S", 0.0)
+    refused = Standing(member=False, error=GroupAuthorizationFailedError(APP_ID))
+    between = Standing(member=False)
+    notices = Notices("cluster")
+    await _look_on(_App(refused, between), notices)
+    (sentence,) = notices.sentences
+    assert "cannot take part in consumer group loadstream" in sentence
+    assert "GroupAuthorizationFailedError" in sentence
+    assert "give the worker the right to Read it" in sentence
+    await _look_on(_App(Standing(member=True)), notices)
+    assert notices.sentences == []
+
+
+async def test_a_worker_ends_whose_coordinator_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.worker.membership.LOOK_S", 0.0)
+    app = _App(Standing(member=False, error=KafkaError("unexpected"), ended=True))
+    await _look_on(app, Notices("cluster"))
+    assert isinstance(app.crashed, CoordinatorEnded)
+    assert "unexpected" in str(app.crashed)
+
+
+def _problems(port: int) -> list[str]:
+    """What `/readyz` says is wrong; nobody answers: that."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
+            found = json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            found = json.loads(error.read())
+    except OSError as error:
+        return [str(error)]
+    return list(found["problems"])
+
+
+@pytest.mark.kafka
+def test_a_worker_without_the_right_to_its_group_says_so_and_joins_once_it_has_it(
+    tmp_path: Path,
+) -> None:
+    with running(KafkaServer(tmp_path / "kafka", properties=_AUTHORIZER)) as server:
+        kafka = server.settings
+        create_topics(connect(kafka), expected_topics(kafka))
+        admin = AdminClient(kafka.librdkafka_options())
+        # A group of which rights are listed is nobody else's.
+        of_others = AclBinding(
+            ResourceType.GROUP, APP_ID, ResourcePatternType.LITERAL, "User:other", "*",
+            AclOperation.READ, AclPermissionType.ALLOW,
+        )  # fmt: skip
+        for answer in admin.create_acls([of_others]).values():
+            answer.result()
+        port = free_port(set())
+        (tmp_path / "worker").mkdir()
+        with Worker(kafka, tmp_path / "worker", metrics_port=str(port)) as worker:
+            said = "cannot take part in consumer group loadstream"
+            assert eventually(lambda: any(said in each for each in _problems(port))), worker.log()
+            assert said in worker.whole_log()
+            assert not worker.ended
+            for deleted in admin.delete_acls([_ANY]).values():
+                deleted.result()
+            assert eventually(lambda: _problems(port) == []), worker.log()
+            assert worker.stop() == 0
