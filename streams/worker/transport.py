@@ -15,16 +15,22 @@ then. Faust lets go of them although its consumer has read past them; of a chang
 might follow, and recovery would wait for them for ever. Here they are given back: reading goes on
 from the first of them.
 
+Faust also empties its queues each time that it resumes the flow, which it does once more when
+recovery is over. Rows of a standby copy that wait in one just then are not read again: the copy
+would lack them for good, and nobody would notice. Here what flows already is left as it is.
+
 Faust starts an app's tasks only when its tables are recovered; its companions run from the start
 on.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import faust
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types.tuples import ConsumerMessage
+from mode.utils.queues import FlowControlEvent
 
 from streams.stage.records import InputRecord
 from streams.worker.membership import Standing, standing
@@ -179,6 +185,16 @@ class PromptTransport(Transport):
     Consumer = _PromptConsumer
 
 
+class _Flow(FlowControlEvent):
+    """Queues are emptied when the flow begins again after a rebalance has stopped it, before
+    anything is read anew; never while it goes on."""
+
+    def resume(self) -> None:
+        """Let records into the queues; does nothing where they are let in already."""
+        if not self.is_active():
+            super().resume()
+
+
 class WorkerApp(faust.App):
     """A Faust app that reads through `PromptTransport`."""
 
@@ -190,6 +206,11 @@ class WorkerApp(faust.App):
     """When recovery read a row last, by the monotonic clock."""
     companions: tuple[Callable[[], Awaitable[None]], ...] = ()
     """Run beside the agents, also while tables are recovered; cancelled at the end."""
+
+    @cached_property
+    def flow_control(self) -> FlowControlEvent:
+        """Whether records are let into the queues of streams and tables."""
+        return _Flow(loop=self.loop)
 
     async def on_start(self) -> None:
         """Start the companions with the app."""

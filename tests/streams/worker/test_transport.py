@@ -184,3 +184,18 @@ async def test_what_was_given_back_is_read_again_unless_somebody_went_elsewhere(
         thread.read_again({TopicPartition(INPUT, 1): (0, 5)})
         consumer.unsubscribe()
         thread.read_again({place: (6, 10)})
+
+
+async def test_rows_that_wait_for_a_copy_are_kept_when_recovery_ends_and_not_over_a_rebalance() -> (
+    None
+):
+    """Faust resumes the flow at the end of recovery, when copies are read already."""
+    app: Any = WorkerApp("test", broker="kafka://localhost:1", web_enabled=False)
+    flow, rows = app.flow_control, app.tables.changelog_queue
+    flow.resume()
+    await rows.put("row")
+    flow.resume()
+    assert rows.qsize() == 1
+    flow.suspend()
+    flow.resume()
+    assert rows.empty(), "what was read before a rebalance is read again after it"
