@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -383,15 +383,26 @@ async def test_the_nodes_of_a_real_api_server_use_what_kwok_says(
         async with Collector(shared, make_sources([given], shared)) as collector:
 
             async def until_n1(holds: Callable[[NodeUsage, dict[str, int]], bool]) -> NodeUsage:
-                async with asyncio.timeout(60):
-                    async for _, message in collector.messages():
-                        assert isinstance(message, NodeUsage)
-                        if message.node != "n1":
-                            assert message.usage["cpu"] == 0
-                            continue
-                        pods = {pod.name: pod.usage.get("cpu", 0) for pod in message.pods}
-                        if holds(message, pods):
-                            return message
+                last: NodeUsage | None = None
+                try:
+                    async with asyncio.timeout(60):
+                        async for _, message in collector.messages():
+                            assert isinstance(message, NodeUsage)
+                            if message.node != "n1":
+                                assert message.usage["cpu"] == 0
+                                continue
+                            last = message
+                            pods = {pod.name: pod.usage.get("cpu", 0) for pod in message.pods}
+                            if holds(message, pods):
+                                return message
+                except TimeoutError:
+                    async with (
+                        ClientSession() as session,
+                        session.get(url.format(node="n1")) as asked,
+                    ):
+                        said = await asked.text()
+                    known = shared.directory.pods_on("n1").pods
+                    pytest.fail(f"last: {last}; known: {known}; said by kwok: {said}")
                 raise AssertionError
 
             sample = await until_n1(lambda _, pods: _near(pods, {"a": 1_500, "b": 2_000}))
