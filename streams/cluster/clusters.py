@@ -24,7 +24,7 @@ from streams.cluster.failures import Failures, apart_text, back_record, set_apar
 from streams.cluster.spoken import answered, spoken
 from streams.cluster.state import ClusterState, Position
 from streams.cluster.stored import Parts, Row, by_cluster, restored
-from streams.cluster.tables import ROWS, all_rows, changed_rows, count_as_changed, last_rows, settle
+from streams.cluster.tables import ROWS, all_rows, begin_rows, changed_rows, last_rows, settle
 from streams.inventory.cause import Cause
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable, RowChange
@@ -126,7 +126,7 @@ class Clusters:
         """A cluster as it would be if it had never been so late; see `clock_reset`."""
         cluster, prefix = state.cluster, f"{self.partition}/{state.cluster}"
         if not self._has_tables:
-            count_as_changed(state)  # what was never written would be left out
+            begin_rows(state)
         self._write(cluster, changed_rows(state, prefix))
         before = list(all_rows(state, prefix))
         after = list(set_back(before, ROWS, {"reserved_pods": HeldPod}, was_ms, now_ms))

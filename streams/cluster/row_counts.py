@@ -28,6 +28,10 @@ class RowCounts:
         else:
             self._keys[table].discard(key)
 
+    def begin(self) -> None:
+        """No row is there."""
+        self._keys.clear()
+
     def has(self, table: str, key: str) -> bool:
         """Whether a row of a table not in `COUNTED` is there."""
         return key in self._keys[table]

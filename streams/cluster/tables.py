@@ -148,6 +148,15 @@ def count_as_changed(state: ClusterState) -> None:
         table.touch()
 
 
+def begin_rows(state: ClusterState) -> None:
+    """Where nobody keeps rows: have the next ones that are asked for be the first and all of them.
+
+    What was asked for before may be gone since, which was noted nowhere.
+    """
+    state.row_counts.begin()
+    count_as_changed(state)
+
+
 def settle(state: ClusterState) -> None:
     """Where nobody keeps rows: note all that has changed as written, and make no rows of it."""
     _settle_own(state)

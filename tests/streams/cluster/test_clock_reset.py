@@ -19,6 +19,7 @@ from tests.streams.cluster.builders import (
     lifecycle,
     metric,
     node,
+    node_gone,
     pod,
     policy_record,
     request,
@@ -143,6 +144,31 @@ def test_a_stage_without_tables_says_the_same_and_makes_no_rows() -> None:
     assert run.outputs
     assert other.outputs == run.outputs
     assert not other.rows
+
+
+def test_without_tables_time_is_set_back_again_after_something_has_gone() -> None:
+    run, other = Run(), Run()
+    other.stage = ClusterStage(0, 1, has_tables=False)
+    history = [
+        tick(),
+        *(node(name, cpu="4") for name in ("a", "b")),
+        lifecycle("running", pod("old"), "b"),
+        request(pod("waits", cpu="64")),
+        tick(YEAR_S),
+        reset(100),
+        lifecycle("deleted", pod("old"), "b"),
+        node_gone("b"),
+        request(pod("waits", cpu="64"), withdrawn=True),
+        tick(YEAR_S),
+        reset(200),
+        request("placed"),
+    ]
+    for message in history:
+        run.say(message)
+        other.say(message)
+    assert run.outputs
+    assert other.outputs == run.outputs
+    assert other.state.inventory.nodes.keys() == {"a"}
 
 
 def test_a_replay_comes_to_the_same() -> None:
