@@ -55,7 +55,10 @@ class Pipeline:
         """`tell` is called with each batch that is durable, and the seconds that it took."""
         self._durability = durability
         self._tell = tell
-        self._waiting: asyncio.Queue[UnderWay] = asyncio.Queue(AHEAD_MAX)
+        self._waiting: asyncio.Queue[UnderWay] = asyncio.Queue()
+        """In the order of applying; who hands over more than may wait waits for room."""
+        self._room = asyncio.Event()
+        self._room.set()
         self._journaled: asyncio.Queue[tuple[UnderWay, Journaled]] = asyncio.Queue()
         """At most one: it is joined before the next one is put."""
         self._under_way: deque[UnderWay] = deque()
@@ -87,9 +90,16 @@ class Pipeline:
         if not self._over:
             self._under_way.append(it)
             self._idle.clear()
-            await asyncio.shield(self._waiting.put(it))
+            await asyncio.shield(self._put(it))
         if self._over:
             raise StageEnded("the stage has ended; what was applied is not durable")
+
+    async def _put(self, it: UnderWay) -> None:
+        # At once, and not when there is room: whoever waited for that could be overtaken by the next.
+        self._waiting.put_nowait(it)
+        if self._waiting.qsize() > AHEAD_MAX and not self._over:
+            self._room.clear()
+        await self._room.wait()
 
     async def journal_all(self) -> None:
         """Write what is handed over to the journal, for ever; raises what stands in the way.
@@ -99,6 +109,8 @@ class Pipeline:
         """
         while True:
             it = await self._waiting.get()
+            if self._waiting.qsize() <= AHEAD_MAX:
+                self._room.set()
             journaled = await self._durability.append(it.applied)
             await self._journaled.join()
             self._journaled.put_nowait((it, journaled))
@@ -132,5 +144,6 @@ class Pipeline:
         self._over = True
         while not self._waiting.empty():
             self._waiting.get_nowait()
+        self._room.set()
         self._under_way.clear()
         self._idle.set()

@@ -86,6 +86,44 @@ async def test_who_waits_when_the_pipeline_ends_gets_the_error() -> None:
 
 
 @pytest.mark.timeout(30)
+@pytest.mark.parametrize("turns", range(6))
+async def test_what_comes_after_a_giver_that_is_cancelled_does_not_overtake_it(turns: int) -> None:
+    slow, full = _Slow(), AHEAD_MAX + 3
+    pipeline = Pipeline(slow, lambda it, seconds: None)
+    committing = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
+    givers = [asyncio.create_task(pipeline.hand_over(_batch(number))) for number in range(full)]
+    await asyncio.sleep(0.01)
+    givers[-1].cancel()
+    await asyncio.gather(givers[-1], return_exceptions=True)
+
+    async def give_next() -> None:
+        for _ in range(turns):  # in one of them there is room
+            await asyncio.sleep(0)
+        await pipeline.hand_over(_batch(full))
+
+    giving = asyncio.create_task(give_next())
+    slow.allowed.set()
+    await giving
+    await pipeline.settle()
+    assert slow.journaled == slow.durable == list(range(full + 1))
+    committing.cancel()
+
+
+@pytest.mark.timeout(30)
+async def test_who_comes_after_a_giver_that_was_cancelled_gets_the_error_too() -> None:
+    pipeline = Pipeline(_Slow(), lambda it, seconds: None)
+    givers = [
+        asyncio.create_task(pipeline.hand_over(_batch(number))) for number in range(AHEAD_MAX + 2)
+    ]
+    await asyncio.sleep(0.01)
+    givers[-2].cancel()
+    await asyncio.gather(givers[-2], return_exceptions=True)
+    pipeline.give_up()
+    with pytest.raises(StageEnded):
+        await asyncio.wait_for(givers[-1], 5)
+
+
+@pytest.mark.timeout(30)
 async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
     pipeline = Pipeline(_Slow(), lambda it, seconds: None)
     pipeline.give_up()
