@@ -128,6 +128,8 @@ class NodeState:
             pods_log.append(
                 PodEntry(self.key, offset, tuple(resources), matrix, lives), numbers_max
             )
+        # At once, unlike their sample, which is dropped with the next batch: a metric says them.
+        self.pods.end_lives(max(reading.sampled_at_ms, before_ms or 0) - window_ms)
         return figures
 
     def drop_expired(

@@ -154,9 +154,13 @@ class PodWindow:
         dropped = self._samples[:count]
         del self._samples[:count]
         self.size -= sum(matrix.size for _, _, matrix in dropped)
+        self.end_lives(before_ms)
+        return [row for _, row, _ in dropped]
+
+    def end_lives(self, before_ms: int) -> None:
+        """End lives that were brought up to date before this time, whose sample no window needs."""
         if self.lives is not None and self.lives.at_ms < before_ms:
             self.lives = None
-        return [row for _, row, _ in dropped]
 
     def clear(self) -> None:
         """Drop all samples; names stay."""

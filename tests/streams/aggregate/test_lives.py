@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import orjson
@@ -12,7 +13,7 @@ from schemas.metrics import NodeMetric
 from streams.aggregate.collect import Collecting
 from streams.aggregate.packed_column import packed, unpacked
 from streams.stage.records import DamagedTable
-from tests.streams.aggregate.builders import MINUTE, T0, Log, pod, sample
+from tests.streams.aggregate.builders import MINUTE, QUICK, T0, Log, pod, sample
 from tests.streams.aggregate.harness import Run, metrics, stage, store
 
 _Used = Callable[[int], int]
@@ -111,6 +112,25 @@ def test_a_window_without_pods_ends_all_lives() -> None:
     node.measure(7)
     node.measure(6, a=lambda _: 10)
     assert _lives(node)[-1][2:] == (6, 10, 0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_lives_that_have_ended_are_not_said_however_records_are_cut_into_batches(size: int) -> None:
+    node = Run(Collecting(replace(QUICK, report_ms=5 * MINUTE)))
+    records = [
+        *node.log.add(*(sample(T0 + at * MINUTE, pods=[pod("a", 100)]) for at in (0, 1))),
+        *node.log.add(sample(T0 + 5 * MINUTE - 5)),
+        # Late: it is in the averages, and begins no life.
+        *node.log.add(sample(T0 + 5 * MINUTE - 10, pods=[pod("a", 100)])),
+        *node.log.add(sample(T0 + 5 * MINUTE)),
+    ]
+    said = [
+        metric
+        for begin in range(0, len(records), size)
+        for metric in metrics(node.apply(records[begin : begin + size]).outputs)
+    ]
+    assert [[each.name for each in metric.pods] for metric in said] == [["a"]]
+    assert [metric.lives for metric in said] == [None]
 
 
 def test_a_late_sample_is_in_no_life() -> None:
