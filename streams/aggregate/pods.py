@@ -204,7 +204,7 @@ class PodWindow:
         self, lines: Figures, newest: Figures, resources: Sequence[str]
     ) -> list[MemberMean] | None:
         """The means where every sample has the same members in the same order; None: it is not so."""
-        if len(lines) % len(newest):
+        if not len(newest) or len(lines) % len(newest):
             return None
         stack = lines.reshape(-1, *newest.shape)
         if not (stack[:, :, 0] == newest[:, 0]).all():

@@ -312,3 +312,14 @@ def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_wa
         DamagedTable, match=r"row 0/progress: missing, while the table has 7 other rows.*mend"
     ):
         stage(table)
+
+
+def test_of_pods_without_a_name_nothing_is_said_and_the_node_goes_on() -> None:
+    log, table = Log(), dict[str, bytes]()
+    store(table, stage(table).apply(log.add(sample(T0, pods=[pod("p", 10)]))).rows)
+    name = first_key(table, "node")
+    row = orjson.loads(table[name])
+    row["node"]["members"] = []
+    table[name] = orjson.dumps(row)
+    (metric,) = metrics(stage(table).apply(log.add(sample(T0 + 30 * SECOND))).outputs)
+    assert (metric.samples, metric.pods) == (2, ())
