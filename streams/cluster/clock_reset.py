@@ -21,9 +21,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import orjson
 from pydantic import BaseModel
 
-from schemas.codec import encode
 from streams.stage.packing import PACKED, packed_row
 from streams.stage.records import RowChange
 
@@ -54,7 +54,7 @@ def set_back(
             continue
         single = row.table in PACKED and packed_row(row.table, row.key)[1] is not None
         message = (items if single else classes)[row.table].model_validate_json(value)
-        yield RowChange(row.table, row.key, encode(_moved(message, was_ms, now_ms)))
+        yield RowChange(row.table, row.key, _encoded(_moved(message, was_ms, now_ms)))
 
 
 def moved_rows(
@@ -72,6 +72,12 @@ def moved_rows(
 def moved_ms(at_ms: int, was_ms: int, now_ms: int) -> int:
     """A time as of an earlier now."""
     return min(at_ms, now_ms + max(0, at_ms - was_ms))
+
+
+def _encoded(message: BaseModel) -> bytes:
+    """A message with the fields that it was read with: items of packed rows leave some out."""
+    given = message.model_dump(exclude_none=True, exclude_unset=True)
+    return orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
 
 
 def _moved(value: Any, was_ms: int, now_ms: int) -> Any:

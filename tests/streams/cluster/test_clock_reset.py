@@ -135,6 +135,23 @@ def test_rows_do_not_depend_on_what_is_applied_with_it() -> None:
     assert together.outputs == single.outputs
 
 
+def test_rows_do_not_depend_on_how_often_time_is_set_back_in_a_batch() -> None:
+    messages = [
+        tick(),
+        node(),
+        tick(100),
+        lifecycle("running", pod("p"), "node-1"),
+        reset(50),
+        tick(60),
+        reset(55),
+    ]
+    single, together = Run(), Run()
+    for message in messages:
+        single.say(message)
+    together.say(*messages)
+    assert together.rows == single.rows
+
+
 def test_a_stage_without_tables_says_the_same_and_makes_no_rows() -> None:
     run, other = Run(), Run()
     other.stage = ClusterStage(0, 1, has_tables=False)
