@@ -3,7 +3,7 @@
 A decision adds one pod to a node, and its item is written with each decision. It is what `encode`
 says of a `HeldPod`, but put together from a pod's own fields: containers and other large parts,
 which all pods of a kind have in common, are encoded once a kind. Of the state by which it counts
-for estimation only what differs is kept.
+for estimation only what differs is kept, and where nothing does, no empty list of it either.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class PodRows:
         """By identity of the part, which is kept too, so that no other takes its place."""
 
     def encode(self, held: Held, counted: AssignedPod | None) -> bytes:
-        """A held pod, as `encode` of a `HeldPod` gives it.
+        """A held pod, as `encode` of a `HeldPod` gives it, but for an empty `counted_without`.
 
         Args:
             held: the pod and why it is held.
