@@ -12,6 +12,7 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
@@ -58,7 +59,9 @@ def _keep(made: Path, kept: Path) -> None:
         shutil.copyfile(made, unfinished)
         unfinished.rename(kept)
     except OSError:
-        unfinished.unlink(missing_ok=True)
+        # A read-only file system refuses to remove also what is not there.
+        with suppress(OSError):
+            unfinished.unlink()
 
 
 def _write(member: Broker, data: Path, bootstrap: Path) -> None:

@@ -1,5 +1,6 @@
 """Formatted storage: Kafka's tool runs once, and every broker gets storage of its own."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -66,6 +67,22 @@ def test_storage_that_is_formatted_stays_as_it_is(calls: Path, tmp_path: Path) -
     format_storage(second, {})
     assert _meta(second) == before
     assert len(calls.read_text().splitlines()) == 1
+
+
+def test_a_cache_on_a_read_only_file_system_does_not_stop_a_broker(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    def not_written(source: Path, target: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    monkeypatch.setattr("shutil.copyfile", not_written)
+    member = _broker(tmp_path, 1)
+    format_storage(member, {})
+    assert _meta(member) == {"directory.id": "formatted"}
 
 
 def test_users_of_one_broker_do_not_come_to_another(calls: Path, tmp_path: Path) -> None:
