@@ -20,6 +20,9 @@ class ChildProcess:
 
     directory: Path
     """Where it runs; it exists before the launch."""
+    ended_with: int | None = field(default=None, init=False)
+    """Status of the process that ended last, as it was waited for; negative: the signal that ended it.
+    None: none has ended yet."""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _guard: Guard | None = field(default=None, init=False)
     _log_begins: int = field(default=0, init=False)
@@ -88,6 +91,8 @@ class ChildProcess:
         self._dismiss()
 
     def _dismiss(self) -> None:
+        if self._process is not None:
+            self.ended_with = self._process.returncode
         self._process = None
         if self._guard is not None:
             self._guard.dismiss()

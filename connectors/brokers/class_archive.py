@@ -34,7 +34,8 @@ def archived_classes(train: Callable[[str], None]) -> tuple[str, ...]:
 
     Args:
         train: runs what is to be archived, with an option of Java that it is given, up to the end
-            of its process. May raise what clients of a broker raise: then none is made.
+            of its process. May raise what clients of a broker raise, as where the process was
+            killed before its end: then none is made.
 
     Raises:
         KafkaUnavailable: Java or the jars are missing.

@@ -119,6 +119,11 @@ class KafkaServer(Startable):
         """Process id of a broker; None if it does not run."""
         return self._member(number).pid
 
+    def was_killed(self, number: int = 1) -> bool:
+        """Whether a broker ended by a signal, before it was done, when it ended last."""
+        status = self._member(number).ended_with
+        return status is not None and status < 0
+
     def address(self, listener: str = "PLAINTEXT") -> str:
         """Addresses of a listener of all brokers, as `host:port,host:port`."""
         return ",".join(f"{HOST}:{member.ports[listener]}" for member in self._members)
@@ -203,7 +208,11 @@ class KafkaServer(Startable):
 
 
 def _train(option: str) -> None:
-    """Run a broker with an option of Java, through what every one does."""
+    """Run a broker with an option of Java, through what every one does.
+
+    Raises what clients of a broker raise, and KafkaUnavailable where its process did not come to its
+    end: what it was writing then is half written.
+    """
     from confluent_kafka import Consumer, Producer
 
     scratch = tempfile.TemporaryDirectory(prefix="loadstream-kafka-")
@@ -218,6 +227,8 @@ def _train(option: str) -> None:
         consumer.subscribe([topic.name])
         consumer.poll(_START_TIMEOUT_S)
         consumer.close()
+    if server.was_killed():
+        raise KafkaUnavailable("the broker was killed before it had written its classes")
 
 
 def _answers(address: str, brokers: int) -> bool:

@@ -11,7 +11,8 @@ from confluent_kafka import KafkaException
 
 from connectors.brokers.class_archive import SILENT, archived_classes
 from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
-from connectors.brokers.server import KafkaServer
+from connectors.brokers.server import KafkaServer, _train
+from connectors.child_process import ChildProcess
 from connectors.kafka.client import BrokerUnavailable
 from tests.conftest import running, skipped_where_unavailable
 
@@ -138,6 +139,17 @@ def test_a_run_that_was_killed_leaves_nothing_that_could_pass_for_an_archive() -
         archived_classes(killed)
     calls: list[str] = []
     assert _archive(archived_classes(_writing(b"whole", calls))).read_bytes() == b"whole"
+
+
+@pytest.mark.kafka
+def test_what_a_broker_wrote_that_was_killed_before_its_end_is_no_archive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with skipped_where_unavailable():
+        fetch_jars()
+    monkeypatch.setattr(ChildProcess, "wait_for_end", ChildProcess.kill)
+    with pytest.raises(KafkaUnavailable, match="killed before"):
+        _train("-Xlog:disable")
 
 
 @pytest.mark.kafka
