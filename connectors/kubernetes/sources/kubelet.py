@@ -11,7 +11,7 @@ A kubelet is asked with the credentials for the API server; it asks the API serv
 import resource
 import ssl
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -47,8 +47,9 @@ BEHIND_MAX_S = 1.0
 RENEW_MIN_MS = 10_000
 #: Places in a URL template that are filled in.
 _PLACES = ("node", "address", "port")
-#: Fields that only a connection to a kubelet itself goes by.
-_OF_CONNECTIONS = ("url", "addresses", "ca_file", "insecure", "send_credentials")
+#: Fields that only a connection with TLS goes by, and a connection to a kubelet itself.
+_OF_TLS = ("ca_file", "insecure", "send_credentials")
+_OF_CONNECTIONS = ("url", "addresses", *_OF_TLS)
 
 
 class KubeletSettings(SourceSettings):
@@ -74,18 +75,24 @@ class KubeletSettings(SourceSettings):
     def conflicts(self) -> Iterable[Conflict]:
         """A template is a URL of each node, and what is said of connections to kubelets is used."""
         if self.via == "apiServer":
-            for name in _OF_CONNECTIONS:
-                if name in self.model_fields_set:
-                    message = "found with via: apiServer; allowed is one of them"
-                    yield Conflict(
-                        (type(self).model_fields[name].alias or name,), message, ("via",)
-                    )
+            message = "found with via: apiServer; allowed is one of them"
+            yield from self._given(_OF_CONNECTIONS, message, "via")
+        elif self.url is not None and self.url.startswith("http://"):
+            yield from self._given(_OF_TLS, "found with a url of http://: needs https://", "url")
         elif self.insecure and self.ca_file is not None:
             message = "found with insecure: true; allowed is one of them"
             yield Conflict(("caFile",), message, ("insecure",))
+        if self.via == "kubelet" and self.url is not None and "{address}" not in self.url:
+            yield from self._given(("addresses",), "found with a url without {address}", "url")
         if self.url is not None and not _is_template(self.url):
             message = "found no URL template; allowed is http:// or https:// with {node} or {address}, and {port}"
             yield Conflict(("url",), message, ("url",))
+
+    def _given(self, names: Iterable[str], message: str, beside: str) -> Iterator[Conflict]:
+        """Fields that are given and change nothing beside another one."""
+        for name in names:
+            if name in self.model_fields_set:
+                yield Conflict((type(self).model_fields[name].alias or name,), message, (beside,))
 
 
 def _is_template(url: str) -> bool:

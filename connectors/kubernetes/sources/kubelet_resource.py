@@ -10,7 +10,7 @@ they use is in the node's total. A pod that replaces another of its name begins 
 """
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from connectors.kubernetes.sources.base import SourceContext
 from connectors.kubernetes.sources.clock_skew import Answered, sample_time
@@ -28,7 +28,9 @@ from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import Answer
 from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
 from connectors.kubernetes.sources.rates import CpuCounter
+from connectors.kubernetes.sources.settings import SourceSettings
 from schemas.base import AMOUNT_MAX
+from schemas.policy.parts import Items
 from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 
 CPU, MEMORY, SWAP = b"_cpu_usage_seconds_total", b"_memory_working_set_bytes", b"_swap_usage_bytes"
@@ -58,11 +60,19 @@ class _Node:
         """By labels: one of each pod, or one of each container."""
 
 
+class KubeletResourceSettings(KubeletSettings):
+    """How kubelets are asked for counters, which are of fewer resources than their summary is."""
+
+    extra_resources: Items[Literal["swap"]] = ()
+    """What is reported beside CPU and memory, where the kubelet measures it."""
+
+
 class KubeletResource(KubeletSource):
     """CPU and memory of nodes and pods from kubelets' `/metrics/resource`."""
 
     name: ClassVar[str] = "kubelet_resource"
     path: ClassVar[str] = "/metrics/resource"
+    settings_class: ClassVar[type[SourceSettings]] = KubeletResourceSettings
 
     def __init__(self, settings: KubeletSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
