@@ -282,8 +282,9 @@ def _with_settings(parameters: Parameters, settings: list[str]) -> Parameters:
                 param_hint="--set",
             )
         if name not in types:
+            settable = ", ".join(each for each in types if each not in _OPTIONS)
             raise typer.BadParameter(
-                f"found {name!r}; expected one of {', '.join(types)}", param_hint="--set"
+                f"found {name!r}; expected one of {settable}", param_hint="--set"
             )
         kind = types[name]
         pair, whole = get_origin(kind) is tuple, kind is int
