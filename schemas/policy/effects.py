@@ -40,6 +40,9 @@ _ESTIMATION = (
     "estimatedSecondsAfterInitialized",
     "allowCustomizeEstimation",
 )
+#: What is left of the age at which metrics expire, and of profiles, where no decision goes by them.
+_STALE = "it only says which nodes are stale"
+_LEARNED = "what pods use is learned all the same"
 #: What only a pool that is held back for its verdicts looks at.
 _OF_VERDICTS = ("verdicts", "initial_backoff_seconds", "max_backoff_seconds")
 #: Arguments of LowNodeLoad by which rounds by risk go too.
@@ -145,8 +148,14 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
         why = f"plugins.filter does not enable {name}"
         yield ("movingThresholds", "filter"), why
     if name not in filters | scores:
-        for field in ("nodeMetricExpirationSeconds", "prodUsageIncludeSys"):
-            yield (*here, field), f"neither plugins.filter nor plugins.score enables {name}"
+        why = f"neither plugins.filter nor plugins.score enables {name}"
+        yield (*here, "prodUsageIncludeSys"), why
+        yield (*here, "nodeMetricExpirationSeconds"), f"{why}; {_STALE}"
+    elif name not in scores and not args.filter_expired_node_metrics:
+        why = (
+            f"filterExpiredNodeMetrics is false, and plugins.score does not enable {name}; {_STALE}"
+        )
+        yield (*here, "nodeMetricExpirationSeconds"), why
     if not args.filter_expired_node_metrics:
         why = "filterExpiredNodeMetrics is false: expired metrics are checked as they are"
         yield (*here, "enableScheduleWhenNodeMetricsExpired"), why
@@ -180,15 +189,20 @@ def _of_profiles_alone(policy: Policy, why: str) -> Iterator[Found]:
 def _of_estimates(policy: Policy) -> Iterator[Found]:
     """Who says what pods that are not measured use; rounds by thresholds go by that too."""
     args, here = policy.load_aware, ("loadAware",)
-    plugins = (*policy.plugins.filter, *policy.plugins.score)
-    if LOAD_AWARE not in {plugin.name for plugin in plugins} and not policy.judges_by_thresholds:
-        why = f"neither plugins.filter nor plugins.score enables {LOAD_AWARE}, and no node is hot"
-        yield from (((*here, field), why) for field in _ESTIMATION)
+    plugins = {plugin.name for plugin in (*policy.plugins.filter, *policy.plugins.score)}
+    by_rounds = policy.judges_by_thresholds and policy.compat == "loadstream"
+    if LOAD_AWARE not in plugins and not by_rounds:
+        rounds = "no node is hot"
+        if policy.judges_by_thresholds:
+            rounds = "rounds of compat: koordinator go by no estimates"
+        why = f"neither plugins.filter nor plugins.score enables {LOAD_AWARE}, and {rounds}"
+        yield from (((*here, field), why) for field in _ESTIMATION if field != "estimateBy")
+        yield (*here, "estimateBy"), f"{why}; {_LEARNED}" if args.by_profiles else why
     elif not args.by_profiles:
         yield (*here, "estimateMarginPercent"), "estimateBy is requests"
     elif not {each.name for each in policy.overutilization_risk.resources} & {*args.resources}:
         why = "overutilizationRisk.resources names none that loadAware looks at"
-        yield (*here, "estimateBy"), why
+        yield (*here, "estimateBy"), f"{why}; {_LEARNED}"
         yield (*here, "estimateMarginPercent"), why
     else:
         why = f"estimateBy: {args.estimate_by} takes its place"

@@ -140,10 +140,20 @@ _WINDOW = "from: '01:00', to: '02:00'"
           "LoadAwareScheduling)"]),
         ("{loadAware: {nodeMetricExpirationSeconds: 50}, plugins: {score: [], filter: []}}",
          ["loadAware.nodeMetricExpirationSeconds (neither plugins.filter nor plugins.score enables "
-          "LoadAwareScheduling)"]),
+          "LoadAwareScheduling; it only says which nodes are stale)"]),
+        ("loadAware: {nodeMetricExpirationSeconds: 50, filterExpiredNodeMetrics: false}",
+         ["loadAware.nodeMetricExpirationSeconds (filterExpiredNodeMetrics is false, and plugins.score "
+          "does not enable LoadAwareScheduling; it only says which nodes are stale)"]),
+        ("{loadAware: {nodeMetricExpirationSeconds: 50, filterExpiredNodeMetrics: false}, "
+         "plugins: {score: [LoadAwareScheduling], balance: [LowNodeLoad]}}", []),
+        (_HOT + "compat: koordinator\nloadAware: {estimatedScalingFactors: {cpu: 50}}\n"
+         "plugins: {score: [], filter: []}",
+         ["loadAware.estimatedScalingFactors (neither plugins.filter nor plugins.score enables "
+          "LoadAwareScheduling, and rounds of compat: koordinator go by no estimates)"]),
+        (_HOT + "loadAware: {estimatedScalingFactors: {cpu: 50}}\nplugins: {score: [], filter: []}", []),
         ("{loadAware: {estimateBy: owner, estimateMarginPercent: 5}, plugins: {score: [], filter: []}}",
          ["loadAware.estimateBy (neither plugins.filter nor plugins.score enables "
-          "LoadAwareScheduling, and no node is hot)",
+          "LoadAwareScheduling, and no node is hot; what pods use is learned all the same)",
           "loadAware.estimateMarginPercent (neither plugins.filter nor plugins.score enables "
           "LoadAwareScheduling, and no node is hot)"]),
         ("loadAware: {estimateMarginPercent: 5}",
@@ -159,7 +169,8 @@ _WINDOW = "from: '01:00', to: '02:00'"
           "does plugins.balance, and loadAware names no pods)"]),
         ("{loadAware: {estimateBy: owner, estimateMarginPercent: 5}, "
          "overutilizationRisk: {resources: [{name: pods}]}}",
-         ["loadAware.estimateBy (overutilizationRisk.resources names none that loadAware looks at)",
+         ["loadAware.estimateBy (overutilizationRisk.resources names none that loadAware looks at; "
+          "what pods use is learned all the same)",
           "loadAware.estimateMarginPercent (overutilizationRisk.resources names none that loadAware "
           "looks at)"]),
         ("{loadAware: {estimateBy: owner, supportedResources: [pods]}, "
