@@ -59,7 +59,9 @@ def read_config_map(found: Mapping[str, Any]) -> CollectIntervals:
             ),
         )
     except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
-        raise PolicyUnreadable(f"ConfigMap {NAMESPACE}/{NAME}, {KEY}: {error}") from error
+        named = found.get("metadata") or {}
+        place = f"{named.get('namespace', NAMESPACE)}/{named.get('name', NAME)}"
+        raise PolicyUnreadable(f"ConfigMap {place}, {KEY}: {error}") from error
 
 
 def _readable(selector: Any) -> Mapping[str, Any]:
@@ -68,7 +70,9 @@ def _readable(selector: Any) -> Mapping[str, Any]:
     if not isinstance(labels, dict | None):
         raise TypeError(f"nodeSelector.matchLabels: found {labels!r}; allowed is a map")
     if not isinstance(expressions, list | None) or not all(
-        isinstance(each, dict) and isinstance(each.get("values"), list | None)
+        isinstance(each, dict)
+        and isinstance(each.get("key"), str)
+        and isinstance(each.get("values"), list | None)
         for each in expressions or ()
     ):
         raise TypeError(

@@ -128,9 +128,14 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
                     there = True
                     self._set_config(found)
                 case Ended() if not there:
-                    self._intervals = CollectIntervals()
+                    self._forget_config()
                 case Deleted():
-                    self._intervals = CollectIntervals()
+                    self._forget_config()
+
+    def _forget_config(self) -> None:
+        """There is no ConfigMap: nothing that it said holds, and nothing is wrong with it."""
+        self._intervals = CollectIntervals()
+        self.health.note("config", None)
 
     def _set_config(self, found: Mapping[str, Any]) -> None:
         try:

@@ -83,7 +83,10 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--load", "40,40"), "found '40,40'; expected percent from 1 to 90"),
         (("--load", "0"), "found '0'; expected percent from 1 to 90"),
         (("--seeds", "5-3"), "found '5-3'; expected how many, such as 5, or which"),
-        (("--set", "speed=3"), "found 'speed'; expected one of filling_hours, fill_share, pod_divisor,"),
+        (
+            ("--set", "speed=3"),
+            "found 'speed'; expected one of filling_hours, fill_share, pod_divisor,",
+        ),
         (("--set", "memory_start=3"), "expected two numbers with a comma"),
         (("--set", "memory_growth=0.5,0.1"), "the smaller one first"),
         (("--set", "lag_s=nan"), "lag_s: found 'nan'; expected a whole number"),

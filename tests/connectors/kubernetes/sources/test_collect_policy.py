@@ -69,6 +69,12 @@ def test_a_config_map_that_cannot_be_read_says_which_one(text: str) -> None:
         read_config_map({"data": {"colocation-config": text}})
 
 
+def test_a_config_map_of_another_name_is_named_by_it() -> None:
+    metadata = {"namespace": "slo", "name": "mine"}
+    with pytest.raises(PolicyUnreadable, match="ConfigMap slo/mine, colocation-config: "):
+        read_config_map({"metadata": metadata, "data": {"colocation-config": "{"}})
+
+
 @pytest.mark.parametrize(
     "selector",
     [
@@ -77,6 +83,7 @@ def test_a_config_map_that_cannot_be_read_says_which_one(text: str) -> None:
         {"matchExpressions": {"key": "pool"}},
         {"matchExpressions": ["pool"]},
         {"matchExpressions": [{"key": "pool", "operator": "In", "values": 5}]},
+        {"matchExpressions": [{"key": ["pool"], "operator": "Exists"}]},
     ],
 )
 def test_a_selector_of_another_shape_is_refused_whole(selector: object) -> None:

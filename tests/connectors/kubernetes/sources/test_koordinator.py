@@ -1,7 +1,7 @@
 """Koordinator's objects, listed and watched."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from connectors.kubernetes.api.errors import ApiError
+from connectors.kubernetes.api.list_watch import Begun, Deleted, Ended, Event, Present
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.control_plane import cluster
 from connectors.kubernetes.control_plane.server import ControlPlane
@@ -129,6 +130,22 @@ async def test_the_config_map_says_the_interval_where_the_object_does_not() -> N
         found = {message.node: message for message in await _next(source, 2)}
     assert found["n1"].report_interval_ms == 45_000
     assert found["n2"].report_interval_ms == 90_000
+
+
+async def _events(*events: Event) -> AsyncGenerator[Event, None]:
+    for each in events:
+        yield each
+
+
+@pytest.mark.parametrize("gone", [(Deleted({}),), (Begun(), Ended())])
+async def test_nothing_is_wrong_with_a_config_map_that_is_gone(gone: tuple[Event, ...]) -> None:
+    bad = {"metadata": {}, "data": {"colocation-config": "{"}}
+    async with _running(_ApiServer()) as source:
+        await source.take_config(_events(Begun(), Present(bad), Ended()))
+        (note,) = source.health.report().notes
+        assert "what it said before holds" in note
+        await source.take_config(_events(*gone))
+        assert source.health.report().notes == ()
 
 
 async def test_where_it_is_not_installed_it_says_so_and_looks_again() -> None:
