@@ -71,6 +71,8 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         self._newest: Newest[NodeMetric] = Newest(self.health)
         self._versions: dict[str, str] = {}
         """Version of the newest object of each node."""
+        self._ahead_ms: dict[str, int] = {}
+        """By how much the newest metric of a node is ahead of our clock, where it is by too much."""
         self._intervals = CollectIntervals()
         config_maps = f"/api/v1/namespaces/{settings.config_namespace}/configmaps"
         self._metrics = ListWatch(context.server, NODE_METRICS)
@@ -161,18 +163,29 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
             return  # a list says again what is known
         self._versions[node] = version
         self.health.succeeded(node, message.updated_at_ms)
-        if message.updated_at_ms is not None:
-            ahead_ms = message.updated_at_ms - self.context.now_ms()
-            if ahead_ms > SKEW_MAX_MS:
-                note = f"the metric of node {node} is {ahead_ms} ms ahead of our clock"
-                self.health.note("clock", note)
-                self.health.clock(node, ahead_ms, from_receipt=False)
+        self._note_clock(node, (message.updated_at_ms or 0) - self.context.now_ms())
         self._newest.put(message)
 
     def _remove(self, node: str) -> None:
         if self._versions.pop(node, None) is not None:
             self._newest.put(removed(self.cluster, node))
         self.health.keep_only(self._versions.keys())
+        self._note_clock(node, 0)
+
+    def _note_clock(self, node: str, ahead_ms: int) -> None:
+        """Say which metric is ahead of our clock, the first of them, as long as one is."""
+        if ahead_ms > SKEW_MAX_MS:
+            self._ahead_ms[node] = ahead_ms
+            self.health.clock(node, ahead_ms, from_receipt=False)
+        elif self._ahead_ms.pop(node, None) is None:
+            return
+        elif node in self._versions:
+            self.health.clock(node, 0, from_receipt=False)
+        note = None
+        for first, by_ms in self._ahead_ms.items():
+            note = f"the metric of node {first} is {by_ms} ms ahead of our clock"
+            break
+        self.health.note("clock", note)
 
 
 async def _follow(watch: ListWatch, take: Any) -> None:

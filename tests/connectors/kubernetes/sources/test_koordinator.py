@@ -204,6 +204,23 @@ async def test_a_metric_from_the_future_is_reported_and_keeps_its_time() -> None
     assert node.clock_skew_ms > 4_070_908_800_000 - now_ms() - 60_000
 
 
+@pytest.mark.parametrize("way", ["MODIFIED", "DELETED"])
+async def test_that_a_metric_is_ahead_is_said_for_as_long_as_it_is(way: str) -> None:
+    server = _ApiServer()
+    ahead, other = server.object("n1"), server.object("n2")
+    ahead["status"]["updateTime"] = other["status"]["updateTime"] = "2099-01-01T00:00:00Z"
+    server.objects = {"n1": ahead, "n2": other}
+    async with _running(server, "n1", "n2") as source:
+        await _next(source, 2)
+        for node in ("n1", "n2"):
+            (note,) = source.health.report().notes
+            assert f"the metric of node {node} is " in note
+            server.change(way, server.object(node))
+            await _next(source)
+        assert source.health.report().notes == ()
+        assert not any(each.clock_skew_ms for each in source.health.report().nodes)
+
+
 class _World(UsageSourceWorld):
     source: Koordinator
     cluster, nodes = "c", ("n1", "n2")
