@@ -95,7 +95,7 @@ class Pipeline:
             raise StageEnded("the stage has ended; what was applied is not durable")
 
     async def _put(self, it: UnderWay) -> None:
-        # At once, and not when there is room: whoever waited for that could be overtaken by the next.
+        # At once, and not when there is room: a batch that waits for that could be overtaken.
         self._waiting.put_nowait(it)
         if self._waiting.qsize() > AHEAD_MAX and not self._over:
             self._room.clear()

@@ -79,7 +79,7 @@ class WorkerSettings(BaseSettings):
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         problems = []
-        # In milliseconds, as brokers are told them: 2.1 s are a third of 6.3, unlike as fractions.
+        # In milliseconds, as brokers are given them: as fractions 2.1 is more than a third of 6.3.
         if 3 * round(self.heartbeat_interval_s * 1000) > round(self.session_timeout_s * 1000):
             problems.append(
                 f"{_variable('heartbeat_interval_s')} is {self.heartbeat_interval_s:g}; expected at most "
