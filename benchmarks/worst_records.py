@@ -135,11 +135,15 @@ def policy(document: str, world: DenseCluster) -> float:
 
 
 def estimates_renewed(world: DenseCluster) -> float:
-    """No pod is measured yet, all are estimated by a profile, and the profile changes."""
-    by_fleet = ESTIMATE_BY.format("fleet")
-    world.apply(world.policy(by_fleet), *(world.tick_record(1) for _ in range(50)))
+    """No pod is measured yet, all are estimated by a profile, and the profile's figures change."""
+    known_for_long = "{estimateBy: fleet, nodeMetricExpirationSeconds: 86400}"
+    document = f"loadAware: {known_for_long}\ndescheduling: {{deschedulingInterval: 24h}}\n"
+    changed = f"{document}overutilizationRisk: {{usagePriorPercent: 30}}\n"
+    for each in (document, changed):
+        # Until all are counted and summed up; figures are renewed later.
+        world.apply(world.policy(each), *(world.tick_record(1) for _ in range(50)))
     world.apply(world.request(pod("before")))
-    return policy(f"{by_fleet}\noverutilizationRisk: {{usagePriorPercent: 30}}\n", world)
+    return world.timed_ms([world.tick_record(300), world.request(pod("after"))])
 
 
 def policy_risk(world: DenseCluster) -> float:

@@ -9,16 +9,21 @@ from typing import NamedTuple
 
 from schemas.pods import Pod
 from streams.inventory.demand import PodDemand
-from streams.inventory.estimate import Vector
+from streams.inventory.estimate import Alike, Vector
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AssignedPod:
-    """A pod as it was when it was last counted; later changes of its labels are overlooked."""
+    """A pod as it was when it was last counted; later changes of its labels are overlooked.
+
+    Its estimate alone may become another one.
+    """
 
     pod: Pod
     demand: PodDemand
     cached_at_ms: int
+    alike: Alike
+    """Pods that are estimated as it is."""
     prod: bool
     estimate: Vector
     added: Vector
@@ -28,6 +33,10 @@ class AssignedPod:
     """When it was scheduled, else when it was counted."""
     deadline_ms: int | None
     """It is estimated by metrics older than this even if they contain it."""
+
+    def estimate_anew(self, estimate: Vector) -> None:
+        """It is expected to use something else from now on."""
+        self.estimate, self.added = estimate, not_negative(estimate)
 
 
 class Share(NamedTuple):
@@ -49,6 +58,13 @@ def same_for_estimation(cached: Pod, pod: Pod) -> bool:
         and cached.init_containers == pod.init_containers
         and cached.overhead == pod.overhead
     )
+
+
+def not_negative(estimate: Vector) -> Vector:
+    """An estimate without what is below 0."""
+    if min(estimate, default=0) >= 0:
+        return estimate
+    return tuple([max(0, expected) for expected in estimate])
 
 
 def plus(left: Vector, right: Vector) -> Vector:

@@ -14,7 +14,7 @@ resource of which nobody keeps profiles.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isqrt
 from typing import Self
 
@@ -70,6 +70,32 @@ _MILLION = 1_000_000
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
+class Alike:
+    """Pods that are estimated alike: what their estimate follows from, and what it was last."""
+
+    __slots__ = ("custom", "demand", "estimate", "of_class", "owner", "version")
+
+    def __init__(
+        self,
+        demand: PodDemand,
+        of_class: PriorityClass,
+        owner: str | None,
+        custom: Mapping[str, int],
+    ) -> None:
+        """Not estimated yet.
+
+        Args:
+            demand: of each of them.
+            of_class: of each of them.
+            owner: by whose pods they are estimated; none: by all.
+            custom: factors that they name themselves.
+        """
+        self.demand, self.of_class, self.owner, self.custom = demand, of_class, owner, custom
+        self.estimate: Vector = ()
+        self.version: object = None
+        """Under which that holds; none: it has not been worked out."""
+
+
 class Estimator:
     """Estimates pods under one set of arguments, as vectors over one list of resources."""
 
@@ -87,11 +113,12 @@ class Estimator:
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
         self._last: tuple[bytes, object, Vector] = (b"", 0, ())
-        self._known = SizedCache[
-            tuple[int, PriorityClass, str | None], tuple[PodDemand, object, Vector]
-        ](_KNOWN_BYTES_MAX, _KNOWN_MAX)
-        """Estimates by the identity of the demand, which is kept with them and shared by a kind, and
-        the owner; with the version under which they hold."""
+        self._version: object = 0
+        """The version as it was last: one object, so that who was estimated under it is told at once."""
+        self._known = SizedCache[tuple[int, PriorityClass, str | None], Alike](
+            _KNOWN_BYTES_MAX, _KNOWN_MAX
+        )
+        """By the identity of the demand, which is kept with them and shared by a kind, and the owner."""
 
     @classmethod
     def of(cls, counting: Counting, profiles: Profiles | None = None) -> Self:
@@ -154,16 +181,39 @@ class Estimator:
             of_class: of the pod.
             owner: its owner, where the pod does not say.
         """
+        (estimate,) = self.estimates([self.alike(pod, demand, of_class, owner)])
+        return estimate
+
+    def alike(
+        self, pod: Pod, demand: PodDemand, of_class: PriorityClass, owner: str | None = None
+    ) -> Alike:
+        """The pods that are estimated as this one; the arguments are those of `estimate`."""
         owner = (owner or owner_of(pod)) if self.by_owner else None
-        if self.args.allow_customize_estimation:
-            return self._estimated(_custom_factors(pod), demand, of_class, owner)
-        key, version = (id(demand), of_class, owner), self.version
+        if self.args.allow_customize_estimation and SCALING_FACTORS_ANNOTATION in pod.annotations:
+            return Alike(demand, of_class, owner, _custom_factors(pod))
+        key = id(demand), of_class, owner
         known = self._known.get(key)
-        if known is None or known[1] != version:
-            known = demand, version, self._estimated({}, demand, of_class, owner)
+        if known is None:
+            known = Alike(demand, of_class, owner, {})
             items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
             self._known.put(key, known, _DEMAND_BYTES + items * _ITEM_BYTES)
-        return known[2]
+        return known
+
+    def estimates(self, pods: Iterable[Alike]) -> list[Vector]:
+        """Expected use of many pods as it is now, each worked out once for all that are alike."""
+        version = self.version
+        if version == self._version:
+            version = self._version
+        self._version = version
+        found: list[Vector] = []
+        for alike in pods:
+            if alike.version is not version:
+                alike.estimate = self._estimated(
+                    alike.custom, alike.demand, alike.of_class, alike.owner
+                )
+                alike.version = version
+            found.append(alike.estimate)
+        return found
 
     def _estimated(
         self,

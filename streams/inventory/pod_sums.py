@@ -11,24 +11,28 @@ This is Koordinator's pod-assign cache, with its rules for which event counts a 
 overlooked. Source: docs/upstream.md A3, A4, A6.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from schemas.pods import Pod
-from streams.inventory.assigned import AssignedPod, Share, minus, plus, same_for_estimation, total
+from streams.inventory.assigned import (
+    AssignedPod,
+    Share,
+    minus,
+    not_negative,
+    plus,
+    same_for_estimation,
+    total,
+)
 from streams.inventory.demand import PodDemand
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.metric import MetricVectors
 from streams.inventory.priority import priority_class
 
-_NO_PODS: Mapping[tuple[str, str], tuple[Vector, bool]] = {}
+#: A pod's usage, and whether the node's agent knows it as prod.
+_Measured = tuple[Vector, bool]
+_NO_PODS: Mapping[tuple[str, str], _Measured] = {}
 
 RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
-
-
-def _not_negative(estimate: Vector) -> Vector:
-    if min(estimate, default=0) >= 0:
-        return estimate
-    return tuple([max(0, expected) for expected in estimate])
 
 
 def terminated(pod: Pod) -> bool:
@@ -61,8 +65,9 @@ class PodSums:
         """Update time that estimation goes by; a metric without one keeps the time before it."""
         self.assigned: dict[str, AssignedPod] = {}
         """By pod uid."""
-        self._open: dict[str, None] = {}
-        """Pods whose estimates may count, by uid, where these change with a version."""
+        self._open: dict[str, _Measured | None] = {}
+        """Pods whose estimates may count, by uid, where these change with a version, and what the
+        metric says of each. Others add nothing."""
         self._version = estimator.version
         """Of the estimator, under which those were estimated."""
         self._delta = self._prod_usage = self._prod_delta = self._estimated = self._zero()
@@ -91,8 +96,7 @@ class PodSums:
     def estimated(self) -> Vector:
         """Sum of all estimates, as if nothing had been measured."""
         if self.estimator.by_profiles:
-            every = [self._estimate(pod.pod, pod.demand) for pod in self.assigned.values()]
-            return total(self._zero(), every)
+            return total(self._zero(), self._estimates(self.assigned.values()))
         return self._estimated
 
     # --- what comes and goes --------------------------------------------------------------------
@@ -149,20 +153,23 @@ class PodSums:
 
     def _assigned(self, pod: Pod, demand: PodDemand, cached_at_ms: int) -> AssignedPod:
         timestamp_ms = cached_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
-        estimate = self._estimate(pod, demand)
+        of_class = priority_class(pod, demand)
+        alike = self.estimator.alike(pod, demand, of_class)
+        (estimate,) = self.estimator.estimates([alike])
         return AssignedPod(
             pod=pod,
             demand=demand,
             cached_at_ms=cached_at_ms,
-            prod=priority_class(pod, demand) == "prod",
+            alike=alike,
+            prod=of_class == "prod",
             estimate=estimate,
-            added=_not_negative(estimate),
+            added=not_negative(estimate),
             timestamp_ms=timestamp_ms,
             deadline_ms=self.estimator.deadline_ms(pod, timestamp_ms),
         )
 
-    def _estimate(self, pod: Pod, demand: PodDemand) -> Vector:
-        return self.estimator.estimate(pod, demand, priority_class(pod, demand))
+    def _estimates(self, pods: Iterable[AssignedPod]) -> list[Vector]:
+        return self.estimator.estimates([pod.alike for pod in pods])
 
     def _follow(self) -> None:
         """Estimate the pods anew whose estimates count, if these are others than before."""
@@ -170,48 +177,53 @@ class PodSums:
         if self._version == version:
             return
         self._version = version
-        zero = self._zero()
-        for uid in self._open:
-            before = self.assigned[uid]
-            estimate = self._estimate(before.pod, before.demand)
-            if estimate == before.estimate:
-                continue
-            share = self._share(before, zero)
-            now = self._share(self._estimate_anew(uid, estimate), zero)
-            self._delta = plus(minus(self._delta, share.delta), now.delta)
-            self._prod_delta = plus(minus(self._prod_delta, share.prod_delta), now.prod_delta)
+        pods = [self.assigned[uid] for uid in self._open]
+        changed = False
+        for pod, estimate in zip(pods, self._estimates(pods), strict=True):
+            if estimate != pod.estimate:
+                pod.estimate_anew(estimate)
+                changed = True
+        if changed:
+            self._add_up(pods)
 
-    def _estimate_anew(self, uid: str, estimate: Vector) -> AssignedPod:
-        """All but the estimate is as it was."""
-        old = self.assigned[uid]
-        self.assigned[uid] = now = AssignedPod(
-            pod=old.pod,
-            demand=old.demand,
-            cached_at_ms=old.cached_at_ms,
-            prod=old.prod,
-            estimate=estimate,
-            added=_not_negative(estimate),
-            timestamp_ms=old.timestamp_ms,
-            deadline_ms=old.deadline_ms,
-        )
-        return now
+    def _add_up(self, pods: Iterable[AssignedPod]) -> None:
+        """Add up estimates anew of those that count; `pods`: these, as `_open` has them."""
+        zero = self._zero()
+        delta: list[Vector] = []
+        prod_delta: list[Vector] = []
+        for pod, measured in zip(pods, self._open.values(), strict=True):
+            added = known = pod.added
+            if measured is not None:
+                usage, known_as_prod = measured
+                added = self._beyond(pod, usage, zero)
+                if known_as_prod:
+                    known = added
+            delta.append(added)
+            if pod.prod:
+                prod_delta.append(known)
+        self._delta, self._prod_delta = total(zero, delta), total(zero, prod_delta)
 
     def _reopen(self) -> None:
         """Estimates of other pods count from now on; sums are to be added up after that."""
         zero, before, changed = self._zero(), self._open, self._version != self.estimator.version
         self._open, self._version = {}, self.estimator.version
+        anew: list[AssignedPod] = []
         for uid, assigned in self.assigned.items():
-            share = self._share(assigned, zero)
+            measured = self._measured(assigned)
+            share = self._share(assigned, measured, zero)
             if share.delta is not zero or share.prod_delta is not zero:
-                self._open[uid] = None
+                self._open[uid] = measured
                 if changed or uid not in before:
-                    self._estimate_anew(uid, self._estimate(assigned.pod, assigned.demand))
+                    anew.append(assigned)
+        for assigned, estimate in zip(anew, self._estimates(anew), strict=True):
+            assigned.estimate_anew(estimate)
 
     def _count(self, assigned: AssignedPod) -> None:
-        share = self._share(assigned, self._zero())
+        measured = self._measured(assigned)
+        share = self._share(assigned, measured, self._zero())
         self.assigned[assigned.pod.uid] = assigned
         if self.estimator.by_profiles:
-            self._open[assigned.pod.uid] = None
+            self._open[assigned.pod.uid] = measured
         self._delta = plus(self._delta, share.delta)
         if any(share.prod_usage):
             self._prod_usage = plus(self._prod_usage, share.prod_usage)
@@ -223,44 +235,53 @@ class PodSums:
         if assigned is None:
             return False
         self._open.pop(uid, None)
-        share = self._share(assigned, self._zero())
+        share = self._share(assigned, self._measured(assigned), self._zero())
         self._delta = minus(self._delta, share.delta)
         self._prod_usage = minus(self._prod_usage, share.prod_usage)
         self._prod_delta = minus(self._prod_delta, share.prod_delta)
         self._estimated = minus(self._estimated, assigned.estimate)
         return True
 
-    def _share(self, assigned: AssignedPod, zero: Vector) -> Share:
-        """What a pod adds to the sums.
+    def _measured(self, assigned: AssignedPod) -> _Measured | None:
+        """What the metric says of a pod; none: nothing."""
+        pod, vectors = assigned.pod, self.metric
+        return None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
+
+    def _share(self, assigned: AssignedPod, measured: _Measured | None, zero: Vector) -> Share:
+        """What a pod adds to the sums; `measured`: what the metric says of it.
 
         It follows from the pod and the metric alone, so it is not kept: until all pods are counted
         anew a pod is taken out as it was put in.
         """
-        pod, added = assigned.pod, assigned.added
-        vectors = self.metric
-        measured = None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
-        if vectors is None or measured is None:
+        added = assigned.added
+        if measured is None:
             return Share(added, zero, added if assigned.prod else zero)
         usage, known_as_prod = measured
-        beyond, updated_ms, deadline_ms = zero, self.metric_time_ms, assigned.deadline_ms
-        # The metric may be too young a witness of this pod: then its estimate counts (A4.3).
-        if (
-            updated_ms is None
-            or updated_ms - vectors.report_interval_ms < assigned.timestamp_ms
-            or (deadline_ms is not None and deadline_ms > updated_ms)
-        ):
-            beyond = tuple(
-                [
-                    expected - used if expected > used else 0
-                    for expected, used in zip(added, usage, strict=True)
-                ]
-            )
+        beyond = self._beyond(assigned, usage, zero)
         if not assigned.prod:
             return Share(beyond, zero, zero)
         if known_as_prod:
             return Share(beyond, usage, beyond)
         # The node's agent counts it in another class: none of its usage is known as prod usage.
         return Share(beyond, zero, added)
+
+    def _beyond(self, assigned: AssignedPod, usage: Vector, zero: Vector) -> Vector:
+        """What the estimate of a measured pod adds to its usage."""
+        vectors, updated_ms, deadline_ms = self.metric, self.metric_time_ms, assigned.deadline_ms
+        # The metric may be too young a witness of this pod: then its estimate counts (A4.3).
+        if (
+            vectors is None
+            or updated_ms is None
+            or updated_ms - vectors.report_interval_ms < assigned.timestamp_ms
+            or (deadline_ms is not None and deadline_ms > updated_ms)
+        ):
+            return tuple(
+                [
+                    expected - used if expected > used else 0
+                    for expected, used in zip(assigned.added, usage, strict=True)
+                ]
+            )
+        return zero
 
     def _recount(self) -> None:
         """Count all pods anew: as `_count` for each, but the sums are added up once."""
@@ -283,7 +304,7 @@ class PodSums:
                 or assigned.deadline_ms is not None
                 or (assigned.prod and not known[1])
             ):
-                shares.append(self._share(assigned, zero))
+                shares.append(self._share(assigned, self._measured(assigned), zero))
             elif assigned.prod:
                 prod_usage.append(known[0])
         self._delta = total(zero, [each.delta for each in shares if each.delta is not zero])

@@ -90,7 +90,7 @@ _FAULTS = (
     ),
     Fault(
         "a negative estimate lowers what is expected",
-        "streams.inventory.pod_sums",
+        "streams.inventory.assigned",
         "if min(estimate, default=0) >= 0:",
         "if True:",
     ),

@@ -10,9 +10,11 @@ from schemas.metrics import NodeMetric
 from schemas.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs, OverutilizationRiskArgs, Policy
 from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator, Vector
+from streams.inventory.estimate import SCALING_FACTORS_ANNOTATION, Estimator, Vector
 from streams.inventory.fleet_usage import Fleet
+from streams.inventory.kind import kind_of
 from streams.inventory.load import NodeLoad
+from streams.inventory.metric import PROD_CLASS
 from streams.inventory.moments import Moments
 from streams.inventory.pod_sums import terminated
 from tests.streams.cluster.builders import (
@@ -21,6 +23,7 @@ from tests.streams.cluster.builders import (
     load_args,
     metric,
     node,
+    owned_pod,
     pod,
     pod_metric,
 )
@@ -296,6 +299,63 @@ def test_sums_follow_the_profiles_as_if_all_pods_were_counted_anew(
                 anew.set_metric(here.metric)
             anew.pods.metric_time_ms = here.pods.metric_time_ms
             anew.count_by(here.pods.estimator)
+            assert _sums(here) == _sums(anew)
+
+
+def _of_two_owners() -> list[Pod]:
+    """Pods that estimates tell apart: by owner, by kind, by what they say themselves."""
+    pods = []
+    for number in range(24):
+        of_class = {"koordinator.sh/qosClass": "BE"} if number % 5 == 0 else {}
+        custom = {SCALING_FACTORS_ANNOTATION: '{"cpu": 10}'} if number % 4 == 0 else {}
+        pods.append(
+            owned_pod(f"pod-{number}", number % 2, cpu=f"{1 + number % 3}").model_copy(
+                update={"labels": of_class, "annotations": custom}
+            )
+        )
+    return pods
+
+
+def test_pods_that_are_alike_are_estimated_once_when_figures_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moments = _profiles("owner")
+    assert moments.fleet is not None
+    args = load_args(estimateBy="owner", estimateMarginPercent=30, allowCustomizeEstimation=True)
+    estimator = Estimator(args, moments)
+    loads = [NodeLoad(estimator) for _ in range(3)]
+    for number, here in enumerate(loads):
+        for each in _of_two_owners():
+            here.assign(each, kind_of(each).demand, at(0))
+        if number:
+            # Some are not in it, and it is too young for the others.
+            prod = PROD_CLASS if number == 1 else "koord-mid"
+            use = [pod_metric(f"pod-{of}", cpu=90, priority_class=prod) for of in range(18)]
+            here.set_metric(metric(cpu=900, seconds=1, pods=tuple(use)))
+    asked: list[str | None] = []
+    estimate = Estimator._estimated
+
+    def counting(of: Estimator, custom: Any, demand: Any, of_class: Any, owner: Any) -> Vector:
+        asked.append(owner)
+        return estimate(of, custom, demand, of_class, owner)
+
+    before = [here.delta for here in loads]
+    for figures in (Fleet(300_000, 0, 0), Fleet(500_000, 1_000, 1_000)):
+        moments.fleet.figures = (figures,)
+        with monkeypatch.context() as patched:
+            patched.setattr(Estimator, "_estimated", counting)
+            asked.clear()
+            sums = [(here.delta, here.prod_delta) for here in loads]
+        # Two owners, of each as many requests as there are in two classes; 6 say their own factors.
+        assert len(asked) <= 2 * 3 * 2 + 3 * 6
+        assert [here.delta for here in loads] != before
+        for here, found in zip(loads, sums, strict=True):
+            anew = NodeLoad(Estimator(args, moments))
+            for old in here.pods.assigned.values():
+                anew.assign(old.pod, old.demand, old.cached_at_ms)
+            if here.metric is not None:
+                anew.set_metric(here.metric)
+            assert found == (anew.delta, anew.prod_delta)
             assert _sums(here) == _sums(anew)
 
 
