@@ -76,7 +76,8 @@ class Moments:
             and before.resources == self.fleet.resources
         )
         if alike and before is not None and self.fleet is not None:
-            self.fleet.figures = before.figures
+            if self.renewed_at_ms is not None:  # else they are priors, which are the policy's own
+                self.fleet.figures = before.figures
             if self.fleet.owners is not None and before.owners is not None:
                 self.fleet.owners.follow(before.owners)
         else:

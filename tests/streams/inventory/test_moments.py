@@ -126,3 +126,29 @@ def test_a_policy_that_does_not_ask_ends_it() -> None:
     assert not run.state.inventory.moments.summing
     run.say(policy_record(BY_RISK))
     assert run.state.inventory.moments.turns.next == "n-1"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_until_figures_are_worked_out_the_priors_of_the_policy_hold(
+    restarts: bool, small: None
+) -> None:
+    run = Run()
+    run.say(tick(), *(node(f"n-{number}", cpu="10") for number in range(3)))
+    run.say(lifecycle("running", pod("p", cpu="1"), "n-0"))
+    for percent in (30, 60):
+        # The first one comes to a cluster that went by the defaults, of the same resources.
+        priors = f"overutilizationRisk: {{usagePriorPercent: {percent}}}"
+        run.say(policy_record(f"plugins: {{score: [OverutilizationRisk]}}\n{priors}"))
+        if restarts:
+            run.restart()
+        assert means(run) == [10 * percent, 0, 0]
+    for second in range(1, 5):
+        run.say(tick(second))
+    before = run.state.inventory.moments.renewed_at_ms
+    assert before is not None
+    # Once they are worked out, those in force hold until it is time again.
+    run.say(policy_record("plugins: {score: [OverutilizationRisk]}"))
+    if restarts:
+        run.restart()
+    assert run.state.inventory.moments.renewed_at_ms == before
+    assert means(run) == [600, 0, 0]
