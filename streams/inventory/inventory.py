@@ -111,9 +111,12 @@ class Inventory:
             scored=any(plugin.name == LOAD_AWARE for plugin in policy.plugins.score),
         )
         self.index.judge_anew(self.nodes.values())
+        profiles = self.moments.version
         self.moments.judge_anew(policy, self.nodes.values())
+        # Rounds look at estimates too.
+        otherwise = self.estimator.by_profiles and self.moments.version != profiles
         for node in self.nodes.values():
-            if node.load.rebuild(self.estimator, node.state):
+            if node.load.rebuild(self.estimator, node.state) or otherwise:
                 self.touched[node.name] = None
             self.freshness.expect(node)
         self.recounting.want(self.estimator)

@@ -239,6 +239,32 @@ def test_a_restart_changes_no_estimate(by: str) -> None:
     assert steady.outputs == restarted.outputs
 
 
+def test_rounds_see_the_estimates_of_a_policy_that_has_other_profiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # One node at each record.
+    monkeypatch.setattr("streams.inventory.moments.SUMMED_PER_RECORD_MAX", 1)
+    names = [f"node-{number}" for number in range(4)]
+    pending = []
+    for restarts in (False, True):
+        run = Run()
+        run.say(tick(0), policy_record(_policy("fleet")))
+        for name in names:
+            run.say(node(name), metric(name), lifecycle("bound", pod(f"on-{name}", cpu="1"), name))
+        run.say(*(tick(second) for second in range(1, 8)))
+        balancer = run.state.rebalancer.balancer
+        balancer.refresh()
+        assert balancer.columns.pending[0].tolist() == [850] * 4
+        others = "{usagePriorPercent: 30, resources: [{name: cpu}, {name: memory}]}"
+        run.say(policy_record(_policy("fleet").replace("{resources: [{name: cpu}]}", others)))
+        if restarts:
+            run.restart()
+        run.state.rebalancer.balancer.refresh()
+        pending.append(run.state.rebalancer.balancer.columns.pending.tolist())
+    assert pending[0] == pending[1]
+    assert pending[0][0] == [300] * 4
+
+
 def test_the_score_by_risk_goes_by_owners_only_where_it_is_told_to() -> None:
     text = _policy("owner").replace("[LoadAwareScheduling]", "[OverutilizationRisk]")
     means = []
