@@ -71,9 +71,9 @@ class Freshness:
             node: the node.
             fresh: its metric has not expired.
         """
-        if not fresh:
-            return ()
-        return node.load.lacking(filtered=self._filtered, scored=self._scored)
+        # The score goes by no metric that has expired; the filter does where the policy says so.
+        old = fresh or not node.load.estimator.args.filter_expired_node_metrics
+        return node.load.lacking(filtered=self._filtered and old, scored=self._scored and fresh)
 
     def judge_lacking(self, node: Node) -> None:
         """Whether its metric has the statistics that it is judged by."""

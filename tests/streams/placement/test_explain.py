@@ -121,6 +121,17 @@ def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() 
     assert figures_of(run.state).nodes_by_estimates == 0
 
 
+def test_a_statistic_that_an_expired_metric_lacks_is_told_where_the_filter_goes_by_it() -> None:
+    for filtered, told in ((False, {"p95 over 15m": 1}), (True, None)):
+        run = Run()
+        said = f"{_BY_P95}  filterExpiredNodeMetrics: {str(filtered).lower()}\n"
+        run.say(tick(), policy_record(said), node("a"), metric("a"), tick(600))
+        assert figures_of(run.state).nodes_by_estimates == (not filtered)
+        assert only(run.say(request(pod("huge", cpu="9999")))).judged_by_estimates == told
+        run.restart()
+        assert only(run.say(request(pod("other", cpu="9998")))).judged_by_estimates == told
+
+
 def test_without_the_load_aware_plugins_nothing_is_judged_by_estimates() -> None:
     plugins = "plugins: {filter: [NodeResourcesFit], score: []}"
     run = Run()
