@@ -98,6 +98,10 @@ class LoadThresholds(Part):
     """How they came about: configured, by which window, or by which mean and deviation."""
 
 
+#: Characters of a namespace, a kind and a name, and what is between them.
+_OWNER_MAX = 63 + 1 + 512 + 1 + 512
+
+
 class UsualUse(Part):
     """What a pod is expected to use before it is measured, where that follows from what other pods
     use of their requests."""
@@ -105,7 +109,7 @@ class UsualUse(Part):
     profile: Literal["owner", "fleet"]
     """Whose pods say so: those of its owner, mixed with the cluster's as far as they are too few or
     unlike; or all pods of the cluster."""
-    owner: Annotated[str, Field(max_length=512)] | None = None
+    owner: Annotated[str, Field(max_length=_OWNER_MAX)] | None = None
     """The owner as NAMESPACE/KIND/NAME; none: the profile is the fleet's."""
     usage: Counts
     """Millicores, bytes, or pieces by resource; resources without a profile are estimated by

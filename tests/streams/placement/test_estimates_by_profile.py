@@ -4,11 +4,12 @@ import pytest
 
 from schemas.decisions import PlacementDecision, UsualUse
 from schemas.migrations import MigrationRow
-from schemas.pods import Pod, PodRef
+from schemas.pods import OwnerReference, Pod, PodRef
 from streams.inventory.load import NodeLoad
 from streams.inventory.owner_usage import USAGE_OWNER_ANNOTATION, owner_of
 from tests.streams.cluster.builders import (
     OWNED_UIDS,
+    OWNERS,
     at,
     lifecycle,
     metric,
@@ -135,6 +136,27 @@ def test_a_decision_says_by_whose_pods_the_estimate_is() -> None:
         f"(the pod is expected to use {amount}m of cpu, by what pods of default/StatefulSet/set-11 use)"
     )
     assert _decide(_run(_policy("requests")), owned_pod("a", 11)).estimated_by is None
+
+
+def test_an_owner_is_named_in_a_decision_however_long_its_name_is() -> None:
+    run = Run()
+    run.say(tick(0), policy_record(_policy("owner")), node(cpu="100"), node("node-2"))
+    long = [
+        OwnerReference(kind="K" * 512, name=f"{of:02}{'n' * 510}", uid=f"u-{of}", controller=True)
+        for of in range(OWNERS)
+    ]
+    for uid in OWNED_UIDS:
+        of = pod(uid, cpu="1", owners=(long[int(uid[4:]) % OWNERS],))
+        run.say(lifecycle("bound", of, "node-1"))
+    for minute in (5, 10, 15, 20):
+        _measure(run, minute)
+    run.say(tick(60 * 21))
+    told = _decide(run, pod("new", cpu="1", owners=(long[-1],))).estimated_by
+    assert told is not None
+    assert told.owner is not None
+    assert told.owner.startswith("default/KKK")
+    refused = _decide(run, pod("large", cpu="99", owners=(long[-1],)))
+    assert refused.message.endswith(f"by what pods of {told.owner} use)")
 
 
 def test_a_pod_of_a_heavy_owner_does_not_hold_up_one_of_the_same_kind_that_uses_little() -> None:
