@@ -121,10 +121,12 @@ ResourceQuantity = Annotated[
 ]
 #: Resource list as in a Kubernetes manifest.
 ResourceList = Annotated[dict[ResourceName, ResourceQuantity], Field(max_length=64, fail_fast=True)]
+#: Most labels, or annotations.
+STRING_MAP_MAX = 1_024
 #: Labels or annotations.
 StringMap = Annotated[
     dict[Annotated[str, Field(max_length=512)], Annotated[str, Field(max_length=262_144)]],
-    Field(max_length=1024, fail_fast=True),
+    Field(max_length=STRING_MAP_MAX, fail_fast=True),
 ]
 
 

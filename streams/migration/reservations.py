@@ -5,6 +5,7 @@ nothing takes it for a replica; by whose pods its usage is expected is said by a
 somebody asks. It is taken through the same filters and scores as every placement.
 """
 
+from schemas.base import STRING_MAP_MAX
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
 from streams.inventory.arrays import BoolArray
@@ -19,8 +20,9 @@ from streams.placement.ranking import REFUSED
 
 def stand_in(pod: Pod, migration_id: str, owner: str | None = None) -> Pod:
     """The pod by which room for a pod's replacement is held; `owner`: by whose pods its usage is
-    expected."""
-    said = {} if owner is None else {USAGE_OWNER_ANNOTATION: owner}
+    expected, which a pod with as many annotations as there may be has no place for."""
+    full = len(pod.annotations) >= STRING_MAP_MAX
+    said = {} if owner is None or full else {USAGE_OWNER_ANNOTATION: owner}
     return pod.model_copy(
         update={
             "uid": f"{STAND_IN_PREFIX}{migration_id}",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from schemas.base import STRING_MAP_MAX
 from schemas.decisions import PlacementDecision, UsualUse
 from schemas.migrations import MigrationRow
 from schemas.pods import OwnerReference, Pod, PodRef
@@ -209,16 +210,12 @@ def test_a_policy_that_groups_many_pods_anew_counts_the_first_ones_at_the_next_t
         assert sorted(runs[0].stored()) == sorted(runs[1].stored())
 
 
-@pytest.mark.parametrize(("by", "expected"), [("fleet", 542), ("owner", 876)])
-def test_room_for_a_replacement_is_estimated_by_the_owner_of_the_pod_that_it_replaces(
-    by: str, expected: int
-) -> None:
-    run = _run(_policy(by))
-    new = owned_pod("new", 11)
+def _hold_room(run: Run, replaced: Pod) -> Pod:
+    """Room for the replacement of a pod, on node-2."""
     row = MigrationRow(
         migration_id="m-12345678",
         cluster="west1",
-        pod=PodRef(namespace=new.namespace, name=new.name, uid=new.uid),
+        pod=PodRef(namespace=replaced.namespace, name=replaced.name, uid=replaced.uid),
         source_node="node-1",
         mode="ReservationFirst",
         phase="Running",
@@ -229,8 +226,15 @@ def test_room_for_a_replacement_is_estimated_by_the_owner_of_the_pod_that_it_rep
         ttl_ms=1,
         deadline_ms=at(60 * 90),
     )
-    held = run.state.migrations.lifecycle.held_room.hold(new, row, "node-2", at(0))
-    assert held.owners == ()
+    return run.state.migrations.lifecycle.held_room.hold(replaced, row, "node-2", at(0))
+
+
+@pytest.mark.parametrize(("by", "expected"), [("fleet", 542), ("owner", 876)])
+def test_room_for_a_replacement_is_estimated_by_the_owner_of_the_pod_that_it_replaces(
+    by: str, expected: int
+) -> None:
+    run = _run(_policy(by))
+    assert _hold_room(run, owned_pod("new", 11)).owners == ()
     assert _load(run).delta[0] == pytest.approx(expected, abs=6)
     run.say(tick(60 * 22))
     run.restart()
@@ -240,6 +244,18 @@ def test_room_for_a_replacement_is_estimated_by_the_owner_of_the_pod_that_it_rep
         "posing", cpu="1", annotations={USAGE_OWNER_ANNOTATION: "default/StatefulSet/set-0"}
     )
     assert owner_of(posing) is None
+
+
+def test_room_for_a_replacement_has_no_more_annotations_than_a_pod_may_have() -> None:
+    many = {f"note-{number}": "" for number in range(STRING_MAP_MAX)}
+    run = _run(_policy("owner"))
+    held = _hold_room(run, owned_pod("new", 11).model_copy(update={"annotations": many}))
+    expected = _load(run).delta
+    assert expected[0] == pytest.approx(542, abs=6)
+    run.say(tick(60 * 22))
+    run.restart()
+    assert held.uid in run.state.inventory.nodes["node-2"].held
+    assert _load(run).delta == expected
 
 
 @pytest.mark.parametrize("by", ["fleet", "owner"])
