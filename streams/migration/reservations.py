@@ -21,13 +21,15 @@ from streams.placement.ranking import REFUSED
 def stand_in(pod: Pod, migration_id: str, owner: str | None = None) -> Pod:
     """The pod by which room for a pod's replacement is held; `owner`: by whose pods its usage is
     expected, which a pod with as many annotations as there may be has no place for."""
-    full = len(pod.annotations) >= STRING_MAP_MAX
-    said = {} if owner is None or full else {USAGE_OWNER_ANNOTATION: owner}
+    annotations = dict(pod.annotations)
+    annotations.pop(USAGE_OWNER_ANNOTATION, None)  # it is not for the pod to say
+    if owner is not None and len(annotations) < STRING_MAP_MAX:
+        annotations[USAGE_OWNER_ANNOTATION] = owner
     return pod.model_copy(
         update={
             "uid": f"{STAND_IN_PREFIX}{migration_id}",
             "name": f"{STAND_IN_PREFIX}{migration_id}",
-            "annotations": {**pod.annotations, **said},
+            "annotations": annotations,
             "node": None,
             "required_node": None,
             "owners": (),

@@ -244,6 +244,7 @@ def test_room_for_a_replacement_is_estimated_by_the_owner_of_the_pod_that_it_rep
         "posing", cpu="1", annotations={USAGE_OWNER_ANNOTATION: "default/StatefulSet/set-0"}
     )
     assert owner_of(posing) is None
+    assert owner_of(_hold_room(run, posing)) is None
 
 
 def test_room_for_a_replacement_has_no_more_annotations_than_a_pod_may_have() -> None:
