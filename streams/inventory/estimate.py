@@ -114,7 +114,7 @@ class Estimator:
         self._factors = dict(args.estimated_scaling_factors)
         self._last: tuple[bytes, object, Vector] = (b"", 0, ())
         self._version: object = 0
-        """The version as it was last: one object, so that who was estimated under it is told at once."""
+        """The version as it was last: one object, by which pods say under what they were estimated."""
         self._known = SizedCache[tuple[int, PriorityClass, str | None], Alike](
             _KNOWN_BYTES_MAX, _KNOWN_MAX
         )

@@ -92,6 +92,7 @@ class NodeLives:
             whole: it says what the node used and names no pod.
         """
         now_ms, horizon = metric.updated_at_ms or 0, fleet.recent_minutes
+        window = self._window(now_ms)
         said = lives_of(metric, fleet.resources)
         lives: dict[str, Life] = {}
         recents: dict[str, Recent] = {}
@@ -113,7 +114,7 @@ class NodeLives:
             uid, name = each.pod.uid, (each.pod.namespace, each.pod.name)
             before, age = self.of.get(uid), age_minutes(each, now_ms)
             used = measured.get(name) if age > 0 else None
-            life, minutes = said.get(name), min(age, WINDOW_MINUTES)
+            life, minutes = said.get(name), min(age, window)
             # One that is longer than the pod has been there is of another pod of its name.
             if life is None or life[0] > age + 1:
                 life = before if used is None else lived(before, minutes, used)
@@ -123,10 +124,17 @@ class NodeLives:
         life, used = before, None
         if metric.usage is not None:
             used = system_usage(metric, fleet.resources, whole=whole)
-            life = lived(before, WINDOW_MINUTES, used)
-        note(SYSTEM, before, life, WINDOW_MINUTES, used)
+            life = lived(before, window, used)
+        note(SYSTEM, before, life, window, used)
         self.of, self.recents = lives, recents
         self.folded_at_ms, self.whole, self.reported = now_ms, whole, bool(said)
+
+    def _window(self, now_ms: int) -> int:
+        """For how many minutes a metric's averages count: those since the one before, at most a
+        window, since who says lives may average over less."""
+        if self.folded_at_ms is None:
+            return WINDOW_MINUTES
+        return max(1, min((now_ms - self.folded_at_ms) // 60_000, WINDOW_MINUTES))
 
     def forget_recents(self) -> bool:
         """Nobody asks what was used lately; answers whether anything was known of it."""

@@ -262,7 +262,7 @@ def test_a_life_that_the_metric_says_takes_the_place_of_averages() -> None:
     said = _with_life(_metric(6, a=900, b=40), a=(600, 100, 50))
     assert moments.measure(said, [old, young], fold=True)
     assert moments.lives.of["a"] == (600, 100 * PARTS, 50 * PARTS)
-    assert moments.lives.of["b"] == (3 + 4, 40 * PARTS, 0)
+    assert moments.lives.of["b"] == (3 + 1, 40 * PARTS, 0)
     # Who has said lives once says them again: averages are not added a window later.
     assert not moments.measure(_metric(12, a=900, b=40), [old, young], fold=True)
     assert moments.measure(_metric(16, a=900, b=40), [old, young], fold=True)
@@ -286,6 +286,22 @@ def test_lives_that_say_nothing_of_what_is_asked_do_not_make_averages_count_more
         said = _metric(minute, system=10, a=900).model_copy(update={"lives": lives})
         assert moments.measure(said, [held], fold=True) == (minute in (1, 6, 11))
     assert moments.lives.of["a"][0] == moments.lives.of[SYSTEM][0] == 15
+
+
+def test_averages_that_come_more_often_than_a_window_count_for_the_time_between_them() -> None:
+    # The average window of the collect policy is a minute: lives are said once in that.
+    moments, held = _moments(), _held("a")
+    moments.add(held)
+    surge = 400
+    for minute in range(1, surge + 11):
+        used = 100 if minute <= surge else 1_000
+        said = _with_life(_metric(minute, system=used, a=used), a=(minute, 100, 0))
+        assert moments.measure(said, [held], fold=True)
+    assert moments.lives.of[SYSTEM][0] == pytest.approx(surge + 10, abs=5)
+    for key in ("a", SYSTEM):
+        recent = moments.lives.recents[key][0] / PARTS
+        # Ten minutes of a surge are less than half of what thirty minutes remember.
+        assert 300 < recent < 450, key
 
 
 def test_lives_as_columns_say_what_each_pod_would_say() -> None:
