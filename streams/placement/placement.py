@@ -253,8 +253,8 @@ class Placement:
                 continue
             self._forget(waiting.request.pod.uid)
             decisions.append(self._place(waiting, row, ranking, cause))
-            # There is room, if too little for all: the next look is soon.
-            group.failures = 0
+            # There is room, if too little for all: the next look is soon, after those due longer.
+            group.failures, group.retry_at_ms = 0, cause.now_ms
             self.pending.group_changed(group)
             queue.put_back(group)
         return decisions

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from schemas.requests import SchedulingRequest
 from streams.inventory.kind import kind_of
 from streams.placement import effort
 from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
@@ -20,7 +21,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.harness import cluster, only, outcomes, waiting
+from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
 
 
 def test_pods_that_wait_are_placed_when_a_node_comes() -> None:
@@ -284,3 +285,25 @@ def test_a_policy_that_cannot_be_read_leaves_the_one_before_in_force() -> None:
     run = cluster(node(), policy_record("reservationSeconds: 7"))
     run.say(policy_record("reservationSeconds: soon"))
     assert only(run.say(request())).expires_at_ms == at(7)
+
+
+def test_a_kind_gets_its_turn_while_others_that_were_due_before_go_on_finding_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # At one tick four pods of the highest priority, and one of each of two other kinds.
+    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 12)
+    run = Run()
+
+    def more(number: int) -> list[SchedulingRequest]:
+        first = [pod(f"first-{number}-{of}", cpu="10m", priority=10) for of in range(4)]
+        busy = [pod(f"busy-{number}-{cpu}", cpu=f"{cpu}m") for cpu in (20, 30)]
+        return [request(each) for each in (*first, *busy)]
+
+    run.say(tick(0), *more(0))
+    run.say(tick(1), request(pod("late", cpu="40m")))
+    run.say(node(cpu="100"))
+    placed: list[str] = []
+    for second in range(60, 70):
+        made = run.say(*more(second), tick(second))
+        placed += [each.pod.uid for each in made if each.outcome == "placed"]
+    assert "late" in placed
