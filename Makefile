@@ -11,7 +11,7 @@ RUNS ?= 4
 SEEDS ?= 1-50
 RECORDS ?= 2000
 # More than cores: most tests wait for a broker. Each process has a Kafka of its own.
-WORKERS ?= 5
+WORKERS ?= 6
 
 # Dozens of processes start in a run of the tests or the demo: without bytecode that is kept, each would
 # compile all that it imports.

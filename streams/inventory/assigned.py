@@ -34,9 +34,13 @@ class AssignedPod:
     deadline_ms: int | None
     """It is estimated by metrics older than this even if they contain it."""
 
-    def estimate_anew(self, estimate: Vector) -> None:
-        """It is expected to use something else from now on."""
-        self.estimate, self.added = estimate, not_negative(estimate)
+    def follow(self) -> bool:
+        """Go by what pods that are alike are expected to use now; False: that is as it was."""
+        alike = self.alike
+        if self.estimate == alike.estimate:
+            return False
+        self.estimate, self.added = alike.estimate, alike.added
+        return True
 
 
 class Share(NamedTuple):
@@ -58,13 +62,6 @@ def same_for_estimation(cached: Pod, pod: Pod) -> bool:
         and cached.init_containers == pod.init_containers
         and cached.overhead == pod.overhead
     )
-
-
-def not_negative(estimate: Vector) -> Vector:
-    """An estimate without what is below 0."""
-    if min(estimate, default=0) >= 0:
-        return estimate
-    return tuple([max(0, expected) for expected in estimate])
 
 
 def plus(left: Vector, right: Vector) -> Vector:

@@ -73,7 +73,7 @@ _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 class Alike:
     """Pods that are estimated alike: what their estimate follows from, and what it was last."""
 
-    __slots__ = ("custom", "demand", "estimate", "of_class", "owner", "version")
+    __slots__ = ("added", "custom", "demand", "estimate", "of_class", "owner", "version")
 
     def __init__(
         self,
@@ -92,6 +92,8 @@ class Alike:
         """
         self.demand, self.of_class, self.owner, self.custom = demand, of_class, owner, custom
         self.estimate: Vector = ()
+        self.added: Vector = ()
+        """What it adds to sums: no resource counts below 0 (docs/upstream.md A6.6)."""
         self.version: object = None
         """Under which that holds; none: it has not been worked out."""
 
@@ -211,6 +213,7 @@ class Estimator:
                 alike.estimate = self._estimated(
                     alike.custom, alike.demand, alike.of_class, alike.owner
                 )
+                alike.added = not_negative(alike.estimate)
                 alike.version = version
             found.append(alike.estimate)
         return found
@@ -280,6 +283,13 @@ class Estimator:
         if after_scheduled > 0:
             return timestamp_ms + after_scheduled * 1000
         return None
+
+
+def not_negative(estimate: Vector) -> Vector:
+    """An estimate without what is below 0."""
+    if min(estimate, default=0) >= 0:
+        return estimate
+    return tuple([max(0, expected) for expected in estimate])
 
 
 def _universe(args: LoadAwareSchedulingArgs) -> tuple[str, ...]:

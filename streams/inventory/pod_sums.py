@@ -11,14 +11,13 @@ This is Koordinator's pod-assign cache, with its rules for which event counts a 
 overlooked. Source: docs/upstream.md A3, A4, A6.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from schemas.pods import Pod
 from streams.inventory.assigned import (
     AssignedPod,
     Share,
     minus,
-    not_negative,
     plus,
     same_for_estimation,
     total,
@@ -31,8 +30,29 @@ from streams.inventory.priority import priority_class
 #: A pod's usage, and whether the node's agent knows it as prod.
 _Measured = tuple[Vector, bool]
 _NO_PODS: Mapping[tuple[str, str], _Measured] = {}
+#: What a pod's estimate adds, and the pod's usage.
+_Pair = tuple[Vector, Vector]
 
 RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
+
+
+def _total_beyond(zero: Vector, pairs: Sequence[_Pair]) -> Vector:
+    """By how much estimates are above usage, summed up per resource; `zero` is that of no pod."""
+    if not pairs:
+        return zero
+    added, used = zip(*pairs, strict=True)
+    return tuple(
+        [
+            sum(
+                [
+                    expected - amount
+                    for expected, amount in zip(*column, strict=True)
+                    if expected > amount
+                ]
+            )
+            for column in zip(zip(*added, strict=True), zip(*used, strict=True), strict=True)
+        ]
+    )
 
 
 def terminated(pod: Pod) -> bool:
@@ -155,15 +175,15 @@ class PodSums:
         timestamp_ms = cached_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
         of_class = priority_class(pod, demand)
         alike = self.estimator.alike(pod, demand, of_class)
-        (estimate,) = self.estimator.estimates([alike])
+        self.estimator.estimates([alike])
         return AssignedPod(
             pod=pod,
             demand=demand,
             cached_at_ms=cached_at_ms,
             alike=alike,
             prod=of_class == "prod",
-            estimate=estimate,
-            added=not_negative(estimate),
+            estimate=alike.estimate,
+            added=alike.added,
             timestamp_ms=timestamp_ms,
             deadline_ms=self.estimator.deadline_ms(pod, timestamp_ms),
         )
@@ -178,30 +198,36 @@ class PodSums:
             return
         self._version = version
         pods = [self.assigned[uid] for uid in self._open]
-        changed = False
-        for pod, estimate in zip(pods, self._estimates(pods), strict=True):
-            if estimate != pod.estimate:
-                pod.estimate_anew(estimate)
-                changed = True
+        self._estimates(pods)
+        changed = [pod for pod in pods if pod.follow()]
         if changed:
             self._add_up(pods)
 
     def _add_up(self, pods: Iterable[AssignedPod]) -> None:
         """Add up estimates anew of those that count; `pods`: these, as `_open` has them."""
-        zero = self._zero()
-        delta: list[Vector] = []
-        prod_delta: list[Vector] = []
+        zero, witness_ms = self._zero(), self._witness_ms
+        whole: list[Vector] = []
+        prod_whole: list[Vector] = []
+        beyond: list[_Pair] = []
+        prod_beyond: list[_Pair] = []
         for pod, measured in zip(pods, self._open.values(), strict=True):
-            added = known = pod.added
-            if measured is not None:
+            if measured is None:
+                whole.append(pod.added)
+                known_as_prod = False
+            else:
                 usage, known_as_prod = measured
-                added = self._beyond(pod, usage, zero)
-                if known_as_prod:
-                    known = added
-            delta.append(added)
-            if pod.prod:
-                prod_delta.append(known)
-        self._delta, self._prod_delta = total(zero, delta), total(zero, prod_delta)
+                pair = pod.added, usage
+                if not self._witnessed(pod, witness_ms):
+                    beyond.append(pair)
+                    if pod.prod and known_as_prod:
+                        prod_beyond.append(pair)
+            if pod.prod and not known_as_prod:
+                prod_whole.append(pod.added)
+        more = prod_more = _total_beyond(zero, beyond)
+        if len(prod_beyond) < len(beyond):
+            prod_more = _total_beyond(zero, prod_beyond)
+        self._delta = plus(total(zero, whole), more)
+        self._prod_delta = plus(total(zero, prod_whole), prod_more)
 
     def _reopen(self) -> None:
         """Estimates of other pods count from now on; sums are to be added up after that."""
@@ -215,8 +241,9 @@ class PodSums:
                 self._open[uid] = measured
                 if changed or uid not in before:
                     anew.append(assigned)
-        for assigned, estimate in zip(anew, self._estimates(anew), strict=True):
-            assigned.estimate_anew(estimate)
+        self._estimates(anew)
+        for assigned in anew:
+            assigned.follow()
 
     def _count(self, assigned: AssignedPod) -> None:
         measured = self._measured(assigned)
@@ -257,7 +284,9 @@ class PodSums:
         if measured is None:
             return Share(added, zero, added if assigned.prod else zero)
         usage, known_as_prod = measured
-        beyond = self._beyond(assigned, usage, zero)
+        beyond = zero
+        if not self._witnessed(assigned, self._witness_ms):
+            beyond = _total_beyond(zero, [(added, usage)])
         if not assigned.prod:
             return Share(beyond, zero, zero)
         if known_as_prod:
@@ -265,32 +294,31 @@ class PodSums:
         # The node's agent counts it in another class: none of its usage is known as prod usage.
         return Share(beyond, zero, added)
 
-    def _beyond(self, assigned: AssignedPod, usage: Vector, zero: Vector) -> Vector:
-        """What the estimate of a measured pod adds to its usage."""
-        vectors, updated_ms, deadline_ms = self.metric, self.metric_time_ms, assigned.deadline_ms
-        # The metric may be too young a witness of this pod: then its estimate counts (A4.3).
-        if (
-            vectors is None
-            or updated_ms is None
-            or updated_ms - vectors.report_interval_ms < assigned.timestamp_ms
-            or (deadline_ms is not None and deadline_ms > updated_ms)
-        ):
-            return tuple(
-                [
-                    expected - used if expected > used else 0
-                    for expected, used in zip(assigned.added, usage, strict=True)
-                ]
-            )
-        return zero
+    @property
+    def _witness_ms(self) -> int | None:
+        """Pods that are there since then or longer are in the metric as they are; none: no pod is."""
+        vectors, updated_ms = self.metric, self.metric_time_ms
+        if vectors is None or updated_ms is None:
+            return None
+        return updated_ms - vectors.report_interval_ms
+
+    def _witnessed(self, assigned: AssignedPod, witness_ms: int | None) -> bool:
+        """The metric shows a pod that it measures as it is, so that its estimate does not count.
+
+        Too young a metric does not (docs/upstream.md A4.3).
+        """
+        if witness_ms is None or witness_ms < assigned.timestamp_ms:
+            return False
+        deadline_ms = assigned.deadline_ms
+        return deadline_ms is None or deadline_ms <= (self.metric_time_ms or 0)
 
     def _recount(self) -> None:
         """Count all pods anew: as `_count` for each, but the sums are added up once."""
         if self.estimator.by_profiles:
             self._reopen()
-        zero, vectors, updated_ms = self._zero(), self.metric, self.metric_time_ms
-        measured, witness_ms = _NO_PODS, None
-        if vectors is not None and updated_ms is not None and self.assigned:
-            measured, witness_ms = vectors.pods, updated_ms - vectors.report_interval_ms
+        zero, witness_ms, measured = self._zero(), self._witness_ms, _NO_PODS
+        if self.metric is not None and witness_ms is not None and self.assigned:
+            measured = self.metric.pods
         shares: list[Share] = []
         prod_usage: list[Vector] = []
         for assigned in self.assigned.values():

@@ -90,7 +90,7 @@ _FAULTS = (
     ),
     Fault(
         "a negative estimate lowers what is expected",
-        "streams.inventory.assigned",
+        "streams.inventory.estimate",
         "if min(estimate, default=0) >= 0:",
         "if True:",
     ),
@@ -127,13 +127,13 @@ _FAULTS = (
     Fault(
         "a pod is estimated a report interval too short",
         "streams.inventory.pod_sums",
-        "or updated_ms - vectors.report_interval_ms < assigned.timestamp_ms",
-        "or updated_ms < assigned.timestamp_ms",
+        "return updated_ms - vectors.report_interval_ms",
+        "return updated_ms",
     ),
     Fault(
         "an estimate replaces usage instead of exceeding it",
         "streams.inventory.pod_sums",
-        "expected - used if expected > used else 0",
+        "expected - amount",
         "expected",
     ),
     Fault(
