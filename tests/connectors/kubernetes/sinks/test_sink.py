@@ -5,7 +5,7 @@ What a real server does not answer on demand is in the tests of the single modul
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
+from connectors.kubernetes.sinks.throttle import START
 from connectors.ports.command_rules import Command, CommandRules
 from schemas.decisions import ReasonCount
 from schemas.evictions import DeleteOptions
@@ -42,6 +43,7 @@ from tests.connectors.ports.sink_contract import (
 )
 
 BUDGET_NAME = "budget"
+_API_GROUPS, _FLOW_CONTROL = "/apis/apps", "/apis/flowcontrol.apiserver.k8s.io/v1"
 _CRD = Path(__file__).parent / "pod_migration_job.yaml"
 
 
@@ -184,6 +186,65 @@ async def test_of_two_decisions_of_two_processes_one_is_done_and_the_other_says_
     assert failed.reason.endswith(f"already, bound by decision {done.command_id}")
     for each in sinks:
         await each.close()
+
+
+async def test_priority_and_fairness_throttles_the_binder_and_each_pod_is_bound_once(
+    place: Place, control_plane: ControlPlane
+) -> None:
+    """The server has few seats for the binder, and refuses what it has no seat for."""
+    pods = [await place.waiting_pod() for _ in range(20)]
+    async with (
+        few_seats(place.server, "loadstream-bind"),
+        control_plane.api("loadstream-bind") as server,
+    ):
+
+        async def refused() -> bool:
+            answers = (server.send("GET", f"{_API_GROUPS}/v1") for _ in range(32))
+            return 429 in {each.status for each in await asyncio.gather(*answers)}
+
+        await until(refused)
+        sink = KubernetesSink(server)
+        commands = [decision(pod, place.node) for pod in pods]
+        outcomes = await asyncio.gather(*(carried_out(sink, each) for each in commands))
+        assert sink.throttle.refusals > 0
+        assert sink.throttle.limit.at_once < START
+        await sink.close()
+    assert {(each.result, each.reason) for each in outcomes} == {("done", "")}
+    bound = {pod.uid for pod in pods}
+    records = [each for each in read(control_plane.audit_log).pods if each.uid in bound]
+    assert judge(records) == []
+    assert [len(each.bindings) for each in records] == [1] * len(pods)
+
+
+@asynccontextmanager
+async def few_seats(server: ApiServer, user: str) -> AsyncIterator[None]:
+    """As few of a user's requests as can be are served at once, and no other waits for its turn."""
+    level = {"nominalConcurrencyShares": 1, "lendablePercent": 0, "borrowingLimitPercent": 0}
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
+    objects = {
+        "prioritylevelconfigurations": {
+            "type": "Limited", "limited": {**level, "limitResponse": {"type": "Reject"}},
+        },
+        "flowschemas": {
+            "matchingPrecedence": 2,
+            "priorityLevelConfiguration": {"name": user},
+            "rules": [
+                {
+                    "subjects": [{"kind": "User", "user": {"name": user}}],
+                    "resourceRules": [{**everything, "clusterScope": True}],
+                    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+                }
+            ],
+        },
+    }  # fmt: skip
+    for kind, spec in objects.items():
+        body = {"metadata": {"name": user}, "spec": spec}
+        await cluster.create(server, f"{_FLOW_CONTROL}/{kind}", [body])
+    try:
+        yield
+    finally:
+        for kind in objects:
+            await server.send("DELETE", f"{_FLOW_CONTROL}/{kind}/{user}")
 
 
 # --- explanations ---------------------------------------------------------------------------------
