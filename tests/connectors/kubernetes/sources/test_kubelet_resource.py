@@ -414,7 +414,12 @@ async def test_the_nodes_of_a_real_api_server_use_what_kwok_says(
             # A pod of the same name on the same node, as of a StatefulSet, inherits nothing.
             path = f"/api/v1/namespaces/{namespace}/pods/a"
             await cluster.delete_all(admin, path)
-            (again,) = await cluster.create_pods(admin, namespace, [_using("a", "250m")])
+            there = False
+            while not there:
+                (again,) = await cluster.create_pods(admin, namespace, [_using("a", "250m")])
+                # kwok deletes by name what it is done with, and then it may be the new one.
+                await asyncio.sleep(1)
+                there = (await admin.send("GET", path)).ok
             uid = again["metadata"]["uid"]
             sample = await until_n1(
                 lambda message, _: any(
