@@ -1,10 +1,11 @@
 """How long a round of rebalancing takes.
 
-`rebalance_round_ms`: classes of all nodes, counts of rounds, order of hot nodes and of their pods,
+`rebalance_round_ms`: a round by thresholds: classes of all nodes, counts of rounds, order of hot nodes and of their pods,
 and the plan of all moves, with a gate that stops no pod. Packing what has changed since the
 last round is spread over the ticks between two rounds and separate in `detail`; so is what the
 gates of protections and limits take, which are not part of this. After each run the plan is checked
-against its own promise: no target above its high threshold.
+against its own promise: no target above its high threshold. `.both_strategies`: the round of the
+default policy, in which moves by risk are planned after those by thresholds.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from benchmarks.figures import Benchmark, Figure, median_us
 from schemas.metrics import NodeMetric, PodMetric
 from schemas.nodes import NodeState
 from schemas.pods import Container, OwnerReference, Pod
-from schemas.policy import Policy
+from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
@@ -39,6 +40,7 @@ _REPEATS = 20
 class _Variant:
     nodes: int = 5_000
     hot_percent: int = 5
+    balance: tuple[str, ...] = (LOW_NODE_LOAD,)
 
 
 _VARIANTS = {
@@ -47,6 +49,7 @@ _VARIANTS = {
     "nodes_20000": _Variant(nodes=20_000),
     "hot_0": _Variant(hot_percent=0),
     "hot_30": _Variant(hot_percent=30),
+    "both_strategies": _Variant(balance=(LOW_NODE_LOAD, OVERUTILIZATION_RISK)),
 }
 
 
@@ -73,7 +76,8 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
                 "lowThresholds": _LOW,
                 "nodeFit": node_fit,
                 "anomalyCondition": {"consecutiveAbnormalities": 1},
-            }
+            },
+            "plugins": {"balance": variant.balance},
         }
     )
     inventory = _inventory(variant, policy)

@@ -205,6 +205,10 @@ class PoolOutcome:
     """How a measured node of the pool stands; none where nothing was measured."""
     standings: Callable[[Phase], Standings] | None = None
     """How far each measured node of the pool is from its limits; none: moves are not judged."""
+    _known: dict[Phase, Standings] = field(default_factory=dict, init=False, compare=False)
+    _left: set[str] = field(default_factory=set, init=False, compare=False)
+    """Nodes that pods leave by the first `_counted` of the moves."""
+    _counted: int = field(default=0, init=False, compare=False)
 
     def counts(self) -> dict[str, int]:
         """How many nodes are in each class."""
@@ -215,8 +219,12 @@ class PoolOutcome:
         """What moves from a hot node are judged against: nodes as hot that no pod leaves in the round."""
         if self.standings is None:
             return ()
-        left = {each.name for each in self.hot if each.moved}
-        return self.standings(hot.phase).nearest(hot.name, left)
+        standings = self._known.get(hot.phase)
+        if standings is None:  # it is the same for all moves of a round
+            standings = self._known[hot.phase] = self.standings(hot.phase)
+        self._left.update(move.node for move in self.moves[self._counted :])
+        self._counted = len(self.moves)
+        return standings.nearest(hot.name, self._left)
 
     def classes(self) -> dict[str, NodeClass]:
         """The class of each node."""

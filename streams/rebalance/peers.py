@@ -4,7 +4,10 @@ As hot is what stands as near to its limits, above or below them: nodes that are
 alike. Those read as hot by chance cool by chance, whichever of them a pod leaves.
 """
 
-from collections.abc import Container, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence, Set
+from itertools import islice
+from math import isfinite
 
 import numpy as np
 
@@ -14,6 +17,8 @@ from streams.inventory.arrays import FloatArray
 #: Nodes are as hot as each other whose distances from their limits differ by at most this share of
 #: their capacity.
 AS_HOT_MAX = 0.05
+#: Distances are asked of nodes within a little more than that, since sums of fractions are rounded.
+_LOOKED_AT = AS_HOT_MAX * 1.001
 
 
 class Standings:
@@ -28,23 +33,39 @@ class Standings:
                 limit or nearest below it, shape (nodes,); -inf: the node has no limit.
         """
         self._names, self._excess = names, excess
+        self._order = np.argsort(excess, kind="stable")
+        self._ordered = excess[self._order]
+        self._alike: dict[str, list[int]] = {}
+        self._found: dict[str, tuple[str, ...]] = {}
 
-    def nearest(self, name: str, left: Container[str]) -> tuple[str, ...]:
+    def nearest(self, name: str, left: Set[str]) -> tuple[str, ...]:
         """Nodes as hot as one, the nearest first, then by name; at most `PEERS_MAX`.
 
         Args:
             name: of the node that a pod leaves; it is among the measured ones.
-            left: names of nodes that are no peers.
+            left: names of nodes that are no peers; from call to call names are only added.
         """
-        own = self._excess[self._names.index(name)]
-        with np.errstate(invalid="ignore"):
-            away = np.abs(self._excess - own)
-        alike = np.flatnonzero(away <= AS_HOT_MAX)
-        found: list[str] = []
-        for position in alike[np.argsort(away[alike], kind="stable")].tolist():
-            if len(found) == PEERS_MAX:
-                break
-            peer = self._names[position]
-            if peer != name and peer not in left:
-                found.append(peer)
-        return tuple(found)
+        found = self._found.get(name)
+        if found is None or not left.isdisjoint(found):
+            # As a rule several pods leave a node.
+            alike = self._alike.get(name)
+            if alike is None:
+                alike = self._alike[name] = self._as_hot(name)
+            others = (self._names[position] for position in alike)
+            found = tuple(islice((each for each in others if each not in left), PEERS_MAX))
+            self._found[name] = found
+        return found
+
+    def _as_hot(self, name: str) -> list[int]:
+        """Positions of all other nodes as hot as one, the nearest first, then by name."""
+        own_position = bisect_left(self._names, name)
+        own = float(self._excess[own_position])
+        if not isfinite(own):
+            return []
+        first, end = np.searchsorted(self._ordered, (own - _LOOKED_AT, own + _LOOKED_AT))
+        near = np.sort(self._order[first:end])
+        away = np.abs(self._excess[near] - own)
+        nearest = near[np.argsort(away, kind="stable")]
+        alike: list[int] = nearest[: int(np.count_nonzero(away <= AS_HOT_MAX))].tolist()
+        alike.remove(own_position)
+        return alike

@@ -116,7 +116,7 @@ class Lively:
         self._effects.evicted(
             command_id=f"e-{name}-000000", migration_id=f"m-{name}-000000", pod=ref(f"pod-{name}"),
             owner=name, pool="default", phase="node", source_node=name, dry_run=False,
-            now_ms=at(now), usage={"cpu": self._moved}, peers=standings.nearest(name, ()),
+            now_ms=at(now), usage={"cpu": self._moved}, peers=standings.nearest(name, set()),
         )  # fmt: skip
         new = pod(f"new-{name}", owner=name, ready=True)
         self._effects.arrived(name, new, f"target-{name}", at(now))
