@@ -46,7 +46,7 @@ control-plane: $(STAMP) ## Build the Kubernetes control plane of the tests with 
 	@$(BIN)/python -c 'from pathlib import Path; from connectors.kubernetes.control_plane.build import build; build(Path("tests/control_plane"))'
 
 test-quick: $(STAMP) ## Run the tests that need no broker and no control plane and are not slow, with few examples of each invariant.
-	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 --dist worksteal -m "not broker and not kafka and not control_plane and not slow" $(ARGS)
+	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 3 --dist worksteal -m "not broker and not kafka and not control_plane and not slow" $(ARGS)
 
 check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-compose.yml.
 	@$(BIN)/ruff format --check .
