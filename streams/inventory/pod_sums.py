@@ -316,9 +316,8 @@ class PodSums:
         """Count all pods anew: as `_count` for each, but the sums are added up once."""
         if self.estimator.by_profiles:
             self._reopen()
-        zero, witness_ms, measured = self._zero(), self._witness_ms, _NO_PODS
-        if self.metric is not None and witness_ms is not None and self.assigned:
-            measured = self.metric.pods
+        zero, witness_ms = self._zero(), self._witness_ms
+        measured = self.metric.pods if self.metric is not None and self.assigned else _NO_PODS
         shares: list[Share] = []
         prod_usage: list[Vector] = []
         for assigned in self.assigned.values():
@@ -332,7 +331,7 @@ class PodSums:
                 or assigned.deadline_ms is not None
                 or (assigned.prod and not known[1])
             ):
-                shares.append(self._share(assigned, self._measured(assigned), zero))
+                shares.append(self._share(assigned, known, zero))
             elif assigned.prod:
                 prod_usage.append(known[0])
         self._delta = total(zero, [each.delta for each in shares if each.delta is not zero])
