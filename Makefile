@@ -10,8 +10,8 @@ SEED ?= 1
 RUNS ?= 4
 SEEDS ?= 1-50
 RECORDS ?= 2000
-# More than cores: most tests wait for a broker. Each process has a Kafka of its own.
-WORKERS ?= 6
+# More than cores: six wait for brokers, each with a Kafka of its own, while two compute (tests/conftest.py).
+WORKERS ?= 8
 
 # Dozens of processes start in a run of the tests or the demo: without bytecode that is kept, each would
 # compile all that it imports.

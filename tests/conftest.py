@@ -74,6 +74,8 @@ DEMO_RUNS = tuple(
     f"tests/connectors/demo/test_{name}.py"
     for name in ("picture", "relief", "session", "summary", "view")
 )
+#: One of so many processes takes tests from the end of the order, where those are that compute.
+COMPUTES_EVERY = 4
 #: The Go module that it is built from.
 CONTROL_PLANE_MODULE = Path(__file__).parent / "control_plane"
 
@@ -170,11 +172,18 @@ def _place_in_order(item: pytest.Item) -> int:
     return (0 if long else 1) if broker else (2 if long else 3)
 
 
-class _Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no types
+class Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no types
     """Each test by itself, but together those of the secured broker, of the control plane, of demo runs.
 
     xdist goes by a suffix of ids, which pytest 9.2 does not let it set.
+
+    Tests that wait for brokers come first, and leave cores idle; so some processes begin at the end.
     """
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if self.nodes.index(node) % COMPUTES_EVERY == COMPUTES_EVERY - 1:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
         if ON_CONTROL_PLANE in nodeid.partition("[")[2]:
@@ -187,7 +196,7 @@ class _Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no ty
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """How `make test` spreads tests over processes."""
-    return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
+    return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def _draw_fewer(item: pytest.Item) -> None:

@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kubernetes.control_plane.process import Part
-from tests.conftest import ON_CONTROL_PLANE, SECURED_FILE
+from tests.conftest import COMPUTES_EVERY, ON_CONTROL_PLANE, SECURED_FILE, Groups
 
 _ROOT = Path(__file__).parents[1]
 _STARTERS = {"embedded", "clean_kafka", "broker", "kafka", "secured"}
@@ -128,6 +129,46 @@ def test_one_process_runs_all_tests_of_the_control_plane_and_begins_with_them(
         if "control_plane" in getattr(item, "fixturenames", ()):
             assert _on_control_plane(item), item.nodeid
             assert ON_CONTROL_PLANE in item.nodeid.partition("[")[2]
+
+
+class _Process:
+    """A process of xdist, as far as it is handed tests."""
+
+    shutting_down = False
+    gateway = SimpleNamespace(id="of the test")
+
+    def __init__(self) -> None:
+        self.tests: list[int] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.tests += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_of_four_processes_one_begins_with_the_tests_at_the_end(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = [_Process() for _ in range(COMPUTES_EVERY + 1)]
+    monkeypatch.setattr(request.config.option, "tx", [f"{len(processes)}*popen"])
+    monkeypatch.setattr(request.config.option, "loadscopereorder", False)
+    groups = Groups(request.config)
+    tests = [f"test_{number}.py::test" for number in range(100)]
+    for process in processes:
+        groups.add_node(process)
+        groups.add_node_collection(process, tests)
+    groups.schedule()
+    while left := [each for each in processes if not each.shutting_down]:
+        for process in left:
+            groups.mark_test_complete(process, process.tests[-1])
+    assert sorted(test for process in processes for test in process.tests) == list(range(100))
+    *front, back, last = processes
+    assert back.tests == sorted(back.tests, reverse=True)
+    assert back.tests[0] == 99
+    for process in (*front, last):
+        assert process.tests == sorted(process.tests)
+        assert max(process.tests) < min(back.tests)
 
 
 def test_a_test_without_the_mark_cannot_start_a_control_plane(tmp_path: Path) -> None:
