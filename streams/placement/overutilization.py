@@ -86,11 +86,8 @@ class CostArrays:
         np.divide(mean, deviation, out=beyond)
         beyond *= _STEPS
         beyond += _ZERO
-        if beyond.size and beyond.max() >= _LAST:  # to ask is cheaper than to do it
-            np.minimum(beyond, _LAST, out=point)
-            np.floor(point, out=point)
-        else:
-            np.floor(beyond, out=point)
+        np.minimum(beyond, _LAST, out=point)
+        np.floor(point, out=point)
         index[...] = point
         beyond -= point
         self._growth_and_distribution.take(index, None, self._found, "clip")

@@ -11,7 +11,9 @@ The raw score is one over the increase, at most one over `LEAST`: as raw scores 
 all others equal.
 
 What a pod adds to the cost of one resource depends on its mean and variance alone. Kinds of pods
-that request the same share it, so it is kept, and worked out again for nodes that have changed.
+that request the same share it, so it is kept from the second kind on, and worked out again for
+nodes that have changed. Kept for each kind it would cost a cold one a third more: what is written
+to memory that nothing has looked at for long takes as long as all that it is worked out of.
 """
 
 from dataclasses import dataclass
@@ -36,6 +38,8 @@ LEAST = 0.0000001
 
 #: Increases over all nodes that are kept, and bytes of them: requests come in round numbers.
 KEPT_MAX, KEPT_BYTES_MAX = 128, 16 * 1024 * 1024
+#: Increases that were asked for once and are kept if they are asked for again.
+_MET_MAX, _KEY_BYTES = 1_024, 200
 #: Increases with more changed nodes than this share of all are worked out anew.
 _ANEW_SHARE = 1 / 32
 
@@ -53,12 +57,16 @@ class Prepared:
     """The owner by whose pods its usage is expected; none: by all pods."""
 
 
+#: A resource, and mean and variance of what a pod uses of it.
+_Key = tuple[int, float, float]
+
+
 @dataclass(slots=True)
 class Increases:
     """What one mean and variance add to the cost of one resource."""
 
     values: FloatArray
-    """Shape (nodes,)."""
+    """Times the weight of the resource; shape (nodes,)."""
     position: int
     """How many of the changed rows are in it."""
 
@@ -92,11 +100,12 @@ class OverutilizationRiskScore(Score):
         """One over the capacity."""
         self._square: FloatArray = np.zeros(shape)
         """That squared."""
-        self._work: FloatArray = np.empty(0)
+        self._work: FloatArray = np.empty((len(self._resources) + 1, 0))
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures by row, one entry a resource."""
-        self._kept = SizedCache[tuple[int, float, float], Increases](KEPT_BYTES_MAX, KEPT_MAX)
-        """By resource, mean and variance."""
+        self._kept = SizedCache[_Key, Increases](KEPT_BYTES_MAX, KEPT_MAX)
+        self._met = SizedCache[_Key, bool](_MET_MAX * _KEY_BYTES, _MET_MAX)
+        """What was asked for once."""
         self._changed: list[int] = []
         """Rows that have changed since the oldest of those was worked out; some more than once."""
 
@@ -161,16 +170,14 @@ class OverutilizationRiskScore(Score):
 
     def scores(self, prepared: Prepared) -> FloatArray:
         """Raw scores, float64."""
-        increase: FloatArray | None = None
-        for index, (mean, variance) in enumerate(self._expected(prepared)):
-            increases, weight = self._increases(index, mean, variance), self._weights[index]
-            if increase is None:
-                increase = increases * weight
-            else:
-                increase += np.multiply(increases, weight, out=self._working())
-        assert increase is not None  # noqa: S101 - a policy names at least one resource
-        if not increase.size or increase.min() < LEAST:  # to ask is cheaper than to do it
-            np.maximum(increase, LEAST, out=increase)
+        first, *others = [
+            self._increases(index, mean, variance)
+            for index, (mean, variance) in enumerate(self._expected(prepared))
+        ]
+        increase: FloatArray = first + others[0] if others else first.copy()
+        for each in others[1:]:
+            increase += each
+        np.maximum(increase, LEAST, out=increase)
         np.divide(1.0, increase, out=increase)
         return increase
 
@@ -194,7 +201,10 @@ class OverutilizationRiskScore(Score):
         return self._cost(after, square * variance + own) + TIE * after - before
 
     def _increases(self, index: int, mean: float, variance: float) -> FloatArray:
-        """The same of all nodes, shape (nodes,); it is kept, so nobody may change it."""
+        """The same of all nodes, times the weight of the resource; shape (nodes,).
+
+        It may be kept, so nobody may change it; else it is overwritten by the next call.
+        """
         key = index, mean, variance
         kept = self._kept.renew(key)
         if kept is not None:
@@ -203,24 +213,24 @@ class OverutilizationRiskScore(Score):
                 for row in changed:
                     figures = self._rows[row]
                     assert figures is not None  # noqa: S101 - it was refreshed, so it is there
-                    kept.values[row] = self._increase(figures[index], mean, variance)
+                    increase = self._increase(figures[index], mean, variance)
+                    kept.values[row] = increase * self._weights[index]
                 kept.position = len(self._changed)
                 return kept.values
-        after: FloatArray = self._per_unit[index] * mean
+        if self._work.shape[1] != len(self._rows):
+            self._work = np.empty((len(self._resources) + 1, len(self._rows)))
+        after, spread = self._work[index], self._work[-1]
+        np.multiply(self._per_unit[index], mean, out=after)
         after += self._mean[index]
-        spread = np.multiply(self._square[index], variance, out=self._working())
+        np.multiply(self._square[index], variance, out=spread)
         spread += self._variance[index]
         cost = self._costs.costs(after, spread)
         after *= TIE
         after += cost
         after -= self._before[index]
-        self._kept.put(key, Increases(after, len(self._changed)), after.nbytes)
+        after *= self._weights[index]
+        if kept is not None or self._met.get(key):
+            self._kept.put(key, Increases(after.copy(), len(self._changed)), after.nbytes)
+        else:
+            self._met.put(key, True, _KEY_BYTES)  # noqa: FBT003 - a value like any other
         return after
-
-    def _working(self) -> FloatArray:
-        """An array over all nodes for what is thrown away at once; making one costs as much as
-        adding one up."""
-        size = self._mean.shape[1]
-        if self._work.size != size:
-            self._work = np.empty(size)
-        return self._work
