@@ -83,6 +83,7 @@ class Balancer:
             policy.rebalance.model_dump_json(),
             policy.moving_thresholds.model_dump_json(),
             policy.descheduling.descheduling_interval_ms,
+            policy.descheduling.node_selector,
             risk_resources(policy),
         )
         if judged_by != self._judged_by:

@@ -127,6 +127,7 @@ OTHER_COUNTS = [
         },
     ),
     ("descheduling", {"descheduling_interval_ms": 20_000}),
+    ("descheduling", {"node_selector": LabelSelector(match_labels={"pool": "web"})}),
 ]
 
 
