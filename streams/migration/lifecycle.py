@@ -187,14 +187,16 @@ class MigrationLifecycle:
         self,
         row: MigrationRow,
         cause: Cause,
-        condition: Condition | None = None,
+        *steps: Condition | None,
         **fields: Any,
     ) -> MigrationRow:
-        """Change a migration.
+        """Change a migration, and how its steps stand.
 
         Report it if its phase, reason, pause, a condition or its gate is another one now.
         """
-        conditions = _with(row.conditions, condition)
+        conditions = row.conditions
+        for step in steps:
+            conditions = _with(conditions, step)
         if "message" in fields:
             fields["message"] = fields["message"][:_TEXT_MAX]
         changed = {name: value for name, value in fields.items() if getattr(row, name) != value}

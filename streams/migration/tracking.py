@@ -11,7 +11,7 @@ While a migration is paused its deadline waits, and the time for which room is h
 ReservationExpired.
 """
 
-from schemas.migrations import MigrationRow
+from schemas.migrations import ConditionType, MigrationRow, Reason
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Pod
 from streams.inventory.cause import Cause, reference
@@ -23,6 +23,10 @@ from streams.placement.pending import backoff_ms
 
 #: Longest time that a user's pause keeps a migration from its deadline.
 PAUSED_MAX_MS = 24 * 3_600_000
+#: Steps that are taken with a replacement, and taken back if it goes.
+STEPS_OF_REPLACEMENT: tuple[ConditionType, ...] = (
+    "PodBoundReservation", "PodScheduled", "ReservationBound", "BoundPodReady",
+)  # fmt: skip
 #: Most migrations that one tick changes because a time is over or something is gone.
 ENDED_PER_TICK_MAX = 150
 
@@ -114,10 +118,13 @@ class Tracking:
         replaced = self.lifecycle.registry.of_replacement(uid)
         if replaced is not None and live(replaced):
             text = "the replacement is gone as well; waiting for another"
+            reason: Reason = "WaitForPodBindReservation"
+            begun = {"PodBoundReservation", *(each.type for each in replaced.conditions)}
             self.lifecycle.advance(
                 replaced, cause,
-                condition("PodBoundReservation", False, cause, "WaitForPodBindReservation", text),
-                replacement=None, reason="WaitForPodBindReservation", message=text,
+                *(condition(step, False, cause, reason, text)
+                  for step in STEPS_OF_REPLACEMENT if step in begun),
+                replacement=None, reason=reason, message=text,
             )  # fmt: skip
 
     def _gone(self, row: MigrationRow, cause: Cause) -> None:

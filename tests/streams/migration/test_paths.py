@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from streams.migration.tracking import STEPS_OF_REPLACEMENT
 from tests.streams.cluster.builders import lifecycle, node_gone, policy_record, request
 from tests.streams.migration.builders import ask, evicted, policy_text, replica
 from tests.streams.migration.harness import cluster
@@ -240,6 +241,24 @@ def test_a_replacement_that_goes_is_replaced_by_the_next_one() -> None:
     ready = replica("next")
     moving.say(lifecycle("seen", ready, "node-2"))
     assert moving.last[0] == "Succeeded"
+
+
+def test_steps_of_a_replacement_that_goes_are_said_anew_of_the_next_one() -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a", target="node-3")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    moving.say(request(NEW), lifecycle("bound", NEW, "node-3"))
+    moving.say(lifecycle("deleted", NEW, "node-3"))
+    steps = {each.type: each for each in moving.reports[-1].conditions}
+    for step in STEPS_OF_REPLACEMENT:
+        assert not steps[step].status
+        assert steps[step].message == "the replacement is gone as well; waiting for another"
+    moving.say(lifecycle("running", replica("next"), "node-2"))
+    assert moving.last == ("Succeeded", "")
+    steps = {each.type: each for each in moving.reports[-1].conditions}
+    assert not steps["ReservationBound"].status
+    assert steps["PodScheduled"].message == "bound to node-2, not to node-3, where room was held"
 
 
 def test_what_was_begun_for_real_turns_dry_when_the_cluster_only_observes() -> None:
