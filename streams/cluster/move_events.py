@@ -14,14 +14,24 @@ class MoveEvents:
     def commanded(self, row: MigrationRow, replicas: int) -> None:
         """The first command of a migration is the move; further ones repeat it."""
         if row.trigger == "rebalance" and row.attempts == 1:
-            self._memory.moves.left(
-                row.owner,
-                row.source_node,
-                self._inventory.now_ms,
-                row.cause,
-                dry_run=row.dry_run,
-                replicas=replicas,
-            )
+            self._left(row, replicas, dry_run=row.dry_run)
+
+    def turned_dry(self, row: MigrationRow, replicas: int) -> None:
+        """The pod is only said to leave, from the first command on."""
+        if row.trigger == "rebalance":
+            moves, now_ms = self._memory.moves, self._inventory.now_ms
+            moves.stayed(row.owner, row.source_node, now_ms, dry_run=False)
+            self._left(row, replicas, dry_run=True)
+
+    def _left(self, row: MigrationRow, replicas: int, *, dry_run: bool) -> None:
+        self._memory.moves.left(
+            row.owner,
+            row.source_node,
+            self._inventory.now_ms,
+            row.cause,
+            dry_run=dry_run,
+            replicas=replicas,
+        )
 
     def evicted(self, row: MigrationRow) -> None:
         """The pod has left, or would have."""
@@ -49,4 +59,5 @@ class MoveEvents:
     def abandoned(self, row: MigrationRow) -> None:
         """The pod stays after all."""
         if row.trigger == "rebalance":
-            self._memory.moves.stayed(row.owner, row.source_node, self._inventory.now_ms)
+            moves, now_ms = self._memory.moves, self._inventory.now_ms
+            moves.stayed(row.owner, row.source_node, now_ms, dry_run=row.dry_run)

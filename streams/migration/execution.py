@@ -178,6 +178,8 @@ class Execution:
         )
         lifecycle.budgets.charge(pod)
         lifecycle.said.append(command)
+        if dry and row.attempts and not row.dry_run:
+            lifecycle.turns_dry(row)
         text = f"{'dry ' if dry else ''}command {attempt} is out"
         row = lifecycle.advance(
             row, cause, condition("Eviction", False, cause, "Evicting", text),

@@ -62,12 +62,16 @@ class MigrationListener(Protocol):
         """An eviction command is out; the pod's owner has this many pods."""
         ...
 
+    def turned_dry(self, row: MigrationRow, replicas: int) -> None:
+        """A command that was meant has not evicted the pod, and what follows is dry."""
+        ...
+
     def evicted(self, row: MigrationRow) -> None:
-        """The pod is gone because of a command, or a dry command is done."""
+        """The pod is gone because of a command, or will be, or a dry command is done."""
         ...
 
     def abandoned(self, row: MigrationRow) -> None:
-        """The migration has ended after a command, and the pod was not evicted."""
+        """After a command nothing can evict the pod any more."""
         ...
 
 
@@ -234,13 +238,22 @@ class MigrationLifecycle:
             row, cause, condition,
             phase=phase, reason=reason, message=message, reserved=None, gate="", paused=False,
         )  # fmt: skip
-        if phase in ("Failed", "Aborted") and after.attempts and not _evicted(after):
-            self._events.append(partial(self._listener.abandoned, after))
         if after.command_expires_at_ms is None:
             self.forget(after)
 
+    def turns_dry(self, row: MigrationRow) -> None:
+        """After a command that was meant, a migration is only taken note of."""
+        found = self.inventory.held(row.pod.uid)
+        replicas = None if found is None else self.workloads.of(found[1].pod)
+        count = 1 if replicas is None else replicas.count
+        self._events.append(partial(self._listener.turned_dry, row, count))
+
     def forget(self, row: MigrationRow) -> None:
         """A migration can have no further effect."""
+        if row.attempts and not _evicted(row):
+            leaves = row.evicted_at_ms is not None
+            listener = self._listener
+            self._events.append(partial(listener.evicted if leaves else listener.abandoned, row))
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
         self.registry.forget(row)
 

@@ -66,7 +66,9 @@ class Tracking:
             self._evicted(row, cause)
 
     def _dry(self, row: MigrationRow, cause: Cause, how: str) -> None:
-        row = self.lifecycle.advance(row, cause, command_expires_at_ms=None)
+        if live(row) and not row.dry_run:
+            self.lifecycle.turns_dry(row)
+        row = self.lifecycle.advance(row, cause, command_expires_at_ms=None, dry_run=True)
         if not live(row):
             self.lifecycle.forget(row)
             return
