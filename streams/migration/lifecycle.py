@@ -66,8 +66,8 @@ class MigrationListener(Protocol):
         """A command that was meant has not evicted the pod, and what follows is dry."""
         ...
 
-    def evicted(self, row: MigrationRow) -> None:
-        """The pod is gone because of a command, or will be, or a dry command is done."""
+    def evicted(self, row: MigrationRow, commanded_at_ms: int) -> None:
+        """The pod is gone because of the newest command, or will be, or a dry command is done."""
         ...
 
     def abandoned(self, row: MigrationRow) -> None:
@@ -216,7 +216,7 @@ class MigrationLifecycle:
         if news or changed.get("gate"):
             self.report(after, cause)
         if "conditions" in changed and _evicted(after) and not _evicted(row):
-            self._events.append(partial(self._listener.evicted, after))
+            self._events.append(partial(self._listener.evicted, after, _eviction_ms(row)))
         return after
 
     def commanded(self, row: MigrationRow, replicas: int) -> None:
@@ -251,9 +251,10 @@ class MigrationLifecycle:
     def forget(self, row: MigrationRow) -> None:
         """A migration can have no further effect."""
         if row.attempts and not _evicted(row):
-            leaves = row.evicted_at_ms is not None
-            listener = self._listener
-            self._events.append(partial(listener.evicted if leaves else listener.abandoned, row))
+            if row.evicted_at_ms is None:
+                self._events.append(partial(self._listener.abandoned, row))
+            else:
+                self._events.append(partial(self._listener.evicted, row, _eviction_ms(row)))
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
         self.registry.forget(row)
 
@@ -279,6 +280,12 @@ def condition(
         message=message[:_TEXT_MAX],
         changed_at_ms=cause.now_ms,
     )
+
+
+def _eviction_ms(row: MigrationRow) -> int:
+    """When the newest command left, of a pod that is not known to be gone."""
+    times = [each.changed_at_ms for each in row.conditions if each.type == "Eviction"]
+    return times[0] if times else row.created_at_ms
 
 
 def _evicted(row: MigrationRow) -> bool:

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from schemas.moves import FollowedEvictionRow, RecentMove
-from tests.streams.cluster.builders import lifecycle, policy_record
+from tests.streams.cluster.builders import at, lifecycle, policy_record
 from tests.streams.migration.builders import ask, evicted, policy_text, replica
 from tests.streams.migration.harness import Moving, cluster
 
 FIRST = policy_text()
-A = replica("a")
+A, B = replica("a"), replica("b")
 
 
 def commanded(policy: str = FIRST) -> Moving:
@@ -103,3 +105,27 @@ def test_a_pod_that_terminates_beyond_the_deadline_has_left() -> None:
     assert moving.last == ("Failed", "Timeout")
     assert len(departures(moving)) == 1
     assert [each.pod.uid for each in followed(moving)] == ["a"]
+
+
+@pytest.mark.parametrize("mode", ["EvictDirectly", "ReservationFirst"])
+def test_a_replacement_that_comes_while_the_pod_still_terminates_is_followed(mode: str) -> None:
+    moving = commanded(policy_text(defaultJobMode=mode))
+    moving.say(lifecycle("running", replica("other", "job"), "node-2"))
+    outcome(moving)
+    moving.say(lifecycle("changed", A.model_copy(update={"deleting_at_ms": at(2)}), "node-1"))
+    moving.later()
+    moving.say(lifecycle("running", replica("new"), "node-3"))
+    moving.say(lifecycle("deleted", A, "node-1"))
+    (row,) = followed(moving)
+    assert row.replacement is not None
+    assert (row.replacement.uid, row.target_node) == ("new", "node-3")
+    assert row.ready_at_ms is not None
+
+
+def test_pods_of_an_owner_from_before_a_command_replace_none() -> None:
+    moving = cluster(policy_text(defaultJobMode="EvictDirectly"), (A, "node-1"), (B, "node-2"))
+    moving.propose("a", pool="__default_node_pool__")
+    moving.later()
+    outcome(moving)
+    moving.say(lifecycle("deleted", A, "node-1"))
+    assert [each.replacement for each in followed(moving)] == [None]
