@@ -138,7 +138,8 @@ class Evictions:
                 return
             if self._leaves(position, phase, figures, index, hot):
                 self._subtract(position, phase, figures, index, room)
-        hot.ended = "no further pod may leave"
+        if any(self.usage.over(position, phase)):
+            hot.ended = "no further pod may leave"
 
     def _removable(
         self, figures: NodeFigures, phase: Phase, fit: Fit | None, hot: HotNode

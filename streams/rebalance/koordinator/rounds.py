@@ -112,23 +112,25 @@ class PoolTurn:
         for position in chosen:
             name = self.names[position]
             abnormal = condition.consecutive_abnormalities == 1
+            marks = self.standing.detectors.rounds(name, phase) + 1
             if not abnormal:
                 abnormal = self.standing.detectors.mark_abnormal(
                     name, phase, self.pool.name, condition, self.given.now_ms
                 )
             if abnormal:
                 acting.append(position)
-            self._note(position, phase, acting=abnormal)
+            # The mark that begins the anomalous state sets their count back.
+            rounds = self.standing.detectors.rounds(name, phase) or marks
+            self._note(position, phase, rounds, acting=abnormal)
         return acting
 
     def _reset(self, chosen: Sequence[int], phase: Phase) -> None:
         for position in chosen:
             self.standing.detectors.reset(self.names[position], phase, self.given.now_ms)
 
-    def _note(self, position: int, phase: Phase, *, acting: bool) -> None:
+    def _note(self, position: int, phase: Phase, rounds: int, *, acting: bool) -> None:
         name = self.names[position]
         limits = self.usage.high(phase)[:, position].tolist()
-        rounds = self.standing.detectors.rounds(name, phase)
         needed = self.pool.condition.consecutive_abnormalities
         self.outcome.hot.append(
             HotNode(
