@@ -84,6 +84,7 @@ class Balancer:
             policy.moving_thresholds.model_dump_json(),
             policy.descheduling.descheduling_interval_ms,
             policy.descheduling.node_selector,
+            policy.plugins.balances(LOW_NODE_LOAD),
             risk_resources(policy),
         )
         if judged_by != self._judged_by:
