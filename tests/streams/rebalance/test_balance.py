@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from schemas.base import INT64_MAX
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
 from streams.rebalance.outcome import Gate
@@ -78,6 +79,26 @@ def test_the_most_used_node_takes_its_turn_first() -> None:
     world.round()
     assert [hot.name for hot in world.pool.hot] == ["b", "c", "a"]
     assert [move.node for move in world.outcome.moves] == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("compat", ["koordinator", "loadstream"])
+@pytest.mark.parametrize("weight", [1, 2**54, INT64_MAX])
+def test_weights_as_large_as_a_policy_may_have_order_nodes_as_others_do(
+    compat: str, weight: int
+) -> None:
+    text = THRESHOLDS.replace("cpu: 70", "cpu: 70, memory: 90").replace(
+        "cpu: 40", "cpu: 40, memory: 40"
+    )
+    weights = f"  resourceWeights: {{cpu: {weight}, memory: {weight}}}\n"
+    world = World(f"compat: {compat}\n{text}{weights}plugins: {{balance: [LowNodeLoad]}}\n")
+    for name, share in (("a", 60), ("b", 80), ("c", 70)):
+        world.node(name, system=share)
+        world.pod(f"of-{name}", name, 15)
+    targets(world, ["calm"], system=0)
+    world.round(gate=lambda _: "no")
+    assert [hot.name for hot in world.pool.hot if hot.looked_at] == (
+        ["a", "b", "c"] if compat == "koordinator" else ["b", "c", "a"]
+    )
 
 
 def test_pods_that_cannot_help_or_are_not_known_stay() -> None:
