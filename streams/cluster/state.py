@@ -251,6 +251,8 @@ class ClusterState:
 
     def _outcome(self, outcome: CommandOutcome, position: Position) -> Answer:
         self.migrations.outcome(outcome, self._cause(position))
+        if outcome.command == "bind" and outcome.pod_gone:
+            self.migrations.gone(outcome.pod.uid, self._cause(position))
         found = self.inventory.held(outcome.pod.uid)
         expected = found is not None and found[1].expires_at_ms is not None
         decisions = self.placement.outcome(outcome, self._cause(position))

@@ -175,7 +175,7 @@ class Migrations:
             self.lifecycle.gates.protections.forget(change.after.uid)
 
     def gone(self, uid: str, cause: Cause) -> None:
-        """A pod is gone, by a full list."""
+        """A pod is gone, by a full list or by what its binding found."""
         self._tracking.gone(uid, cause)
         self.lifecycle.gates.protections.forget(uid)
 

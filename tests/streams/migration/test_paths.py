@@ -2,10 +2,19 @@
 
 from itertools import pairwise
 
+import pytest
+
 from streams.migration.tracking import STEPS_OF_REPLACEMENT
-from tests.streams.cluster.builders import lifecycle, node_gone, policy_record, request
+from tests.streams.cluster.builders import (
+    lifecycle,
+    node,
+    node_gone,
+    outcome,
+    policy_record,
+    request,
+)
 from tests.streams.migration.builders import ask, evicted, policy_text, replica
-from tests.streams.migration.harness import cluster
+from tests.streams.migration.harness import cluster, full_list
 
 DIRECT = policy_text(defaultJobMode="EvictDirectly")
 FIRST = policy_text()
@@ -241,6 +250,26 @@ def test_a_replacement_that_goes_is_replaced_by_the_next_one() -> None:
     ready = replica("next")
     moving.say(lifecycle("seen", ready, "node-2"))
     assert moving.last[0] == "Succeeded"
+
+
+@pytest.mark.parametrize("how", ["list", "binding"])
+def test_a_replacement_of_which_nothing_but_its_request_was_seen_may_be_gone(how: str) -> None:
+    moving = cluster(FIRST, (A, "node-1"), (B, "node-1"))
+    moving.propose("a", target="node-2")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    if how == "list":
+        names = ("node-1", "node-2", "node-3")
+        moving.say(*(node(name, unschedulable=True) for name in names), request(NEW))
+        assert moving.decisions[-1].outcome == "waiting"
+        full_list(moving, "l", lifecycle("seen", B, "node-1"))
+    else:
+        moving.say(request(NEW))
+        moving.say(outcome(moving.decisions[-1], "failed", pod_gone=True))
+    assert moving.decisions[-1].outcome == "withdrawn"
+    assert moving.row("a").replacement is None
+    moving.say(lifecycle("running", replica("next"), "node-2"))
+    assert moving.last == ("Succeeded", "")
 
 
 def test_steps_of_a_replacement_that_goes_are_said_anew_of_the_next_one() -> None:
