@@ -153,7 +153,7 @@ class ClusterState:
             case NodeMetric():
                 return self._metric(message)
             case SchedulingRequest():
-                return self.placement.request(message, self._cause(position))
+                return self._request(message, position)
             case PodLifecycle():
                 return self._lifecycle(message, position)
             case NodeState():
@@ -201,6 +201,12 @@ class ClusterState:
         if metric.updated_at_ms is not None:
             self.memory.moves.metric(metric.node, metric.updated_at_ms)
         return []
+
+    def _request(self, request: SchedulingRequest, position: Position) -> Answer:
+        cause = self._cause(position)
+        if request.withdrawn:
+            self.migrations.withdrawn(request.pod.uid, cause)
+        return self.placement.request(request, cause)
 
     def _node(self, state: NodeState) -> Answer:
         full = self._full(state.node)

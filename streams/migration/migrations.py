@@ -179,6 +179,11 @@ class Migrations:
         self._tracking.gone(uid, cause)
         self.lifecycle.gates.protections.forget(uid)
 
+    def withdrawn(self, uid: str, cause: Cause) -> None:
+        """A pod wants no node any more."""
+        if self.lifecycle.registry:
+            self._tracking.withdrawn(uid, cause)
+
     def workload(self, state: WorkloadState, sequence: int) -> Refusal | None:
         """What controls pods is there, or gone."""
         why = self.lifecycle.workloads.apply(state, sequence)

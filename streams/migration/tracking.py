@@ -117,17 +117,27 @@ class Tracking:
         row = self.lifecycle.registry.of_pod(uid)
         if row is not None:
             self._gone(row, cause)
+        self._replacement_gone(uid, "the replacement is gone as well; waiting for another", cause)
+
+    def withdrawn(self, uid: str, cause: Cause) -> None:
+        """A pod wants no node any more; one that has a node has been bound by somebody else."""
+        found = self.lifecycle.inventory.held(uid)
+        if found is None or found[1].pod.node is None:
+            text = "the replacement wants no node any more; waiting for another"
+            self._replacement_gone(uid, text, cause)
+
+    def _replacement_gone(self, uid: str, text: str, cause: Cause) -> None:
         replaced = self.lifecycle.registry.of_replacement(uid)
-        if replaced is not None and live(replaced):
-            text = "the replacement is gone as well; waiting for another"
-            reason: Reason = "WaitForPodBindReservation"
-            begun = {"PodBoundReservation", *(each.type for each in replaced.conditions)}
-            self.lifecycle.advance(
-                replaced, cause,
-                *(condition(step, False, cause, reason, text)
-                  for step in STEPS_OF_REPLACEMENT if step in begun),
-                replacement=None, reason=reason, message=text,
-            )  # fmt: skip
+        if replaced is None or not live(replaced):
+            return
+        reason: Reason = "WaitForPodBindReservation"
+        begun = {"PodBoundReservation", *(each.type for each in replaced.conditions)}
+        self.lifecycle.advance(
+            replaced, cause,
+            *(condition(step, False, cause, reason, text)
+              for step in STEPS_OF_REPLACEMENT if step in begun),
+            replacement=None, reason=reason, message=text,
+        )  # fmt: skip
 
     def _gone(self, row: MigrationRow, cause: Cause) -> None:
         commanded = row.command_expires_at_ms is not None or row.evicted_at_ms is not None

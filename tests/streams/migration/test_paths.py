@@ -252,7 +252,7 @@ def test_a_replacement_that_goes_is_replaced_by_the_next_one() -> None:
     assert moving.last[0] == "Succeeded"
 
 
-@pytest.mark.parametrize("how", ["list", "binding"])
+@pytest.mark.parametrize("how", ["list", "binding", "withdrawn"])
 def test_a_replacement_of_which_nothing_but_its_request_was_seen_may_be_gone(how: str) -> None:
     moving = cluster(FIRST, (A, "node-1"), (B, "node-1"))
     moving.propose("a", target="node-2")
@@ -263,12 +263,29 @@ def test_a_replacement_of_which_nothing_but_its_request_was_seen_may_be_gone(how
         moving.say(*(node(name, unschedulable=True) for name in names), request(NEW))
         assert moving.decisions[-1].outcome == "waiting"
         full_list(moving, "l", lifecycle("seen", B, "node-1"))
-    else:
+    elif how == "binding":
         moving.say(request(NEW))
         moving.say(outcome(moving.decisions[-1], "failed", pod_gone=True))
+    else:
+        moving.say(request(NEW), request(NEW, withdrawn=True))
     assert moving.decisions[-1].outcome == "withdrawn"
     assert moving.row("a").replacement is None
     moving.say(lifecycle("running", replica("next"), "node-2"))
+    assert moving.last == ("Succeeded", "")
+
+
+@pytest.mark.parametrize("first", ["bound", "withdrawn"])
+def test_a_replacement_that_somebody_else_binds_is_followed_whichever_record_comes_first(
+    first: str,
+) -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a", target="node-2")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"), request(NEW))
+    records = [lifecycle("bound", NEW, "node-3"), request(NEW, withdrawn=True)]
+    moving.say(*(records if first == "bound" else records[::-1]))
+    assert moving.row("a").replacement.uid == "new"
+    moving.say(lifecycle("running", NEW.model_copy(update={"ready": True}), "node-3"))
     assert moving.last == ("Succeeded", "")
 
 
