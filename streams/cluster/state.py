@@ -194,7 +194,7 @@ class ClusterState:
         wrong = beyond_any_machine(metric) or uneven(metric)
         if wrong is not None:
             return wrong
-        full = self._full(metric.node)
+        full = None if metric.removed else self._full(metric.node)
         if full is not None:
             return full
         self.inventory.apply_metric(metric)
@@ -209,7 +209,7 @@ class ClusterState:
         return self.placement.request(request, cause)
 
     def _node(self, state: NodeState) -> Answer:
-        full = self._full(state.node)
+        full = None if state.event == "removed" else self._full(state.node)
         if full is not None:
             return full
         self.inventory.apply_node(state)
@@ -224,9 +224,10 @@ class ClusterState:
 
     def _lifecycle(self, lifecycle: PodLifecycle, position: Position) -> Answer:
         pod = lifecycle.pod
-        if pod.uid not in self.inventory.where and len(self.inventory.where) >= PODS_MAX:
-            return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
         change = pod_change(self.inventory, lifecycle)
+        takes_room = not change.over and pod.node is not None
+        if takes_room and change.before is None and len(self.inventory.where) >= PODS_MAX:
+            return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
         beyond = None if change.over else beyond_limits(pod)
         if beyond is not None:
             return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")
