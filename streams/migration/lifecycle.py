@@ -47,6 +47,8 @@ _REPORTED = tuple(Migration.model_fields)
 _REPORTED_AT_ONCE = frozenset(
     ("phase", "reason", "paused", "conditions", "replacement", "command_id")
 )
+#: Steps whose words name the node with the room: they are others for another node.
+_OF_ROOM = ("ReservationCreated", "ReservationScheduled")
 #: What a migration waits for as it begins.
 WAITS = "waiting for arbitration"
 _TEXT_MAX = 2_000
@@ -298,7 +300,8 @@ def _with(conditions: tuple[Condition, ...], new: Condition | None) -> tuple[Con
         return conditions
     for index, old in enumerate(conditions):
         if old.type == new.type:
-            if (old.status, old.reason) == (new.status, new.reason):
+            same = (old.status, old.reason) == (new.status, new.reason)
+            if same and (old.message == new.message or new.type not in _OF_ROOM):
                 return conditions
             return (*conditions[:index], new, *conditions[index + 1 :])
     return (*conditions, new)

@@ -144,6 +144,24 @@ def test_room_on_a_node_that_goes_is_looked_for_elsewhere() -> None:
     assert "MissingReservation" in reasons
 
 
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+def test_the_steps_of_a_reservation_name_the_node_where_the_room_is_now(mode: str) -> None:
+    tight = policy_text(f"mode: {mode}", evictQPS=0.001, evictBurst=1)
+    moving = cluster(tight, (replica("b", "other"), "node-2"), (A, "node-1"))
+    moving.propose("b")
+    moving.later()
+    moving.propose("a", target="node-3")
+    moving.later()
+    moving.say(node_gone("node-3"))
+    moving.later()
+    said = {each.type: each.message for each in moving.reports[-1].conditions}
+    text = "room is held on node-2" if mode == "enforce" else "dry: there is room on node-2"
+    assert said == {"ReservationCreated": text, "ReservationScheduled": text}
+    count = len(moving.reports)
+    moving.later()
+    assert len(moving.reports) == count
+
+
 def test_a_dry_run_takes_the_same_way_and_holds_no_room() -> None:
     moving = cluster(policy_text("mode: observe"), (A, "node-1"))
     moving.propose("a")
