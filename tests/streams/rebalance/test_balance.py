@@ -126,6 +126,23 @@ def test_a_pod_that_leaves_already_counts_as_gone() -> None:
     assert world.hot("hot").ended == "pods that leave already bring it below"
 
 
+def test_room_that_is_only_reserved_is_no_prod_pod_of_a_node() -> None:
+    world = World(THRESHOLDS + "  prodHighThresholds: {pods: 4}\n  prodLowThresholds: {pods: 3}")
+    world.node("few", system=5)
+    world.pod("a", "few", 1)
+    for number in range(5):
+        reserved = pod(f"r{number}")
+        held = Held(reserved, kind_of(reserved).demand, 0, "d" * 8, 9)
+        world.inventory.hold("few", held, first_seen=True)
+    world.round()
+    assert world.pool.counts()["bothLow"] == 1
+    reading = world.pool.readings
+    assert reading is not None
+    standing = reading("few", "prod")
+    assert standing is not None
+    assert standing.used == {"pods": 1}
+
+
 def test_room_that_is_only_reserved_is_no_pod_that_could_leave() -> None:
     world = hot_world()
     world.gone("a")
