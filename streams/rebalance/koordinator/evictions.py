@@ -70,7 +70,9 @@ class Evictions:
     def order(self, chosen: Sequence[int], phase: Phase) -> list[int]:
         """Positions in the order of their turns in a phase, those that are used most first."""
         usage = self.usage.before(phase)
-        found: list[int] = self._node_order(usage, np.array(sorted(chosen), dtype=np.int64)).tolist()
+        found: list[int] = self._node_order(
+            usage, np.array(sorted(chosen), dtype=np.int64)
+        ).tolist()
         return found
 
     def _phase(
