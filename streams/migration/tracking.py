@@ -66,12 +66,12 @@ class Tracking:
             self._evicted(row, cause)
 
     def _dry(self, row: MigrationRow, cause: Cause, how: str) -> None:
-        if live(row) and not row.dry_run:
+        if not live(row):
+            self.lifecycle.forget(self.lifecycle.advance(row, cause, command_expires_at_ms=None))
+            return
+        if not row.dry_run:
             self.lifecycle.turns_dry(row)
         row = self.lifecycle.advance(row, cause, command_expires_at_ms=None, dry_run=True)
-        if not live(row):
-            self.lifecycle.forget(row)
-            return
         text = f"dry run: {how}; the pod stays where it is"
         done = condition("Eviction", True, cause, "EvictComplete", text)
         self.lifecycle.finish(row, cause, "Succeeded", "EvictComplete", text, done)

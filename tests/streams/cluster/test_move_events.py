@@ -87,7 +87,7 @@ def test_a_move_whose_command_is_carried_out_after_all_is_remembered_and_followe
 
 
 def test_a_move_is_taken_back_once_its_command_can_be_carried_out_no_more() -> None:
-    for result in ("refused", ""):
+    for result in ("refused", "dry", ""):
         moving = commanded()
         moving.say(ask("abort", pod=A))
         if result:
