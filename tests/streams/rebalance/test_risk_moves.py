@@ -33,6 +33,8 @@ def test_no_pod_leaves_by_risk_while_nodes_are_still_summed_up() -> None:
     world = risky()
     world.inventory.moments.turns.begin()
     assert world.round() == []
+    assert world.pool.ended == "what pods are going to use is not summed up on all nodes yet"
+    assert world.pool.counts()["skipped"] == 3
     world.inventory.recount()
     assert world.round() == ["a risky->calm-2"]
 
