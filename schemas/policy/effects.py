@@ -323,6 +323,8 @@ def _of_evictions(policy: Policy) -> Iterator[Found]:
         why = "evictAllBarePods allows them already"
         yield ("migration", "evictFailedBarePods"), why
         yield ("evictor", "evictFailedBarePods"), why
+    if evictor.min_replicas <= 1:
+        yield ("evictor", "minReplicas"), "it is off: no workload has fewer than 1 replica"
     if "PodsWithPVC" not in evictor.protections:
         why = "podProtections.extraEnabled does not name PodsWithPVC"
         yield ("evictor", "podProtections", "config", "PodsWithPVC"), why

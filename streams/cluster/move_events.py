@@ -2,6 +2,7 @@
 
 from schemas.migrations import MigrationRow
 from streams.inventory.inventory import Inventory
+from streams.inventory.node import Held, Node
 from streams.moves.memory import MoveMemory
 
 
@@ -14,16 +15,26 @@ class MoveEvents:
     def commanded(self, row: MigrationRow, replicas: int) -> None:
         """The first command of a migration is the move; further ones repeat it."""
         if row.trigger == "rebalance" and row.attempts == 1:
-            self._memory.moves.left(
-                row.owner,
-                row.source_node,
-                self._inventory.now_ms,
-                row.cause,
-                dry_run=row.dry_run,
-                replicas=replicas,
-            )
+            self._left(row, replicas, dry_run=row.dry_run)
 
-    def evicted(self, row: MigrationRow) -> None:
+    def turned_dry(self, row: MigrationRow, replicas: int) -> None:
+        """The pod is only said to leave, from the first command on."""
+        if row.trigger == "rebalance":
+            moves, now_ms = self._memory.moves, self._inventory.now_ms
+            moves.stayed(row.owner, row.source_node, now_ms, dry_run=False)
+            self._left(row, replicas, dry_run=True)
+
+    def _left(self, row: MigrationRow, replicas: int, *, dry_run: bool) -> None:
+        self._memory.moves.left(
+            row.owner,
+            row.source_node,
+            self._inventory.now_ms,
+            row.cause,
+            dry_run=dry_run,
+            replicas=replicas,
+        )
+
+    def evicted(self, row: MigrationRow, commanded_at_ms: int) -> None:
         """The pod has left, or would have."""
         if row.trigger != "rebalance" or row.command_id is None:
             return
@@ -41,12 +52,31 @@ class MoveEvents:
             usage=row.usage,
             now_ms=now_ms,
         )
+        if row.dry_run:
+            return
         # An owner replaces a pod while that one still terminates: the replacement may be there.
         found = None if row.replacement is None else self._inventory.held(row.replacement.uid)
+        if row.mode == "EvictDirectly":
+            found = self._replacement(row, commanded_at_ms)
         if found is not None and found[1].expires_at_ms is None:
             effects.arrived(row.owner, found[1].pod, found[0].name, now_ms)
+
+    def _replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, Held] | None:
+        """The first pod of the owner since a time that has a node and replaces no other pod."""
+        effects, first = self._memory.effects, None
+        for uid in self._inventory.owners.pods(row.owner_uid):
+            found = self._inventory.held(uid)
+            if found is None or uid == row.pod.uid or effects.followed.of_replacement(uid):
+                continue
+            held = found[1]
+            here = held.expires_at_ms is None and held.pod.deleting_at_ms is None
+            order = held.assigned_at_ms, uid
+            if here and order[0] >= since_ms and (first is None or order < first[0]):
+                first = order, found
+        return None if first is None else first[1]
 
     def abandoned(self, row: MigrationRow) -> None:
         """The pod stays after all."""
         if row.trigger == "rebalance":
-            self._memory.moves.stayed(row.owner, row.source_node, self._inventory.now_ms)
+            moves, now_ms = self._memory.moves, self._inventory.now_ms
+            moves.stayed(row.owner, row.source_node, now_ms, dry_run=row.dry_run)

@@ -181,6 +181,9 @@ def _cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | No
     reading = None if name == OVERUTILIZATION_RISK else _reading(outcome, name, node, phase)
     if reading is None or any(used > reading.limit[name] for name, used in reading.used.items()):
         return None
+    if not reading.used:
+        whose = "it" if phase == "node" else "its prod pods"
+        return f"node {node} is hot no more: the policy has no high threshold for {whose}"
     shares = [
         f"{name} {_percentage(used, reading.capacity[name])}, not above "
         f"{_percentage(reading.limit[name], reading.capacity[name])}"

@@ -153,7 +153,7 @@ class ClusterState:
             case NodeMetric():
                 return self._metric(message)
             case SchedulingRequest():
-                return self.placement.request(message, self._cause(position))
+                return self._request(message, position)
             case PodLifecycle():
                 return self._lifecycle(message, position)
             case NodeState():
@@ -194,7 +194,7 @@ class ClusterState:
         wrong = beyond_any_machine(metric) or uneven(metric)
         if wrong is not None:
             return wrong
-        full = self._full(metric.node)
+        full = None if metric.removed else self._full(metric.node)
         if full is not None:
             return full
         self.inventory.apply_metric(metric)
@@ -202,8 +202,14 @@ class ClusterState:
             self.memory.moves.metric(metric.node, metric.updated_at_ms)
         return []
 
+    def _request(self, request: SchedulingRequest, position: Position) -> Answer:
+        cause = self._cause(position)
+        if request.withdrawn:
+            self.migrations.withdrawn(request.pod.uid, cause)
+        return self.placement.request(request, cause)
+
     def _node(self, state: NodeState) -> Answer:
-        full = self._full(state.node)
+        full = None if state.event == "removed" else self._full(state.node)
         if full is not None:
             return full
         self.inventory.apply_node(state)
@@ -218,9 +224,10 @@ class ClusterState:
 
     def _lifecycle(self, lifecycle: PodLifecycle, position: Position) -> Answer:
         pod = lifecycle.pod
-        if pod.uid not in self.inventory.where and len(self.inventory.where) >= PODS_MAX:
-            return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
         change = pod_change(self.inventory, lifecycle)
+        takes_room = not change.over and pod.node is not None
+        if takes_room and change.before is None and len(self.inventory.where) >= PODS_MAX:
+            return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
         beyond = None if change.over else beyond_limits(pod)
         if beyond is not None:
             return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")
@@ -251,6 +258,8 @@ class ClusterState:
 
     def _outcome(self, outcome: CommandOutcome, position: Position) -> Answer:
         self.migrations.outcome(outcome, self._cause(position))
+        if outcome.command == "bind" and outcome.pod_gone:
+            self.migrations.gone(outcome.pod.uid, self._cause(position))
         found = self.inventory.held(outcome.pod.uid)
         expected = found is not None and found[1].expires_at_ms is not None
         decisions = self.placement.outcome(outcome, self._cause(position))

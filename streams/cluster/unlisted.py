@@ -53,6 +53,7 @@ class Unlisted:
         decisions: list[PlacementDecision] = []
         for uid in self.placement.pending.unlisted(list_id, begin, left // UNLISTED_REQUEST):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
+            self.migrations.gone(uid, cause)
             left -= UNLISTED_REQUEST
         for uid in list(islice(unlisted_pods(self.inventory.nodes, list_id, begin), max(0, left))):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")

@@ -141,9 +141,12 @@ class Limits:
         unavailable = share_of(self.args.max_unavailable_per_workload, replicas.count)
         if replicas.count > 1 and replicas.count not in (migrating, unavailable):
             return None
+        limits = ((migrating, "migrate"), (unavailable, "be unavailable"))
+        whole = [f"{most} {what}" for most, what in limits if most >= replicas.count]
+        named = " and ".join(whole).replace(" ", " may ", 1)
         text = (
-            f"{replicas} is too small: {migrating} may migrate and {unavailable} be unavailable at "
-            "once, which is all of it; skipCheckExpectedReplicas is false"
+            f"{replicas} is too small: {named} at once, which is all of it; "
+            "skipCheckExpectedReplicas is false"
         )
         return Gate("ExpectedReplicas", text)
 

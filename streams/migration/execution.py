@@ -30,6 +30,8 @@ _POLICIES: dict[str, EvictionPolicy] = {
 }
 #: A dry command counts as under way for this long if its outcome is not reported.
 DRY_LASTS_MS = 60_000
+#: Gate of migrations for which no node has room.
+UNSCHEDULABLE = "Unschedulable"
 #: Most migrations that one tick tries to take further: each may ask all nodes for room.
 STEPS_PER_TICK_MAX = 400
 #: Most commands that one tick decides, each with its reports and rows: a twentieth of a second.
@@ -129,14 +131,16 @@ class Execution:
             text = f"no node but {row.source_node} takes the pod"
             lifecycle.advance(
                 row, cause, condition("ReservationScheduled", False, cause, "Unschedulable", text),
-                reason="Unschedulable", message=text, gate="Unschedulable",
+                reason="Unschedulable", message=text, gate=UNSCHEDULABLE,
             )  # fmt: skip
             return None
         reserved = None if dry else held_room.hold(pod, row, node, cause.now_ms)
         text = f"{'dry: there is room' if dry else 'room is held'} on {node}"
+        # What waits with room, as a dry one does without, goes on saying what it waits for.
+        waits = row.gate not in ("", UNSCHEDULABLE)
         row = lifecycle.advance(
             row, cause, condition("ReservationCreated", True, cause, message=text),
-            reserved=reserved, target_node=node, reason="", message=text,
+            reserved=reserved, target_node=node, reason="", message=row.message if waits else text,
         )  # fmt: skip
         return lifecycle.advance(
             row, cause, condition("ReservationScheduled", True, cause, message=text)
@@ -174,6 +178,8 @@ class Execution:
         )
         lifecycle.budgets.charge(pod)
         lifecycle.said.append(command)
+        if dry and row.attempts and not row.dry_run:
+            lifecycle.turns_dry(row)
         text = f"{'dry ' if dry else ''}command {attempt} is out"
         row = lifecycle.advance(
             row, cause, condition("Eviction", False, cause, "Evicting", text),

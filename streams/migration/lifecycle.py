@@ -47,6 +47,8 @@ _REPORTED = tuple(Migration.model_fields)
 _REPORTED_AT_ONCE = frozenset(
     ("phase", "reason", "paused", "conditions", "replacement", "command_id")
 )
+#: Steps whose words name the node with the room: they are others for another node.
+_OF_ROOM = ("ReservationCreated", "ReservationScheduled")
 #: What a migration waits for as it begins.
 WAITS = "waiting for arbitration"
 _TEXT_MAX = 2_000
@@ -62,12 +64,16 @@ class MigrationListener(Protocol):
         """An eviction command is out; the pod's owner has this many pods."""
         ...
 
-    def evicted(self, row: MigrationRow) -> None:
-        """The pod is gone because of a command, or a dry command is done."""
+    def turned_dry(self, row: MigrationRow, replicas: int) -> None:
+        """A command that was meant has not evicted the pod, and what follows is dry."""
+        ...
+
+    def evicted(self, row: MigrationRow, commanded_at_ms: int) -> None:
+        """The pod is gone because of the newest command, or will be, or a dry command is done."""
         ...
 
     def abandoned(self, row: MigrationRow) -> None:
-        """The migration has ended after a command, and the pod was not evicted."""
+        """After a command nothing can evict the pod any more."""
         ...
 
 
@@ -187,14 +193,16 @@ class MigrationLifecycle:
         self,
         row: MigrationRow,
         cause: Cause,
-        condition: Condition | None = None,
+        *steps: Condition | None,
         **fields: Any,
     ) -> MigrationRow:
-        """Change a migration.
+        """Change a migration, and how its steps stand.
 
         Report it if its phase, reason, pause, a condition or its gate is another one now.
         """
-        conditions = _with(row.conditions, condition)
+        conditions = row.conditions
+        for step in steps:
+            conditions = _with(conditions, step)
         if "message" in fields:
             fields["message"] = fields["message"][:_TEXT_MAX]
         changed = {name: value for name, value in fields.items() if getattr(row, name) != value}
@@ -210,7 +218,7 @@ class MigrationLifecycle:
         if news or changed.get("gate"):
             self.report(after, cause)
         if "conditions" in changed and _evicted(after) and not _evicted(row):
-            self._events.append(partial(self._listener.evicted, after))
+            self._events.append(partial(self._listener.evicted, after, _eviction_ms(row)))
         return after
 
     def commanded(self, row: MigrationRow, replicas: int) -> None:
@@ -232,13 +240,23 @@ class MigrationLifecycle:
             row, cause, condition,
             phase=phase, reason=reason, message=message, reserved=None, gate="", paused=False,
         )  # fmt: skip
-        if phase in ("Failed", "Aborted") and after.attempts and not _evicted(after):
-            self._events.append(partial(self._listener.abandoned, after))
         if after.command_expires_at_ms is None:
             self.forget(after)
 
+    def turns_dry(self, row: MigrationRow) -> None:
+        """After a command that was meant, a migration is only taken note of."""
+        found = self.inventory.held(row.pod.uid)
+        replicas = None if found is None else self.workloads.of(found[1].pod)
+        count = 1 if replicas is None else replicas.count
+        self._events.append(partial(self._listener.turned_dry, row, count))
+
     def forget(self, row: MigrationRow) -> None:
         """A migration can have no further effect."""
+        if row.attempts and not _evicted(row):
+            if row.evicted_at_ms is None:
+                self._events.append(partial(self._listener.abandoned, row))
+            else:
+                self._events.append(partial(self._listener.evicted, row, _eviction_ms(row)))
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
         self.registry.forget(row)
 
@@ -266,6 +284,12 @@ def condition(
     )
 
 
+def _eviction_ms(row: MigrationRow) -> int:
+    """When the newest command left, of a pod that is not known to be gone."""
+    times = [each.changed_at_ms for each in row.conditions if each.type == "Eviction"]
+    return times[0] if times else row.created_at_ms
+
+
 def _evicted(row: MigrationRow) -> bool:
     return any(each.type == "Eviction" and each.status for each in row.conditions)
 
@@ -276,7 +300,8 @@ def _with(conditions: tuple[Condition, ...], new: Condition | None) -> tuple[Con
         return conditions
     for index, old in enumerate(conditions):
         if old.type == new.type:
-            if (old.status, old.reason) == (new.status, new.reason):
+            same = (old.status, old.reason) == (new.status, new.reason)
+            if same and (old.message == new.message or new.type not in _OF_ROOM):
                 return conditions
             return (*conditions[:index], new, *conditions[index + 1 :])
     return (*conditions, new)

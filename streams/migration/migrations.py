@@ -175,9 +175,14 @@ class Migrations:
             self.lifecycle.gates.protections.forget(change.after.uid)
 
     def gone(self, uid: str, cause: Cause) -> None:
-        """A pod is gone, by a full list."""
+        """A pod is gone, by a full list or by what its binding found."""
         self._tracking.gone(uid, cause)
         self.lifecycle.gates.protections.forget(uid)
+
+    def withdrawn(self, uid: str, cause: Cause) -> None:
+        """A pod wants no node any more."""
+        if self.lifecycle.registry:
+            self._tracking.withdrawn(uid, cause)
 
     def workload(self, state: WorkloadState, sequence: int) -> Refusal | None:
         """What controls pods is there, or gone."""

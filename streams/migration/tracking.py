@@ -11,7 +11,7 @@ While a migration is paused its deadline waits, and the time for which room is h
 ReservationExpired.
 """
 
-from schemas.migrations import MigrationRow
+from schemas.migrations import ConditionType, MigrationRow, Reason
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Pod
 from streams.inventory.cause import Cause, reference
@@ -23,6 +23,10 @@ from streams.placement.pending import backoff_ms
 
 #: Longest time that a user's pause keeps a migration from its deadline.
 PAUSED_MAX_MS = 24 * 3_600_000
+#: Steps that are taken with a replacement, and taken back if it goes.
+STEPS_OF_REPLACEMENT: tuple[ConditionType, ...] = (
+    "PodBoundReservation", "PodScheduled", "ReservationBound", "BoundPodReady",
+)  # fmt: skip
 #: Most migrations that one tick changes because a time is over or something is gone.
 ENDED_PER_TICK_MAX = 150
 
@@ -62,10 +66,12 @@ class Tracking:
             self._evicted(row, cause)
 
     def _dry(self, row: MigrationRow, cause: Cause, how: str) -> None:
-        row = self.lifecycle.advance(row, cause, command_expires_at_ms=None)
         if not live(row):
-            self.lifecycle.forget(row)
+            self.lifecycle.forget(self.lifecycle.advance(row, cause, command_expires_at_ms=None))
             return
+        if not row.dry_run:
+            self.lifecycle.turns_dry(row)
+        row = self.lifecycle.advance(row, cause, command_expires_at_ms=None, dry_run=True)
         text = f"dry run: {how}; the pod stays where it is"
         done = condition("Eviction", True, cause, "EvictComplete", text)
         self.lifecycle.finish(row, cause, "Succeeded", "EvictComplete", text, done)
@@ -111,14 +117,27 @@ class Tracking:
         row = self.lifecycle.registry.of_pod(uid)
         if row is not None:
             self._gone(row, cause)
+        self._replacement_gone(uid, "the replacement is gone as well; waiting for another", cause)
+
+    def withdrawn(self, uid: str, cause: Cause) -> None:
+        """A pod wants no node any more; one that has a node has been bound by somebody else."""
+        found = self.lifecycle.inventory.held(uid)
+        if found is None or found[1].pod.node is None:
+            text = "the replacement wants no node any more; waiting for another"
+            self._replacement_gone(uid, text, cause)
+
+    def _replacement_gone(self, uid: str, text: str, cause: Cause) -> None:
         replaced = self.lifecycle.registry.of_replacement(uid)
-        if replaced is not None and live(replaced):
-            text = "the replacement is gone as well; waiting for another"
-            self.lifecycle.advance(
-                replaced, cause,
-                condition("PodBoundReservation", False, cause, "WaitForPodBindReservation", text),
-                replacement=None, reason="WaitForPodBindReservation", message=text,
-            )  # fmt: skip
+        if replaced is None or not live(replaced):
+            return
+        reason: Reason = "WaitForPodBindReservation"
+        begun = {"PodBoundReservation", *(each.type for each in replaced.conditions)}
+        self.lifecycle.advance(
+            replaced, cause,
+            *(condition(step, False, cause, reason, text)
+              for step in STEPS_OF_REPLACEMENT if step in begun),
+            replacement=None, reason=reason, message=text,
+        )  # fmt: skip
 
     def _gone(self, row: MigrationRow, cause: Cause) -> None:
         commanded = row.command_expires_at_ms is not None or row.evicted_at_ms is not None

@@ -99,14 +99,17 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             row = self._frozen(row, "count", why, now_ms, dry=any(each.dry_run for each in recent))
         self._put(owner, row)
 
-    def stayed(self, owner: str, node: str, now_ms: int) -> None:
-        """A pod did not leave: the newest departure from the node is taken back."""
+    def stayed(self, owner: str, node: str, now_ms: int, *, dry_run: bool = False) -> None:
+        """A pod did not leave, or is no longer said to: the newest such departure from the node is
+        taken back.
+        """
         row = self.rows.get(owner)
         if row is None:
             return
         for index in range(len(row.moves) - 1, -1, -1):
             move = row.moves[index]
-            if move.source == node and move.arrived_at_ms is None:
+            open_one = move.source == node and move.arrived_at_ms is None
+            if open_one and move.dry_run == dry_run:
                 break
         else:
             return

@@ -65,8 +65,9 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
             pod: which one.
             node: the node that it is on.
             reason: why, with numbers.
-            usage: what it uses, in the resources that targets are watched for.
-            room: the most room below its high threshold that any one target had, by resource.
+            usage: what it uses, in the resources of the pool.
+            room: the most room below its high thresholds that any one target had, by resource; one
+                without a threshold is not named.
             now_ms: the log's time.
         """
         if not self.enabled:
@@ -171,10 +172,13 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
 
 
 def _changed(kept: UnmovablePod, usage: Mapping[str, int], room: Mapping[str, int]) -> bool:
-    """Whether something has changed that could let the pod fit."""
-    short = [name for name, used in kept.usage.items() if used > kept.room.get(name, 0)]
+    """Whether something has changed that could let the pod fit.
+
+    A resource that the room does not name is not limited.
+    """
+    short = [name for name, used in kept.usage.items() if used > kept.room.get(name, used)]
     if short:
-        return all(usage.get(name, 0) <= room.get(name, 0) for name in short)
+        return all(name not in room or usage.get(name, 0) <= room[name] for name in short)
     fell = any(
         usage.get(name, 0) * 100 < used * (100 - NOTICEABLE_PERCENT)
         for name, used in kept.usage.items()

@@ -5,7 +5,7 @@ source was hot in a smaller share of the rounds after it than nodes that were as
 planned and were left alone (`left_alone`). Where there is no such node, nothing is known.
 
 A pool whose newest verdicts hold too few that helped emits nothing for a while, which doubles each
-time a move after it does not help either, and ends for good with the first one that does
+time a move after it does not help either, and ends for good with the first one after it that does
 (docs/upstream.md P2, O1).
 """
 
@@ -100,14 +100,15 @@ def counted(
     if verdict not in _COUNTING:
         return row.model_copy(update=update)
     helped = verdict == "helped"
-    if helped and row.backoffs:
+    # Moves from before it was held back say nothing about whether that was for long enough.
+    since = evicted_at_ms >= row.until_ms
+    if helped and row.backoffs and since:
         # It recovers, and begins with a clean slate.
         update |= {"recent": (True,), "backoffs": 0, "until_ms": 0, "held_for": ""}
         return row.model_copy(update=update)
     recent = (*row.recent, helped)[-args.verdicts :]
     update["recent"] = recent
-    # Moves from before it was held back say nothing about whether that was for long enough.
-    if not helped and evicted_at_ms >= row.until_ms and len(recent) >= args.verdicts:
+    if not helped and since and len(recent) >= args.verdicts:
         share = sum(recent)
         if share * 100 < args.min_helped_percent * len(recent):
             times = row.backoffs + 1

@@ -83,6 +83,8 @@ class Balancer:
             policy.rebalance.model_dump_json(),
             policy.moving_thresholds.model_dump_json(),
             policy.descheduling.descheduling_interval_ms,
+            policy.descheduling.node_selector,
+            policy.plugins.balances(LOW_NODE_LOAD),
             risk_resources(policy),
         )
         if judged_by != self._judged_by:
@@ -152,9 +154,9 @@ class Balancer:
         else:
             why = f"plugins.balance does not enable {LOW_NODE_LOAD}"
             outcome = RoundOutcome(now_ms, given.paused, "" if self.risk_moves else why)
-        if self.risk_moves is not None and not inventory.moments.summing:
+        if self.risk_moves is not None:
             # Last, since it goes by the sum over all nodes: what is planned before changes it.
-            self.risk_moves.round(given, outcome)
+            self.risk_moves.round(given, outcome, summing=inventory.moments.summing)
         note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
         inventory.move_thresholds()
         return outcome

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.policy import Policy
+from schemas.policy import LOW_NODE_LOAD, Policy
 from schemas.rounds import HotspotCounter
 from streams.rebalance.counters import Watch
 
@@ -26,7 +26,9 @@ class Counted:
 
 
 def counted_by(policy: Policy) -> dict[Watch, Counted]:
-    """What rounds count under a policy, by pool and phase."""
+    """What rounds count under a policy, by pool and phase; nothing where none goes by thresholds."""
+    if not policy.plugins.balances(LOW_NODE_LOAD):
+        return {}
     descheduling = policy.descheduling
     pools = policy.rebalance.pools(policy.compat)
     found: list[tuple[Watch, Any, int]] = []

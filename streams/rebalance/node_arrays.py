@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
+from operator import and_
 
 import numpy as np
 
@@ -150,6 +151,8 @@ class NodeFigures:
             reserved = len(pods.names) - sum(pods.bound)
             usage[universe.pods] -= reserved
             pending[universe.pods] += reserved
+            if reserved:
+                prod[universe.pods] = sum(map(and_, pods.prod, pods.bound))
         self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)
 
     def _of_pods(self) -> tuple[IntArray, list[bool]]:

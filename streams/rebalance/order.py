@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from schemas.base import INT64_MAX
 from streams.inventory.arrays import FloatArray, IntArray
 from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe
 from streams.rebalance.pools import PoolNodes
@@ -38,14 +39,15 @@ def by_usage(
         weights: per resource; one that is not named has none.
         divisor: sum of the weights; None: of those of the pool's resources.
     """
-    total = np.zeros(chosen.size, dtype=np.int64)
-    weight_sum = 0
-    for index, name in enumerate(nodes.resources):
-        weight = weights.get(name, 0)
-        weight_sum += weight
+    counting = [weights.get(name, 0) for name in nodes.resources]
+    weight_sum = sum(counting) if divisor is None else divisor
+    # Sums of large weights leave 64 bits; Python's integers do not.
+    exact = max(_THOUSAND * sum(map(abs, counting)), abs(weight_sum)) > INT64_MAX
+    total = np.zeros(chosen.size, dtype=object if exact else np.int64)
+    for index, weight in enumerate(counting):
         if weight:
-            total += thousandths(usage[index, chosen], nodes.capacity[index, chosen]) * weight
-    weight_sum = weight_sum if divisor is None else divisor
+            share = thousandths(usage[index, chosen], nodes.capacity[index, chosen])
+            total += share.astype(total.dtype, copy=False) * weight
     scores = total // weight_sum if weight_sum else np.zeros_like(total)
     ordered: IntArray = chosen[np.argsort(-scores, kind="stable")]
     return ordered

@@ -169,7 +169,7 @@ class HotNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeStanding:
-    """How a node stands in a round, per resource that has a high threshold."""
+    """How a node stands in a round, per resource that has a high threshold; empty: none has."""
 
     used: Mapping[str, int]
     limit: Mapping[str, int]

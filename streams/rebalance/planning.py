@@ -70,7 +70,7 @@ class Planning:
             prod_room = pool.limits.prod_high[:, targets] - prod_used
         watched = [name in pool.thresholds.high for name in nodes.resources]
         self.targets = Targets(high - used, prod_room, nodes.capacity[:, targets], watched)
-        self._most_room: dict[bytes, dict[str, int]] = {}
+        self._most_room: dict[tuple[bytes, bool], dict[str, int]] = {}
         codes = pool.codes[targets]
         self.fit = Fit(
             self.given.columns,
@@ -138,16 +138,17 @@ class Planning:
         other = self.targets.find(amounts, group, prod=prod, avoided=places)
         return best if other is None else other
 
-    def room(self, group: Group) -> dict[str, int]:
-        """The most room that any one target of a group had before the first move, where it is
-        limited.
+    def room(self, group: Group, *, prod: bool) -> dict[str, int]:
+        """The most room that any one target of a group had for a pod before the first move, where
+        it is limited.
         """
-        room = self._most_room.get(group.places)
+        key = group.places, prod
+        room = self._most_room.get(key)
         if room is None:
             names = self.nodes.resources
-            most = named(names, self.targets.most_room(group) or [0] * len(names))
+            most = named(names, self.targets.most_room(group, prod=prod) or [0] * len(names))
             room = {name: most[name] for name in names if most[name] < UNLIMITED - 2 * TOTAL_MAX}
-            self._most_room[group.places] = room
+            self._most_room[key] = room
         return room
 
 
@@ -221,7 +222,8 @@ class Turn:
         if self._class_that_leaves(held) is not None:
             return None
         usage = named(planning.nodes.resources, amounts)
-        why = given.rules.unmovable(held.pod.uid, usage, planning.room(group))
+        room = planning.room(group, prod=self.hot_pods.prod[index])
+        why = given.rules.unmovable(held.pod.uid, usage, room)
         return None if why is None else ("unmovable", why)
 
     def _class_that_leaves(self, held: Held) -> str | None:
@@ -296,10 +298,9 @@ class Turn:
                 ),
             )
         if gate != "room" and len(planning.outcome.unmovable) < UNMOVABLE_MAX:
+            room = planning.room(group, prod=prod)
             planning.outcome.unmovable.append(
-                Unmovable(
-                    held.pod, hot.name, self._pool.pool.name, message, usage, planning.room(group)
-                )
+                Unmovable(held.pod, hot.name, self._pool.pool.name, message, usage, room)
             )
         hot.note(Verdict(held.pod, gate, message, usage=usage))
 

@@ -229,6 +229,8 @@ class PoolTurn:
         position = self._position(name)
         if position is None:
             return None
+        if phase == "prod" and self.limits.prod_high is None:
+            return NodeStanding({}, {}, {})
         return self._reading(
             self.used(phase)[:, position].tolist(),
             self.high(phase)[:, position].tolist(),

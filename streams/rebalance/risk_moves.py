@@ -5,7 +5,7 @@ Moving a pod saves the drop of cost at its source, and costs the growth at its t
 nodes with a fresh metric; pods are looked for on those that cost at least the gain, since no move
 saves more than its source costs. Each planned move changes the costs that the next one is judged
 by, so the moves of a round are planned together; so are requests on the targets. No node that a pod
-leaves takes one in the same round.
+leaves takes one in the same round. All of it holds for moves by thresholds, too, which come first.
 
     saved of every pod ──▶ heap ──▶ the first: growth on all targets at once ──▶ heap ──▶ gates
 
@@ -36,7 +36,7 @@ from streams.rebalance.outcome import (
 from streams.rebalance.risk_nodes import RiskNodes
 from streams.rebalance.risk_pods import RiskPod, RiskPods
 from streams.rebalance.risk_readings import RiskReadings
-from streams.rebalance.risk_record import RiskRecord
+from streams.rebalance.risk_record import RiskRecord, not_judged
 from streams.stage.fair_turns import fair_order
 
 #: Most nodes whose pods one round looks at: with 110 pods on each a twentieth of a second.
@@ -46,6 +46,10 @@ SOURCES_MAX = 64
 COSTS_MAX = 1_000_000
 COMPARED_MIN, COMPARED_MAX = 50, 500
 _MINUTE_MS = 60_000
+#: Why no node is judged.
+SUMMING = "what pods are going to use is not summed up on all nodes yet"
+#: Why no pod leaves a node that one comes to.
+TAKES = "a pod comes to it in this round"
 
 
 class RiskMoves:
@@ -57,9 +61,16 @@ class RiskMoves:
         self.pod_filter = PodFilter(policy.rebalance)
         self.resources = tuple(resource.name for resource in self.score.resources)
 
-    def round(self, given: RoundInput, outcome: RoundOutcome) -> None:
-        """Add what should leave nodes at risk to a round, whose moves so far are planned already."""
+    def round(self, given: RoundInput, outcome: RoundOutcome, *, summing: bool = False) -> None:
+        """Add what should leave nodes at risk to a round, whose moves so far are planned already.
+
+        `summing`: what pods are going to use is not summed up on all nodes yet, so none is judged.
+        """
         if given.paused or outcome.ended:
+            return
+        if summing:
+            names = given.columns.names[given.columns.looked_at].tolist()
+            outcome.pools.append(not_judged(names, self.score.resources, SUMMING))
             return
         made = _Round(self, given, outcome)
         outcome.pools.append(made.record.outcome)
@@ -81,13 +92,15 @@ class _Round:
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
         self.leaving = {*given.rules.leaving, *(move.held.pod.uid for move in whole.moves)}
-        self._plan_ahead()
         cooling = [self.place[name] for name in given.rules.cooling() if name in self.place]
         self.open: BoolArray = columns.schedulable[self.rows].copy()
         """Nodes that take pods, shape (nodes,)."""
         self.open[cooling] = False
         everywhere = np.ones(self.rows.size, dtype=np.bool_)
         self.fit = Fit(columns, self.rows, {"node": everywhere}, node_fit=True)
+        self.taking: set[int] = set()
+        """Positions of nodes that pods come to by the plan."""
+        self._plan_ahead()
         self.record = RiskRecord(
             self.readings,
             moves.score.resources,
@@ -110,12 +123,20 @@ class _Round:
         return codes
 
     def _plan_ahead(self) -> None:
-        """Count what the round has planned before: pods that move count at their targets."""
+        """Count what the round has planned before: pods that move count at their targets, and the
+        nodes that they leave take none."""
         for move in self.whole.moves:
+            left = self.place.get(move.node)
+            if left is not None:
+                self.open[left] = False
             node = self.given.columns.row(move.node)
             source = None if node is None else self.given.columns.nodes[node].node
             target = self.place.get(move.target or "")
-            if target is not None and source is not None and source.moments is not None:
+            if target is None:
+                continue
+            self.taking.add(target)
+            self.fit.group(move.held, "node").take(target)
+            if source is not None and source.moments is not None:
                 self.risk.add(target, source.moments.figures_of(move.held))
 
     # --- the round --------------------------------------------------------------------------------
@@ -172,6 +193,9 @@ class _Round:
             else:
                 staying.append(pod)
         hot = self.record.begin(place, before)
+        if place in self.taking:
+            hot.ended = TAKES
+            return
         self.pods.add(place, staying)
         if float(self.risk.costs[place]) < self.args.gain:
             hot.ended = (
@@ -283,6 +307,7 @@ class _Round:
         self.risk.remove(pod.source, pod.figures)
         self.risk.add(target, pod.figures)
         self.open[pod.source] = False
+        self.taking.add(target)
         self.pods.planned(pod.source, target)
 
     def _close(self) -> None:
@@ -290,4 +315,5 @@ class _Round:
         why = self._over()
         for place, hot in self.record.hot.items():
             if not hot.ended and float(self.risk.costs[place]) >= self.args.gain:
-                hot.ended = why or f"no further move gains {self.args.gain:g}"
+                further = f"no further pod that may leave gains {self.args.gain:g}"
+                hot.ended = TAKES if place in self.taking else why or further

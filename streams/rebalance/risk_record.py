@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 from schemas.base import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK
 from schemas.policy.overutilization import RiskResource
-from streams.rebalance.outcome import Candidate, Costs, HotNode, PoolOutcome, Thresholds, Verdict
+from streams.rebalance.outcome import (
+    SKIPPED,
+    Candidate,
+    Costs,
+    HotNode,
+    PoolOutcome,
+    Thresholds,
+    Verdict,
+)
 from streams.rebalance.risk_pods import RiskPod
 from streams.rebalance.risk_readings import RiskReadings
 
@@ -39,12 +47,9 @@ class RiskRecord:
         """
         self._readings = readings
         self._resources = tuple(resource.name for resource in resources)
-        high = {each.name: 100 * each.hot_share for each in resources}
         self.outcome = PoolOutcome(
             name=POOL,
-            thresholds=Thresholds(
-                low={}, high=high, prod_low={}, prod_high={}, source="hotPercent"
-            ),
+            thresholds=_thresholds(resources),
             resources=self._resources,
             names=names,
             codes=codes,
@@ -109,6 +114,24 @@ class RiskRecord:
             name: min(max(0, int(mean)), INT64_MAX)
             for name, (mean, _) in zip(self._resources, pod.figures, strict=True)
         }
+
+
+def not_judged(names: list[str], resources: Sequence[RiskResource], why: str) -> PoolOutcome:
+    """The outcome of a round that judges none of the nodes of these names."""
+    return PoolOutcome(
+        name=POOL,
+        thresholds=_thresholds(resources),
+        resources=tuple(resource.name for resource in resources),
+        names=names,
+        codes=np.full(len(names), SKIPPED, dtype=np.int8),
+        ended=why,
+    )
+
+
+def _thresholds(resources: Sequence[RiskResource]) -> Thresholds:
+    """From when on a node is hot, in percent."""
+    high = {each.name: 100 * each.hot_share for each in resources}
+    return Thresholds(low={}, high=high, prod_low={}, prod_high={}, source="hotPercent")
 
 
 def _reason(costs: Costs, target: str) -> str:

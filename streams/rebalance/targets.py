@@ -135,9 +135,12 @@ class Targets:
             able &= _covers(self.first_prod_room, amounts)
         return bool(able.any())
 
-    def most_room(self, group: Group) -> list[int]:
-        """The most room that any one target of a group had before the first move, per resource."""
+    def most_room(self, group: Group, *, prod: bool) -> list[int]:
+        """The most room that any one target of a group had before the first move, per resource; for
+        prod pods as far as prod pods have it, too."""
         room = self.first_room[:, group.mask]
+        if prod and self.first_prod_room is not None:
+            room = np.minimum(room, self.first_prod_room[:, group.mask])
         return np.maximum(room.max(axis=1, initial=0), 0).tolist() if room.size else []
 
     def _takes_prod(self, position: int, amounts: list[int]) -> bool:

@@ -42,7 +42,8 @@ class Evictions:
         prod_low: list[int],
         both: list[int],
     ) -> None:
-        """Node phase, then prod phase, each with its own room (L6, B4.3).
+        """Node phase, then prod phase, each with its own room (L6, B4.3); nodes in the order of
+        their turns.
 
         What all bothLow nodes together add to the room of the prod phase is one minimum of sums per
         resource. Without such a node the remaining room of the node phase still counts if it is
@@ -66,11 +67,19 @@ class Evictions:
         room = self.usage.high(phase)[:, targets] - used[:, targets]
         return [sum(each) for each in room.tolist()]
 
-    def _phase(self, phase: Phase, acting: list[int], targets: list[int], room: list[int]) -> None:
-        if not acting:
-            return
+    def order(self, chosen: Sequence[int], phase: Phase) -> list[int]:
+        """Positions in the order of their turns in a phase, those that are used most first."""
         usage = self.usage.before(phase)
-        order = self._node_order(usage, np.array(acting, dtype=np.int64))
+        found: list[int] = self._node_order(
+            usage, np.array(sorted(chosen), dtype=np.int64)
+        ).tolist()
+        return found
+
+    def _phase(
+        self, phase: Phase, positions: list[int], targets: list[int], room: list[int]
+    ) -> None:
+        if not positions:
+            return
         hot = {(each.phase, each.name): each for each in self.outcome.hot}
         fit = None
         if self.standing.args.node_fit:
@@ -81,7 +90,6 @@ class Evictions:
                 [self.usage.high(phase)[:, position].tolist() for position in targets],
             )
         nodes, rows, looks = self.given.columns.nodes, self.nodes.rows.tolist(), self.given.looks
-        positions = order.tolist()
         sizes = [len(nodes[rows[position]].pods.held) for position in positions]
         places = looks.order(sizes)
         for place in set(range(len(sizes))).difference(places):
@@ -138,7 +146,8 @@ class Evictions:
                 return
             if self._leaves(position, phase, figures, index, hot):
                 self._subtract(position, phase, figures, index, room)
-        hot.ended = "no further pod may leave"
+        if any(self.usage.over(position, phase)):
+            hot.ended = "no further pod may leave"
 
     def _removable(
         self, figures: NodeFigures, phase: Phase, fit: Fit | None, hot: HotNode

@@ -64,6 +64,7 @@ class PoolTurn:
             codes=codes,
         )
         self.names = [columns.nodes[row].name for row in rows.tolist()]
+        self.evictions = Evictions(standing, pool, given, self.usage, self.outcome)
 
     def run(self) -> bool:
         """Mark, order and evict; False if the round ended early (L3)."""
@@ -90,8 +91,7 @@ class PoolTurn:
                 f"{targets} nodes are below the low thresholds; more than numberOfNodes "
                 f"{self.standing.args.number_of_nodes} are needed"
             )
-        evictions = Evictions(self.standing, self.pool, self.given, self.usage, self.outcome)
-        evictions.run(acting, prod_acting, low, prod_low, both)
+        self.evictions.run(acting, prod_acting, low, prod_low, both)
         now_ms = self.given.now_ms
         for position in acting:
             self.standing.detectors.mark_normal(self.names[position], "node", now_ms)
@@ -108,38 +108,40 @@ class PoolTurn:
     def _acting(self, chosen: Sequence[int], phase: Phase) -> list[int]:
         """The nodes that have been over for long enough; all if one round is (B3.1)."""
         condition = self.pool.condition
-        acting = []
-        for position in chosen:
+        acting, notes = [], []
+        for position in self.evictions.order(chosen, phase):
             name = self.names[position]
             abnormal = condition.consecutive_abnormalities == 1
+            marks = self.standing.detectors.rounds(name, phase) + 1
             if not abnormal:
                 abnormal = self.standing.detectors.mark_abnormal(
                     name, phase, self.pool.name, condition, self.given.now_ms
                 )
             if abnormal:
                 acting.append(position)
-            self._note(position, phase, acting=abnormal)
+            # The mark that begins the anomalous state sets their count back.
+            rounds = self.standing.detectors.rounds(name, phase) or marks
+            notes.append(self._note(position, phase, rounds, acting=abnormal))
+        self.outcome.hot += [hot for hot in notes if hot.acting]
+        self.outcome.hot += [hot for hot in notes if not hot.acting]
         return acting
 
     def _reset(self, chosen: Sequence[int], phase: Phase) -> None:
         for position in chosen:
             self.standing.detectors.reset(self.names[position], phase, self.given.now_ms)
 
-    def _note(self, position: int, phase: Phase, *, acting: bool) -> None:
+    def _note(self, position: int, phase: Phase, rounds: int, *, acting: bool) -> HotNode:
         name = self.names[position]
         limits = self.usage.high(phase)[:, position].tolist()
-        rounds = self.standing.detectors.rounds(name, phase)
         needed = self.pool.condition.consecutive_abnormalities
-        self.outcome.hot.append(
-            HotNode(
-                name=name,
-                phase=phase,
-                rounds=rounds,
-                acting=acting,
-                usage=named(self.nodes.resources, self.usage.now(phase)[position]),
-                limits=named(self.nodes.resources, limits),
-                capacity=named(self.nodes.resources, self.nodes.capacity[:, position].tolist()),
-                over=self.usage.over_text(position, phase),
-                ended="" if acting else f"over in {rounds} rounds, more than {needed} are needed",
-            )
+        return HotNode(
+            name=name,
+            phase=phase,
+            rounds=rounds,
+            acting=acting,
+            usage=named(self.nodes.resources, self.usage.now(phase)[position]),
+            limits=named(self.nodes.resources, limits),
+            capacity=named(self.nodes.resources, self.nodes.capacity[:, position].tolist()),
+            over=self.usage.over_text(position, phase),
+            ended="" if acting else f"over in {rounds} rounds, more than {needed} are needed",
         )

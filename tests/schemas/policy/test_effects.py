@@ -109,6 +109,9 @@ _WINDOW = "from: '01:00', to: '02:00'"
          ["evictor.noEvictionPolicy (moves by risk go by what they save, and no pool has high "
           "thresholds, so no node is hot)"]),
         (f"{_HOT}evictor: {{noEvictionPolicy: Preferred}}", []),
+        ("evictor: {minReplicas: 1}",
+         ["evictor.minReplicas (it is off: no workload has fewer than 1 replica)"]),
+        ("evictor: {minReplicas: 2}", []),
         ("moves: {minHelpedPercent: 0, verdicts: 20, initialBackoffSeconds: 60, maxFreezeSeconds: 900}",
          ["moves.verdicts (minHelpedPercent is 0: no pool is held back)",
           "moves.initialBackoffSeconds (minHelpedPercent is 0: no pool is held back)"]),

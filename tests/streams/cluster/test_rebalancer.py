@@ -296,6 +296,38 @@ def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> No
     assert ended.message == "node hot-0 is hot no more: cpu 9.00 %, not above 60.00 %"
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "whose"),
+    [
+        ("highThresholds: {cpu: 60}\n  lowThresholds: {cpu: 30}", "nodeFit: true", "it"),
+        (
+            "prodHighThresholds: {cpu: 30}\n  prodLowThresholds: {cpu: 20}",
+            "highThresholds: {cpu: 95}\n  lowThresholds: {cpu: 30}",
+            "its prod pods",
+        ),
+    ],
+)
+def test_a_migration_that_waits_is_given_up_when_no_threshold_is_left_for_its_node(
+    before: str, after: str, whose: str
+) -> None:
+    thresholds = "highThresholds: {cpu: 60}\n  lowThresholds: {cpu: 30}"
+    slow = POLICY + "  evictQPS: 0.01\n"
+    run = cluster(document=slow.replace(thresholds, before))
+    for second in range(1, 25):
+        run.say(tick(second))
+    assert len(run.state.migrations.lifecycle.registry) == 2
+    run.say(policy_record(slow.replace(thresholds, after)))
+    for second in range(25, 40):
+        run.say(tick(second))
+    read: list[Any] = [decode("migration-status", value) for value in run.outputs]
+    (ended,) = [
+        each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
+    ]
+    assert ended.message == (
+        f"node hot-0 is hot no more: the policy has no high threshold for {whose}"
+    )
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_round_over_many_nodes_is_put_off_until_ticks_have_prepared_it(
     restarts: bool, monkeypatch: pytest.MonkeyPatch

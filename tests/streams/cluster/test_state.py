@@ -105,6 +105,7 @@ def test_one_node_too_many_is_refused_and_known_ones_are_not(
         assert answer.category == "limit"
         assert answer.reason == "node c would be one more than 2 in the cluster"
     assert world.say(node("b")) == world.say(metric("a")) == []
+    assert world.say(node_gone("c")) == world.say(metric("c", removed=True)) == []
     world.say(node_gone("a"))
     world.say(metric("a", removed=True))
     assert world.say(node("c")) == []
@@ -120,6 +121,21 @@ def test_one_pod_too_many_is_refused_and_known_ones_are_not(
     assert world.say(lifecycle("running", pod("p"), "b")) == []
     assert world.say(lifecycle("deleted", pod("p"), "b")) == []
     assert world.say(lifecycle("bound", pod("q"), "a")) == []
+
+
+def test_a_pod_that_takes_no_room_may_come_and_go_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "PODS_MAX", 1)
+    world = World()
+    world.say(tick())
+    assert world.say(lifecycle("bound", pod("p"), "a")) == []
+    (waiting,) = world.say(request("q"))
+    assert waiting.outcome == "waiting"
+    assert world.say(lifecycle("changed", pod("q"))) == []
+    (ended,) = world.say(lifecycle("deleted", pod("q")))
+    assert ended.outcome == "withdrawn"
+    assert world.say(lifecycle("finished", pod("r"), "a")) == []
 
 
 def test_a_policy_that_cannot_be_read_is_refused_with_every_problem() -> None:

@@ -230,6 +230,22 @@ def test_a_workload_that_would_move_whole_is_left_alone() -> None:
     assert moving.propose("a") is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "what"),
+    [
+        ("maxMigratingPerWorkload", "2 may migrate"),
+        ("maxUnavailablePerWorkload", "2 may be unavailable"),
+    ],
+)
+def test_a_workload_that_may_move_whole_by_one_limit_alone_is_said_to_by_that_one(
+    limit: str, what: str
+) -> None:
+    limits: dict[str, Any] = {limit: 2, "skipCheckExpectedReplicas": False}
+    policy = policy_text(**limits)
+    moving = cluster(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
+    assert f"is too small: {what} at once, which is all of it" in str(moving.propose("a"))
+
+
 def test_the_workload_of_a_pod_may_be_gone() -> None:
     moving = three(policy_text())
     moving.say(workload(replicas=9), workload(removed=True))

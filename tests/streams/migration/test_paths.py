@@ -2,9 +2,19 @@
 
 from itertools import pairwise
 
-from tests.streams.cluster.builders import lifecycle, node_gone, policy_record, request
+import pytest
+
+from streams.migration.tracking import STEPS_OF_REPLACEMENT
+from tests.streams.cluster.builders import (
+    lifecycle,
+    node,
+    node_gone,
+    outcome,
+    policy_record,
+    request,
+)
 from tests.streams.migration.builders import ask, evicted, policy_text, replica
-from tests.streams.migration.harness import cluster
+from tests.streams.migration.harness import cluster, full_list
 
 DIRECT = policy_text(defaultJobMode="EvictDirectly")
 FIRST = policy_text()
@@ -134,6 +144,24 @@ def test_room_on_a_node_that_goes_is_looked_for_elsewhere() -> None:
     assert "MissingReservation" in reasons
 
 
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+def test_the_steps_of_a_reservation_name_the_node_where_the_room_is_now(mode: str) -> None:
+    tight = policy_text(f"mode: {mode}", evictQPS=0.001, evictBurst=1)
+    moving = cluster(tight, (replica("b", "other"), "node-2"), (A, "node-1"))
+    moving.propose("b")
+    moving.later()
+    moving.propose("a", target="node-3")
+    moving.later()
+    moving.say(node_gone("node-3"))
+    moving.later()
+    said = {each.type: each.message for each in moving.reports[-1].conditions}
+    text = "room is held on node-2" if mode == "enforce" else "dry: there is room on node-2"
+    assert said == {"ReservationCreated": text, "ReservationScheduled": text}
+    count = len(moving.reports)
+    moving.later()
+    assert len(moving.reports) == count
+
+
 def test_a_dry_run_takes_the_same_way_and_holds_no_room() -> None:
     moving = cluster(policy_text("mode: observe"), (A, "node-1"))
     moving.propose("a")
@@ -240,6 +268,61 @@ def test_a_replacement_that_goes_is_replaced_by_the_next_one() -> None:
     ready = replica("next")
     moving.say(lifecycle("seen", ready, "node-2"))
     assert moving.last[0] == "Succeeded"
+
+
+@pytest.mark.parametrize("how", ["list", "binding", "withdrawn"])
+def test_a_replacement_of_which_nothing_but_its_request_was_seen_may_be_gone(how: str) -> None:
+    moving = cluster(FIRST, (A, "node-1"), (B, "node-1"))
+    moving.propose("a", target="node-2")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    if how == "list":
+        names = ("node-1", "node-2", "node-3")
+        moving.say(*(node(name, unschedulable=True) for name in names), request(NEW))
+        assert moving.decisions[-1].outcome == "waiting"
+        full_list(moving, "l", lifecycle("seen", B, "node-1"))
+    elif how == "binding":
+        moving.say(request(NEW))
+        moving.say(outcome(moving.decisions[-1], "failed", pod_gone=True))
+    else:
+        moving.say(request(NEW), request(NEW, withdrawn=True))
+    assert moving.decisions[-1].outcome == "withdrawn"
+    assert moving.row("a").replacement is None
+    moving.say(lifecycle("running", replica("next"), "node-2"))
+    assert moving.last == ("Succeeded", "")
+
+
+@pytest.mark.parametrize("first", ["bound", "withdrawn"])
+def test_a_replacement_that_somebody_else_binds_is_followed_whichever_record_comes_first(
+    first: str,
+) -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a", target="node-2")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"), request(NEW))
+    records = [lifecycle("bound", NEW, "node-3"), request(NEW, withdrawn=True)]
+    moving.say(*(records if first == "bound" else records[::-1]))
+    assert moving.row("a").replacement.uid == "new"
+    moving.say(lifecycle("running", NEW.model_copy(update={"ready": True}), "node-3"))
+    assert moving.last == ("Succeeded", "")
+
+
+def test_steps_of_a_replacement_that_goes_are_said_anew_of_the_next_one() -> None:
+    moving = cluster(FIRST, (A, "node-1"))
+    moving.propose("a", target="node-3")
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    moving.say(request(NEW), lifecycle("bound", NEW, "node-3"))
+    moving.say(lifecycle("deleted", NEW, "node-3"))
+    steps = {each.type: each for each in moving.reports[-1].conditions}
+    for step in STEPS_OF_REPLACEMENT:
+        assert not steps[step].status
+        assert steps[step].message == "the replacement is gone as well; waiting for another"
+    moving.say(lifecycle("running", replica("next"), "node-2"))
+    assert moving.last == ("Succeeded", "")
+    steps = {each.type: each for each in moving.reports[-1].conditions}
+    assert not steps["ReservationBound"].status
+    assert steps["PodScheduled"].message == "bound to node-2, not to node-3, where room was held"
 
 
 def test_what_was_begun_for_real_turns_dry_when_the_cluster_only_observes() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from streams.migration.rate_limits import QPS_SPREAD_MS
-from tests.streams.cluster.builders import lifecycle, node, policy_record
+from tests.streams.cluster.builders import lifecycle, node, node_gone, policy_record
 from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica
 from tests.streams.migration.harness import cluster, reports
 
@@ -76,6 +76,27 @@ def test_a_rate_that_holds_a_command_back_is_reported_with_the_time_that_is_left
 
 
 # --- nodes that have cooled ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["observe", "enforce"])
+def test_what_a_migration_waits_for_is_said_as_long_as_it_waits(mode: str) -> None:
+    """Under observe room is asked for at each tick; else it may have to be held elsewhere."""
+    tight = policy_text(f"mode: {mode}", evictQPS=0.001, evictBurst=1)
+    moving = cluster(tight, (replica("a"), "node-1"), (replica("b", "other"), "node-2"))
+    moving.propose("b")
+    moving.later()
+    moving.propose("a", target="node-3")
+    moving.later()
+    why = "evictQPS 0.001 allows the next command in"
+    assert why in moving.row("a").message
+    moving.say(node_gone("node-3"))
+    moving.later()
+    assert moving.row("a").target_node == "node-2"
+    assert why in moving.row("a").message
+    moving.later(400)
+    ended = reports(moving, "a")[-1]
+    assert ended[0] == "Failed"
+    assert why in ended[1]
 
 
 def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves() -> None:

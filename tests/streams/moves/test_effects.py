@@ -7,7 +7,7 @@ import pytest
 from schemas.policy.lownodeload import DEFAULT_POOL
 from streams.moves.effects import Effects
 from tests.streams.cluster.builders import CLUSTER, at
-from tests.streams.moves.builders import policy, ref
+from tests.streams.moves.builders import pod, policy, ref
 from tests.streams.moves.harness import Story
 
 
@@ -275,6 +275,20 @@ class TestBackOff:
             self.move(story, now + 3100 + number * 100, helps=False)
         # The slate was clean: only now four are there, and one of them helped.
         assert "time 1 in a row" in str(self.held(story, now + 3361))
+
+    def test_does_not_end_with_a_move_from_before_it_began(self) -> None:
+        story = Story(**_HELD_BACK)
+        for number in range(4):
+            story.evict(number, f"pod-{number}")
+        story.evict(30, "late", owner="another", source_node="b")
+        story.effects.arrived("another", pod("new", "another"), "c", at(31))
+        story.see("a", 9_000, 20)
+        story.see("b", 6_000, 40)
+        story.see("peer", 9_000, 40)
+        assert len(story.tick(63)) == 4
+        assert self.held(story, 70) is not None
+        assert story.verdict(90).verdict == "helped"
+        assert self.held(story, 91) is not None
 
     def test_does_not_double_for_moves_from_before_it_began(self) -> None:
         story = Story(**_HELD_BACK)

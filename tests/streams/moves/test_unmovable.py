@@ -31,6 +31,17 @@ def test_a_pod_that_is_larger_than_any_room_is_left_alone_until_it_is_not() -> N
     assert pods.unmovable("a", usage, ROOM, at(600)) is None
 
 
+def test_a_resource_without_a_limit_is_never_short() -> None:
+    pods = unmovable()
+    usage = {"cpu": 8000, "memory": 500}
+    pods.mark(ref("a"), "node-1", "", usage, {"cpu": 4000}, at(0))
+    assert pods.unmovable("a", usage, {"cpu": 7000}, at(1)) is not None
+    assert pods.unmovable("a", usage, {"cpu": 8000}, at(1)) is None
+    # There was no target at all, so nothing had room, and now memory has no limit.
+    pods.mark(ref("a"), "node-1", "", usage, {"cpu": 0, "memory": 0}, at(0))
+    assert pods.unmovable("a", usage, {"cpu": 8000}, at(1)) is None
+
+
 def test_a_pod_of_which_nothing_alone_was_short_comes_back_with_a_noticeable_change() -> None:
     pods = unmovable()
     usage = {"cpu": 1000, "memory": 100}

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from schemas.base import INT64_MAX
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
 from streams.rebalance.outcome import Gate
@@ -80,6 +81,24 @@ def test_the_most_used_node_takes_its_turn_first() -> None:
     assert [move.node for move in world.outcome.moves] == ["b", "c", "a"]
 
 
+@pytest.mark.parametrize("compat", ["koordinator", "loadstream"])
+@pytest.mark.parametrize("weight", [1, 2**54, INT64_MAX])
+def test_weights_as_large_as_a_policy_may_have_order_nodes_as_others_do(
+    compat: str, weight: int
+) -> None:
+    text = THRESHOLDS.replace("cpu: 70", "cpu: 70, memory: 90").replace(
+        "cpu: 40", "cpu: 40, memory: 40"
+    )
+    weights = f"  resourceWeights: {{cpu: {weight}, memory: {weight}}}\n"
+    world = World(f"compat: {compat}\n{text}{weights}plugins: {{balance: [LowNodeLoad]}}\n")
+    for name, share in (("a", 60), ("b", 80), ("c", 70)):
+        world.node(name, system=share)
+        world.pod(f"of-{name}", name, 15)
+    targets(world, ["calm"], system=0)
+    world.round(gate=lambda _: "no")
+    assert [hot.name for hot in world.pool.hot] == ["b", "c", "a"]
+
+
 def test_pods_that_cannot_help_or_are_not_known_stay() -> None:
     world = hot_world()
     world.pod("idle", "hot", usage={"cpu": 0, "memory": 5}, priority=5_500)
@@ -105,6 +124,23 @@ def test_a_pod_that_leaves_already_counts_as_gone() -> None:
     world.system["hot"] = {"cpu": 50 * PERCENT, "memory": 0}
     assert world.round(leaving=["b"]) == []
     assert world.hot("hot").ended == "pods that leave already bring it below"
+
+
+def test_room_that_is_only_reserved_is_no_prod_pod_of_a_node() -> None:
+    world = World(THRESHOLDS + "  prodHighThresholds: {pods: 4}\n  prodLowThresholds: {pods: 3}")
+    world.node("few", system=5)
+    world.pod("a", "few", 1)
+    for number in range(5):
+        reserved = pod(f"r{number}")
+        held = Held(reserved, kind_of(reserved).demand, 0, "d" * 8, 9)
+        world.inventory.hold("few", held, first_seen=True)
+    world.round()
+    assert world.pool.counts()["bothLow"] == 1
+    reading = world.pool.readings
+    assert reading is not None
+    standing = reading("few", "prod")
+    assert standing is not None
+    assert standing.used == {"pods": 1}
 
 
 def test_room_that_is_only_reserved_is_no_pod_that_could_leave() -> None:

@@ -127,6 +127,7 @@ OTHER_COUNTS = [
         },
     ),
     ("descheduling", {"descheduling_interval_ms": 20_000}),
+    ("descheduling", {"node_selector": LabelSelector(match_labels={"pool": "web"})}),
 ]
 
 
@@ -162,6 +163,16 @@ def test_counts_begin_anew_where_something_else_is_counted(
     acting_rounds(made, [True])
     change_policy(made, section, **fields)
     assert counter_rows(made) == {}
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+def test_no_node_counts_as_hot_where_no_round_goes_by_thresholds_any_more(compat: str) -> None:
+    made = counted_world(counting_policy(2, compat=compat))
+    acting_rounds(made, [True])
+    assert made.balancer.rounds.counters.hot_nodes == 1
+    change_policy(made, "plugins", balance=())
+    assert made.balancer.rounds.counters.hot_nodes == 0
+    assert made.rows == {}
 
 
 def test_a_pool_before_it_that_takes_other_nodes_begins_a_pools_counts_anew() -> None:

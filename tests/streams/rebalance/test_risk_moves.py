@@ -33,6 +33,8 @@ def test_no_pod_leaves_by_risk_while_nodes_are_still_summed_up() -> None:
     world = risky()
     world.inventory.moments.turns.begin()
     assert world.round() == []
+    assert world.pool.ended == "what pods are going to use is not summed up on all nodes yet"
+    assert world.pool.counts()["skipped"] == 3
     world.inventory.recount()
     assert world.round() == ["a risky->calm-2"]
 
@@ -164,6 +166,55 @@ def test_it_moves_beside_low_node_load_and_counts_what_that_has_planned() -> Non
     assert len(world.round()) == 1
     assert [pool.name for pool in world.outcome.pools][-1] == POOL
     assert not world.outcome.pools[-1].moves
+
+
+def beside_low_node_load(system: dict[str, int], *, high: str, low: str) -> World:
+    """Nodes, rounds by thresholds before those by risk, and pods of a node at risk."""
+    both = BY_RISK.replace("[OverutilizationRisk]", "[LowNodeLoad, OverutilizationRisk]") + (
+        f"rebalance: {{highThresholds: {{{high}}}, lowThresholds: {{{low}}}, "
+        "anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}}\n"
+    )
+    world = World(both)
+    for name, share in system.items():
+        world.node(name, system=share)
+    return world
+
+
+def test_no_pod_leaves_by_risk_where_one_comes_to_by_thresholds() -> None:
+    nodes = {"crowded": 30, "risky": 1, "third": 1}
+    world = beside_low_node_load(nodes, high="pods: 6", low="pods: 3")
+    for number in range(7):
+        world.pod(f"small-{number}", "crowded", 1)
+    for number in range(4):
+        world.pod(f"third-{number}", "third", 1)
+    for uid in ("a", "b", "c"):
+        world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
+    assert settled(world).round() == ["small-0 crowded->risky"]
+    assert world.hot("risky").ended == "a pod comes to it in this round"
+
+
+def test_no_pod_comes_by_risk_to_a_node_that_one_leaves_by_thresholds() -> None:
+    nodes = {"crowded": 1, "empty": 1, "risky": 1}
+    world = beside_low_node_load(nodes, high="pods: 6", low="pods: 2")
+    for number in range(7):
+        world.pod(f"small-{number}", "crowded", 1)
+    # Its requests leave no room for those of large pods.
+    world.pod("full", "empty", 1, containers=(container({"cpu": "9"}),))
+    for uid in ("a", "b", "c"):
+        world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
+    assert settled(world).round() == ["small-0 crowded->empty"]
+    assert set(world.gates("risky").values()) == {"fit"}
+
+
+def test_what_pods_request_that_move_by_thresholds_is_no_room_for_those_by_risk() -> None:
+    nodes = {"calm": 5, "hot": 75, "risky": 5}
+    world = beside_low_node_load(nodes, high="cpu: 80", low="cpu: 40")
+    world.pod("h", "hot", 7, containers=(container({"cpu": "4"}),))
+    world.pod("there", "calm", 1, containers=(container({"cpu": "3"}),))
+    for uid in ("a", "b"):
+        world.pod(uid, "risky", 35, containers=(container({"cpu": "4"}),))
+    assert settled(world).round() == ["h hot->calm"]
+    assert set(world.gates("risky").values()) == {"fit"}
 
 
 def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from schemas.nodes import Taint
 from schemas.pods import Toleration
-from tests.streams.cluster.builders import container
+from streams.moves.unmovable import Unmovable
+from tests.streams.cluster.builders import CLUSTER, GI, container
 from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
 from tests.streams.rebalance.harness import World, hot_world, targets
 
@@ -63,6 +64,36 @@ def test_with_node_fit_a_pod_goes_only_where_it_could_run(
         world.node("calm", **calm)
         assert world.round() == ([] if node_fit else ["a hot->calm"])
         assert bool(world.outcome.unmovable) == node_fit
+
+
+@pytest.mark.parametrize("short", ["node", "prod"])
+def test_a_pod_that_no_target_could_take_is_tried_again_once_its_room_has_grown(
+    short: str,
+) -> None:
+    world = World(
+        THRESHOLDS + "  prodHighThresholds: {memory: 50}\n  prodLowThresholds: {memory: 40}"
+    )
+    world.node("hot", system=20)
+    world.pod("a", "hot", usage={"cpu": 65 * PERCENT, "memory": 8 * GI})
+    world.node("calm", system=20 if short == "node" else 0)
+    world.pod("b", "calm", usage={"cpu": 0, "memory": (0 if short == "node" else 10) * GI})
+    memory = Unmovable(CLUSTER, world.policy)
+
+    def round_of() -> list[str]:
+        left = world.round(
+            unmovable=lambda uid, usage, room: memory.unmovable(uid, usage, room, world.now_ms)
+        )
+        for each in world.outcome.unmovable:
+            memory.mark(each.pod, each.node, each.reason, each.usage, each.room, world.now_ms)
+        return left
+
+    assert round_of() == []
+    assert world.gates("hot") == {"a": "unmovable"}
+    assert round_of() == []
+    assert "after 1 attempts" in world.hot("hot").pods[0].message
+    world.system["calm"] = {"cpu": 0, "memory": 0}
+    world.used["calm"]["b"]["memory"] = 0
+    assert round_of() == ["a hot->calm"]
 
 
 def test_planned_moves_take_the_room_of_requests() -> None:

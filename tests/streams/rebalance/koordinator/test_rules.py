@@ -1,9 +1,11 @@
 """What Koordinator does and no golden case decides: maps that pools share, pods that are not measured."""
 
+import pytest
+
 from schemas.policy import read_policy
 from streams.rebalance.koordinator.pools import FilledPools
-from tests.streams.rebalance.builders import PERCENT
-from tests.streams.rebalance.harness import World
+from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
+from tests.streams.rebalance.harness import World, hot_world
 
 _SHARED = """
 compat: koordinator
@@ -193,3 +195,34 @@ rebalance:
         world.round()
         acted.append([hot.phase for hot in world.pool.hot if hot.acting])
     assert acted == [[], [], [], [], ["prod"]]
+
+
+@pytest.mark.parametrize(("needed", "rounds"), [(1, [1, 1, 1]), (2, [1, 2, 3])])
+def test_the_record_of_a_node_that_is_relieved_counts_its_rounds_and_says_no_more(
+    needed: int, rounds: list[int]
+) -> None:
+    text = THRESHOLDS.replace("consecutiveAbnormalities: 1", f"consecutiveAbnormalities: {needed}")
+    world = hot_world(f"compat: koordinator\n{text}")
+    found = []
+    for _ in rounds:
+        left = world.round()
+        found.append(world.hot("hot").rounds)
+    assert found == rounds
+    assert left == ["a hot->None"]
+    assert world.hot("hot").ended == ""
+
+
+def test_the_record_has_nodes_that_act_in_the_order_of_their_turns_before_the_others() -> None:
+    text = THRESHOLDS.replace("consecutiveAbnormalities: 1", "consecutiveAbnormalities: 2")
+    world = World(f"compat: koordinator\n{text}")
+    for name, share in (("a", 95), ("b", 40), ("c", 80), ("d", 90), ("e", 5)):
+        world.node(name, system=share - 5)
+        world.pod(f"of-{name}", name, 5)
+    for _ in range(2):
+        world.round(gate=lambda _: "no")
+    assert [hot.name for hot in world.pool.hot] == ["a", "d", "c"]
+    world.system["a"], world.system["b"] = world.system["b"], world.system["a"]
+    world.round(gate=lambda _: "no")
+    assert [(hot.name, hot.acting) for hot in world.pool.hot] == [
+        ("d", True), ("c", True), ("b", False)
+    ]  # fmt: skip
