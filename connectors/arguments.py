@@ -29,12 +29,15 @@ MetricsHost = Annotated[
 ]
 
 
-def as_field(record: "Callable[[], type[BaseModel]]", name: str) -> Callable[[Any], Any]:
+def as_field(
+    record: "Callable[[], type[BaseModel]]", name: str, option: str | None = None
+) -> Callable[[Any], Any]:
     """Checks an argument as the field of the record that it becomes.
 
     Args:
         record: imports the record's class, which is not done before a command runs.
         name: of the field.
+        option: what an error names; none: the parameter whose callback it is.
     """
 
     def check(value: Any) -> Any:
@@ -54,7 +57,7 @@ def as_field(record: "Callable[[], type[BaseModel]]", name: str) -> Callable[[An
             detail = error.errors(include_url=False)[0]
             schema = reader.json_schema(schema_generator=Generator)
             raise typer.BadParameter(
-                f"found {found(value)}; expected {allowed(detail, schema)}"
+                f"found {found(value)}; expected {allowed(detail, schema)}", param_hint=option
             ) from None
         return value
 

@@ -156,6 +156,27 @@ def test_a_pod_that_has_ended_or_was_never_heard_of_is_not_asked_for(
     assert request.pod.uid == "known"
 
 
+@pytest.mark.parametrize(
+    ("pod", "uid", "at"),
+    [
+        ("shop/web-1", "", "--uid"),
+        ("shop/web-1", "u" * 129, "--uid"),
+        (f"shop/{'w' * 254}", "known", "POD"),
+        (f"shop/{'w' * 254}", None, "POD"),
+        (f"{'s' * 254}/web-1", "known", "POD"),
+    ],
+)
+def test_a_pod_that_no_request_can_carry_is_an_error_of_the_command_line(
+    pod: str, uid: str | None, at: str, running: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # a sentence in a box is not wrapped
+    result = run("migrate", "blue", pod, *([] if uid is None else ["--uid", uid]))
+    assert result.exit_code == 2
+    assert f"Invalid value for {at}: found " in result.output
+    assert "expected a string of 1 to " in result.output
+    assert requests(running) == []
+
+
 def test_drain_and_undrain_name_the_node(running: RunningBroker) -> None:
     assert run("drain", "blue", "worker-9", "--reason", "new disk").exit_code == 0
     assert run("undrain", "blue", "worker-9").exit_code == 0
