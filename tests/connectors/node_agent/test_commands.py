@@ -95,13 +95,18 @@ def test_a_machine_without_cgroups_says_what_was_looked_for(
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
+        (
+            ("--host-application", "proxy=a", "--host-application", "proxy=b"),
+            "Invalid value for --host-application: found proxy twice; expected another name",
+        ),
+        (("--host-application", "=a"), 'Invalid value for --host-application: found ""; expected'),
         (("--interval", "0.5"), "expected a number of seconds, 1 to 10"),
         (("--cluster", "a/b"), 'found "a/b"; expected'),
         (("--host-application", "proxy"), "expected NAME=CGROUP"),
         (("--host-application", "proxy=a/../b"), "expected NAME=CGROUP"),
     ],
 )
-def test_a_wrong_option_is_named(options: list[str], wrong: tuple[str, str], expected: str) -> None:
+def test_a_wrong_option_is_named(options: list[str], wrong: tuple[str, ...], expected: str) -> None:
     done = _run(*options, *wrong)
     assert done.returncode == 2
     assert expected in " ".join(done.stderr.replace("│", " ").split())
