@@ -348,6 +348,8 @@ def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
         assert "no record of kind namespace on pod-lifecycle names any" in result.stderr
         assert "evictor.priorityThreshold names class high, and no record" in result.stderr
         assert "system-cluster-critical" not in result.stderr
+        said = json.loads(run(*arguments, "--json").stdout)["warnings"]
+        assert [f"warning: {each}" for each in said] == result.stderr.splitlines()
     producer = Producer({**policies.librdkafka_options(), "log_level": 0})
     home = partition_for(b"east", policies.partitions)
     for message in (
