@@ -443,6 +443,8 @@ def test_a_document_that_this_version_cannot_read_can_still_be_paused(
     write(policies, partition_for(b"east", policies.partitions), encode(record), "east")
     assert run("pause", "east").exit_code == 0
     assert [r.document for r in records(policies, "east")] == [document, document]
+    (problem,) = json.loads(run("history", "east", "--json").stdout.splitlines()[-1])["problems"]
+    assert problem.startswith("line 1: fieldOfTheFuture: ")
     assert "invalid" in run("history", "east").stdout
 
 
