@@ -157,9 +157,11 @@ def undrain(
     with as_messages():
         connection = connect_as_configured()
         _check_cluster(connection, cluster)
-        if read_states(connection, cluster, LIFE_MAX_MS).undrained(node):
+        states = read_states(connection, cluster, LIFE_MAX_MS)
+        if states.undrained(node):
             stop(f"node {node} of cluster {cluster} is not being drained")
-        _stop_unless_seen(connection, cluster, node)
+        if node not in states.drains:  # one that was removed meanwhile may come back
+            _stop_unless_seen(connection, cluster, node)
         said = f"node {node} is to take pods again"
         ask(
             connection,

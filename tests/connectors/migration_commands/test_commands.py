@@ -21,6 +21,7 @@ from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.deadletters import dead_letter
 from schemas.decisions import AsOf
+from schemas.metrics import NodeMetric
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
@@ -318,10 +319,38 @@ def test_a_mistyped_name_is_reported_and_no_request_is_written(
     assert requests(running) == []
 
 
-def test_a_node_that_was_removed_is_not_drained(running: RunningBroker, write: Write) -> None:
+@pytest.mark.parametrize("measured", [False, True])
+def test_a_node_that_was_removed_is_not_drained(
+    measured: bool, running: RunningBroker, write: Write
+) -> None:
+    if measured:
+        write("node-metrics", NodeMetric(cluster="blue", node="worker-9", updated_at_ms=NOW_MS))
     write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
-    assert run("drain", "blue", "worker-9").exit_code == 1
+    refused = run("drain", "blue", "worker-9")
+    said = "error: Node worker-9 of cluster blue was removed. Nothing was asked for\n"
+    assert (refused.exit_code, refused.output) == (1, said)
     assert requests(running) == []
+    write("node-state", NodeState(cluster="blue", node="worker-9", event="added"))
+    assert run("drain", "blue", "worker-9").exit_code == 0
+
+
+def test_the_drain_of_a_node_that_was_removed_can_be_taken_back(
+    running: RunningBroker, write: Write
+) -> None:
+    write("migration-status", drained("Draining", 1))
+    write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
+    assert run("undrain", "blue", "worker-9").exit_code == 0
+    (request,) = requests(running)
+    assert (request.action, request.node) == ("undrain", "worker-9")
+
+
+def test_a_node_of_which_there_are_metrics_alone_is_drained(
+    running: RunningBroker, write: Write
+) -> None:
+    write("node-metrics", NodeMetric(cluster="blue", node="worker-5", updated_at_ms=NOW_MS))
+    assert run("drain", "blue", "worker-5").exit_code == 0
+    (request,) = requests(running)
+    assert request.node == "worker-5"
 
 
 @pytest.mark.usefixtures("running")
