@@ -87,6 +87,10 @@ Seconds = Annotated[
     ),
 ]
 
+#: Options of the demo without, and with --observe.
+_OF_RUN = ("nodes", "pods", "plain")
+_OF_OBSERVATION = ("kubeconfig", "context", "sources", "seconds")
+
 
 @app.command()
 def watch(
@@ -161,6 +165,7 @@ def all_duties(
 
 @app.command()
 def demo(
+    asked: typer.Context,
     nodes: Nodes = 200,
     pods: Pods = 1000,
     output: Output = Path("demo-output/kubernetes"),
@@ -178,10 +183,9 @@ def demo(
     should, by the API server's own audit log; 1: something did not; 2: there is no Go. With
     --observe no binder and no evictor runs, so nothing can be changed.
     """
+    _refuse_without_effect(asked, observe=observe)
     if observe:
         return _observe(kubeconfig, context, sources, output.absolute(), seconds)
-    if kubeconfig or context or sources:
-        raise typer.BadParameter("--kubeconfig, --context and --sources go with --observe")
     from rich.console import Console
 
     from connectors.kafka.client import BrokerUnavailable
@@ -213,6 +217,16 @@ def demo(
     echo(text)
     echo(f"picture: {output / 'nodes.png'}; logs and the audit log: {output}")
     raise typer.Exit(1 if summed.problems else 0)
+
+
+def _refuse_without_effect(asked: typer.Context, *, observe: bool) -> None:
+    """Options that change nothing with, or without, --observe are errors of the command line."""
+    names = _OF_RUN if observe else _OF_OBSERVATION
+    for name in names:
+        source = asked.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            also = "does not go" if observe else "goes"
+            raise typer.BadParameter(f"it {also} with --observe", param_hint=f"--{name}")
 
 
 def _observe(
