@@ -29,6 +29,14 @@ MetricsHost = Annotated[
 ]
 
 
+def check_metrics(host: str, port: int) -> None:
+    """An address without a port would change nothing."""
+    if host and not port:
+        raise typer.BadParameter(
+            f"found {host!r} and no port; give --metrics-port, too", param_hint="--metrics-host"
+        )
+
+
 def as_field(
     record: "Callable[[], type[BaseModel]]", name: str, option: str | None = None
 ) -> Callable[[Any], Any]:

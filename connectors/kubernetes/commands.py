@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.arguments import MetricsHost, MetricsPort, as_field, number
+from connectors.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
 from connectors.terminal import echo
 
 if TYPE_CHECKING:
@@ -304,6 +304,7 @@ def _run(
     metrics_port: int,
 ) -> None:
     """Run the duties until the process is ended."""
+    check_metrics(metrics_host, metrics_port)
     from connectors.kafka.failures import as_messages
 
     with as_messages():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.arguments import MetricsHost, MetricsPort, as_field, number
+from connectors.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
 from connectors.terminal import echo, print_json
 
 if TYPE_CHECKING:
@@ -130,6 +130,9 @@ def agent(
     from connectors.kafka.failures import as_messages
     from connectors.node_agent.source import AgentSource, Places
 
+    check_metrics(metrics_host, metrics_port)
+    if once and metrics_port:
+        raise typer.BadParameter("one sample has no metrics", param_hint="--metrics-port")
     applications = _applications(host_application or [])
     with as_messages():
         try:

@@ -137,3 +137,12 @@ def test_an_option_of_the_demo_that_would_change_nothing_is_refused(
     )
     assert result.exit_code == 2
     assert f"Invalid value for {said}" in result.output
+
+
+@pytest.mark.parametrize("duty", ["watch", "collect", "bind", "evict", "all"])
+def test_an_address_for_metrics_without_a_port_is_refused(duty: str) -> None:
+    options = ["--cluster", "c1", "--metrics-host", "127.0.0.1"]
+    away = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
+    result = CliRunner().invoke(app, ["kubernetes", duty, *options], env=away)
+    assert result.exit_code == 2
+    assert "--metrics-host: found '127.0.0.1' and no port; give --metrics-port" in result.output

@@ -100,6 +100,14 @@ def test_a_machine_without_cgroups_says_what_was_looked_for(
             "Invalid value for --host-application: found proxy twice; expected another name",
         ),
         (("--host-application", "=a"), 'Invalid value for --host-application: found ""; expected'),
+        (
+            ("--once", "--metrics-host", "127.0.0.1"),
+            "Invalid value for --metrics-host: found '127.0.0.1' and no port; give --metrics-port",
+        ),
+        (
+            ("--once", "--metrics-port", "9101"),
+            "Invalid value for --metrics-port: one sample has no metrics",
+        ),
         (("--interval", "0.5"), "expected a number of seconds, 1 to 10"),
         (("--cluster", "a/b"), 'found "a/b"; expected'),
         (("--host-application", "proxy"), "expected NAME=CGROUP"),
