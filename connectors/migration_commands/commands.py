@@ -222,6 +222,8 @@ def migrations(
         echo(json_text(found.as_json(message)) if json else one_line(found.line(message, now_ms)))
     if not json:
         echo(found.summary())
+    elif not found.complete:
+        warn(found.cut_off)
     if not seen:
         raise typer.Exit(UNSEEN)
 

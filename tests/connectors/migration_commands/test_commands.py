@@ -280,6 +280,9 @@ def test_migrations_looks_back_as_far_as_it_is_asked_to(
     assert run("migrations", "blue").output.splitlines()[1:] == [
         "1 under way; ended within 1d: none; only the newest 1 records were looked at"
     ]
+    whole = run("migrations", "blue", "--json")
+    assert whole.stderr == "warning: only the newest 1 records were looked at\n"
+    assert json.loads(whole.stdout)["migration_id"] == "migration-3"
 
 
 @pytest.mark.usefixtures("running")
