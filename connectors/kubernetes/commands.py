@@ -44,11 +44,21 @@ Kubeconfig = Annotated[
     ),
 ]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    """No pod is of a scheduler without a name."""
+    if given and not all(given):
+        raise typer.BadParameter("found an empty name; expected the name of a scheduler")
+    return given
+
+
 Schedulers = Annotated[
     list[str] | None,
     typer.Option(
         "--scheduler",
         metavar="NAME",
+        callback=_names,
         help="Pods with this spec.schedulerName are ours to place; may be repeated.",
         show_default="loadstream",
     ),

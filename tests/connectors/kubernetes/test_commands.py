@@ -146,3 +146,12 @@ def test_an_address_for_metrics_without_a_port_is_refused(duty: str) -> None:
     result = CliRunner().invoke(app, ["kubernetes", duty, *options], env=away)
     assert result.exit_code == 2
     assert "--metrics-host: found '127.0.0.1' and no port; give --metrics-port" in result.output
+
+
+@pytest.mark.parametrize("names", [[""], ["loadstream", ""]])
+def test_a_scheduler_without_a_name_is_refused(names: list[str]) -> None:
+    options = [each for name in names for each in ("--scheduler", name)]
+    away = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
+    result = CliRunner().invoke(app, ["kubernetes", "watch", "--cluster", "c1", *options], env=away)
+    assert result.exit_code == 2
+    assert "'--scheduler': found an empty name; expected the name" in result.output
