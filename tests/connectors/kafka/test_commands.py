@@ -71,6 +71,9 @@ def test_what_is_produced_is_what_tail_shows(broker: RunningBroker, tmp_path: Pa
     [whole] = [json.loads(line) for line in out.splitlines()]
     assert (whole["key"], whole["timestamp_ms"]) == ("green/n1", NOW_MS)
     assert len(_run("tail", "node-usage", "--limit", "2")[1].splitlines()) == 2
+    for long_ago in ("999999d", "1960-01-01", "1969-12-31T23:59:59.999Z"):
+        code, out, err = _run("tail", "node-usage", "--from", long_ago)
+        assert (code, len(out.splitlines()), err) == (0, 3, ""), (long_ago, err)
     later = _run("tail", "node-usage", "--from", str(NOW_MS + 1))
     assert later == (0, "", "")
 
