@@ -1,6 +1,8 @@
 """Arguments of commands, checked as the schema of the record that they become part of."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,6 +36,19 @@ def check_metrics(host: str, port: int) -> None:
     if host and not port:
         raise typer.BadParameter(
             f"found {host!r} and no port; give --metrics-port, too", param_hint="--metrics-host"
+        )
+
+
+def make_directory(path: Path, option: str) -> None:
+    """Make a directory for results before anything runs; an error names the option."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        why = None if os.access(path, os.W_OK | os.X_OK) else "it cannot be written"
+    except OSError as error:
+        why = error.strerror
+    if why is not None:
+        raise typer.BadParameter(
+            f"{path}: {why}; expected a directory that can be written", param_hint=option
         )
 
 

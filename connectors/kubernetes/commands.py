@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
+from connectors.arguments import (
+    MetricsHost,
+    MetricsPort,
+    as_field,
+    check_metrics,
+    make_directory,
+    number,
+)
 from connectors.terminal import echo
 
 if TYPE_CHECKING:
@@ -194,6 +201,7 @@ def demo(
     --observe no binder and no evictor runs, so nothing can be changed.
     """
     _refuse_without_effect(asked, observe=observe)
+    make_directory(output, "--output")
     if observe:
         return _observe(kubeconfig, context, sources, output.absolute(), seconds)
     from rich.console import Console
