@@ -1,6 +1,8 @@
 """Arguments of commands, checked as the schema of the record that they become part of."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,12 +31,36 @@ MetricsHost = Annotated[
 ]
 
 
-def as_field(record: "Callable[[], type[BaseModel]]", name: str) -> Callable[[Any], Any]:
+def check_metrics(host: str, port: int) -> None:
+    """An address without a port would change nothing."""
+    if host and not port:
+        raise typer.BadParameter(
+            f"found {host!r} and no port; give --metrics-port, too", param_hint="--metrics-host"
+        )
+
+
+def make_directory(path: Path, option: str) -> None:
+    """Make a directory for results before anything runs; an error names the option."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        why = None if os.access(path, os.W_OK | os.X_OK) else "it cannot be written"
+    except OSError as error:
+        why = error.strerror
+    if why is not None:
+        raise typer.BadParameter(
+            f"{path}: {why}; expected a directory that can be written", param_hint=option
+        )
+
+
+def as_field(
+    record: "Callable[[], type[BaseModel]]", name: str, option: str | None = None
+) -> Callable[[Any], Any]:
     """Checks an argument as the field of the record that it becomes.
 
     Args:
         record: imports the record's class, which is not done before a command runs.
         name: of the field.
+        option: what an error names; none: the parameter whose callback it is.
     """
 
     def check(value: Any) -> Any:
@@ -54,7 +80,7 @@ def as_field(record: "Callable[[], type[BaseModel]]", name: str) -> Callable[[An
             detail = error.errors(include_url=False)[0]
             schema = reader.json_schema(schema_generator=Generator)
             raise typer.BadParameter(
-                f"found {found(value)}; expected {allowed(detail, schema)}"
+                f"found {found(value)}; expected {allowed(detail, schema)}", param_hint=option
             ) from None
         return value
 

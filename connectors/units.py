@@ -37,7 +37,8 @@ def bytes_text(amount: int) -> str:
     while value >= 1024 and len(units) > 1:
         value /= 1024
         units.pop(0)
-    return f"{value:.3g}{units[0]}" if value < 1000 else f"{value:.0f}{units[0]}"
+    # From 999.5 on three digits round to 1e+03.
+    return f"{value:.3g}{units[0]}" if value < 999.5 else f"{value:.0f}{units[0]}"
 
 
 def amounts_text(amounts: Mapping[str, int]) -> str:

@@ -18,6 +18,10 @@ class AlreadyAnnounced(RuntimeError):
     """Another broker announces itself in the same file."""
 
 
+class NotAnnounced(RuntimeError):
+    """The file cannot be written."""
+
+
 def cache_directory() -> Path:
     """Where downloads and the announcement are kept; it need not exist yet.
 
@@ -41,10 +45,10 @@ def announcement_file() -> Path:
 def announce(bootstrap_servers: str, path: Path | None = None) -> Iterator[Path]:
     """Tell the address for as long as the block runs.
 
-    Raises AlreadyAnnounced where a living broker announces itself in the same file.
+    Raises AlreadyAnnounced where a living broker announces itself in the same file, NotAnnounced
+    where it cannot be written.
     """
     path = path or announcement_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path) as descriptor:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{bootstrap_servers}\n".encode())
@@ -57,7 +61,14 @@ def announce(bootstrap_servers: str, path: Path | None = None) -> Iterator[Path]
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise NotAnnounced(
+            f"the address of a local broker cannot be written to {path}: {error.strerror}; set "
+            "LOADSTREAM_CACHE to a directory that can be written"
+        ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -24,6 +24,8 @@ ASYNCAPI_FILE = "asyncapi.yaml"
 
 #: Keywords beside those of JSON Schema; a validator in strict mode wants them declared.
 KEYWORDS = ("unit", "x-kafka")
+#: Words by which a document that was written here is known among files of others.
+_GENERATED = "Generated from the"
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -37,7 +39,11 @@ def documents() -> Mapping[str, str]:
 
 
 def write(directory: Path = PUBLISHED) -> list[str]:
-    """Bring a directory up to date; answers with the names of the files that changed."""
+    """Bring a directory up to date; answers with the names of the files that changed.
+
+    Documents of topics and tables that there are no more are removed; files of others stay.
+    Raises OSError.
+    """
     changed = differences(directory)
     directory.mkdir(parents=True, exist_ok=True)
     files = documents()
@@ -50,13 +56,16 @@ def write(directory: Path = PUBLISHED) -> list[str]:
 
 
 def differences(directory: Path = PUBLISHED) -> list[str]:
-    """Names of the files that are missing, other than generated, or generated no more."""
-    found = {
-        path.name: path.read_text(encoding="utf-8")
-        for pattern in ("*.json", "*.yaml")
-        for path in directory.glob(pattern)
-    }
-    wanted = documents()
+    """Names of the files that are missing, other than generated, or generated no more.
+
+    Raises OSError.
+    """
+    wanted, found = documents(), {}
+    for path in (*directory.glob("*.json"), *directory.glob("*.yaml")):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if path.name in wanted or _GENERATED in text:
+                found[path.name] = text
     return [
         name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name)
     ]
@@ -75,7 +84,7 @@ def _topic_schema(topic: Topic) -> dict[str, Any]:
     return {
         "$schema": _DIALECT,
         "$id": f"urn:loadstream:topic:{topic.name}:1",
-        "$comment": "Generated from the message classes; change those.",
+        "$comment": f"{_GENERATED} message classes; change those.",
         "x-kafka": {
             "topic": topic.name,
             "key": asyncapi.key_schema(topic.key, keys),
@@ -93,7 +102,7 @@ def _table_schema(table: Table) -> dict[str, Any]:
     return {
         "$schema": _DIALECT,
         "$id": f"urn:loadstream:table:{table.name}:1",
-        "$comment": "Generated from the row class; change that.",
+        "$comment": f"{_GENERATED} row class; change that.",
         **contract.json_schema(table.row),
     }
 
@@ -118,7 +127,7 @@ _Dumper.add_representer(str, _text)
 
 
 def _yaml(document: Mapping[str, Any]) -> str:
-    head = "# Generated from the message classes; change those.\n"
+    head = f"# {_GENERATED} message classes; change those.\n"
     return head + yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
     )

@@ -1,5 +1,6 @@
 """`loadstream broker`: a broker that runs until it is stopped, announced to other commands."""
 
+import os
 import signal
 import tempfile
 import time
@@ -27,13 +28,17 @@ def run_embedded(brokers: int) -> None:
 
 
 def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
-    """Run a real Kafka; returns at SIGINT or SIGTERM, raises KafkaUnavailable when a broker dies."""
+    """Run a real Kafka; returns at SIGINT or SIGTERM.
+
+    Raises KafkaUnavailable where the directory cannot be written, and when a broker dies.
+    """
     configured = KafkaSettings.from_environment()
     with terminable(), ExitStack() as stack:
         if directory is None:
             directory = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="loadstream-kafka-"))
             )
+        _make(directory)
         server = stack.enter_context(KafkaServer(directory, brokers=brokers, port=port))
         settings = KafkaSettings.local(
             server.bootstrap_servers,
@@ -49,6 +54,21 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
                     raise KafkaUnavailable(f"broker {number} has ended by itself; see {log}")
 
         _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, watch)
+
+
+def _make(directory: Path) -> None:
+    """Make the directory of the records; raises KafkaUnavailable before anything is fetched."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KafkaUnavailable(
+            f"--directory: {directory} cannot be made: {error.strerror}; expected a directory that "
+            "can be written"
+        ) from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise KafkaUnavailable(
+            f"--directory: {directory} cannot be written; expected a directory that can be"
+        )
 
 
 def _serve(what: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:

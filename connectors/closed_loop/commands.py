@@ -159,13 +159,17 @@ def _compare(
     from importlib.metadata import version
 
     from connectors.closed_loop.comparison import compare
-    from connectors.closed_loop.contenders import UnknownContender, contenders, known_contenders
+    from connectors.closed_loop.contenders import (
+        UnknownContender,
+        WrongPolicy,
+        contenders,
+        known_contenders,
+    )
     from connectors.closed_loop.kept import KeptRuns, UnreadableRun
     from connectors.closed_loop.runs import RunDied, runs
     from connectors.closed_loop.scenario import ImpossibleScenario
     from connectors.closed_loop.traces import model_traces, read_traces
     from connectors.simulated.tracefiles import TraceError
-    from schemas.policy import PolicyError
 
     chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
     try:
@@ -186,7 +190,7 @@ def _compare(
         _say(f"loadstream closed-loop: {error}")
         raise typer.Exit(1) from None
     except (
-        UnknownContender, UnreadableRun, TraceError, PolicyError, ImpossibleScenario, OSError,
+        UnknownContender, UnreadableRun, TraceError, WrongPolicy, ImpossibleScenario, OSError,
     ) as error:  # fmt: skip
         _say(f"loadstream closed-loop: {error}")
         raise typer.Exit(2) from None

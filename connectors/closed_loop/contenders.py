@@ -17,7 +17,7 @@ from connectors.closed_loop.stages import MakeStages
 from connectors.closed_loop.streamed import Streamed
 from connectors.closed_loop.world import Contender
 from connectors.known_plugins import known_plugins
-from schemas.policy import read_policy
+from schemas.policy import PolicyError, read_policy
 
 POLICIES = Path(__file__).parent / "policies"
 #: Annotations of the pods of a contender, where its policy goes by them.
@@ -45,6 +45,10 @@ class UnknownContender(ValueError):
     """There is no contender of this name; the message names those that there are."""
 
 
+class WrongPolicy(ValueError):
+    """A file holds no policy; the message has a line for each problem."""
+
+
 def known_contenders() -> tuple[str, ...]:
     """Names of all that are built in: policies first."""
     return (*_policies(), *_rules())
@@ -58,7 +62,7 @@ def contenders(
     Raises:
         UnknownContender: there is none of a name, or two have the same one, or nobody is named, or a
             file has the name of a built-in one.
-        PolicyError: a file holds no policy.
+        WrongPolicy: a file holds no policy.
         OSError: a file cannot be read.
     """
     policies, of_rules = _policies(), _rules()
@@ -83,7 +87,11 @@ def contenders(
                 f"found policy file {file} with the name of a built-in contender, by which reports "
                 "would speak of it; expected another name"
             )
-        add(file.stem, _of_policy(file.stem, file, make_stages))
+        try:
+            add(file.stem, _of_policy(file.stem, file, make_stages))
+        except PolicyError as error:
+            problems = (f"{file}: {problem}" for problem in error.problems)
+            raise WrongPolicy("\n".join(problems)) from None
     if not found:
         raise UnknownContender(f"found nobody; expected one or more of {expected}")
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.arguments import number
+from connectors.arguments import make_directory, number
 from connectors.terminal import echo
 from schemas.printable import printable
 
@@ -79,7 +79,7 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
 
         console = Console()
         with _as_exit_codes():
-            output.mkdir(parents=True, exist_ok=True)
+            make_directory(output, "--output")
             scenario, measured = _scenario(trace, nodes, seed, seconds)
             for line in (*scenario.complaints, *scenario.notes):
                 console.print(printable(line), markup=False, highlight=False, soft_wrap=True)

@@ -64,7 +64,7 @@ def reset(
                 "not its own present (`--wait` waits for that)"
             )
     if json:
-        print_json({"written": len(places), "refused": refused})
+        print_json({"written": len(places), "refused": refused, "applied": wait and not refused})
     if refused:
         raise typer.Exit(1)
 

@@ -43,12 +43,13 @@ def _expected() -> tuple[type[Exception], ...]:
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kafka.wire import WireError
     from connectors.metrics_endpoint import PortUnusable
-    from schemas.announcement import AlreadyAnnounced
+    from schemas.announcement import AlreadyAnnounced, NotAnnounced
     from schemas.connection import SettingsError
 
     return (
         AlreadyAnnounced,
         BrokerUnavailable,
+        NotAnnounced,
         PortUnusable,
         SettingsError,
         TopicsRefused,

@@ -25,7 +25,8 @@ RECORDS_MAX = 20_000
 _NAMES_FROM = 200
 #: What producers write about a cluster; a policy or a request may hold a mistyped name itself.
 _ABOUT_CLUSTERS = ("node-metrics", "pod-lifecycle", "node-state", "scheduling-requests")
-_ABOUT_NODES = ("node-metrics", "node-state")
+#: A node that was removed has its last metric still, so its state is asked first.
+_ABOUT_NODES = ("node-state", "node-metrics")
 
 
 def last_tick_ms(connection: Connection, cluster: str) -> int | None:
@@ -65,11 +66,15 @@ class Sought:
     """They were all that there are."""
     close: str | None = None
     """A name that is there and looks like it."""
+    removed: bool = False
+    """It was there, and is not any more."""
 
     def warning(self, what: str) -> str | None:
         """That nothing names it; none: something does."""
         if self.found:
             return None
+        if self.removed:
+            return f"{what} was removed."
         where = "" if self.whole else f" in the newest {self.records} records looked at"
         meant = f" Did you mean {self.close}?" if self.close else ""
         return f"{what} has never been seen{where}: no producer names it.{meant}"
@@ -97,6 +102,8 @@ def seek_node(connection: Connection, cluster: str, node: str) -> Sought:
     found = _seek(connection, cluster, _ABOUT_NODES, is_it)
     if found.found and names[node]:
         return found
+    if found.found:
+        return Sought(False, removed=True)
     there = sorted(name for name, is_there in names.items() if is_there)
     close = get_close_matches(node, there, n=1)
     return Sought(False, found.records, found.whole, close[0] if close else None)

@@ -122,7 +122,8 @@ def _starts(
     # The embedded broker cannot find offsets by time: all is read, and the older left out.
     if start == "beginning" or connection.embedded:
         return {(topic, each.partition): each.first_offset for each in extents}
-    since = offsets_since(connection, topic, len(extents), start)
+    # Below 0 brokers take some numbers for other questions, and refuse all others.
+    since = offsets_since(connection, topic, len(extents), max(0, start))
     return {
         (topic, each.partition): max(each.first_offset, first if first >= 0 else each.next_offset)
         for each, first in zip(extents, since, strict=True)

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.arguments import MetricsHost, MetricsPort, as_field, number
+from connectors.arguments import (
+    MetricsHost,
+    MetricsPort,
+    as_field,
+    check_metrics,
+    make_directory,
+    number,
+)
 from connectors.terminal import echo
 
 if TYPE_CHECKING:
@@ -44,11 +51,21 @@ Kubeconfig = Annotated[
     ),
 ]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    """No pod is of a scheduler without a name."""
+    if given and not all(given):
+        raise typer.BadParameter("found an empty name; expected the name of a scheduler")
+    return given
+
+
 Schedulers = Annotated[
     list[str] | None,
     typer.Option(
         "--scheduler",
         metavar="NAME",
+        callback=_names,
         help="Pods with this spec.schedulerName are ours to place; may be repeated.",
         show_default="loadstream",
     ),
@@ -86,6 +103,10 @@ Seconds = Annotated[
         help="With --observe: for how long.",
     ),
 ]
+
+#: Options of the demo without, and with --observe.
+_OF_RUN = ("nodes", "pods", "plain")
+_OF_OBSERVATION = ("kubeconfig", "context", "sources", "seconds")
 
 
 @app.command()
@@ -161,6 +182,7 @@ def all_duties(
 
 @app.command()
 def demo(
+    asked: typer.Context,
     nodes: Nodes = 200,
     pods: Pods = 1000,
     output: Output = Path("demo-output/kubernetes"),
@@ -178,10 +200,10 @@ def demo(
     should, by the API server's own audit log; 1: something did not; 2: there is no Go. With
     --observe no binder and no evictor runs, so nothing can be changed.
     """
+    _refuse_without_effect(asked, observe=observe)
+    make_directory(output, "--output")
     if observe:
         return _observe(kubeconfig, context, sources, output.absolute(), seconds)
-    if kubeconfig or context or sources:
-        raise typer.BadParameter("--kubeconfig, --context and --sources go with --observe")
     from rich.console import Console
 
     from connectors.kafka.client import BrokerUnavailable
@@ -213,6 +235,16 @@ def demo(
     echo(text)
     echo(f"picture: {output / 'nodes.png'}; logs and the audit log: {output}")
     raise typer.Exit(1 if summed.problems else 0)
+
+
+def _refuse_without_effect(asked: typer.Context, *, observe: bool) -> None:
+    """Options that change nothing with, or without, --observe are errors of the command line."""
+    names = _OF_RUN if observe else _OF_OBSERVATION
+    for name in names:
+        source = asked.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            also = "does not go" if observe else "goes"
+            raise typer.BadParameter(f"it {also} with --observe", param_hint=f"--{name}")
 
 
 def _observe(
@@ -290,6 +322,7 @@ def _run(
     metrics_port: int,
 ) -> None:
     """Run the duties until the process is ended."""
+    check_metrics(metrics_host, metrics_port)
     from connectors.kafka.failures import as_messages
 
     with as_messages():

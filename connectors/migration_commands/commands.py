@@ -50,6 +50,12 @@ def _record() -> "type[MigrationRequest]":
     return MigrationRequest
 
 
+def _pod() -> "type[PodRef]":
+    from schemas.pods import PodRef
+
+    return PodRef
+
+
 def _field(name: str) -> Callable[[Any], Any]:
     """Checks an argument as the field of the record that it becomes."""
     return as_field(_record, name)
@@ -106,6 +112,7 @@ def migrate(
     observes, it is marked dry.
     """
     named, ttl_ms = pod_name(pod), _ttl_ms(ttl)
+    _check_pod(*named, uid)
     with as_messages():
         connection = connect_as_configured()
         _check_cluster(connection, cluster)
@@ -150,9 +157,11 @@ def undrain(
     with as_messages():
         connection = connect_as_configured()
         _check_cluster(connection, cluster)
-        if read_states(connection, cluster, LIFE_MAX_MS).undrained(node):
+        states = read_states(connection, cluster, LIFE_MAX_MS)
+        if states.undrained(node):
             stop(f"node {node} of cluster {cluster} is not being drained")
-        _stop_unless_seen(connection, cluster, node)
+        if node not in states.drains:  # one that was removed meanwhile may come back
+            _stop_unless_seen(connection, cluster, node)
         said = f"node {node} is to take pods again"
         ask(
             connection,
@@ -213,6 +222,8 @@ def migrations(
         echo(json_text(found.as_json(message)) if json else one_line(found.line(message, now_ms)))
     if not json:
         echo(found.summary())
+    elif not found.complete:
+        warn(found.cut_off)
     if not seen:
         raise typer.Exit(UNSEEN)
 
@@ -258,6 +269,14 @@ def _stop_unless_seen(connection: "Connection", cluster: str, node: str) -> None
         stop(f"{unseen} Nothing was asked for")
     elif unseen is not None:
         warn(unseen)
+
+
+def _check_pod(namespace: str, name: str, uid: str | None) -> None:
+    """A name or a uid that no record can carry is an error of the command line."""
+    for value, field in ((namespace, "namespace"), (name, "name")):
+        as_field(_pod, field, "POD")(value)
+    if uid is not None:
+        as_field(_pod, "uid", "--uid")(uid)
 
 
 def _pod_ref(

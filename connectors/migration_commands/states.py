@@ -48,6 +48,11 @@ class States:
         """What is not here is not under way: the search was not cut off."""
         return self.looked.records < RECORDS_MAX
 
+    @property
+    def cut_off(self) -> str:
+        """How far the search went, where it was cut off."""
+        return f"only the newest {self.looked.records} records were looked at"
+
     def undrained(self, node: str) -> bool:
         """Whether the drain of a node was taken back, as far back as the topic keeps it."""
         return node in self.drains and not _goes_on(self.drains[node])
@@ -87,8 +92,8 @@ class States:
             parts.append(
                 f"{draining} {'node takes' if draining == 1 else 'nodes take'} no new pods"
             )
-        if self.looked.records >= RECORDS_MAX:
-            parts.append(f"only the newest {self.looked.records} records were looked at")
+        if not self.complete:
+            parts.append(self.cut_off)
         return "; ".join(parts)
 
 

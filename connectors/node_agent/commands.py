@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.arguments import MetricsHost, MetricsPort, as_field, number
+from connectors.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
 from connectors.terminal import echo, print_json
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _applications(given: list[str]) -> dict[str, str]:
     """Cgroups below the root by the name of the application."""
     from schemas.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, HostApplicationUsage
 
-    check = as_field(lambda: HostApplicationUsage, "name")
+    check = as_field(lambda: HostApplicationUsage, "name", "--host-application")
     found = {}
     for each in given:
         name, _, cgroup = each.partition("=")
@@ -55,7 +55,12 @@ def _applications(given: list[str]) -> dict[str, str]:
                 "proxy=system.slice/proxy.service",
                 param_hint="--host-application",
             )
-        found[check(name)] = cgroup
+        if check(name) in found:
+            raise typer.BadParameter(
+                f"found {name} twice; expected another name for each cgroup",
+                param_hint="--host-application",
+            )
+        found[name] = cgroup
     if len(found) > HOST_APPLICATIONS_PER_SAMPLE_MAX:
         raise typer.BadParameter(
             f"found {len(found)}; expected at most {HOST_APPLICATIONS_PER_SAMPLE_MAX}",
@@ -125,6 +130,9 @@ def agent(
     from connectors.kafka.failures import as_messages
     from connectors.node_agent.source import AgentSource, Places
 
+    check_metrics(metrics_host, metrics_port)
+    if once and metrics_port:
+        raise typer.BadParameter("one sample has no metrics", param_hint="--metrics-port")
     applications = _applications(host_application or [])
     with as_messages():
         try:

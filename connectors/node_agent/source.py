@@ -100,7 +100,9 @@ class AgentSource(UsageSource):
         self._seen = {}
         usage, memory, interval_ms = self._measure_node()
         if not usage and self._node_counter is None:
-            raise OSError(EIO, f"nothing of the node can be read: {self.files.last_failure}")
+            missing = f"found neither stat nor meminfo in {self._proc}; expected the node's /proc"
+            why = self.files.last_failure or missing
+            raise OSError(EIO, f"nothing of the node can be read: {why}")
         found = NodeUsage(
             cluster=self._cluster,
             node=self._node,

@@ -81,22 +81,23 @@ def check(
 
     policy, _ = _read(file)
     warnings = _warn_of_windows(policy)
+    if not json:
+        echo(yaml_text(effective_yaml(policy)), nl=False)
+        echo(f"# digest: {policy.digest}")
+        for path in policy.not_applied:
+            echo(f"# not applied: {one_line(path)}")
+    seen = True
+    if cluster is not None:
+        with as_messages():
+            connection = connect_as_configured()
+            seen = warn_first(connection, cluster)
+            warnings += _warn_of_cluster(connection, cluster, policy)
     if json:
         print_json(
             {"digest": policy.digest, "mode": policy.mode, "not_applied": list(policy.not_applied),
              "warnings": warnings, "effective": effective_yaml(policy)}
         )  # fmt: skip
-    else:
-        echo(yaml_text(effective_yaml(policy)), nl=False)
-        echo(f"# digest: {policy.digest}")
-        for path in policy.not_applied:
-            echo(f"# not applied: {one_line(path)}")
-    if cluster is not None:
-        with as_messages():
-            connection = connect_as_configured()
-            seen = warn_first(connection, cluster)
-            _warn_of_cluster(connection, cluster, policy)
-        _end(seen)
+    _end(seen)
 
 
 def _warn_of_windows(policy: "Policy") -> list[str]:
@@ -109,11 +110,14 @@ def _warn_of_windows(policy: "Policy") -> list[str]:
     return found
 
 
-def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> None:
+def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> list[str]:
+    """Warn of what the policy needs and the cluster does not have."""
     from connectors.policy.unmet import unmet
 
-    for each in unmet(connection, cluster, policy):
-        warn(each)
+    found = list(unmet(connection, cluster, policy))
+    for sentence in found:
+        warn(sentence)
+    return found
 
 
 @app.command()
@@ -131,7 +135,7 @@ def apply(
     with as_messages():
         connection = connect_as_configured()
         seen = warn_first(connection, cluster)
-        _warn_of_cluster(connection, cluster, policy)
+        warnings += _warn_of_cluster(connection, cluster, policy)
         newest = newest_entry(connection, cluster)
         paused = newest is not None and newest.record.paused
         _write(connection, cluster, document, paused=paused, comment=reason or comment, wait=wait)

@@ -32,9 +32,9 @@ def as_json(entry: PolicyEntry, state: str) -> str:
 
     whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
     try:
-        policy = read_policy(entry.record.document, known_plugins())
+        policy = read_policy(entry.record.document, known_plugins(), accepted=True)
     except PolicyError as error:
-        whole["problems"] = [problem.message for problem in error.problems]
+        whole["problems"] = [str(problem) for problem in error.problems]
     else:
         whole |= {"digest": policy.digest, "mode": policy.mode}
     return orjson.dumps({**entry.record.payload(), **whole}).decode()

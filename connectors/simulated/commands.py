@@ -1,7 +1,7 @@
 """The command `loadstream simulate`: a simulated cluster for a real broker.
 
-Exit codes: 1 the broker is out of reach or did not take a record; 130 it was ended. Once a minute
-it prints on standard error what was done.
+Exit codes: 1 the broker is out of reach or did not take a record; 2 an option is wrong; 130 it was
+ended. Once a minute it prints on standard error what was done.
 """
 
 import time
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors import wall_clock
-from connectors.arguments import number
+from connectors.arguments import as_field, number
 from connectors.terminal import echo
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from connectors.kafka.wire import Wire
     from connectors.simulated.continuous import ContinuousSimulation
 
@@ -27,8 +29,16 @@ def register(app: typer.Typer) -> None:
     app.command()(simulate)
 
 
+def _state() -> "type[BaseModel]":
+    from schemas.nodes import NodeState
+
+    return NodeState
+
+
 def simulate(
-    cluster: Annotated[str, typer.Option(help="Name of the cluster.")] = "simulated",
+    cluster: Annotated[
+        str, typer.Option(callback=as_field(_state, "cluster"), help="Name of the cluster.")
+    ] = "simulated",
     nodes: Annotated[
         int, typer.Option(parser=number("nodes", 1, 1000), metavar="NODES", help="How many nodes.")
     ] = 40,

@@ -233,10 +233,20 @@ def test_writing_mends_exactly_what_differs(tmp_path: Path) -> None:
     assert sorted(write(tmp_path)) == sorted(documents())
     assert write(tmp_path) == []
     (tmp_path / "clock.json").write_text("{}")
-    (tmp_path / "gone.json").write_text("{}")
+    (tmp_path / "gone.json").write_text(documents()["clock.json"])
     (tmp_path / "notes.txt").write_text("kept")
     (tmp_path / ASYNCAPI_FILE).unlink()
     assert differences(tmp_path) == [ASYNCAPI_FILE, "clock.json", "gone.json"]
     assert write(tmp_path) == [ASYNCAPI_FILE, "clock.json", "gone.json"]
     assert differences(tmp_path) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*documents(), "notes.txt"])
+
+
+def test_files_of_others_in_the_directory_are_left_alone(tmp_path: Path) -> None:
+    others = {"package.json": b"{}", "policy.yaml": b"mode: enforce\n", "latin.json": b"\xe4"}
+    for name, content in others.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder.json").mkdir()
+    assert sorted(write(tmp_path)) == sorted(documents())
+    assert differences(tmp_path) == []
+    assert {name: (tmp_path / name).read_bytes() for name in others} == others

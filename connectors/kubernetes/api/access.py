@@ -9,8 +9,9 @@ the session is made anew where certificates may have changed.
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -32,6 +33,7 @@ RENEW_S = 60.0
 _UNREADABLE = (
     ConfigException, OSError, ValueError, TypeError, AttributeError, AssertionError, yaml.YAMLError,
 )  # fmt: skip
+_EXPECTED = "expected a map with clusters, contexts and users"
 _ADVICE = (
     "name a kubeconfig with --kubeconfig or KUBECONFIG (`kubectl config view` shows what it has); "
     "inside a cluster the pod needs a service account whose token is mounted"
@@ -87,12 +89,12 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
         return Access(_from_service_account, "the pod's service account")
 
     async def from_kubeconfig(configuration: Configuration) -> None:
-        there = [each for each in named if each.exists()]
-        if not there:
-            raise ConfigException("there is no such file")
+        there = _read(named)
+        chosen = context or _current_context(there)
+        _check(there, chosen)
         await load_kube_config(
             os.pathsep.join(map(str, there)),
-            context or _current_context(there),
+            chosen,
             client_configuration=configuration,
             persist_config=False,
         )
@@ -110,13 +112,57 @@ def _default_kubeconfigs() -> tuple[Path, ...]:
     return (usual,) if usual.exists() and not in_pod else ()
 
 
-def _current_context(kubeconfigs: Sequence[Path]) -> str | None:
+def _read(named: Sequence[Path]) -> dict[Path, dict[str, Any]]:
+    """What the kubeconfigs that are there say; one that is empty says nothing, as with kubectl.
+
+    Raises ConfigException.
+    """
+    there = [each for each in named if each.exists()]
+    if not there:
+        raise ConfigException("there is no such file")
+    found: dict[Path, dict[str, Any]] = {}
+    for each in there:
+        said = yaml.safe_load(each.read_text(encoding="utf-8"))
+        if said is None:
+            continue
+        if not isinstance(said, dict):
+            kind = "a list" if isinstance(said, list) else "one value"  # perhaps a secret
+            raise ConfigException(f"found {kind} in {each}; {_EXPECTED}")
+        found[each] = said
+    if not found:
+        raise ConfigException(f"found nothing in it; {_EXPECTED}")
+    return found
+
+
+def _current_context(kubeconfigs: Mapping[Path, dict[str, Any]]) -> str | None:
     """The one of the first file that names one, as with kubectl; the client takes the last one's."""
-    for each in kubeconfigs:
-        found = yaml.safe_load(each.read_text(encoding="utf-8"))
-        if isinstance(found, dict) and (context := found.get("current-context")):
+    for found in kubeconfigs.values():
+        if context := found.get("current-context"):
             return str(context)
     return None
+
+
+def _check(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> None:
+    """Raise ConfigException where there is no context, or not its user: the client fails oddly."""
+    contexts = _named(kubeconfigs, "contexts")
+    if context is None:
+        there = ", ".join(contexts) or "none"
+        raise ConfigException(f"there is no current-context; contexts are {there}")
+    if context not in contexts:
+        return  # which the client says
+    user, users = (contexts[context].get("context") or {}).get("user"), _named(kubeconfigs, "users")
+    if user not in users:
+        who = f"names user {user}" if user else "names no user"
+        raise ConfigException(f"context {context} {who}; users are {', '.join(users) or 'none'}")
+
+
+def _named(kubeconfigs: Mapping[Path, dict[str, Any]], what: str) -> dict[str, dict[str, Any]]:
+    """Entries of all files by name; of one name the first counts."""
+    named: dict[str, dict[str, Any]] = {}
+    for found in kubeconfigs.values():
+        for each in found.get(what) or ():
+            named.setdefault(str(each.get("name")), each)
+    return named
 
 
 async def _from_service_account(configuration: Configuration) -> None:

@@ -58,7 +58,7 @@ class Evictor:
         if why is not None:
             return Answer("refused", why), seen
         if IN_PROGRESS_ANNOTATION in seen.annotations and command.policy == "Eviction":
-            return Answer("done", _going_on(command)), seen
+            return _going_on(command), seen
         try:
             response = await self._server.send(**_request(command), timeout_s=EVICT_S)
         except ApiUnreachable as lost:
@@ -144,8 +144,10 @@ def _accepted(command: EvictionCommand) -> Answer:
     return Answer("dry", "Kubernetes was asked to keep the pod") if _dry(command) else DONE
 
 
-def _going_on(command: EvictionCommand) -> str:
-    return f"the eviction of pod {command.pod.name} goes on in the background"
+def _going_on(command: EvictionCommand, said: str = "") -> Answer:
+    """The eviction has begun and not ended; with a server's dry run it is not this command's."""
+    why = f"the eviction of pod {command.pod.name} goes on in the background"
+    return Answer("dry" if _dry(command) else "done", f"{why}: {said}" if said else why)
 
 
 def _refused(command: EvictionCommand, response: Response) -> Answer:
@@ -153,7 +155,7 @@ def _refused(command: EvictionCommand, response: Response) -> Answer:
     error, name = response.error(), command.pod.name
     said = sentence(error)
     if in_background(response):
-        return Answer("done", f"{_going_on(command)}: {said}")
+        return _going_on(command, said)
     if by_budget(response):
         # A migration sends another command, so it hears of it at once.
         later_s = error.retry_after_s or 0.0

@@ -142,8 +142,11 @@ class SourceHealth:
             logger.warning("%s: %s; it is tried again", self.source, failure.why)
         self._failure = failure
 
-    def clock(self, node: str, skew_ms: int, *, from_receipt: bool) -> None:
-        """How far a node's clock is off, and whether its samples carry the time of receipt."""
+    def clock(self, node: str, skew_ms: int | None, *, from_receipt: bool) -> None:
+        """How far a node's clock is off, and whether its samples carry the time of receipt.
+
+        None: its newest figures do not show it, so that an older finding does not hold any more.
+        """
         known = self._node(node)
         known.skew_ms = skew_ms
         if from_receipt and not known.from_receipt:

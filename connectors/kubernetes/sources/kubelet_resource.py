@@ -103,8 +103,7 @@ class KubeletResource(KubeletSource):
     ) -> NodeUsage | None:
         stamped_ms = None if cpu[2] == UNTIMED else cpu[2]
         time = sample_time(times, stamped_ms)
-        if time.skew_ms is not None:
-            self.health.clock(name, time.skew_ms, from_receipt=time.from_receipt)
+        self.health.clock(name, time.skew_ms, from_receipt=time.from_receipt)
         node = self._nodes.get(name)
         if node is None or _stepped(node.skew_ms, time.skew_ms):
             node = self._nodes[name] = _Node(0 if node is None else node.sampled_at_ms)

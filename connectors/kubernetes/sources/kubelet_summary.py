@@ -63,8 +63,7 @@ class KubeletSummary(KubeletSource):
             raise SourceFailed("unreadable", why) from error
         if not usage.keys() >= {"cpu", "memory"}:
             raise SourceFailed("incomplete", "the answer lacks the node's CPU or memory")
-        if time.skew_ms is not None:
-            self.health.clock(node, time.skew_ms, from_receipt=time.from_receipt)
+        self.health.clock(node, time.skew_ms, from_receipt=time.from_receipt)
         if time.at_ms <= self._sampled_at_ms.get(node, 0):
             return None
         message = NodeUsage.model_validate(

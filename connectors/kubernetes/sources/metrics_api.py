@@ -13,6 +13,7 @@ from pydantic import Field
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
+from connectors.kubernetes.sources.clock_skew import Answered, sample_time
 from connectors.kubernetes.sources.directory import PodName, time_ms
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import failed_by_server
@@ -41,7 +42,8 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
 
     def __init__(self, settings: MetricsApiSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
-        self._sampled_at_ms: dict[str, int] = {}
+        self._newest: dict[str, tuple[int, int]] = {}
+        """Time of each node's newest message, and of the entry that it was made of."""
 
     async def read(self) -> AsyncIterator[NodeUsage]:
         """A sample of each node that was measured anew; raises SourceFailed."""
@@ -51,6 +53,8 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             raise SourceFailed("incomplete", "the metrics API lists no node")
         self.health.succeeded()
         self.health.keep_only(self.directory.nodes.keys())
+        for gone in self._newest.keys() - self.directory.nodes.keys():
+            del self._newest[gone]
         bad: list[str] = []
         measured = {_name(each): each for each in pods}
         for each in nodes:
@@ -84,12 +88,16 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
     def _sample(
         self, node: str, found: Mapping[str, Any], pods: Mapping[PodName, Any], bad: list[str]
     ) -> NodeUsage | None:
-        at_ms, window_ms = _times(found)
-        came_at_ms = self.context.now_ms()
-        if at_ms > came_at_ms:  # the time of a node's own clock
-            self.health.clock(node, at_ms - came_at_ms, from_receipt=False)
-        if at_ms <= self._sampled_at_ms.get(node, 0):
+        stamped_ms, window_ms = _times(found)
+        sampled_at_ms, read_ms = self._newest.get(node, (0, 0))
+        if stamped_ms == read_ms:
             return None
+        came_at_ms = self.context.now_ms()
+        # Stamped by the node's own clock; whose `Date` the answer has, nobody says.
+        time = sample_time(Answered(came_at_ms, came_at_ms, None), stamped_ms)
+        if time.at_ms <= sampled_at_ms:
+            return None
+        self.health.clock(node, time.skew_ms, from_receipt=time.from_receipt)
         members = []
         for name, pod in self.directory.pods_on(node).pods.items():
             if name not in pods:
@@ -107,13 +115,13 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             {
                 "cluster": self.cluster,
                 "node": node,
-                "sampled_at_ms": at_ms,
+                "sampled_at_ms": time.at_ms,
                 "interval_ms": window_ms,
                 "usage": _sum([found["usage"]]),
                 "pods": tuple(members[:PODS_PER_SAMPLE_MAX]),
             }
         )
-        self._sampled_at_ms[node] = at_ms
+        self._newest[node] = (time.at_ms, stamped_ms)
         return message
 
 

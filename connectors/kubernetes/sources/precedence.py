@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from connectors.kubernetes.sources.health import SKEW_MAX_MS
 from schemas.metrics import NodeMetric
 from schemas.usage import (
     HOST_APPLICATIONS_PER_SAMPLE_MAX,
@@ -72,7 +73,8 @@ class Precedence:
             if at_ms <= node.sampled_at_ms and isinstance(message, NodeUsage):
                 self._count(source, "not_newer")
                 return None
-            node.sampled_at_ms = max(at_ms, node.sampled_at_ms)
+            # Aggregates keep a time that is ahead; others that are in time must follow on them.
+            node.sampled_at_ms = max(min(at_ms, now_ms + SKEW_MAX_MS), node.sampled_at_ms)
         if isinstance(message, NodeMetric):
             return message
         return self._filled(source, node, message, now_ms)

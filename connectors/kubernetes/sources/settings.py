@@ -101,8 +101,9 @@ def _read(
     value = document.value
     if not isinstance(value, dict):
         return problem((), f"found {describe(value)}; allowed is a map with the field sources")
-    for key in value.keys() - {"sources"}:
-        problem((key,), f"unknown field{nearest(key, ['sources'])}")
+    for key in value:
+        if key != "sources":
+            problem((key,), f"unknown field{nearest(key, ['sources'])}")
     listed = value.get("sources")
     if not isinstance(listed, list) or not 0 < len(listed) <= SOURCES_MAX:
         allowed = f"a list of 1 to {SOURCES_MAX} sources"

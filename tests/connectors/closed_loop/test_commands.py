@@ -126,8 +126,9 @@ def test_a_whole_number_is_one_in_the_report() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("mine.yaml", b"mode: sometimes\n", "mode"),
+        ("mine.yaml", b"mode: sometimes\n", "mine.yaml: line 1: mode: found"),
         ("mine.yaml", b"mode: \xff\n", "found the byte 0xff, which is not UTF-8"),
+        ("mine.yaml", b"mode: 1\nx: 1\n", "mine.yaml: line 2: x: unknown field"),
         ("loadstream.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
         ("least-allocated.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
     ],

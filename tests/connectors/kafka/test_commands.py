@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from connectors.brokers.distribution import fetch_jars
@@ -70,6 +71,9 @@ def test_what_is_produced_is_what_tail_shows(broker: RunningBroker, tmp_path: Pa
     [whole] = [json.loads(line) for line in out.splitlines()]
     assert (whole["key"], whole["timestamp_ms"]) == ("green/n1", NOW_MS)
     assert len(_run("tail", "node-usage", "--limit", "2")[1].splitlines()) == 2
+    for long_ago in ("999999d", "1960-01-01", "1969-12-31T23:59:59.999Z"):
+        code, out, err = _run("tail", "node-usage", "--from", long_ago)
+        assert (code, len(out.splitlines()), err) == (0, 3, ""), (long_ago, err)
     later = _run("tail", "node-usage", "--from", str(NOW_MS + 1))
     assert later == (0, "", "")
 
@@ -403,3 +407,18 @@ def test_ctrl_c_ends_a_reader_that_follows(
     assert reader.stderr is not None
     assert reader.stderr.read() == ""
     assert os.environ["LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"] == embedded.bootstrap_servers
+
+
+def test_a_reset_of_the_clock_as_json_says_whether_it_was_applied(embedded: RunningBroker) -> None:
+    reset = ("clock", "reset", "--partition", "0", "--json")
+    asked = json.loads(_run(*reset)[1])
+    assert asked == {"written": 1, "refused": [], "applied": False}
+    producer = Producer({**embedded.settings.librdkafka_options(), "log_level": 0})
+    producer.produce("journal", journal_batch(0, {"clock": 9}), partition=0)
+    assert producer.flush(60) == 0
+    waited = json.loads(_run(*reset, "--wait")[1])
+    assert waited == {"written": 1, "refused": [], "applied": True}
+    code, out, _ = _run(*reset[:2], "--partition", "99", "--json", "--wait")
+    (why,) = json.loads(out)["refused"]
+    assert (code, json.loads(out)["applied"]) == (1, False)
+    assert why.startswith("partition: found 99")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from connectors.kafka.wording import sentence
 from connectors.units import amounts_text, bytes_text, duration_ms, duration_text, time_text
+from schemas import quantities
 from schemas.refusals import Refusal
 from schemas.topics import TOPICS
 from tests.connectors.kafka.messages import EXAMPLES, decision
@@ -71,11 +72,19 @@ def test_a_length_of_time_reads_back_as_it_was_written(length_ms: int) -> None:
     ("amount", "text"),
     [
         (0, "0"), (1, "1"), (1023, "1023"), (1024, "1Ki"), (1536, "1.5Ki"), (1000 * 1024, "1000Ki"),
-        (3 * 2**30, "3Gi"), (2**63 - 1, "8Ei"),
+        (3 * 2**30, "3Gi"), (2**63 - 1, "8Ei"), (1_023_488, "1000Ki"), (1_023_487, "999Ki"),
+        (1_048_371_855, "1000Mi"),
     ],
 )  # fmt: skip
 def test_bytes_are_written_with_three_digits(amount: int, text: str) -> None:
     assert bytes_text(amount) == text
+
+
+@given(st.integers(min_value=0, max_value=2**63 - 1))
+def test_bytes_read_back_as_about_what_they_were(amount: int) -> None:
+    text = bytes_text(amount)
+    assert "e" not in text
+    assert abs(quantities.amount("memory", text) - amount) <= amount / 200
 
 
 def test_amounts_are_written_in_the_units_that_people_use() -> None:

@@ -115,3 +115,43 @@ def test_another_number_of_partitions_than_the_topics_have_ends_it(
     assert result.exit_code == 1
     said = "has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS says 7: set it to 4"
     assert said in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--seconds", "30"), "--seconds: it goes with --observe"),
+        (("--context", "c"), "--context: it goes with --observe"),
+        (("--observe", "--nodes", "20"), "--nodes: it does not go with --observe"),
+        (("--observe", "--pods", "50"), "--pods: it does not go with --observe"),
+        (("--observe", "--plain"), "--plain: it does not go with --observe"),
+    ],
+)
+def test_an_option_of_the_demo_that_would_change_nothing_is_refused(
+    options: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    # Nothing can be run: there is no Go, no control plane in the cache, and no kubeconfig.
+    bare = {"PATH": "", "LOADSTREAM_CACHE": str(tmp_path), "KUBECONFIG": str(tmp_path / "none")}
+    result = CliRunner().invoke(
+        app, ["kubernetes", "demo", *options], env={**bare, "COLUMNS": "1000"}
+    )
+    assert result.exit_code == 2
+    assert f"Invalid value for {said}" in result.output
+
+
+@pytest.mark.parametrize("duty", ["watch", "collect", "bind", "evict", "all"])
+def test_an_address_for_metrics_without_a_port_is_refused(duty: str) -> None:
+    options = ["--cluster", "c1", "--metrics-host", "127.0.0.1"]
+    away = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
+    result = CliRunner().invoke(app, ["kubernetes", duty, *options], env=away)
+    assert result.exit_code == 2
+    assert "--metrics-host: found '127.0.0.1' and no port; give --metrics-port" in result.output
+
+
+@pytest.mark.parametrize("names", [[""], ["loadstream", ""]])
+def test_a_scheduler_without_a_name_is_refused(names: list[str]) -> None:
+    options = [each for name in names for each in ("--scheduler", name)]
+    away = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
+    result = CliRunner().invoke(app, ["kubernetes", "watch", "--cluster", "c1", *options], env=away)
+    assert result.exit_code == 2
+    assert "'--scheduler': found an empty name; expected the name" in result.output

@@ -21,6 +21,7 @@ from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.deadletters import dead_letter
 from schemas.decisions import AsOf
+from schemas.metrics import NodeMetric
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
@@ -156,6 +157,27 @@ def test_a_pod_that_has_ended_or_was_never_heard_of_is_not_asked_for(
     assert request.pod.uid == "known"
 
 
+@pytest.mark.parametrize(
+    ("pod", "uid", "at"),
+    [
+        ("shop/web-1", "", "--uid"),
+        ("shop/web-1", "u" * 129, "--uid"),
+        (f"shop/{'w' * 254}", "known", "POD"),
+        (f"shop/{'w' * 254}", None, "POD"),
+        (f"{'s' * 254}/web-1", "known", "POD"),
+    ],
+)
+def test_a_pod_that_no_request_can_carry_is_an_error_of_the_command_line(
+    pod: str, uid: str | None, at: str, running: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # a sentence in a box is not wrapped
+    result = run("migrate", "blue", pod, *([] if uid is None else ["--uid", uid]))
+    assert result.exit_code == 2
+    assert f"Invalid value for {at}: found " in result.output
+    assert "expected a string of 1 to " in result.output
+    assert requests(running) == []
+
+
 def test_drain_and_undrain_name_the_node(running: RunningBroker) -> None:
     assert run("drain", "blue", "worker-9", "--reason", "new disk").exit_code == 0
     assert run("undrain", "blue", "worker-9").exit_code == 0
@@ -258,6 +280,9 @@ def test_migrations_looks_back_as_far_as_it_is_asked_to(
     assert run("migrations", "blue").output.splitlines()[1:] == [
         "1 under way; ended within 1d: none; only the newest 1 records were looked at"
     ]
+    whole = run("migrations", "blue", "--json")
+    assert whole.stderr == "warning: only the newest 1 records were looked at\n"
+    assert json.loads(whole.stdout)["migration_id"] == "migration-3"
 
 
 @pytest.mark.usefixtures("running")
@@ -297,10 +322,38 @@ def test_a_mistyped_name_is_reported_and_no_request_is_written(
     assert requests(running) == []
 
 
-def test_a_node_that_was_removed_is_not_drained(running: RunningBroker, write: Write) -> None:
+@pytest.mark.parametrize("measured", [False, True])
+def test_a_node_that_was_removed_is_not_drained(
+    measured: bool, running: RunningBroker, write: Write
+) -> None:
+    if measured:
+        write("node-metrics", NodeMetric(cluster="blue", node="worker-9", updated_at_ms=NOW_MS))
     write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
-    assert run("drain", "blue", "worker-9").exit_code == 1
+    refused = run("drain", "blue", "worker-9")
+    said = "error: Node worker-9 of cluster blue was removed. Nothing was asked for\n"
+    assert (refused.exit_code, refused.output) == (1, said)
     assert requests(running) == []
+    write("node-state", NodeState(cluster="blue", node="worker-9", event="added"))
+    assert run("drain", "blue", "worker-9").exit_code == 0
+
+
+def test_the_drain_of_a_node_that_was_removed_can_be_taken_back(
+    running: RunningBroker, write: Write
+) -> None:
+    write("migration-status", drained("Draining", 1))
+    write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
+    assert run("undrain", "blue", "worker-9").exit_code == 0
+    (request,) = requests(running)
+    assert (request.action, request.node) == ("undrain", "worker-9")
+
+
+def test_a_node_of_which_there_are_metrics_alone_is_drained(
+    running: RunningBroker, write: Write
+) -> None:
+    write("node-metrics", NodeMetric(cluster="blue", node="worker-5", updated_at_ms=NOW_MS))
+    assert run("drain", "blue", "worker-5").exit_code == 0
+    (request,) = requests(running)
+    assert request.node == "worker-5"
 
 
 @pytest.mark.usefixtures("running")

@@ -95,13 +95,26 @@ def test_a_machine_without_cgroups_says_what_was_looked_for(
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
+        (
+            ("--host-application", "proxy=a", "--host-application", "proxy=b"),
+            "Invalid value for --host-application: found proxy twice; expected another name",
+        ),
+        (("--host-application", "=a"), 'Invalid value for --host-application: found ""; expected'),
+        (
+            ("--once", "--metrics-host", "127.0.0.1"),
+            "Invalid value for --metrics-host: found '127.0.0.1' and no port; give --metrics-port",
+        ),
+        (
+            ("--once", "--metrics-port", "9101"),
+            "Invalid value for --metrics-port: one sample has no metrics",
+        ),
         (("--interval", "0.5"), "expected a number of seconds, 1 to 10"),
         (("--cluster", "a/b"), 'found "a/b"; expected'),
         (("--host-application", "proxy"), "expected NAME=CGROUP"),
         (("--host-application", "proxy=a/../b"), "expected NAME=CGROUP"),
     ],
 )
-def test_a_wrong_option_is_named(options: list[str], wrong: tuple[str, str], expected: str) -> None:
+def test_a_wrong_option_is_named(options: list[str], wrong: tuple[str, ...], expected: str) -> None:
     done = _run(*options, *wrong)
     assert done.returncode == 2
     assert expected in " ".join(done.stderr.replace("│", " ").split())

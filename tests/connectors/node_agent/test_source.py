@@ -186,6 +186,13 @@ def test_what_cannot_be_read_of_a_node_is_missing(tmp_path: Path) -> None:
     assert agent.files.failures["node"] == 1
 
 
+def test_a_folder_that_is_no_proc_is_named(tmp_path: Path) -> None:
+    node = _Node(tmp_path)
+    places = Places(tmp_path / "nothing", node.files.cgroup, node.files.pod_logs)
+    with pytest.raises(OSError, match=r"found neither stat nor meminfo in .*nothing; expected"):
+        AgentSource("c", "n", places)
+
+
 def test_a_node_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None:
     node = _Node(tmp_path)
     agent = node.agent()

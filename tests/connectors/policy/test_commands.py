@@ -249,6 +249,22 @@ def test_history_shows_each_policy_of_the_cluster_oldest_first(
     assert [(each["digest"], each["paused"]) for each in whole] == [(digest, False), (digest, True)]
 
 
+def test_history_as_json_reads_a_policy_of_an_earlier_version_as_the_text_does(
+    policies: KafkaSettings,
+) -> None:
+    # A pool that the policy does not have is refused today; in force already, it stays so.
+    document = "maintenance: {pools: [{name: web, windows: []}]}\n"
+    record = PolicyRecord(cluster="east", document=document, applied_at_ms=wall_clock.now_ms())
+    home = partition_for(b"east", policies.partitions)
+    producer = Producer({**policies.librdkafka_options(), "log_level": 0})
+    producer.produce("policies", encode(record), key=b"east", partition=home)
+    assert producer.flush(60) == 0
+    digest = read_policy(document, accepted=True).digest
+    assert f"  {digest}  observe  " in run("history", "east").stdout
+    said = json.loads(run("history", "east", "--json").stdout)
+    assert (said.get("problems"), said.get("digest")) == (None, digest)
+
+
 def test_history_says_what_was_applied_and_what_was_refused(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
@@ -348,6 +364,8 @@ def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
         assert "no record of kind namespace on pod-lifecycle names any" in result.stderr
         assert "evictor.priorityThreshold names class high, and no record" in result.stderr
         assert "system-cluster-critical" not in result.stderr
+        said = json.loads(run(*arguments, "--json").stdout)["warnings"]
+        assert [f"warning: {each}" for each in said] == result.stderr.splitlines()
     producer = Producer({**policies.librdkafka_options(), "log_level": 0})
     home = partition_for(b"east", policies.partitions)
     for message in (
@@ -425,6 +443,8 @@ def test_a_document_that_this_version_cannot_read_can_still_be_paused(
     write(policies, partition_for(b"east", policies.partitions), encode(record), "east")
     assert run("pause", "east").exit_code == 0
     assert [r.document for r in records(policies, "east")] == [document, document]
+    (problem,) = json.loads(run("history", "east", "--json").stdout.splitlines()[-1])["problems"]
+    assert problem.startswith("line 1: fieldOfTheFuture: ")
     assert "invalid" in run("history", "east").stdout
 
 

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
+from typer.testing import CliRunner
 
+from connectors.cli import app
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from schemas.codec import encode
@@ -74,3 +77,14 @@ def test_without_a_broker_it_says_so(cache: Path) -> None:
     done = subprocess.run(_COMMAND, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
     assert done.returncode == 1
     assert "no broker is known" in done.stderr
+
+
+@pytest.mark.parametrize("cluster", ["", "a/b", "a" * 254])
+def test_a_cluster_name_that_no_record_takes_is_an_error_of_the_command_line(
+    cluster: str, embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    wide = {"COLUMNS": "1000"}  # a sentence in a box is not wrapped
+    answer = CliRunner().invoke(app, ["simulate", "--cluster", cluster], env=wide)
+    assert answer.exit_code == 2, answer.exception
+    assert "expected a string of 1 to 253 characters" in answer.output

@@ -133,3 +133,44 @@ async def test_several_kubeconfigs_are_taken_together_and_the_first_counts(
     found = await access(None, context).configuration()
     assert found.host == f"https://{expected}.example:6443"
     assert found.api_key["BearerToken"] == f"Bearer {expected}"
+
+
+async def test_an_empty_kubeconfig_beside_others_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = _written(tmp_path / "one", "one", current=True)
+    for name, text in (("empty", ""), ("comment", "# nothing yet\n")):
+        (tmp_path / name).write_text(text)
+    names = [str(tmp_path / "empty"), str(one), str(tmp_path / "comment")]
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(names))
+    found = await access().configuration()
+    assert found.host == "https://one.example:6443"
+
+
+_CLUSTERS = "clusters: [{name: a, cluster: {server: 'https://a.example'}}]\ncurrent-context: a\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "found nothing in it; expected a map with clusters, contexts and users"),
+        ("[1]", "found a list in .*; expected a map with clusters, contexts and users"),
+        ("s3cr3t", "found one value in .*; expected a map with clusters, contexts and users"),
+        ("contexts: [{name: a}, {name: b}]", "there is no current-context; contexts are a, b"),
+        (
+            f"{_CLUSTERS}contexts: [{{name: a, context: {{cluster: a}}}}]",
+            "context a names no user; users are none",
+        ),
+        (
+            f"{_CLUSTERS}contexts: [{{name: a, context: {{cluster: a, user: x}}}}]\n"
+            "users: [{name: y, user: {token: t}}]",
+            "context a names user x; users are y",
+        ),
+    ],
+)
+async def test_what_a_kubeconfig_lacks_is_said(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    with pytest.raises(AccessError, match=f"kubeconfig: {said}; name a kubeconfig") as caught:
+        await access(path).configuration()
+    assert "s3cr3t" not in str(caught.value)

@@ -197,6 +197,18 @@ async def test_a_lost_dry_run_is_never_taken_for_an_eviction(
     assert answer.result == "failed"
 
 
+async def test_a_dry_run_of_what_goes_on_in_the_background_is_none_of_an_eviction(
+    played: Played, evictor: Evictor
+) -> None:
+    options = DeleteOptions(server_dry_run=True)
+    played.says("GET", POD_PATH, RUNNING)
+    played.says("POST", EVICTION, KUBEVIRT)
+    assert (await _answer(evictor, delete_options=options)).result == "dry"
+    going = pod(NODE, phase="Running", annotations={IN_PROGRESS_ANNOTATION: "kubevirt"})
+    played.says("GET", POD_PATH, going)
+    assert (await _answer(evictor, delete_options=options)).result == "dry"
+
+
 async def test_a_dry_run_of_the_server_asks_for_one(played: Played, evictor: Evictor) -> None:
     played.says("GET", POD_PATH, RUNNING)
     for method, path in (("POST", EVICTION), ("DELETE", POD_PATH), ("PATCH", POD_PATH)):

@@ -229,6 +229,19 @@ def test_a_node_with_a_wrong_clock_has_samples_at_our_time_and_it_is_reported() 
     assert abs(node.clock_skew_ms - off_ms) < 1_000
 
 
+def test_a_clock_that_is_ahead_and_set_right_is_not_reported_for_ever_through_the_api_server() -> (
+    None
+):
+    source = _source(directory_of({"n1": {}}))
+    for index, off_ms in enumerate((3_600_000, 3_600_000, 0)):
+        at_ms = T0 + index * 10_000
+        lines = node_lines(100.0 + index, GIB, at_ms + off_ms - 2_000)
+        source.measured("n1", _answer(lines, at_ms, date_ms=None))
+        (node,) = source.health.report().nodes
+        assert node.times_from_receipt == (off_ms > 0)
+    assert node.clock_skew_ms is None
+
+
 def test_a_clock_that_was_set_between_two_scrapes_measures_no_rate() -> None:
     source = _source(directory_of({"n1": {}}))
     samples = []

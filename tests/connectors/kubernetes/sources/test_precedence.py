@@ -55,6 +55,14 @@ def test_the_next_one_steps_in_when_the_speaker_is_silent_and_leaves_again() -> 
     assert three.offer(1, 41_000) is None
 
 
+def test_aggregates_of_a_clock_that_is_ahead_do_not_shut_out_who_steps_in() -> None:
+    three = _Three()
+    ahead = NodeMetric(cluster="c", node="n", updated_at_ms=T0 + 86_400_000)
+    assert three.offer(0, 0, ahead) == ahead
+    assert three.offer(1, 30_001) is not None
+    assert three.counts[1] == {"took_over": 1}
+
+
 def test_what_the_speaker_did_not_measure_is_filled_in_and_nothing_else() -> None:
     three = _Three()
     three.offer(0, 0)

@@ -77,6 +77,15 @@ def test_every_problem_is_reported_at_once() -> None:
     assert len(str(error.value).splitlines()) >= 3
 
 
+def test_unknown_fields_are_reported_in_the_order_of_the_file() -> None:
+    names = [f"field{letter}" for letter in "hcafbgde"]
+    lines = "".join(f"{name}: 1\n" for name in names)
+    with pytest.raises(SourcesError) as error:
+        read_sources(f"{lines}sources: [{{source: kubelet_resource}}]\n", _KNOWN)
+    said = [line.split(": ")[2] for line in str(error.value).splitlines()]
+    assert said == names
+
+
 def test_every_source_has_settings_whose_fields_are_documented() -> None:
     for name, source in known_sources().items():
         assert source.settings_class.__doc__
