@@ -219,7 +219,8 @@ class OverutilizationRiskScore(Score):
                 return kept.values
         if self._work.shape[1] != len(self._rows):
             self._work = np.empty((len(self._resources) + 1, len(self._rows)))
-        after, spread = self._work[index], self._work[-1]
+        after: FloatArray = self._work[index]
+        spread: FloatArray = self._work[-1]
         np.multiply(self._per_unit[index], mean, out=after)
         after += self._mean[index]
         np.multiply(self._square[index], variance, out=spread)
@@ -232,5 +233,5 @@ class OverutilizationRiskScore(Score):
         if kept is not None or self._met.get(key):
             self._kept.put(key, Increases(after.copy(), len(self._changed)), after.nbytes)
         else:
-            self._met.put(key, True, _KEY_BYTES)  # noqa: FBT003 - a value like any other
+            self._met.put(key, True, _KEY_BYTES)
         return after
