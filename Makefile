@@ -10,8 +10,8 @@ SEED ?= 1
 RUNS ?= 4
 SEEDS ?= 1-50
 RECORDS ?= 2000
-# More than cores: six wait for brokers, each with a Kafka of its own, while two compute (tests/conftest.py).
-WORKERS ?= 8
+# More than cores: six wait for brokers, each with a Kafka of its own, while one computes (tests/conftest.py).
+WORKERS ?= 7
 
 # Dozens of processes start in a run of the tests or the demo: without bytecode that is kept, each would
 # compile all that it imports.

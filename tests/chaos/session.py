@@ -15,7 +15,7 @@ from tests.chaos.surroundings import Surroundings
 from tests.chaos.watched import Phase
 
 #: Longest wait for decisions after an ending, and for all pods to have a node at the end.
-_PATIENCE_S = 90.0
+_PATIENCE_S = 240.0
 #: This many pods fill the nodes, though some of them end meanwhile.
 _ASKED_MIN = 700
 #: Longest wait for a batch to be in flight; then the ending comes anyway.

@@ -12,7 +12,7 @@ from tests.conftest import skipped_where_unavailable
 
 @pytest.mark.slow
 @pytest.mark.kafka
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize(
     ("name", "endings"), [("two-workers", ("kill -9", "SIGTERM")), ("standbys", ("kill -9",))]
 )
