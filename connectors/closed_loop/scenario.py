@@ -204,6 +204,10 @@ def _pods(
     # Pods that run at the beginning, until as much is requested as asked.
     guess = int(parameters.fill * cores / mean_size * 1.5) + 50
     first = sizes[random.choice(len(sizes), guess)]
+    while (
+        first[:, 0].sum() < parameters.fill * cores
+    ):  # nearly all pods are far smaller than the mean
+        first = np.concatenate([first, sizes[random.choice(len(sizes), guess)]])
     standing = int(np.searchsorted(np.cumsum(first[:, 0]), parameters.fill * cores)) + 1
     whole = random.choice(lives, standing, p=lives / lives.sum())
     left = whole * random.random(standing)
