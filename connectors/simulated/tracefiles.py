@@ -122,7 +122,8 @@ def _opened(path: Path) -> Iterator[TextIO]:
     try:
         with (
             gzip.open(path) if path.suffix == ".gz" else path.open("rb") as plain,
-            TextIOWrapper(plain, "utf-8", errors="replace", newline="\n") as stream,
+            # A mark of the byte order before the first line, as spreadsheets write it, is no text.
+            TextIOWrapper(plain, "utf-8-sig", errors="replace", newline="\n") as stream,
         ):
             yield stream
     except (OSError, EOFError, zlib.error) as error:
