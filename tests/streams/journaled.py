@@ -22,10 +22,18 @@ class Topics:
         self, records: Iterable[InputRecord], following: Mapping[str, int] | None = None
     ) -> None:
         """`following`: least offset of each topic that is read; else its first one."""
-        self._left: dict[str, list[InputRecord]] = {}
+        self._all: dict[str, list[InputRecord]] = {}
         for record in records:
-            if record.offset >= (following or {}).get(record.topic, 0):
-                self._left.setdefault(record.topic, []).append(record)
+            self._all.setdefault(record.topic, []).append(record)
+        following = following or {}
+        self._left = {
+            topic: [each for each in found if each.offset >= following.get(topic, 0)]
+            for topic, found in self._all.items()
+        }
+
+    def begin_again(self, topic: str) -> None:
+        """The first record comes next."""
+        self._left[topic] = list(self._all.get(topic, ()))
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Records that were not given before, up to an offset."""
