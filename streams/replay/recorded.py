@@ -123,8 +123,8 @@ class Recording:
         """
         for offset, value in self._entries:
             batch = self._reader.take(offset, value)
+            self.foreign += len(self._reader.take_foreign())
             if batch is not None:
-                self.foreign += len(self._reader.take_foreign())
                 return RecordedBatch(batch, offset, tuple(self._applied(batch, offset)))
         raise StopIteration
 
