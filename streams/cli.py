@@ -146,7 +146,9 @@ def replay(
     cluster: Annotated[
         str | None, typer.Option(help="Compare only what is this cluster's.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="A JSON list with one object a partition.")
+    ] = False,
 ) -> None:
     """Make all decisions of the journal again, and compare them with it byte for byte.
 

@@ -44,6 +44,13 @@ def _newest(broker: RunningBroker, topic: str, partition: int) -> tuple[int, byt
     return int(message.offset()), message.value()
 
 
+def test_help_says_that_json_is_a_list_as_it_is(embedded: RunningBroker) -> None:
+    result = replay(embedded, "--json")
+    assert [each["verdict"] for each in json.loads(result.stdout)] == ["empty"] * 4
+    said = CliRunner().invoke(app, ["replay", "--help"], env={"COLUMNS": "200"}).stdout
+    assert "A JSON list with one object a partition." in said
+
+
 def test_an_input_topic_that_was_made_again_is_read_from_its_first_record(
     embedded: RunningBroker,
 ) -> None:
