@@ -106,7 +106,7 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         ),
         (("--report", "page.pdf"), "expected a file with suffix .html or .md"),
         (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),
-        (("--interval", "15"), "sample_s: found 15; expected a multiple of step_s, 10"),
+        (("--interval", "15"), "--interval: found 15; expected a multiple of step_s, 10"),
         (("--nodes", "1"), "expected a whole number of nodes, 2 to 20000"),
     ],
 )
