@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from schemas.codec import encode
 from schemas.refusals import Refusal
+from schemas.rows import JournalPositionRow
 from streams.cluster.stage import ClusterStage
 from streams.replay.recorded import Recording
 from streams.replay.verify import Difference, Verification, Window
@@ -13,6 +15,7 @@ from streams.stage.checkpoint import Checkpoint, Cutter
 from streams.stage.journal_records import read_record, whole
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, StageResult
+from streams.worker.opening import Opening
 
 
 class Topics:
@@ -60,6 +63,19 @@ class Journaled:
         self._place = replace(self._place, epoch=offset, offset=offset)
         rows = [(table, key, value) for (table, key), value in self._rows.items()]
         self.stage = ClusterStage.restored(0, 1, rows)
+
+    def made_again(self) -> "Journaled":
+        """The same worker, started after its journal was deleted and made again."""
+        other = Journaled()
+        other._rows, other.journal = dict(self._rows), []
+        row = JournalPositionRow(
+            partition=0, epoch=0, sequence=self._place.sequence, offset=self._place.offset,
+            journal_id="old",
+        )  # fmt: skip
+        opening = Opening(0, {"0": encode(row)}, {journal.TOPIC: "new"})
+        other._place = opening.known(0)
+        other.start()
+        return other
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """One batch."""

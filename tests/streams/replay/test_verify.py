@@ -490,6 +490,15 @@ def test_a_journal_without_its_first_batch_is_an_error() -> None:
         history.replay(values=[history.journal[0], *history.journal[2:]])
 
 
+def test_a_journal_that_was_made_again_is_no_difference_but_lacks_its_beginning() -> None:
+    log, before = Log(), Journaled()
+    before.apply([log.message(tick()), log.message(node())])
+    again = before.made_again()
+    again.apply([log.message(tick(60)), log.message(request("p1"))])
+    with pytest.raises(JournalDamaged, match="holds batch 1; expected 0"):
+        again.replay(topics=[*before.topics, *again.topics])
+
+
 def test_a_topic_that_this_version_does_not_read_is_an_error() -> None:
     log, history = Log(), Journaled()
     record = replace(log.message(tick()), topic="tomorrow")
