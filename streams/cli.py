@@ -146,7 +146,9 @@ def replay(
     cluster: Annotated[
         str | None, typer.Option(help="Compare only what is this cluster's.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="A JSON list with one object a partition.")
+    ] = False,
 ) -> None:
     """Make all decisions of the journal again, and compare them with it byte for byte.
 
@@ -326,6 +328,13 @@ class _History:
         end = last_offset + 1
         for found in read_range(self._connection, topic, self._partition, first_offset, end):
             yield found.offset, found.value
+
+    def begin_again(self, topic: str) -> None:
+        """Give the first record of an input topic next: the topic was made again."""
+        self.following = {**self.following, topic: 0}
+        cursor = self._cursors.pop(topic, None)
+        if cursor is not None:
+            cursor.close()
 
     def through(self, topic: str, last_offset: int) -> "Iterator[InputRecord]":
         """Records of an input topic that were not given before, up to and with an offset."""

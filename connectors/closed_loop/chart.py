@@ -42,7 +42,7 @@ def _block(comparison: Comparison, top: int) -> Iterator[str]:
     longest = max((of[name][0]["hot_cpu_minutes"] for name in names), default=0.0) or 1.0
     yield (
         f'<text x="4" y="{top + _LINE - 4}" font-weight="bold">Hot node-minutes in {given.hours:g} h, '
-        f"{given.nodes} nodes, mean load {100 * given.load:.0f} %</text>"
+        f"{given.nodes} nodes, mean load {given.load_text} %</text>"
     )
     for line, name in enumerate(names, 1):
         mean, spread = of[name]

@@ -132,7 +132,7 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
         for each in given:
             wrong = each.wrong()
             if wrong is not None:
-                raise typer.BadParameter(wrong)
+                raise typer.BadParameter(_by_options(wrong))
         compared = _compare(
             given, _seeds(seeds), trace, contenders, policy or [], load_stages(), keep, jobs
         )
@@ -245,6 +245,12 @@ def _print_tables(compared: "list[Comparison]") -> None:
             echo(line)
         echo("")
     echo(LEGEND)
+
+
+def _by_options(wrong: str) -> str:
+    """What is wrong with parameters, those with an option of their own by its name."""
+    name, colon, why = wrong.partition(":")
+    return f"{_OPTIONS.get(name, name)}{colon}{why}"
 
 
 def _loads(text: str) -> list[float]:

@@ -30,7 +30,7 @@ def markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[
     for comparison in comparisons:
         said = sentence(comparison)
         parts += [
-            f"## Mean load {100 * comparison.parameters.load:.0f} %",
+            f"## Mean load {comparison.parameters.load_text} %",
             *([fill(said, WIDTH)] if said else []),
             _table(figures(comparison)),
             "### Calibration",

@@ -104,7 +104,8 @@ class Recorder(Observer):
         move = self._move_of.get(uid)
         if move is not None:
             move.target = event.pod.node
-            self._bounces += event.pod.node == move.eviction.node
+            if event.at_ms >= self._begin_ms:
+                self._bounces += event.pod.node == move.eviction.node
 
     def evicted(self, eviction: Eviction) -> None:
         """A pod was made to leave."""

@@ -53,7 +53,7 @@ def read_own(directory: Path) -> OwnTrace:
     usage = read_machine_usage(directory)
     steps = np.arange(STEPS) * STEP_S
     series = np.array([_steps(each, steps) for each in usage.machines]).transpose(1, 0, 2)
-    return OwnTrace(usage.file, _relative(series), tuple(usage.malformed.reported))
+    return OwnTrace(usage.file, _relative(series), usage.malformed.complaints)
 
 
 def model_own() -> Shape:

@@ -22,7 +22,7 @@ def page(comparisons: Sequence[Comparison]) -> str:
     parts = [f"<h1>{escape(title)}</h1>", bars(comparisons)]
     for comparison in comparisons:
         parts += [
-            f"<h2>Mean load {comparison.parameters.load:.0%}</h2>",
+            f"<h2>Mean load {comparison.parameters.load_text} %</h2>",
             f"<p>{escape(sentence(comparison) or '')}</p>",
             _table(figures(comparison)),
             "<h3>Hot node-minutes in each hour, mean over seeds</h3>",

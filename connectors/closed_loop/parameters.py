@@ -110,6 +110,11 @@ class Parameters:
         return None
 
     @property
+    def load_text(self) -> str:
+        """Load in percent, as it was asked for."""
+        return f"{100 * self.load:g}"
+
+    @property
     def fill(self) -> float:
         """Requests for CPU, as a share of the nodes."""
         if self.fill_share is not None:

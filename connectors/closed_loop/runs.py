@@ -87,7 +87,7 @@ class InTurn:
         def said(hours: float) -> None:
             spent = f"{self._cpu_s() - begun_s:.0f} s of CPU"
             self._progress(
-                f"{given.load:.0%} load, {name}, seed {seed}: {hours:.0f} of {whole:g} h after {spent}"
+                f"{given.load_text}% load, {name}, seed {seed}: {hours:.0f} of {whole:g} h after {spent}"
             )
 
         result = run(scenario, self._make[name](), said)

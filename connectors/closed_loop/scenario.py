@@ -170,7 +170,7 @@ def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario
         raise ImpossibleScenario(
             f"own_share: found {parameters.own_share:g}, with which nodes of seed {seed} use "
             f"{used_by_nodes / cores:.1%} of their CPU themselves while it is measured, and a load of "
-            f"{parameters.load:.0%} leaves nothing for pods; expected less, or more load"
+            f"{parameters.load_text}% leaves nothing for pods; expected less, or more load"
         )
     factor = for_pods / wanted if wanted else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
@@ -204,6 +204,10 @@ def _pods(
     # Pods that run at the beginning, until as much is requested as asked.
     guess = int(parameters.fill * cores / mean_size * 1.5) + 50
     first = sizes[random.choice(len(sizes), guess)]
+    while (
+        first[:, 0].sum() < parameters.fill * cores
+    ):  # nearly all pods are far smaller than the mean
+        first = np.concatenate([first, sizes[random.choice(len(sizes), guess)]])
     standing = int(np.searchsorted(np.cumsum(first[:, 0]), parameters.fill * cores)) + 1
     whole = random.choice(lives, standing, p=lives / lives.sum())
     left = whole * random.random(standing)

@@ -24,7 +24,7 @@ def sentence(comparison: Comparison) -> str | None:
         if name in of
     ]
     text = (
-        f"At a mean load of {100 * given.load:.0f} %, {given.nodes} nodes are hot for "
+        f"At a mean load of {given.load_text} %, {given.nodes} nodes are hot for "
         f"{ours['hot_cpu_minutes']:,.0f} minutes in {given.hours:g} hours with {OURS}'s default "
         f"policy and {ours['evictions']:,.0f} evictions"
     )

@@ -84,7 +84,7 @@ def _about(comparison: Comparison) -> Iterator[str]:
     source = ", ".join(comparison.files) or "the built-in model"
     yield (
         f"{given.nodes} nodes for {given.hours:g} h after {given.filling_hours:g} h of filling, "
-        f"mean load {given.load:.0%}, {len(comparison.calibrations)} seed(s); from {source}"
+        f"mean load {given.load_text}%, {len(comparison.calibrations)} seed(s); from {source}"
     )
     for each in comparison.calibrations:
         yield (

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from connectors.closed_loop.own import Shape, has_own_trace, read_own
 from connectors.simulated.machines import SHAPES
-from connectors.simulated.openb import PATTERNS as POD_PATTERNS
 from connectors.simulated.openb import read_tasks
 from connectors.simulated.pods import GIB, MIB
 from connectors.simulated.tracefiles import (
@@ -75,12 +74,17 @@ def read_traces(directory: Path, *, own: bool = False) -> Traces:
     Raises TraceError where one is missing, cannot be read, or holds nothing.
     """
     tasks = read_tasks(directory)
-    pods = np.array([(task.millicores, task.memory_mib * MIB) for task in tasks.tasks])
+    # What they use is a multiple of what they request.
+    sizes = [(task.millicores, task.memory_mib * MIB) for task in tasks.tasks if task.millicores]
+    if not sizes:
+        raise TraceError(f"{directory / tasks.file} holds no pod that requests CPU")
+    pods = np.array(sizes)
     nodes, node_file, bad_nodes = _read_nodes(directory)
     cpu, cpu_file, bad_cpu = _read_cpu(directory)
-    complaints = (*tasks.malformed.reported, *bad_nodes.reported, *bad_cpu.reported)
-    pod_file = find_trace(directory, POD_PATTERNS, "pods").name
-    files = (node_file, pod_file, cpu_file)
+    complaints = (*tasks.malformed.complaints, *bad_nodes.complaints, *bad_cpu.complaints)
+    if (without := len(tasks.tasks) - len(sizes)) > 0:
+        complaints = (*complaints, f"{tasks.file}: {without} pods that request no CPU")
+    files = (node_file, tasks.file, cpu_file)
     if not own or not has_own_trace(directory):
         return Traces(nodes, pods, cpu, files, complaints)
     machines = read_own(directory)

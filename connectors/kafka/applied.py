@@ -1,7 +1,8 @@
 """Whether a worker has applied a record: how far its journal has come, and what it has refused.
 
 Every batch of the journal says which offset of each input topic was applied last. So a record up to
-that offset was applied, unless `dead-letters` holds it. Committed offsets of the consumer group
+that offset was applied, unless `dead-letters` holds it. A batch counts when it is whole, and not
+where its writer had lost the partition. Committed offsets of the consumer group
 would not do: what a worker reads ahead, as policies when it takes a partition over, it never
 commits.
 """
@@ -11,12 +12,15 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
+from connectors.kafka.admin import extents_of
 from connectors.kafka.arrivals import Arrivals
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.reader import Record, read_range
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter
 from schemas.journal import JournalPart, JournalRecord
+from schemas.refusals import Refusal
 
 #: Records of a partition's journal that are looked at for its row; a large batch takes several.
 BATCHES_MAX = 64
@@ -82,12 +86,39 @@ class Applied:
     def _followed(self) -> dict[int, int]:
         """The offset that follows what was applied last, by partition."""
         following: dict[int, int] = {}
-        newest = Past(self._connection, "journal", None, BATCHES_MAX).newest(Looked())
-        for batch in newest:
-            positions = _positions(batch)
-            if positions and batch.partition not in following:
-                following[batch.partition] = positions.get(self._topic, -1) + 1
+        for extent in extents_of(self._connection, "journal"):
+            first = max(extent.first_offset, extent.next_offset - BATCHES_MAX)
+            records = read_range(
+                self._connection, "journal", extent.partition, first, extent.next_offset
+            )
+            positions = positions_after(records)
+            if positions:
+                following[extent.partition] = positions.get(self._topic, -1) + 1
         return following
+
+
+def positions_after(records: Iterable[Record]) -> dict[str, int]:
+    """Offset applied last of each input topic, by the newest batch that is whole and counts.
+
+    Args:
+        records: of the journal of one partition, in order.
+    """
+    found: dict[str, int] = {}
+    epoch = -1
+    of_batch: dict[str, int] = {}
+    for record in records:
+        batch = decode("journal", record.value)
+        if isinstance(batch, Refusal) or batch.partition != record.partition:
+            continue
+        if isinstance(batch, JournalRecord) and batch.opens:
+            epoch = record.offset
+        # Otherwise it is of a writer that had lost the partition.
+        elif batch.epoch >= epoch:
+            epoch = batch.epoch
+            of_batch = _positions(batch) or (of_batch if batch.part else {})
+            if batch.part == batch.parts - 1 and of_batch:
+                found = of_batch
+    return found
 
 
 def _positions(batch: JournalPart | JournalRecord) -> dict[str, int]:

@@ -6,7 +6,7 @@ embedded broker drops the oldest after about 5 MB a partition, a real one by its
 """
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -130,8 +130,11 @@ def _starts(
     }
 
 
-def as_json(entry: Entry) -> str:
-    """The record with its place as one JSON object; a value that is no message as base64."""
+def as_json(entry: Entry, state: Callable[[Entry], str] | None = None) -> str:
+    """The record with its place as one JSON object; a value that is no message as base64.
+
+    `state` says what became of a record; none: nothing is known of that.
+    """
     whole: dict[str, Any] = {
         "topic": entry.topic,
         "partition": entry.partition,
@@ -139,6 +142,8 @@ def as_json(entry: Entry) -> str:
         "timestamp_ms": entry.timestamp_ms,
         "key": None if entry.key is None else entry.key.decode(errors="replace"),
     }
+    if state is not None:
+        whole["state"] = state(entry)
     if isinstance(entry.message, Refusal):
         value = None if entry.value is None else b64encode(entry.value).decode()
         whole |= {"refused": entry.message.reason, "value_base64": value}

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,7 +80,8 @@ def tail(
 
         since = _start(start, follow=follow)
         connection = connect_as_configured()
-        show = as_json if json else _line_writer(connection, topic)
+        state = _states(connection, topic)
+        show = partial(as_json if json else _readable_line, state=state)
         # Without a choice the newest records are at the ends of the partitions.
         ends = None if selection.chooses else last
         entries = read_entries(connection, target, since, follow=follow, last=ends)
@@ -130,26 +132,27 @@ def _without_gaps(entries: "Iterator[Entry | Gap]") -> "Iterator[Entry]":
             yield entry
 
 
-def _line_writer(connection: "Connection", topic: str) -> "Callable[[Entry], str]":
-    """How a record is written as a line; a policy with whether it was applied."""
+def _states(connection: "Connection", topic: str) -> "Callable[[Entry], str] | None":
+    """Whether a policy was applied; none: of other topics that is not shown."""
     if topic != "policies":
-        return _readable_line
+        return None
     from connectors.kafka.applied import APPLIED, Applied
 
     applied = Applied(connection, topic)
 
-    def line(entry: "Entry") -> str:
+    def state(entry: "Entry") -> str:
         if applied.state(entry.partition, entry.offset) != APPLIED:
             applied.look()
-        return f"{_readable_line(entry)}; {applied.state(entry.partition, entry.offset)}"
+        return applied.state(entry.partition, entry.offset)
 
-    return line
+    return state
 
 
-def _readable_line(entry: "Entry") -> str:
+def _readable_line(entry: "Entry", state: "Callable[[Entry], str] | None") -> str:
     from connectors.kafka.wording import sentence
     from connectors.units import time_text
 
     place = f"{entry.partition}:{entry.offset}"
     about = f" {entry.cluster}" if entry.cluster else ""
-    return f"{time_text(entry.timestamp_ms)} {place}{about} {sentence(entry.message)}"
+    said = "" if state is None else f"; {state(entry)}"
+    return f"{time_text(entry.timestamp_ms)} {place}{about} {sentence(entry.message)}{said}"

@@ -160,6 +160,8 @@ def _(message: ClockTick) -> str:
 
 @_sentence.register
 def _(message: JournalRecord) -> str:
+    if message.opens:
+        return f"a new writer takes partition {message.partition} over; its epoch is the offset of this record"
     part = f" part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
     runs = ", ".join(f"{r.topic} {r.first_offset} to {r.last_offset}" for r in message.inputs)
     return (

@@ -80,4 +80,6 @@ def _migration(request: MigrationRequest, status: MigrationStatus) -> Answer | N
         "resume": not status.paused,
         "abort": status.phase == "Aborted",
     }[request.action]
-    return Answer(sentence(status), done=over or reached, failed=over and request.action != "abort")
+    # What failed has been given up as well; what succeeded has moved its pod all the same.
+    failed = status.phase == "Succeeded" if request.action == "abort" else over
+    return Answer(sentence(status), done=over or reached, failed=failed)

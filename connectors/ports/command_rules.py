@@ -5,7 +5,7 @@
 - Once per id: a command that comes again has no effect and no second outcome. Ids are kept for
   `IDS_KEPT_MS` of the log's time after the command has expired.
 - Expiry: compared with the newest record of topic `clock` in the command's partition, at the moment
-  at which its turn has come.
+  at which its turn has come. Time goes back only where it was ahead and is set right.
 - Dry runs never reach the sink.
 - Many at once, `IN_FLIGHT_MAX` of them; of one pod one after the other, in the order of arrival.
 - An attempt that may be repeated, as the sink says, is repeated with growing pauses until the
@@ -32,6 +32,7 @@ from contextlib import (
 from itertools import islice
 
 from connectors.ports.sink import Answer, Sink, SinkError
+from schemas.clock import AHEAD_MAX_MS
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.outcomes import CommandOutcome
@@ -48,6 +49,9 @@ IN_FLIGHT_MAX = 64
 ATTEMPTS_MAX = 100
 #: Pauses between attempts, in seconds; each is twice as long as the one before.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 10.0
+#: So many records of the clock in a row are too far behind the time for it to be right. One may be
+#: of a worker that stood still and does not know yet that it has a successor.
+TICKS_BEHIND = 3
 #: Of a reason, what an outcome has room for.
 _REASON_MAX = 2_000
 
@@ -84,13 +88,22 @@ class CommandRules:
         self._stopped = asyncio.Event()
         self._ids: dict[str, int] = {}
         """When each id may be forgotten, in the order of arrival."""
+        self._behind = 0
+        """Records of the clock in a row by which this time is ahead."""
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         """Of each pod under way, by uid: who is at work, and how many commands there are."""
 
-    def clock(self, now_ms: int) -> None:
-        """The log's time has come to `now_ms`; it never goes back."""
-        self.now_ms = max(self.now_ms, now_ms)
+    def clock(self, now_ms: int, *, reset: bool = False) -> None:
+        """A record of topic `clock` says that it is `now_ms`, or with `reset` sets the time to that.
+
+        Time does not go back otherwise, unless several records in a row say that it was ahead: a
+        stray one, which workers refuse, must not let all commands expire for as long as it is.
+        """
+        ahead = now_ms < self.now_ms - AHEAD_MAX_MS
+        self._behind = self._behind + 1 if ahead else 0
+        if reset or now_ms >= self.now_ms or self._behind == TICKS_BEHIND:
+            self.now_ms, self._behind = now_ms, 0
 
     def remember(self, command_id: str) -> None:
         """A command was carried out and reported before."""

@@ -44,6 +44,13 @@ class Malformed:
         if len(self.reported) < REPORTED_MAX:
             self.reported.append(f"{self.file} line {line}: {message}")
 
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """Those that are reported, and how many more there are."""
+        more = self.count - len(self.reported)
+        rows = f"{more} more row{'' if more == 1 else 's'}"
+        return (*self.reported, *([f"{self.file}: {rows} that cannot be read"] if more else []))
+
 
 def find_trace(directory: Path, patterns: Sequence[str], what: str) -> Path:
     """The file of a directory whose name matches one of the patterns; the first pattern goes first.
@@ -122,7 +129,8 @@ def _opened(path: Path) -> Iterator[TextIO]:
     try:
         with (
             gzip.open(path) if path.suffix == ".gz" else path.open("rb") as plain,
-            TextIOWrapper(plain, "utf-8", errors="replace", newline="\n") as stream,
+            # A mark of the byte order before the first line, as spreadsheets write it, is no text.
+            TextIOWrapper(plain, "utf-8-sig", errors="replace", newline="\n") as stream,
         ):
             yield stream
     except (OSError, EOFError, zlib.error) as error:

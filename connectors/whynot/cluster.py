@@ -51,18 +51,15 @@ def no_rounds(evidence: Evidence) -> Answer:
         sentences.append("The cluster is paused: `loadstream policy resume` lets it go on.")
     if evidence.tick_ms is not None:
         sentences.append(
-            f"Its clock has ticked last at {evidence.at(evidence.tick_ms)}. The first round comes one "
-            "descheduling interval after the worker has begun."
+            f"Its clock has ticked last at {evidence.at(evidence.tick_ms)}. A cluster that the worker "
+            "knows has a round at each `deschedulingInterval`, whatever its policy: the worker has "
+            "applied nothing about this one, or has set it apart after defects (deploy/README.md, "
+            "LoadstreamClusterSetApart)."
         )
     if evidence.policy is None:
-        sentences.append(
-            "It has no policy of its own, and the default one asks for no rebalancing; a policy with "
-            "`rebalance` and thresholds does (docs/policy.md)."
-        )
+        sentences.append("It has no policy of its own; the default one moves pods by risk.")
     else:
-        sentences.append(
-            f"Its policy is {evidence.policy}; without `rebalance` thresholds there are no rounds."
-        )
+        sentences.append(f"Its policy is {evidence.policy}.")
     if evidence.others:
         named = ", ".join(evidence.others[:NAMED_MAX])
         sentences.append(f"The records there are about other clusters: {named}.")

@@ -31,7 +31,7 @@ class Mended:
     """A partition from which a worker can start."""
 
     rows: Rows
-    """All that are kept, of every table; the place is that of the journal's end."""
+    """All that are kept, of every table; the place is that of the journal's end, none if it is empty."""
     outputs: list[OutputRecord] = field(default_factory=list)
     """What the redone batches emit; it may have been published before."""
     redone: int = 0
@@ -81,13 +81,14 @@ def mend(
         mended.redone += 1
         place = at
     _make_readable(partition, partitions, mended)
-    reached = JournalPositionRow(
-        partition=partition,
-        epoch=max(0, place.epoch),
-        sequence=max(0, place.sequence),
-        offset=max(0, end - 1),
-    )
-    mended.rows[PLACES, str(partition)] = encode(reached)
+    if end:  # otherwise the next owner begins with the journal's first record
+        reached = JournalPositionRow(
+            partition=partition,
+            epoch=max(0, place.epoch),
+            sequence=max(0, place.sequence),
+            offset=end - 1,
+        )
+        mended.rows[PLACES, str(partition)] = encode(reached)
     return mended
 
 

@@ -54,6 +54,10 @@ class Inputs(Protocol):
         """
         ...
 
+    def begin_again(self, topic: str) -> None:
+        """The topic was deleted and made again: its first record is given next."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
@@ -119,8 +123,8 @@ class Recording:
         """
         for offset, value in self._entries:
             batch = self._reader.take(offset, value)
+            self.foreign += len(self._reader.take_foreign())
             if batch is not None:
-                self.foreign += len(self._reader.take_foreign())
                 return RecordedBatch(batch, offset, tuple(self._applied(batch, offset)))
         raise StopIteration
 
@@ -136,6 +140,7 @@ class Recording:
             if run.topic_id is not None:
                 if self._topic_ids.get(topic, run.topic_id) != run.topic_id:
                     self._following.pop(topic, None)  # the topic was made again
+                    self._inputs.begin_again(topic)
                 self._topic_ids[topic] = run.topic_id
             if expected < self._following.get(topic, 0):
                 problem = f"{topic} offset {expected} was applied before"

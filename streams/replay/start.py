@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from schemas.codec import decode_as
+from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
 from streams.replay.recorded import HISTORY_HINT, NotReplayable
 from streams.replay.report import time_text
@@ -24,6 +25,7 @@ from streams.stage.checkpoint import (
     is_place,
     read_piece,
 )
+from streams.stage.journal_records import read_record
 
 _CLOCKS = "partitions"
 
@@ -49,16 +51,19 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
         NotReplayable: the first batch is gone, and there is no such checkpoint.
     """
     first, end = stored.extent(journal.TOPIC)
-    if first == 0 and from_ms is None:
+    whole = first == 0 and _begins_with_first_batch(stored, end)
+    if whole and from_ms is None:
         return None
     finder = Finder(partition)
     for offset, value in stored.read(checkpoint.TOPIC, *_whole(stored.extent(checkpoint.TOPIC))):
         finder.take(offset, value)
     in_journal = [each for each in finder.found if first <= each.place.offset < end]
     usable = next(_usable(stored, partition, eligible(in_journal, from_ms)), None)
-    if usable is not None or first == 0:
+    if usable is not None or whole:
         return usable
     gone = f"journal offsets 0 to {first - 1} are gone"
+    if first == 0:
+        gone = "the journal was deleted and made again, and what it held before is gone"
     later = None
     if from_ms is not None:
         later = next(_usable(stored, partition, eligible(in_journal, None)), None)
@@ -73,6 +78,16 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
         f"{finder.incomplete} that never became whole; {finder.unreadable} unreadable records. A replay is possible "
         f"since the next checkpoint that a worker writes (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
     )
+
+
+def _begins_with_first_batch(stored: Stored, end: int) -> bool:
+    """Whether the first batch of a journal is the first of all; one that was made again goes on with
+    the numbers of the one before."""
+    for _, value in stored.read(journal.TOPIC, 0, end - 1):
+        found = read_record(value)
+        if not isinstance(found, Refusal) and not getattr(found[0], "opens", False):
+            return found[0].sequence == 0
+    return True
 
 
 def _usable(stored: Stored, partition: int, found: list[Found]) -> Iterator[Checkpoint]:

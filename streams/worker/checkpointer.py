@@ -5,9 +5,10 @@ Right after rows were written the local tables reflect exactly one place of the 
 checkpoint is due then, references to the rows are taken at once, and pieces are made of them and
 written one after the other while batches go on: one checkpoint at a time, one piece in flight, by a
 producer of its own. One is due when the log's clock enters the next interval, so that neither
-restarts nor rebalances make them more, and fewer only where the writer ended in the middle. A
-partition that goes stops its checkpoint: without a closing piece it is none. That one cannot be
-written is reported and stops nothing else.
+restarts nor rebalances make them more, and fewer only where the writer ended in the middle; where
+time was ahead and is set right, intervals are counted from there. A partition that goes stops its
+checkpoint: without a closing piece it is none. That one cannot be written is reported and stops
+nothing else.
 """
 
 import asyncio
@@ -96,8 +97,9 @@ class Checkpointer:
         if self._task is not None or now_ms is None or interval is None:
             return
         before = self._intervals.get(partition)
-        if before is None:
-            self._intervals[partition] = interval  # its journal has just begun
+        if before is None or interval < before:
+            # Its journal has just begun, or its time was ahead and was set right.
+            self._intervals[partition] = interval
         elif interval > before:
             self._task = _Task(partition, place, now_ms, interval, references())
             self._given.set()

@@ -23,7 +23,7 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.connection import KafkaSettings
@@ -53,6 +53,15 @@ class _Claim:
     made_at_s: float
     last: dict[str, int | None]
     """Offset written last, by topic; none: the broker did not say."""
+    writing: int = 0
+    """How many writes are on their way."""
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    """None is."""
+
+    @property
+    def old(self) -> bool:
+        """It must be made again, before brokers forget it."""
+        return time.monotonic() - self.made_at_s > CLAIM_S
 
 
 class FencedPublisher(Publisher):
@@ -62,6 +71,7 @@ class FencedPublisher(Publisher):
         """As for `Publisher`."""
         super().__init__(settings, **options)
         self._claims: dict[int, _Claim] = {}
+        self._renewing = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def claim(self, topics: Sequence[str], partition: int) -> dict[str, int]:
@@ -72,13 +82,23 @@ class FencedPublisher(Publisher):
         first.
         """
         self.release(partition)
+        claim = await self._started_claim(topics, partition)
+        self._claims[partition] = claim
+        return await self._marked(claim, partition)
+
+    async def _started_claim(self, topics: Sequence[str], partition: int) -> _Claim:
         publisher = _PartitionPublisher(
             self._settings, **self._options, transactional_id=f"{topics[0]}-{partition}"
         )
         publisher.written_bytes = self.written_bytes
         await publisher.start()
         claim = _Claim(publisher, time.monotonic(), dict.fromkeys(topics))
-        self._claims[partition] = claim
+        claim.idle.set()
+        return claim
+
+    async def _marked(self, claim: _Claim, partition: int) -> dict[str, int]:
+        """Write the records that say so; answers with their offsets."""
+        topics = list(claim.last)
         mark = [RowChange("", f"{partition}/claim", None)]
         await asyncio.gather(*(self._write(claim, topic, partition, mark) for topic in topics))
         claimed = {topic: last for topic, last in claim.last.items() if last is not None}
@@ -95,24 +115,51 @@ class FencedPublisher(Publisher):
         Raises:
             LostOwnership: another worker has claimed the partition.
         """
+        claim = self._claim_of(topic, partition)
+        if claim.old:
+            # Tables are written side by side: one of these writes makes the claim for all of them.
+            async with self._renewing:
+                claim = self._claim_of(topic, partition)
+                if claim.old:
+                    claim = await self._renewed(claim, topic, partition)
+        return await self._write(claim, topic, partition, changes)
+
+    def _claim_of(self, topic: str, partition: int) -> _Claim:
         claim = self._claims.get(partition)
         if claim is None:  # it was released meanwhile
             raise _lost(topic, partition)
-        if time.monotonic() - claim.made_at_s > CLAIM_S:
-            before = claim.last
-            claimed = await self.claim(list(before), partition)
-            for each, offset in claimed.items():
-                _check(offset, before[each], each, partition)
-            claim = self._claims[partition]
-        return await self._write(claim, topic, partition, changes)
+        return claim
+
+    async def _renewed(self, before: _Claim, topic: str, partition: int) -> _Claim:
+        """A new claim in the place of an old one that still holds."""
+        await before.idle.wait()  # the brokers refuse what comes through the old one from then on
+        claim = await self._started_claim(list(before.last), partition)
+        try:
+            for each, offset in (await self._marked(claim, partition)).items():
+                _check(offset, before.last[each], each, partition)
+            self._check_still(before, topic, partition)
+        except BaseException:
+            self._leave(claim)
+            raise
+        self._claims[partition] = claim
+        self._leave(before)
+        return claim
+
+    def _check_still(self, claim: _Claim, topic: str, partition: int) -> None:
+        """The partition must not have been released, or claimed anew, meanwhile."""
+        if self._claims.get(partition) is not claim:
+            raise _lost(topic, partition)
 
     def release(self, partition: int) -> None:
         """Leave the partition to its next owner."""
         claim = self._claims.pop(partition, None)
         if claim is not None:
-            task = asyncio.get_running_loop().create_task(_stop(claim))
-            self._stopping.add(task)
-            task.add_done_callback(self._stopping.discard)
+            self._leave(claim)
+
+    def _leave(self, claim: _Claim) -> None:
+        task = asyncio.get_running_loop().create_task(_stop(claim))
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
 
     async def stop(self) -> None:
         """Disconnect, after what is on its way has arrived or failed."""
@@ -124,6 +171,8 @@ class FencedPublisher(Publisher):
     async def _write(
         self, claim: _Claim, topic: str, partition: int, changes: Iterable[RowChange]
     ) -> list[int]:
+        claim.writing += 1
+        claim.idle.clear()
         try:
             offsets = await claim.publisher.write_rows(topic, partition, changes)
         except Undelivered as error:
@@ -132,6 +181,10 @@ class FencedPublisher(Publisher):
             if isinstance(error.__cause__, ProducerFenced):
                 raise _lost(topic, partition) from error
             raise
+        finally:
+            claim.writing -= 1
+            if not claim.writing:
+                claim.idle.set()
         first = offsets[0] if offsets else -1
         if offsets:
             before = claim.last[topic]

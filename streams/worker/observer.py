@@ -43,6 +43,10 @@ class Observed(Watched, Protocol):
         """What was given to the brokers since the start, by topic."""
         ...
 
+    def position(self, topic: str, partition: int) -> int:
+        """Offset applied last of a topic as it is now; -1: none."""
+        ...
+
 
 class Observer:
     """Watches runners; `run` it for as long as the worker lives."""
@@ -94,13 +98,13 @@ class Observer:
         spans = await self._brokers.spans({(topic, partition) for _, topic, partition in places})
         lags = {}
         if spans is not None:
-            stages = {runner.name: runner.stages for runner in self._runners}
+            runners = {runner.name: runner for runner in self._runners}
             for name, topic, partition in places:
                 # Partitions can be lost while the brokers are asked.
-                stage = stages[name].get(partition)
-                if stage is not None and (topic, partition) in spans:
+                runner = runners[name]
+                if partition in runner.stages and (topic, partition) in spans:
                     first, end = spans[topic, partition]
-                    following = stage.positions.get(topic, -1) + 1
+                    following = runner.position(topic, partition) + 1
                     lags[name, topic, partition] = max(0, end - max(first, following))
             self._health.heard(sum(lags.values()))
         self._gauges.show(

@@ -5,7 +5,8 @@ Table `journal_positions` has two rows of a partition: up to where all rows refl
 the ids that the last owner found of the journal and of the changelogs. A journal with another id
 was deleted and made again. Then the tables are all that is left, whole up to a few seconds before:
 the partition goes on from them and from the opening record of the first owner who has found the new
-journal. A changelog with another id has lost its rows, and nothing can be gone on from.
+journal. Batches are numbered on, so that nobody takes the first one there for the first of all. A
+changelog with another id has lost its rows, and nothing can be gone on from.
 """
 
 import logging
@@ -58,7 +59,8 @@ class Opening:
         if now is None or reached.journal_id in (None, now):
             return journal.Place(reached.epoch, reached.sequence, reached.offset)
         if self._found is not None and self._ids_found().get(journal.TOPIC) == now:
-            return journal.Place(offset=self._found.offset - 1)  # no rows were written since
+            # No rows were written since.
+            return journal.Place(sequence=reached.sequence, offset=self._found.offset - 1)
         logger.warning(
             "topic %s was deleted and made again: partition %d goes on from its tables. Decisions of the last %.0f s "
             "before may be made again",
@@ -66,7 +68,7 @@ class Opening:
             self._partition,
             UNWRITTEN_S,
         )
-        return journal.Place(offset=opened - 1)
+        return journal.Place(sequence=reached.sequence, offset=opened - 1)
 
     def row(self, offset: int) -> RowChange:
         """What this owner has found, and the offset of the journal that it began to read at."""

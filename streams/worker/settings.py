@@ -76,6 +76,27 @@ class WorkerSettings(BaseSettings):
     """Policy file whose part `collect` says how samples become metrics, for each pool of nodes.
     None: Koordinator's defaults for all."""
 
+    def without_effect(self) -> dict[str, str]:
+        """Variables that are set and change nothing here, each with why; workers may share them."""
+        why: dict[str, str] = {}
+
+        def idle(reason: str, *fields: str) -> None:
+            for field in fields:
+                if field in self.model_fields_set:
+                    why.setdefault(_variable(field), reason)
+
+        if self.stages != "all":
+            stages = f"{_variable('stages')} is {self.stages}"
+            if self.stages == "cluster":
+                idle(stages, "collect_file")
+            else:
+                idle(stages, "clock", "tick_interval_s", "clock_hold_s", "checkpoint_interval_s")
+        if self.clock == "external":
+            idle(f"{_variable('clock')} is external", "tick_interval_s", "clock_hold_s")
+        if not self.metrics_port:
+            idle(f"{_variable('metrics_port')} is 0", "ready_lag_records")
+        return why
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         problems = []

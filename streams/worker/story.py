@@ -26,6 +26,8 @@ def began(worker: WorkerSettings, kafka: KafkaSettings) -> None:
         kafka.partitions,
         port,
     )
+    for variable, why in worker.without_effect().items():
+        logger.info("%s has no effect: %s", variable, why)
 
 
 def recovered(stage: str, partitions: Collection[int], rows: int, seconds: float) -> None:

@@ -89,6 +89,10 @@ class Clocked(Protocol):
         """What is wrong is said here."""
         ...
 
+    def position(self, topic: str, partition: int) -> int:
+        """Offset applied last of a topic as it is now; -1: none."""
+        ...
+
     async def apply_up_to(
         self, topic: str, partition: int, end: int, until_s: float, generation: int
     ) -> bool:
@@ -230,10 +234,12 @@ class Ticker:
 
     def _left(self, runner: Clocked, partition: int, mark: Mark) -> list[str]:
         """Topics that the partition does not know up to the mark."""
-        stage = runner.stages.get(partition)
-        positions: Mapping[str, int] = {} if stage is None else stage.positions
+        owned = partition in runner.stages
         known = {
-            topic: max(positions.get(topic, -1) + 1, self._read_to.get((partition, topic), 0))
+            topic: max(
+                runner.position(topic, partition) + 1 if owned else 0,
+                self._read_to.get((partition, topic), 0),
+            )
             for topic in KNOWN_FIRST
         }
         return mark.left(known)

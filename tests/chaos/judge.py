@@ -70,6 +70,9 @@ class _Inputs:
             before = ahead[0].offset
             yield ahead.popleft()
 
+    def begin_again(self, topic: str) -> None:
+        """What comes next are the records of the topic as it was made again."""
+
     def left(self) -> Iterator[str]:
         """Topics of which something was not applied. The clock ends in ticks that came too late."""
         for topic, ahead in self._ahead.items():

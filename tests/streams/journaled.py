@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from schemas.codec import encode
 from schemas.refusals import Refusal
+from schemas.rows import JournalPositionRow
 from streams.cluster.stage import ClusterStage
 from streams.replay.recorded import Recording
 from streams.replay.verify import Difference, Verification, Window
@@ -13,6 +15,7 @@ from streams.stage.checkpoint import Checkpoint, Cutter
 from streams.stage.journal_records import read_record, whole
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, StageResult
+from streams.worker.opening import Opening
 
 
 class Topics:
@@ -22,10 +25,18 @@ class Topics:
         self, records: Iterable[InputRecord], following: Mapping[str, int] | None = None
     ) -> None:
         """`following`: least offset of each topic that is read; else its first one."""
-        self._left: dict[str, list[InputRecord]] = {}
+        self._all: dict[str, list[InputRecord]] = {}
         for record in records:
-            if record.offset >= (following or {}).get(record.topic, 0):
-                self._left.setdefault(record.topic, []).append(record)
+            self._all.setdefault(record.topic, []).append(record)
+        following = following or {}
+        self._left = {
+            topic: [each for each in found if each.offset >= following.get(topic, 0)]
+            for topic, found in self._all.items()
+        }
+
+    def begin_again(self, topic: str) -> None:
+        """The first record comes next."""
+        self._left[topic] = list(self._all.get(topic, ()))
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Records that were not given before, up to an offset."""
@@ -52,6 +63,19 @@ class Journaled:
         self._place = replace(self._place, epoch=offset, offset=offset)
         rows = [(table, key, value) for (table, key), value in self._rows.items()]
         self.stage = ClusterStage.restored(0, 1, rows)
+
+    def made_again(self) -> "Journaled":
+        """The same worker, started after its journal was deleted and made again."""
+        other = Journaled()
+        other._rows, other.journal = dict(self._rows), []
+        row = JournalPositionRow(
+            partition=0, epoch=0, sequence=self._place.sequence, offset=self._place.offset,
+            journal_id="old",
+        )  # fmt: skip
+        opening = Opening(0, {"0": encode(row)}, {journal.TOPIC: "new"})
+        other._place = opening.known(0)
+        other.start()
+        return other
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """One batch."""

@@ -94,11 +94,13 @@ class CarryOut:
         ticks = turn.records(CLOCK)
         # Without the time nothing can be known to be in time; without a tick nothing was decided.
         async for record in ticks:
-            if (now_ms := _time(record)) is not None:
+            if (tick := _tick(record)) is not None:
                 break
         else:
             return  # the turn is over
-        rules = CommandRules(self._cluster, self._sink, now_ms, gate=turn.writing, report=report)
+        rules = CommandRules(
+            self._cluster, self._sink, tick.now_ms, gate=turn.writing, report=report
+        )
         await self._remember(turn, rules)
         progress = Progress()
         async with asyncio.TaskGroup() as tasks:
@@ -142,12 +144,12 @@ async def _stop(turn: Turn, rules: CommandRules) -> None:
 
 async def _follow(ticks: AsyncIterator[Any], rules: CommandRules) -> None:
     async for record in ticks:
-        now_ms = _time(record)
-        if now_ms is not None:
-            rules.clock(now_ms)
+        tick = _tick(record)
+        if tick is not None:
+            rules.clock(tick.now_ms, reset=tick.reset)
 
 
-def _time(record: Any) -> int | None:
-    """The time of a record of topic `clock`; none: it is no tick."""
+def _tick(record: Any) -> ClockTick | None:
+    """A record of topic `clock`; none: it is no tick."""
     tick = decode(CLOCK, record.value)
-    return tick.now_ms if isinstance(tick, ClockTick) else None
+    return tick if isinstance(tick, ClockTick) else None

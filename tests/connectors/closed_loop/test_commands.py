@@ -29,7 +29,7 @@ def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Pa
         "least-allocated", "random-choice",
     ]  # fmt: skip
     assert "seed 1: " in out
-    assert "least-allocated, seed 0: 0 of 0 h" in err
+    assert "least-allocated, seed 0: 0 of 0.5 h" in err
     text = page.read_text(encoding="utf-8")
     assert text.count("<polyline") == 2
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
@@ -39,21 +39,23 @@ def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Pa
 def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> None:
     report = (tmp_path / "report").with_suffix(".md")
     arguments = (
-        *_SMALL, "--load", "40,55", "--contenders", "least-allocated,random-choice", "--keep", str(tmp_path),
+        *_SMALL, "--load", "40,40.25", "--contenders", "least-allocated,random-choice", "--keep", str(tmp_path),
         "--report", str(report),
     )  # fmt: skip
     code, out, err = call(*arguments)
     assert code == 0, err
-    assert out.count("mean load") == 2
+    assert ["mean load 40%," in out, "mean load 40.25%," in out] == [True, True]
+    assert "40.25% load, random-choice, seed 0:" in err
     text = report.read_text(encoding="utf-8")
     assert [line for line in text.split("\n") if line.startswith("## ")] == [
-        "## Mean load 40 %", "## Mean load 55 %", "## Parameters",
+        "## Mean load 40 %", "## Mean load 40.25 %", "## Parameters",
     ]  # fmt: skip
     assert "![Hot node-minutes by contender](report.svg)" in text
-    assert "| load | 0.4, 0.55 |" in text
+    assert "| load | 0.4, 0.4025 |" in text
     assert "| nodes | 6 |" in text
     chart = (tmp_path / "report.svg").read_text(encoding="utf-8")
     assert chart.count(">random-choice<") == 2
+    assert "mean load 40.25 %<" in chart
     code, _, err = call(*arguments)
     assert (code, err) == (0, "")
 
@@ -104,7 +106,7 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         ),
         (("--report", "page.pdf"), "expected a file with suffix .html or .md"),
         (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),
-        (("--interval", "15"), "sample_s: found 15; expected a multiple of step_s, 10"),
+        (("--interval", "15"), "--interval: found 15; expected a multiple of step_s, 10"),
         (("--nodes", "1"), "expected a whole number of nodes, 2 to 20000"),
     ],
 )

@@ -1,5 +1,7 @@
 """Measures: hot minutes, waiting, evictions, and whether these helped."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -103,6 +105,21 @@ def test_a_pod_that_is_evicted_again_within_an_hour_has_bounced() -> None:
     evict(recorder, drawn, 180, node=2, plan=1)
     figures = recorder.result("x", {}).figures
     assert (figures["evictions"], figures["bounces"]) == (3, 1)
+
+
+@pytest.mark.parametrize(("minute", "bounces"), [(-5, 0), (5, 1)])
+def test_a_pod_that_comes_back_has_bounced_unless_the_cluster_was_still_filling(
+    minute: int, bounces: int
+) -> None:
+    drawn = scenario()
+    recorder = recorded(drawn, flat(drawn, 30))
+    at_ms = drawn.measured_ms + minute * MINUTE_MS
+    plan, node = drawn.plans[0], drawn.machines[0].name
+    again = replace(plan, pod=plan.pod.model_copy(update={"uid": f"{plan.pod.uid}.1"}))
+    recorder.evicted(Eviction(plan.pod, node, at_ms - MINUTE_MS, again))
+    recorder.asked(again)
+    recorder.happened(PodEvent(at_ms, "bound", again.pod.model_copy(update={"node": node})))
+    assert recorder.result("x", {}).figures["bounces"] == bounces
 
 
 def test_a_pod_waits_from_asking_to_its_binding_or_to_the_end() -> None:

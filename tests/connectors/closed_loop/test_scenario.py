@@ -105,6 +105,18 @@ def test_a_load_that_leaves_nothing_for_pods_is_refused() -> None:
         scenario(2, nodes=6, hours=0.5, load=0.4, own_share=0.35)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_nodes_are_filled_also_where_one_pod_of_a_thousand_is_a_thousand_times_larger(
+    seed: int,
+) -> None:
+    sizes = np.array([[40, 2**20]] * 999 + [[4_000_000, 2**20]])
+    given = Parameters(nodes=2, hours=0.5)
+    drawn = draw_scenario(given, seed, replace(model_traces(), pods=sizes))
+    early = [each for each in drawn.plans if each.at_ms < drawn.measured_ms]
+    cores = sum(machine.millicores for machine in drawn.machines)
+    assert sum(each.requests["cpu"] for each in early) >= given.fill * cores
+
+
 def test_pods_are_not_divided_until_nothing_is_left() -> None:
     small = replace(model_traces(), pods=np.array([[100, 2**30], [4000, 2**30]]))
     with pytest.raises(ImpossibleScenario, match="pod_divisor: found 101; expected at most 100"):

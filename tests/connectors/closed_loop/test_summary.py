@@ -28,6 +28,11 @@ def test_ours_is_held_against_what_most_clusters_run() -> None:
     )  # fmt: skip
 
 
+def test_a_load_is_said_with_its_fraction() -> None:
+    compared = replace(_compared(loadstream=(5, 0)), parameters=Parameters(load=0.285))
+    assert str(sentence(compared)).startswith("At a mean load of 28.5 %, ")
+
+
 def test_several_seeds_are_said() -> None:
     one = _compared(loadstream=(500, 20)).results[0]
     several = Comparison(Parameters(), (), (), (one, replace(one, seed=1)), ())

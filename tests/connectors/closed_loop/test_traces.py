@@ -34,6 +34,30 @@ def test_lists_are_read_under_any_date_and_bad_rows_are_reported(tmp_path: Path)
     assert any("t0min: found 101; expected 0 to 100 percent" in each for each in traces.complaints)
 
 
+def test_pods_that_request_no_cpu_are_left_out_and_counted(tmp_path: Path) -> None:
+    directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
+    pods = directory / "openb_pod_list_cpu250.csv"
+    pods.write_text(_PODS + "r,0,512,0,0,,LS,Running,0,10,0\ns,0,1,0,0,,BE,Running,0,10,0\n")
+    traces = read_traces(directory)
+    assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
+    assert traces.complaints[-1] == f"{pods.name}: 2 pods that request no CPU"
+
+
+def test_a_list_of_pods_that_request_no_cpu_is_refused(tmp_path: Path) -> None:
+    directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
+    pods = directory / "openb_pod_list_cpu250.csv"
+    pods.write_text(f"{','.join(COLUMNS)}\nr,0,512,0,0,,LS,Running,0,10,0\n")
+    with pytest.raises(TraceError, match="holds no pod that requests CPU"):
+        read_traces(directory)
+
+
+def test_bad_rows_that_are_not_shown_are_counted(tmp_path: Path) -> None:
+    bad = ",".join(["vm", *["101"] * STEPS])
+    good = ",".join(["vm", *["7"] * STEPS])
+    traces = read_traces(written(tmp_path, "\n".join([good, *[bad] * 8])))
+    assert traces.complaints[-1] == "planetlab-20110409.csv.gz: 3 more rows that cannot be read"
+
+
 def test_a_list_in_which_nobody_uses_anything_is_refused(tmp_path: Path) -> None:
     idle = ",".join(["vm", *["0"] * STEPS])
     with pytest.raises(TraceError, match="holds no machine that used anything"):

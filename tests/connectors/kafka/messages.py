@@ -161,6 +161,12 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
     ),
     (
         "journal",
+        JournalRecord(partition=2, epoch=0, sequence=0, opens=True),
+        None,
+        "a new writer takes partition 2 over; its epoch is the offset of this record",
+    ),
+    (
+        "journal",
         JournalRecord(
             partition=2, epoch=1, sequence=9, parts=2,
             inputs=(InputRun(topic="clock", first_offset=3, last_offset=5),),

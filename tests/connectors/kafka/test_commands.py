@@ -179,6 +179,8 @@ def test_tail_says_of_a_policy_whether_it_was_applied(embedded: RunningBroker) -
     first, second = _run("tail", "policies")[1].splitlines()
     assert first.endswith("blue policy of 1 line; applied")
     assert second.endswith("blue policy of 1 line; not applied yet")
+    lines = _run("tail", "policies", "--json")[1].splitlines()
+    assert [json.loads(line)["state"] for line in lines] == ["applied", "not applied yet"]
 
 
 def test_old_records_are_written_with_a_warning_where_they_would_be_deleted(

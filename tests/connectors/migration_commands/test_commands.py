@@ -399,6 +399,8 @@ def answered(request: MigrationRequest, phase: Any) -> MigrationStatus:
             0, "drained: 2 pods left",
         ),
         (["migration", "abort", "blue", "migration-2"], [lambda r: status(2, "Aborted")], 0, "Aborted"),
+        (["migration", "abort", "blue", "migration-2"], [lambda r: status(2, "Succeeded")], 1, "Succeeded"),
+        (["migration", "abort", "blue", "migration-2"], [lambda r: status(2, "Failed")], 0, "Failed"),
         (["migration", "pause", "blue", "migration-2"], [lambda r: status(2, paused=True)], 0, "paused"),
         (["migration", "pause", "blue", "migration-2"], [refusal], 1, "refused: no migration of web-1"),
     ],

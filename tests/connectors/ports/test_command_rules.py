@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from connectors.ports import command_rules
 from connectors.ports.at_once import at_once
-from connectors.ports.command_rules import IDS_KEPT_MS, IN_FLIGHT_MAX, CommandRules
+from connectors.ports.command_rules import (
+    IDS_KEPT_MS,
+    IN_FLIGHT_MAX,
+    TICKS_BEHIND,
+    CommandRules,
+)
 from connectors.ports.sink import DONE, Answer, Sink, SinkError
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
@@ -260,6 +265,33 @@ def test_time_is_that_of_the_log_and_does_not_go_back() -> None:
     assert outcome is not None
     assert (outcome.result, outcome.happened_at_ms) == ("expired", NOW_MS + MINUTE_MS)
     assert sink.asked == []
+
+
+def test_a_time_that_is_set_right_counts_at_once() -> None:
+    sink = _Sink()
+    rules = CommandRules(CLUSTER, sink, NOW_MS + 365 * 1440 * MINUTE_MS)
+    rules.clock(NOW_MS, reset=True)
+    outcome = at_once(rules.carry_out(eviction(_pod("a"), "n")))
+    assert outcome is not None
+    assert (outcome.result, outcome.happened_at_ms) == ("done", NOW_MS)
+
+
+def test_a_stray_time_far_ahead_lets_commands_expire_for_a_few_ticks_and_not_for_ever() -> None:
+    rules = CommandRules(CLUSTER, _Sink(), NOW_MS)
+    rules.clock(NOW_MS + 365 * 1440 * MINUTE_MS)
+    for second in range(1, TICKS_BEHIND + 1):
+        rules.clock(NOW_MS + 1000 * second)
+    outcome = at_once(rules.carry_out(eviction(_pod("a"), "n")))
+    assert outcome is not None
+    assert (outcome.result, outcome.happened_at_ms) == ("done", NOW_MS + 1000 * TICKS_BEHIND)
+
+
+def test_a_tick_of_a_worker_that_stood_still_takes_the_time_nowhere() -> None:
+    rules = CommandRules(CLUSTER, _Sink(), NOW_MS)
+    for second in range(10):
+        rules.clock(NOW_MS + 1000 * second)
+        rules.clock(NOW_MS - MINUTE_MS)
+        assert rules.now_ms == NOW_MS + 1000 * second
 
 
 async def test_a_command_that_expires_while_it_waits_for_its_pod_is_not_carried_out() -> None:

@@ -49,6 +49,14 @@ def test_columns_are_found_by_the_names_in_the_first_line(tmp_path: Path, packed
     assert malformed.count == 0
 
 
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"\xef\xbb\xbfa,x,b\n1,2,3\n")
+    malformed = Malformed(path.name)
+    assert list(read_rows(path, ("a", "b"), malformed)) == [(2, ["1", "3"])]
+    assert malformed.count == 0
+
+
 def test_without_a_first_line_of_names_columns_stand_in_the_published_order(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("1,2\n3,4\n")

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from connectors import wall_clock
 from connectors.cli import app
+from connectors.closed_loop.stages import Written
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.kafka.records import place
@@ -33,7 +34,8 @@ from schemas.rounds import (
     RebalanceRound,
     ThresholdsInForce,
 )
-from schemas.topics import TOPIC_BY_NAME
+from schemas.topics import TOPIC_BY_NAME, key_of
+from streams.in_process.pipeline import Pipeline
 from tests.conftest import RunningBroker
 
 NOW_MS = 1_795_000_000_000
@@ -373,8 +375,32 @@ def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> Non
     assert answer.exit_code == 1
     assert "No round of rebalancing of cluster blue was found in all 1 record" in answer.stdout
     assert answer.stdout.startswith("Cluster blue has never been seen: no producer names it.")
-    assert "It has no policy of its own" in answer.stdout
+    assert "It has no policy of its own; the default one moves pods by risk." in answer.stdout
     assert f"about other clusters: {NEIGHBOUR}." in answer.stdout
+
+
+def test_rounds_do_not_depend_on_the_policy_and_it_is_not_said_that_they_do(
+    recorded: Recorded,
+) -> None:
+    document = "plugins: {balance: []}"
+    stages = Pipeline()
+    messages = [
+        ("policies", PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS)),
+        ("node-state", NodeState(cluster=BLUE, node="n1", event="added", allocatable={"cpu": "4"})),
+        ("clock", ClockTick(partition=0, now_ms=NOW_MS)),
+    ]
+    written = [
+        Written(topic, key_of(topic, each), encode(each), NOW_MS) for topic, each in messages
+    ]
+    assert "rebalance-rounds" in {topic for topic, _ in stages.apply(written)}
+    recorded.write("policies", [messages[0][1]])
+    recorded.write(
+        "clock", [ClockTick(partition=partition, now_ms=NOW_MS) for partition in range(4)]
+    )
+    answer = ask(BLUE)
+    assert answer.exit_code == 1
+    assert "has a round at each `deschedulingInterval`, whatever its policy" in answer.stdout
+    assert "thresholds" not in answer.stdout
 
 
 def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:

@@ -12,6 +12,7 @@ from streams.stage import journal
 from streams.stage.journal import PLACES, JournalDamaged
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable
+from streams.worker.opening import Opening
 from tests.streams.cluster.builders import lifecycle, node, pod, policy_record, request, tick
 from tests.streams.cluster.harness import Log
 
@@ -126,6 +127,14 @@ def test_a_journal_that_was_made_again_is_gone_on_with() -> None:
         "the journal ends at offset 1, and the tables reflect it up to 2: what it held in between is gone"
     ]
     assert _pods(mended.rows) == {"p", "q"}
+
+
+def test_a_worker_starts_beside_a_journal_that_was_made_again_and_is_empty() -> None:
+    mended = History().mend([], end=0)
+    assert _pods(mended.rows) == {"p", "q"}
+    stored = {key: value for (table, key), value in mended.rows.items() if table == PLACES}
+    first_opening = 0
+    assert Opening(0, stored, {}).known(first_opening).offset < first_opening
 
 
 def _without(rows: Rows, places: Iterable[tuple[str, str]]) -> Rows:

@@ -66,5 +66,13 @@ def test_a_record_that_was_passed_over_is_named_with_its_batch() -> None:
     assert (caught.value.sequence, caught.value.culprit) == (1, passed_over)
 
 
+def test_foreign_records_are_counted_also_after_the_last_batch() -> None:
+    history = _history()
+    values = [history.journal[0], b"stray", *history.journal[1:], b"another", b"more"]
+    recording = Recording(0, enumerate(values), Topics(history.topics))
+    assert len(list(recording)) == len(list(_recording(history)))
+    assert recording.foreign == 3
+
+
 def test_an_empty_journal_has_no_batches() -> None:
     assert list(Recording(0, [], Topics([]))) == []

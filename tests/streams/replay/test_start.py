@@ -100,6 +100,20 @@ def test_a_checkpoint_of_another_journal_is_not_begun_at() -> None:
         find_beginning(broker, 0, None)
 
 
+def test_a_journal_that_was_made_again_is_begun_at_a_checkpoint_or_not_at_all() -> None:
+    log, before = Log(), Journaled()
+    before.apply([log.message(tick()), log.message(node())])
+    again = before.made_again()
+    again.apply([log.message(tick(60)), log.message(request("p1"))])
+    topics: dict[str, list[bytes | None]] = {"journal": [b"stray", *again.journal]}
+    with pytest.raises(NotReplayable, match="the journal was deleted and made again"):
+        find_beginning(Broker(topics), 0, None)
+    topics["journal"] = [*again.journal]
+    checkpoint = again.checkpoint
+    topics["checkpoints"] = [*again.pieces()]
+    assert _begun_at(Broker(topics)) == checkpoint.place.offset
+
+
 def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() -> None:
     broker, _ = _history()
     broker.first["journal"] = 2

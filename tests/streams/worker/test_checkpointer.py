@@ -140,6 +140,22 @@ async def test_one_is_written_when_the_clock_of_the_log_enters_the_next_interval
         assert set(rows) == {("nodes", "0/c/n0"), (CLOCKS, "0")}
 
 
+async def test_after_a_time_that_was_ahead_is_set_right_they_are_written_again(
+    embedded: RunningBroker,
+) -> None:
+    async with owner(embedded.settings) as it:
+        await it.open()
+        year_s = 365 * 86_400
+        await it.apply(0)
+        await it.apply(year_s)  # somebody's clock is ahead
+        await it.until(1)
+        await it.apply(5)  # and the partition's time is set right
+        assert len(it.results) == 1
+        await it.apply(41)
+        await it.until(2)
+        assert _found(await it.stored())[-1].now_ms == _NOW_MS + 41_000
+
+
 async def test_batches_go_on_while_one_is_written_and_change_nothing_in_it(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,3 +14,22 @@ def test_a_heartbeat_of_a_third_of_the_session_is_allowed_and_none_above(
     assert allowed.heartbeat_interval_s == third_s
     with pytest.raises(ValidationError, match="expected at most a third"):
         WorkerSettings(session_timeout_s=session_s, heartbeat_interval_s=third_s + 0.001)
+
+
+def test_what_is_set_and_changes_nothing_is_named_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert WorkerSettings().without_effect() == {}
+    for variable, value in (
+        ("STAGES", "aggregate"),
+        ("TICK_INTERVAL_S", "2"),
+        ("CHECKPOINT_INTERVAL_S", "0"),
+        ("COLLECT_FILE", "policy.yaml"),
+        ("READY_LAG_RECORDS", "5"),
+    ):
+        monkeypatch.setenv(f"LOADSTREAM_WORKER_{variable}", value)
+    assert WorkerSettings().without_effect() == {
+        "LOADSTREAM_WORKER_TICK_INTERVAL_S": "LOADSTREAM_WORKER_STAGES is aggregate",
+        "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S": "LOADSTREAM_WORKER_STAGES is aggregate",
+        "LOADSTREAM_WORKER_READY_LAG_RECORDS": "LOADSTREAM_WORKER_METRICS_PORT is 0",
+    }

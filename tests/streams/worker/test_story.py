@@ -1,6 +1,7 @@
 """What a worker tells of itself."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,20 @@ def test_a_worker_tells_its_version_stages_brokers_partitions_and_port(
     assert message.endswith(
         "begins: stages all, brokers 127.0.0.1:9092, 8 partitions a topic, metrics on 127.0.0.1:9100"
     )
+
+
+def test_settings_that_are_set_and_change_nothing_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    settings = WorkerSettings(
+        stages="cluster", collect_file=Path("policy.yaml"), clock="external", clock_hold_s=5
+    )
+    story.began(settings, KafkaSettings.local("127.0.0.1:9092"))
+    assert caplog.messages[1:] == [
+        "LOADSTREAM_WORKER_COLLECT_FILE has no effect: LOADSTREAM_WORKER_STAGES is cluster",
+        "LOADSTREAM_WORKER_CLOCK_HOLD_S has no effect: LOADSTREAM_WORKER_CLOCK is external",
+    ]
 
 
 def test_partitions_are_told_when_they_come_and_go(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
 
 from connectors.kafka.membership import Membership
 from connectors.kafka.outbox import Outbox
@@ -14,11 +16,13 @@ from connectors.kubernetes.duties.carry_out import (
     UNDER_WAY_MAX,
     CarryOut,
     Progress,
+    _follow,
 )
+from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import DONE, Answer, Sink
 from connectors.wall_clock import now_ms
 from schemas.clock import ClockTick
-from schemas.codec import decode
+from schemas.codec import decode, encode
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.outcomes import CommandOutcome
@@ -203,3 +207,16 @@ async def test_the_end_of_a_turn_waits_for_no_further_attempt(broker: RunningBro
     async with binder(broker, later):
         await reported(broker, UNDER_WAY_MAX + 10)
     assert sorted(later.bound) == ids(0, UNDER_WAY_MAX + 10)
+
+
+async def test_a_clock_that_is_set_right_is_followed() -> None:
+    async def ticks() -> AsyncIterator[Any]:
+        for tick in (
+            ClockTick(partition=0, now_ms=1_900_000_000_000),
+            ClockTick(partition=0, now_ms=1_795_000_000_000, reset=True),
+        ):
+            yield SimpleNamespace(value=encode(tick))
+
+    rules = CommandRules(CLUSTER, _Cluster(), 0)
+    await _follow(ticks(), rules)
+    assert rules.now_ms == 1_795_000_000_000

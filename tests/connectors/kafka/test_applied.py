@@ -1,0 +1,80 @@
+"""How far records are applied, by the journal: what counts of it, and what does not."""
+
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+
+from connectors.kafka.applied import APPLIED, WAITING, Applied
+from connectors.kafka.client import connect
+from schemas.codec import encode
+from schemas.rows import PartitionRow
+from streams.stage import journal
+from streams.stage.records import OutputRecord, RowChange, StageResult
+from tests.conftest import RunningBroker
+
+_TOPIC, _PARTITION = "policies", 0
+
+
+class Writer:
+    """A worker as the journal of one partition knows it."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        self._broker = broker
+        self.place = journal.Place(epoch=0, sequence=-1, offset=0)
+
+    def append(self, *values: bytes) -> None:
+        producer = Producer({**self._broker.settings.librdkafka_options(), "log_level": 0})
+        for value in values:
+            producer.produce("journal", value, partition=_PARTITION)
+        assert producer.flush(30) == 0
+
+    def batch(self, applied_to: int, long: bool = False) -> list[bytes]:
+        """The records of a batch after which the topic is applied up to an offset."""
+        row = PartitionRow(partition=_PARTITION, offsets={_TOPIC: applied_to})
+        output = OutputRecord("placement-decisions", "c", b"x" * journal.PART_BYTES, 0)
+        rows = (RowChange("partitions", str(_PARTITION), encode(row)),)
+        result = StageResult((output,) if long else (), rows)
+        values = journal.batch(_PARTITION, self.place, (), result)
+        self.place = replace(self.place, sequence=self.place.sequence + 1)
+        return values
+
+
+@pytest.fixture
+def writer(embedded: RunningBroker) -> Writer:
+    """It has opened its epoch, which is 0."""
+    found = Writer(embedded)
+    found.append(journal.opening(_PARTITION))
+    return found
+
+
+def _states(broker: RunningBroker, count: int) -> list[bool]:
+    """Whether the first records of the topic are applied."""
+    applied = Applied(connect(broker.settings), _TOPIC)
+    states = [applied.state(_PARTITION, offset) for offset in range(count)]
+    assert set(states) <= {APPLIED, WAITING}
+    return [state == APPLIED for state in states]
+
+
+def test_a_batch_of_a_writer_that_had_lost_the_partition_says_nothing(
+    embedded: RunningBroker, writer: Writer
+) -> None:
+    writer.append(*writer.batch(0))
+    successor = Writer(embedded)
+    successor.append(journal.opening(_PARTITION))
+    successor.place = replace(writer.place, epoch=2)
+    writer.append(*writer.batch(2))
+    assert _states(embedded, 3) == [True, False, False]
+    successor.append(*successor.batch(1))
+    writer.append(*writer.batch(2))
+    assert _states(embedded, 3) == [True, True, False]
+
+
+def test_a_batch_says_how_far_it_has_come_when_it_is_whole(
+    embedded: RunningBroker, writer: Writer
+) -> None:
+    first, last = writer.batch(0, long=True)
+    writer.append(first)
+    assert _states(embedded, 1) == [False]
+    writer.append(last)
+    assert _states(embedded, 1) == [True]
