@@ -10,6 +10,7 @@ from streams.cluster.state import ClusterState, Position
 from tests.streams.cluster.builders import (
     CLUSTER,
     START_MS,
+    full,
     lifecycle,
     metric,
     node,
@@ -20,6 +21,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
+from tests.streams.cluster.harness import outcomes
 
 
 class World:
@@ -119,6 +121,28 @@ def test_one_pod_too_many_is_refused_and_known_ones_are_not(
     assert world.say(lifecycle("bound", pod("q"), "a")).category == "limit"
     assert world.say(lifecycle("running", pod("p"), "b")) == []
     assert world.say(lifecycle("deleted", pod("p"), "b")) == []
+    assert world.say(lifecycle("bound", pod("q"), "a")) == []
+
+
+def test_a_pod_that_takes_no_room_is_heard_of_however_many_pods_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "PODS_MAX", 1)
+    world = World()
+    for message in (tick(), node("a"), lifecycle("bound", pod("p"), "a")):
+        world.say(message)
+    assert outcomes(world.say(request(full("w")))) == [("w", "waiting")]
+    assert world.say(lifecycle("seen", full("w"))) == []
+    assert outcomes(world.say(lifecycle("deleted", full("w")))) == [("w", "withdrawn")]
+
+
+def test_a_pod_on_one_node_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "NODES_MAX", 1)
+    world = World()
+    assert world.say(lifecycle("bound", pod("p"), "a")) == []
+    answer = world.say(lifecycle("bound", pod("q"), "b"))
+    assert answer.reason == "node b would be one more than 1 in the cluster"
+    assert world.say(lifecycle("deleted", pod("q"), "b")) == []
     assert world.say(lifecycle("bound", pod("q"), "a")) == []
 
 
