@@ -345,7 +345,8 @@ class Inventory:
         held = None if node is None else node.release(uid)
         if node is None or held is None:
             return None
-        self.moments.gone(node, held)
+        if self.context.begun:  # it is remembered with a time
+            self.moments.gone(node, held, self.now_ms)
         self.held_pods -= 1
         if self.where[uid] == node.name:
             del self.where[uid]

@@ -159,7 +159,7 @@ class OwnerUsage:
             del self.living[owner]
 
     def remember(self, owner: str, minutes: int, votes: tuple[int, ...], now_ms: int) -> None:
-        """A pod that was measured for some minutes is gone; `now_ms`: of the figures in force."""
+        """A pod that was measured for some minutes is gone; `now_ms`: the log's time."""
         gone: list[int] = []
         for index in range(self._resources):
             gone += _in_milli(votes[VOTES * index :])
