@@ -1,12 +1,15 @@
 """What is known of owners is rows, which a worker starts again from."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from schemas.metrics import PodLife
+from schemas.pods import OwnerReference
 from schemas.usage_moments import OwnerUsageRow
 from streams.inventory.kind import kind_of, owned
+from streams.inventory.owner_usage import USAGE_OWNER_ANNOTATION
 from tests.streams.cluster.builders import (
     OWNED_UIDS,
     OWNERS,
@@ -17,6 +20,7 @@ from tests.streams.cluster.builders import (
     owned_pod,
     owned_pods,
     owned_use,
+    pod,
     pod_metric,
     policy_record,
     request,
@@ -28,6 +32,10 @@ _FLEET = (
     "plugins: {score: [OverutilizationRisk]}\noverutilizationRisk: {resources: [{name: cpu}]}\n"
 )
 _OWNER = _FLEET.replace("}]}", "}], profiles: owner}")
+
+
+#: Kubernetes has no kind with a slash in its name.
+_IN_NO_CLUSTER = OwnerReference(kind="a/" + 500 * "b", name=512 * "n", uid="u", controller=True)
 
 
 def _measure(run: Run, minute: int, uids: Sequence[str]) -> None:
@@ -102,6 +110,26 @@ def test_a_pod_that_goes_before_figures_were_worked_out_is_remembered_with_the_l
     assert run.state.inventory.held_pods == 0
     run.restart()
     assert _rows(run) == rows
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"uid": "reserved-x", "annotations": {USAGE_OWNER_ANNOTATION: "nobody"}},
+        {"uid": "reserved-x", "annotations": {USAGE_OWNER_ANNOTATION: f"a/b/{'c' * 513}"}},
+        {"owners": (_IN_NO_CLUSTER,)},
+    ],
+)
+def test_a_pod_that_names_its_owner_as_nothing_in_kubernetes_is_called_is_nobodys(
+    odd: dict[str, Any],
+) -> None:
+    run = Run()
+    run.say(tick(0), policy_record(_OWNER), node())
+    run.say(lifecycle("bound", pod("a").model_copy(update=odd), "node-1"))
+    for minute in range(5, 30, 5):
+        run.measure({"a": 500}, 60 * minute)
+    assert _rows(run) == {}
+    assert run.state.inventory.held_pods == 1
 
 
 def test_a_pod_counts_by_what_its_owners_other_pods_use() -> None:
