@@ -279,6 +279,16 @@ def _with_life(said: NodeMetric, **lives: tuple[int, int, int]) -> NodeMetric:
     return said.model_copy(update={"pods": pods})
 
 
+def test_a_life_of_no_minutes_says_nothing_of_the_pod() -> None:
+    moments, held = _moments(), _held("a", seconds=-60_000)
+    moments.add(held)
+    moments.measure(_with_life(_metric(5, a=900), a=(600, 100, 50)), [held], fold=True)
+    unsaid = _with_life(_metric(15, a=900), a=(0, 0, 0))
+    assert moments.measure(unsaid, [held], fold=True)
+    (minutes, mean, _) = moments.lives.of["a"]
+    assert (minutes, mean) == (605, 100 * PARTS + 800 * PARTS * 5 // 605)
+
+
 def test_a_life_that_the_metric_says_takes_the_place_of_averages() -> None:
     moments, old, young = _moments(), _held("a", seconds=-60_000), _held("b", seconds=120)
     for each in (old, young):
