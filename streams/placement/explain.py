@@ -82,7 +82,8 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
 def estimated_by(placer: Placer, ranking: Ranking) -> UsualUse | None:
     """What the pod is expected to use, where that comes from what others use; none: it does not, or
     nothing asks."""
-    found = placer.inventory.estimator.explained(ranking.kind) if placer.by_load else None
+    asks = placer.by_load if not ranking.kind.daemon else placer.scored_by_load
+    found = placer.inventory.estimator.explained(ranking.kind) if asks else None
     if found is None:
         return None
     profile: Literal["owner", "fleet"] = "fleet" if found.owner is None else "owner"
