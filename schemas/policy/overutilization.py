@@ -82,7 +82,9 @@ class OverutilizationRiskArgs(PluginArgs):
     @field_validator("resources")
     @classmethod
     def _fill_resources(cls, resources: tuple[RiskResource, ...]) -> tuple[RiskResource, ...]:
-        return resources or (RiskResource(name="cpu"), RiskResource(name="memory"))
+        # By name: another order of the same means the same, and what was learned goes on.
+        by_name = tuple(sorted(resources, key=lambda each: each.name))
+        return by_name or (RiskResource(name="cpu"), RiskResource(name="memory"))
 
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource has one weight."""

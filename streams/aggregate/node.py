@@ -7,7 +7,7 @@ batch, so that a batch that did not hold can be applied again to rows that it ha
 """
 
 from collections.abc import Set
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from schemas.refusals import Refusal
 from schemas.topics import node_key
@@ -26,6 +26,14 @@ from streams.aggregate.rows import (
 from streams.aggregate.window import SampleWindow
 
 Verdict = Literal["take", "duplicate"] | Refusal
+
+
+class _Columns(NamedTuple):
+    """Resources of a node's figures."""
+
+    number: int
+    keep: list[int] | None = None
+    """Places of those that the windows need; none: all may stay."""
 
 
 class NodeState:
@@ -76,19 +84,22 @@ class NodeState:
                     f"allowed is one sample a node and time, and the first one holds",
                 )
         newest_ms = max(time_ms, newest_ms or time_ms)
-        keep = self._resources_kept(reading, newest_ms, collecting, limits)
-        refusal = (
-            self._too_many_samples(newest_ms - collecting.horizon_ms, limits)
-            or (keep if isinstance(keep, Refusal) else None)
-            or self._too_many_members(reading, newest_ms - collecting.average_horizon_ms, limits)
+        columns = self._columns(reading, newest_ms, collecting, limits)
+        since_ms, pods_since_ms = (
+            newest_ms - collecting.horizon_ms,
+            newest_ms - collecting.average_horizon_ms,
         )
+        refusal = self._too_many_samples(since_ms, limits)
+        if isinstance(columns, Refusal):
+            return refusal or columns
+        refusal = refusal or self._too_many_members(reading, columns, pods_since_ms, limits)
         if refusal is not None:
             return refusal
-        if isinstance(keep, list):
+        if columns.keep is not None:
             # Only now: a sample that is refused does not move the windows, which may need the
             # others.
-            self.samples.narrow(keep)
-            self.pods.narrow(keep)
+            self.samples.narrow(columns.keep)
+            self.pods.narrow(columns.keep)
         return "take"
 
     def take(
@@ -179,17 +190,25 @@ class NodeState:
             "limit", f"samples_per_node: the node has {live} samples in its window, all it may have"
         )
 
-    def _resources_kept(
+    def _columns(
         self,
         reading: SampleFigures,
         newest_ms: int,
         collecting: Collecting,
         limits: AggregateLimits,
-    ) -> Refusal | list[int] | None:
-        """Places of the resources to keep so that there are not too many; None: all may stay."""
+    ) -> "Refusal | _Columns":
+        """Resources that there are with the sample.
+
+        Where a limit could be exceeded only those count of which the windows have a figure: others
+        are not there after a restart.
+        """
+        known = len(self.samples.resources)
         more = reading.resources.difference(self.samples.resources)
-        if len(self.samples.resources) + len(more) <= limits.resources_per_node:
-            return None
+        count = known + len(more)
+        lines = self.pods.size // (1 + known) + len(reading.members)
+        few = lines * (1 + count) <= limits.pod_figures_per_node
+        if few and count <= limits.resources_per_node:
+            return _Columns(count)
         start = self.samples.index(newest_ms - collecting.horizon_ms)
         keep = {column // 2 for column in measured(self.samples.figures(start))}
         for _, _, matrix in self.pods.since(newest_ms - collecting.average_horizon_ms):
@@ -201,14 +220,14 @@ class NodeState:
                 f"resources_per_node: with this sample the node has {len(found)} resources in its "
                 f"window; allowed are at most {limits.resources_per_node}",
             )
-        return sorted(keep)
+        return _Columns(len(found), sorted(keep) if len(keep) < known else None)
 
     def _too_many_members(
-        self, reading: SampleFigures, since_ms: int, limits: AggregateLimits
+        self, reading: SampleFigures, columns: "_Columns", since_ms: int, limits: AggregateLimits
     ) -> Refusal | None:
         few = len(self.pods.members) + len(reading.members) <= limits.members_never_too_many
-        more = len(reading.members) * (1 + len(self.samples.resources))
-        if few and self.pods.size + more <= limits.pod_figures_per_node:
+        lines = self.pods.size // (1 + len(self.samples.resources)) + len(reading.members)
+        if few and lines * (1 + columns.number) <= limits.pod_figures_per_node:
             return None
         samples = self.pods.since(since_ms)
         live = numbers(samples)
@@ -221,7 +240,8 @@ class NodeState:
             ("name_characters_per_node", _characters(members), limits.name_characters_per_node),
             (
                 "pod_figures_per_node",
-                sum(matrix.size for _, _, matrix in samples) + more,
+                (sum(len(matrix) for _, _, matrix in samples) + len(reading.members))
+                * (1 + columns.number),
                 limits.pod_figures_per_node,
             ),
         ):

@@ -225,9 +225,13 @@ class ClusterState:
     def _lifecycle(self, lifecycle: PodLifecycle, position: Position) -> Answer:
         pod = lifecycle.pod
         change = pod_change(self.inventory, lifecycle)
-        takes_room = not change.over and pod.node is not None
-        if takes_room and change.before is None and len(self.inventory.where) >= PODS_MAX:
-            return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
+        if pod.node is not None and not change.over:
+            # Only then it takes room, and a node that nobody has named may come with it.
+            if change.before is None and len(self.inventory.where) >= PODS_MAX:
+                return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
+            full = self._full(pod.node)
+            if full is not None:
+                return full
         beyond = None if change.over else beyond_limits(pod)
         if beyond is not None:
             return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")

@@ -7,6 +7,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 
+from streams.inventory.load import Lacking
 from streams.inventory.node import Node
 
 
@@ -16,7 +17,7 @@ class Freshness:
     def __init__(self) -> None:
         self.nodes = 0
         """How many nodes have a fresh metric."""
-        self.lacking: Counter[tuple[str, int]] = Counter()
+        self.lacking: Counter[Lacking] = Counter()
         """Nodes that are judged by estimates, by the statistic that their metrics lack."""
         self._filtered = self._scored = False
         self._expiries: list[tuple[int, str]] = []
@@ -64,7 +65,7 @@ class Freshness:
             self.nodes += fresh - node.fresh
         node.fresh = fresh
 
-    def lacking_of(self, node: Node, *, fresh: bool) -> tuple[tuple[str, int], ...]:
+    def lacking_of(self, node: Node, *, fresh: bool) -> tuple[Lacking, ...]:
         """Statistics that a node is judged by and its metric lacks; also of one without a place.
 
         Args:

@@ -27,6 +27,11 @@ class FullLists:
             return self.ending[what][0]
         return list_id
 
+    def under_way(self, what: str) -> str | None:
+        """The list that has begun; what is heard of for the first time before its end is there."""
+        begun = self.begun.get(what)
+        return None if begun is None else begun[0]
+
     def end(self, what: str, end: ListEnd) -> tuple[str, int] | None:
         """Id and begin of the list that has ended; None: it is not the one that began."""
         begun = self.begun.get(what)

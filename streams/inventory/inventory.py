@@ -197,7 +197,10 @@ class Inventory:
     def apply_node(self, state: NodeState) -> None:
         """Kubernetes says something of a node."""
         node = self.node(state.node)
-        node.list_id = self.lists.named("node-state", state.list_id) or node.list_id
+        list_id = self.lists.named("node-state", state.list_id)
+        if list_id is None and node.state is None and state.event != "removed":
+            list_id = self.lists.under_way("node-state")
+        node.list_id = list_id or node.list_id
         self.changed_nodes[state.node] = None
         if state.event == "removed":
             self._remove(node)
@@ -342,7 +345,8 @@ class Inventory:
         held = None if node is None else node.release(uid)
         if node is None or held is None:
             return None
-        self.moments.gone(node, held)
+        if self.context.begun:  # it is remembered with a time
+            self.moments.gone(node, held, self.now_ms)
         self.held_pods -= 1
         if self.where[uid] == node.name:
             del self.where[uid]

@@ -7,6 +7,8 @@ otherwise until the node's turn comes (`recount`).
 Source: docs/upstream.md A3, A4, A6.
 """
 
+from typing import NamedTuple
+
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Pod
@@ -16,6 +18,26 @@ from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.metric import MetricVectors
 from streams.inventory.pod_sums import PodSums
 from streams.inventory.profile import node_profile, node_total
+
+#: Pods that a statistic may be asked for, as bits: those of DaemonSets pass the filter unasked, and
+#: prod pods may be judged by their own usage, of which no statistic but the mean is known.
+JUDGED, JUDGED_PROD, DAEMONS, DAEMONS_PROD = 1, 2, 4, 8
+
+
+class Lacking(NamedTuple):
+    """A statistic of a node that its metric has not."""
+
+    aggregation: str
+    duration_ms: int
+    whom: int
+    """For which pods it is asked, as bits."""
+
+
+def whose_statistics(*, prod: bool, daemon: bool) -> int:
+    """The bit of a kind of pods."""
+    if daemon:
+        return DAEMONS_PROD if prod else DAEMONS
+    return JUDGED_PROD if prod else JUDGED
 
 
 class NodeLoad:
@@ -168,9 +190,8 @@ class NodeLoad:
         usage = self.vectors.usage(aggregation, duration_ms)
         return self.estimated if usage is None else plus(usage, self.delta)
 
-    def lacking(self, *, filtered: bool, scored: bool) -> tuple[tuple[str, int], ...]:
-        """Statistics that the filter and the score by load go by and the metric has not:
-        aggregation and duration in ms.
+    def lacking(self, *, filtered: bool, scored: bool) -> tuple[Lacking, ...]:
+        """Statistics that the filter and the score by load go by and the metric has not.
 
         Expected usage is then the sum of the estimates of all pods (docs/upstream.md X9).
 
@@ -181,20 +202,26 @@ class NodeLoad:
         vectors = self.vectors
         if vectors is None or vectors.node is None:
             return ()
-        asked: list[tuple[str | None, int]] = []
-        if filtered and self.profile.most is not None:
-            asked.append((self.profile.aggregation, self.profile.aggregated_ms))
-        aggregated = self.estimator.args.aggregated
-        if scored and aggregated is not None:
-            kind = aggregated.score_aggregation_type or None
-            asked.append((kind, aggregated.score_aggregated_duration_ms))
-        return tuple(
-            dict.fromkeys(
-                (kind, duration_ms)
-                for kind, duration_ms in asked
-                if kind is not None and vectors.usage(kind, duration_ms) is None
+        args, profile = self.estimator.args, self.profile
+        asked: list[tuple[str | None, int, int]] = []
+        if filtered and profile.most is not None:
+            of_prod_too = profile.most_prod is None or args.check_both
+            whom = JUDGED | (JUDGED_PROD if of_prod_too else 0)
+            asked.append((profile.aggregation, profile.aggregated_ms, whom))
+        if scored and args.aggregated is not None:
+            whom = JUDGED | DAEMONS
+            if not args.score_according_prod_usage:
+                whom |= JUDGED_PROD | DAEMONS_PROD
+            by, over_ms = (
+                args.aggregated.score_aggregation_type,
+                args.aggregated.score_aggregated_duration_ms,
             )
-        )
+            asked.append((by or None, over_ms, whom))
+        found: dict[tuple[str, int], int] = {}
+        for kind, duration_ms, whom in asked:
+            if kind is not None and vectors.usage(kind, duration_ms) is None:
+                found[kind, duration_ms] = found.get((kind, duration_ms), 0) | whom
+        return tuple([Lacking(*statistic, whom) for statistic, whom in found.items()])
 
     def expected_prod(self) -> Vector:
         """Expected usage of the node's prod pods, with the system's if the policy says so."""

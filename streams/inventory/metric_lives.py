@@ -38,7 +38,9 @@ def lives_of(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str, st
     said = _in_columns(metric, resources)
     for pod in metric.pods:
         life = pod.life
-        if life is not None and life.mean.keys() >= set(resources) <= life.deviation.keys():
+        if life is None or not life.minutes:
+            continue  # nothing is said of it, as in the columns
+        if life.mean.keys() >= set(resources) <= life.deviation.keys():
             pairs = [(life.mean[name], life.deviation[name]) for name in resources]
             said[pod.namespace, pod.name] = _life(life.minutes, pairs)
     return said

@@ -156,10 +156,10 @@ class Moments:
         owners = None if self.fleet is None else self.fleet.owners
         return owners is not None and bool(owners.expected(owner))
 
-    def gone(self, node: Node, held: Held) -> None:
-        """A pod has left a node for good."""
+    def gone(self, node: Node, held: Held, now_ms: int) -> None:
+        """A pod has left a node for good; `now_ms`: the log's time."""
         if node.moments is not None:
-            node.moments.gone(held, self.renewed_at_ms or 0)
+            node.moments.gone(held, now_ms)
 
     def forget(self, name: str) -> None:
         """A node is no node any more."""

@@ -12,7 +12,7 @@ from schemas.nodes import NodeState
 from schemas.pods import Pod
 from schemas.quantities import amounts
 from streams.inventory.demand import PodDemand
-from streams.inventory.load import NodeLoad
+from streams.inventory.load import Lacking, NodeLoad
 from streams.inventory.node_moments import NodeMoments
 
 
@@ -78,7 +78,7 @@ class Node:
         """It is being drained and takes no new pods, whatever Kubernetes says."""
         self.fresh = False
         """Its metric is young enough to be believed."""
-        self.lacking: tuple[tuple[str, int], ...] = ()
+        self.lacking: tuple[Lacking, ...] = ()
         """Statistics in whose place its pods' estimates are taken."""
         self.allocatable: dict[str, int] = {}
         """Millicores, bytes, pieces."""

@@ -8,7 +8,7 @@ A pod is taken by its life (`node_lives`), as that is expected to go on. A young
 the newest metric alone. Metrics name pods by namespace and name, so a pod is not believed to be
 measured in its first minute: the figure may be that of one of the same name before it. The system
 part is a pod that requests nothing. Where the whole node is the system part, its pods count by what
-is not known of their variance alone.
+is not known of their variance alone, also those with a life from metrics that named them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -204,13 +204,21 @@ class NodeMoments:
 
         `needs`: what it says that it needs.
         """
+        if self.lives.whole and self._within(held):
+            return shares.within_whole(needs, self.lives.expected(SYSTEM), self.fleet.args)
         uid = held.pod.uid
         life = self.lives.expected(uid) or self._young.get(uid)
         if life is not None:
             return shares.measured(needs, life, self.fleet.args)
-        if self._whole and self._metric_ms is not None and _minutes(held, self._metric_ms):
-            return shares.within_whole(needs, self.lives.expected(SYSTEM), self.fleet.args)
         return shares.unmeasured(needs)
+
+    def _within(self, held: HeldPod) -> bool:
+        """A pod is in the whole node's life: until another part is the system's, however the newest
+        metric measures it, so that nothing counts twice."""
+        at_ms = self.lives.folded_at_ms or 0
+        if self._whole:
+            at_ms = max(at_ms, self._metric_ms or 0)
+        return held.pod.uid in self.lives.of or _minutes(held, at_ms) > 0
 
     def figures(self) -> list[tuple[float, float]]:
         """Mean and variance by resource, in units and their squares."""

@@ -56,6 +56,8 @@ SUMS = 4
 _MILLION = 1_000_000
 _JOB_OF_CRON_JOB = re.compile(r"-[0-9]{8,}$")
 _TEMPLATE_HASH = "pod-template-hash"
+#: An owner as a pod's annotation names it; no longer than its row can be.
+_NAMED = re.compile(r"[^/]{1,63}/[^/]{0,512}/.{0,512}", re.DOTALL)
 
 #: Sums over pods that are gone, one entry a horizon; each of shape (SUMS x resources,).
 Past = tuple[tuple[int, ...], ...]
@@ -98,13 +100,17 @@ def owner_of(pod: Pod) -> str | None:
 
     A ReplicaSet counts as its Deployment and a Job of a CronJob as that, by the names that
     Kubernetes gives them. What stands in for a replacement is nobody's replica, and says itself by
-    whose pods its usage is expected. None: nothing controls the pod.
+    whose pods its usage is expected. None: nothing controls the pod, or what does is named as no
+    object of Kubernetes is.
     """
     owner = controller(pod)
     if owner is None:
+        said = pod.annotations.get(USAGE_OWNER_ANNOTATION, "")
         stands_in = pod.uid.startswith(STAND_IN_PREFIX)
-        return pod.annotations.get(USAGE_OWNER_ANNOTATION) if stands_in else None
+        return said if stands_in and _NAMED.fullmatch(said) else None
     kind, name = owner.kind, owner.name
+    if "/" in kind:
+        return None
     if kind == "ReplicaSet" and _TEMPLATE_HASH in pod.labels:
         short = name.removesuffix(f"-{pod.labels[_TEMPLATE_HASH]}")
         if short != name:
@@ -159,7 +165,7 @@ class OwnerUsage:
             del self.living[owner]
 
     def remember(self, owner: str, minutes: int, votes: tuple[int, ...], now_ms: int) -> None:
-        """A pod that was measured for some minutes is gone; `now_ms`: of the figures in force."""
+        """A pod that was measured for some minutes is gone; `now_ms`: the log's time."""
         gone: list[int] = []
         for index in range(self._resources):
             gone += _in_milli(votes[VOTES * index :])

@@ -17,6 +17,8 @@ from schemas.decisions import (
 from schemas.pods import Pod
 from schemas.policy.durations import format_duration_ms
 from streams.inventory.cause import Cause, reference
+from streams.inventory.kind import Kind
+from streams.inventory.load import Lacking, whose_statistics
 from streams.placement import exclusions
 from streams.placement.exclusions import Excluded
 from streams.placement.placer import Placer
@@ -72,7 +74,7 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
             ReasonCount(reason=reason, nodes=nodes) for reason, nodes in counts[:REASONS_MAX]
         ),
         load_thresholds=placer.inventory.in_force.reported,
-        by_estimates=by_estimates(placer.inventory.freshness.lacking),
+        by_estimates=by_estimates(placer.inventory.freshness.lacking, ranking.kind),
         estimated_by=estimated_by(placer, ranking),
     )
 
@@ -80,20 +82,23 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
 def estimated_by(placer: Placer, ranking: Ranking) -> UsualUse | None:
     """What the pod is expected to use, where that comes from what others use; none: it does not, or
     nothing asks."""
-    found = placer.inventory.estimator.explained(ranking.kind) if placer.by_load else None
+    asks = placer.by_load if not ranking.kind.daemon else placer.scored_by_load
+    found = placer.inventory.estimator.explained(ranking.kind) if asks else None
     if found is None:
         return None
     profile: Literal["owner", "fleet"] = "fleet" if found.owner is None else "owner"
     return UsualUse(profile=profile, owner=found.owner, usage=found.usage)
 
 
-def by_estimates(lacking: Mapping[tuple[str, int], int]) -> dict[str, int] | None:
-    """Nodes that are judged by estimates, by the statistic that their metrics lack; None: none."""
-    named = {
-        f"{kind} over {format_duration_ms(duration_ms)}": nodes
-        for (kind, duration_ms), nodes in sorted(lacking.items())
-        if nodes
-    }
+def by_estimates(lacking: Mapping[Lacking, int], kind: Kind) -> dict[str, int] | None:
+    """Nodes that are judged by estimates for a kind of pods, by the statistic that their metrics
+    lack; None: none."""
+    whose = whose_statistics(prod=kind.prod, daemon=kind.daemon)
+    named: dict[str, int] = {}
+    for each, nodes in sorted(lacking.items()):
+        if nodes and each.whom & whose:
+            name = f"{each.aggregation} over {format_duration_ms(each.duration_ms)}"
+            named[name] = named.get(name, 0) + nodes
     return named or None
 
 
@@ -121,7 +126,7 @@ def placed(
         others = ranking.runners_up(row, RUNNERS_UP_MAX)
     else:
         others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
-    lacking = by_estimates(placer.inventory.freshness.lacking)
+    lacking = by_estimates(placer.inventory.freshness.lacking, ranking.kind)
     # Validated as a whole: a decision has a dozen parts, and making them one by one takes three
     # times as long.
     return PlacementDecision.model_validate(

@@ -202,6 +202,29 @@ class PendingRequests:
         for group in self._groups.values():
             group.version = -1
 
+    def shorten_backoffs(self, policy: Policy, now_ms: int) -> list[str]:
+        """Nobody waits for longer than a policy says from now on; answers with the uids of pods
+        whose own back-off ends sooner."""
+        for group in self._groups.values():
+            if group.retry_at_ms <= now_ms:
+                continue
+            latest_ms = now_ms + backoff_ms(policy, group.failures)
+            if group.retry_at_ms > latest_ms:
+                group.retry_at_ms = latest_ms
+                self.group_changed(group)
+        sooner = []
+        for uid in dict.fromkeys([uid for *_, uid in self._delayed] + list(self._excluded)):
+            waiting = self._waiting.get(uid)
+            if waiting is None:
+                continue
+            latest_ms = now_ms + backoff_ms(policy, waiting.attempt)
+            if waiting.not_before_ms > latest_ms:
+                waiting.not_before_ms = latest_ms
+                sooner.append(uid)
+                if not waiting.excluded:
+                    heapq.heappush(self._delayed, (latest_ms, waiting.sequence, uid))
+        return sooner
+
     def regroup(
         self,
         owner_of: Callable[[Pod], str | None],

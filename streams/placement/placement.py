@@ -94,6 +94,9 @@ class Placement:
             self._by_owner = by_owner
             self.pending.regroup(self._owner, self._grouped)
         self.pending.open_groups()
+        now_ms = self.inventory.now_ms
+        for uid in self.pending.shorten_backoffs(self.inventory.policy, now_ms):
+            self.changed_requests[uid] = None
 
     def request(
         self, request: SchedulingRequest, cause: Cause

@@ -66,6 +66,8 @@ class Placer:
         """Of the estimates with which the rankings' pods were prepared."""
         self.by_load = any(plugin.name == LOAD_AWARE for plugin in self._plugins)
         """Pods' estimates decide."""
+        self.scored_by_load = any(score.name == LOAD_AWARE for score, _ in self.scores)
+        """Those of pods of DaemonSets do, too, which pass the filter unasked."""
 
     def relayout(self, source: IntArray) -> None:
         """Places of nodes have moved. Rankings are computed anew."""

@@ -341,6 +341,27 @@ def test_pods_of_a_node_are_bounded_until_they_have_left_the_average_window(
     assert refused.reason.startswith(name)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_figures_of_pods_are_bounded_by_resources_that_the_windows_have(restarts: bool) -> None:
+    log, table, limits = Log(), dict[str, bytes](), AggregateLimits(pod_figures_per_node=8)
+    subject = stage(limits=limits)
+    later = T0 + QUICK_HORIZON_MS + 1
+    for record in log.add(
+        sample(T0, usage=dict.fromkeys("abcd", 1)),
+        *(sample(later + at, pods=[pod("a", 1), pod("b", 1)]) for at in range(3)),
+        sample(later + QUICK.average_ms + 3, usage={"cpu": 1, "e": 1}, pods=[pod("a", 1)] * 2),
+        sample(later + QUICK.average_ms + 4, pods=[pod("a", 1)]),
+    ):
+        result = subject.apply([record])
+        store(table, result.rows)
+        assert [letter(each).category for each in result.dead_letters] == (
+            ["limit"] if record.offset in (3, 5) else []
+        )
+        if restarts:
+            subject = stage(table, limits=limits)
+    assert subject.state.nodes["c/n0"].pods.size <= 8
+
+
 def test_host_applications_of_a_node_are_bounded() -> None:
     log, subject = Log(), stage(limits=AggregateLimits(host_applications_per_node=1))
     applications = [{"name": name, "usage": {"cpu": 1}} for name in ("a", "b")]

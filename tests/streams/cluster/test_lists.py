@@ -9,6 +9,7 @@ from tests.streams.cluster.builders import (
     full,
     lifecycle,
     node,
+    node_gone,
     pod,
     policy_record,
     request,
@@ -48,6 +49,21 @@ def test_what_came_after_the_list_began_is_not_missing_in_it() -> None:
     run.say(request("reserved"), lifecycle("bound", pod("bound"), "a"))
     assert run.say(ListEnd(cluster="test", list_id="1"), topic="pod-lifecycle") == []
     assert sorted(run.state.inventory.where) == ["bound", "reserved"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_node_that_came_after_the_list_began_is_not_missing_in_it(restarts: bool) -> None:
+    run = cluster(node("old"), node("back"), node("listed"))
+    run.say(ListBegin(cluster="test", list_id="1"), topic="node-state")
+    run.say(node("new"), node_gone("back"), node("back"), node("old"), node_gone("gone"))
+    run.say(node("listed", list_id="1"))
+    if restarts:
+        run.restart()
+    run.say(ListEnd(cluster="test", list_id="1"), topic="node-state")
+    names = [each.name for each in run.state.inventory.lay_out().nodes]
+    assert names == ["back", "listed", "new"]
+    run.full_list("node-state", "2", node("listed"))
+    assert [each.name for each in run.state.inventory.lay_out().nodes] == ["listed"]
 
 
 def test_a_list_may_be_interrupted_by_a_restart() -> None:

@@ -1,19 +1,27 @@
 """What is known of owners is rows, which a worker starts again from."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from schemas.metrics import PodLife
+from schemas.pods import OwnerReference
 from schemas.usage_moments import OwnerUsageRow
 from streams.inventory.kind import kind_of, owned
+from streams.inventory.owner_usage import USAGE_OWNER_ANNOTATION
 from tests.streams.cluster.builders import (
     OWNED_UIDS,
     OWNERS,
+    at,
     lifecycle,
+    metric,
     node,
     owned_pod,
     owned_pods,
     owned_use,
+    pod,
+    pod_metric,
     policy_record,
     request,
     tick,
@@ -24,6 +32,10 @@ _FLEET = (
     "plugins: {score: [OverutilizationRisk]}\noverutilizationRisk: {resources: [{name: cpu}]}\n"
 )
 _OWNER = _FLEET.replace("}]}", "}], profiles: owner}")
+
+
+#: Kubernetes has no kind with a slash in its name.
+_IN_NO_CLUSTER = OwnerReference(kind="a/" + 500 * "b", name=512 * "n", uid="u", controller=True)
 
 
 def _measure(run: Run, minute: int, uids: Sequence[str]) -> None:
@@ -77,6 +89,47 @@ def test_a_restart_changes_nothing_of_what_is_known_and_expected() -> None:
         assert theirs is not None
         assert mine.figures() == theirs.figures()
     assert steady.outputs == restarted.outputs
+
+
+@pytest.mark.parametrize("ticked", [False, True])
+def test_a_pod_that_goes_before_figures_were_worked_out_is_remembered_with_the_logs_time(
+    ticked: bool,
+) -> None:
+    run = Run()
+    if ticked:
+        run.say(tick(0), policy_record(_FLEET), tick(1200))
+    run.say(policy_record(_OWNER.replace("}]", "}, {name: memory}]")), node())
+    old = owned_pod("a", 3).model_copy(update={"scheduled_at_ms": at(0)})
+    run.say(lifecycle("bound", old, "node-1"))
+    life = PodLife(minutes=20, mean={"cpu": 500, "memory": 1000}, deviation={"cpu": 0, "memory": 0})
+    measured = pod_metric("a", cpu=500, memory=1000).model_copy(update={"life": life})
+    run.say(metric(cpu=500, seconds=1200, pods=(measured,)))
+    run.say(lifecycle("deleted", old))
+    rows = _rows(run)
+    assert [row.seen_at_ms for row in rows.values()] == [at(1200)] * ticked
+    assert run.state.inventory.held_pods == 0
+    run.restart()
+    assert _rows(run) == rows
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"uid": "reserved-x", "annotations": {USAGE_OWNER_ANNOTATION: "nobody"}},
+        {"uid": "reserved-x", "annotations": {USAGE_OWNER_ANNOTATION: f"a/b/{'c' * 513}"}},
+        {"owners": (_IN_NO_CLUSTER,)},
+    ],
+)
+def test_a_pod_that_names_its_owner_as_nothing_in_kubernetes_is_called_is_nobodys(
+    odd: dict[str, Any],
+) -> None:
+    run = Run()
+    run.say(tick(0), policy_record(_OWNER), node())
+    run.say(lifecycle("bound", pod("a").model_copy(update=odd), "node-1"))
+    for minute in range(5, 30, 5):
+        run.measure({"a": 500}, 60 * minute)
+    assert _rows(run) == {}
+    assert run.state.inventory.held_pods == 1
 
 
 def test_a_pod_counts_by_what_its_owners_other_pods_use() -> None:

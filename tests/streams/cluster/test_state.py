@@ -138,6 +138,16 @@ def test_a_pod_that_takes_no_room_may_come_and_go_however_many_there_are(
     assert world.say(lifecycle("finished", pod("r"), "a")) == []
 
 
+def test_a_pod_on_one_node_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "NODES_MAX", 1)
+    world = World()
+    assert world.say(lifecycle("bound", pod("p"), "a")) == []
+    answer = world.say(lifecycle("bound", pod("q"), "b"))
+    assert answer.reason == "node b would be one more than 1 in the cluster"
+    assert world.say(lifecycle("deleted", pod("q"), "b")) == []
+    assert world.say(lifecycle("bound", pod("q"), "a")) == []
+
+
 def test_a_policy_that_cannot_be_read_is_refused_with_every_problem() -> None:
     world = World()
     answer = world.say(policy_record("reservationSeconds: -1\nloadAwre: {}"))

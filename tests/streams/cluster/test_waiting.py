@@ -16,6 +16,7 @@ from tests.streams.cluster.builders import (
     lifecycle,
     metric,
     node,
+    outcome,
     pod,
     policy_record,
     request,
@@ -28,6 +29,27 @@ def test_pods_that_wait_are_placed_when_a_node_comes() -> None:
     run = cluster()
     run.say(request("a"), request("b"))
     assert outcomes(run.say(node(), tick(1))) == [("a", "placed"), ("b", "placed")]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_policy_with_shorter_back_offs_shortens_those_under_way(restarts: bool) -> None:
+    run = cluster(policy_record("{initialBackoffSeconds: 3600, maxBackoffSeconds: 3600}"), node())
+    placed = only(run.say(request("failed")))
+    run.say(outcome(placed, "failed"), request(full("huge", memory="64Gi")), tick(10))
+    if restarts:
+        run.restart()
+    run.say(policy_record("{initialBackoffSeconds: 20}"), node("big", cpu="32", memory="128Gi"))
+    if restarts:
+        run.restart()
+    assert run.say(tick(29)) == []
+    assert outcomes(run.say(tick(30))) == [("failed", "placed"), ("huge", "placed")]
+
+
+def test_a_policy_with_longer_back_offs_leaves_those_under_way() -> None:
+    run = cluster(policy_record("{initialBackoffSeconds: 20}"))
+    run.say(request("a"))
+    run.say(policy_record("{initialBackoffSeconds: 60}"), node(), tick(20))
+    assert waiting(run) == []
 
 
 def test_a_request_joins_those_of_its_kind_and_their_back_off() -> None:

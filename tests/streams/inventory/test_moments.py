@@ -152,3 +152,25 @@ def test_until_figures_are_worked_out_the_priors_of_the_policy_hold(
         run.restart()
     assert run.state.inventory.moments.renewed_at_ms == before
     assert means(run) == [600, 0, 0]
+
+
+def test_the_order_in_which_a_policy_names_resources_is_no_matter() -> None:
+    policies = [
+        BY_RISK.replace("{name: cpu}", each)
+        for each in (
+            "{name: memory}, {name: cpu, weight: 2}",
+            "{name: cpu, weight: 2}, {name: memory}",
+        )
+    ]
+    run = busy(2, policies[0])
+    before = run.state.policy.digest
+    (life,) = {
+        each.moments.lives.of["n-0-0"]
+        for each in run.state.inventory.nodes.values()
+        if each.moments is not None and "n-0-0" in each.moments.lives.of
+    }
+    run.say(policy_record(policies[1]))
+    moments = run.state.inventory.nodes["n-0"].moments
+    assert moments is not None
+    assert moments.lives.of["n-0-0"] == life
+    assert run.state.policy.digest == before

@@ -176,6 +176,31 @@ def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
     assert moments.lives.of[SYSTEM] == (5, 10 * PARTS, 0)
 
 
+def test_usage_counts_once_where_metrics_begin_and_cease_to_name_pods() -> None:
+    moments, held, late = _moments(), _held("a", "4"), _held("late", seconds=6 * 60)
+    for each in (held, late):
+        moments.add(each)
+    moments.measure(_metric(5, system=3_000), [held, late], fold=True)
+    assert moments.figures()[0][0] == 3_000 + 500
+    # Pods are named before the system part is known to be smaller.
+    assert not moments.measure(_metric(8, system=1_000, a=2_000), [held, late], fold=True)
+    assert moments.figures()[0][0] == 3_000 + 500
+    moments.measure(None, [held, late], fold=True)
+    assert moments.figures()[0][0] == 3_000 + 500
+    assert moments.measure(_metric(10, system=1_000, a=2_000), [held, late], fold=True)
+    of_pod = (2_000 * 5 + 2_000 * 3) // 8
+    assert moments.figures()[0][0] == 1_000 + of_pod + 500
+    # And they are named no more: the system part that is known has none of them.
+    assert not moments.measure(_metric(12, system=9_000), [held, late], fold=True)
+    assert moments.figures()[0][0] == 1_000 + of_pod + 500
+    assert moments.measure(_metric(15, system=9_000), [held, late], fold=True)
+    assert moments.figures()[0][0] == 9_000
+    assert "a" in moments.lives.of
+    for each in (held, late):
+        moments.remove(each)
+    assert moments.figures()[0][0] == 9_000
+
+
 def test_a_pod_of_another_class_asks_for_what_its_class_is_given() -> None:
     batch = {"kubernetes.io/batch-cpu": "2k"}
     made = pod("a", priority=5_500)
@@ -252,6 +277,16 @@ def _with_life(said: NodeMetric, **lives: tuple[int, int, int]) -> NodeMetric:
         for each in said.pods
     )
     return said.model_copy(update={"pods": pods})
+
+
+def test_a_life_of_no_minutes_says_nothing_of_the_pod() -> None:
+    moments, held = _moments(), _held("a", seconds=-60_000)
+    moments.add(held)
+    moments.measure(_with_life(_metric(5, a=900), a=(600, 100, 50)), [held], fold=True)
+    unsaid = _with_life(_metric(15, a=900), a=(0, 0, 0))
+    assert moments.measure(unsaid, [held], fold=True)
+    (minutes, mean, _) = moments.lives.of["a"]
+    assert (minutes, mean) == (605, 100 * PARTS + 800 * PARTS * 5 // 605)
 
 
 def test_a_life_that_the_metric_says_takes_the_place_of_averages() -> None:

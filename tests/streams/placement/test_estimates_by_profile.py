@@ -12,6 +12,7 @@ from tests.streams.cluster.builders import (
     OWNED_UIDS,
     OWNERS,
     at,
+    controlled_by,
     lifecycle,
     metric,
     node,
@@ -137,6 +138,16 @@ def test_a_decision_says_by_whose_pods_the_estimate_is() -> None:
         f"(the pod is expected to use {amount}m of cpu, by what pods of default/StatefulSet/set-11 use)"
     )
     assert _decide(_run(_policy("requests")), owned_pod("a", 11)).estimated_by is None
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_of_a_daemon_it_is_said_only_where_the_score_goes_by_load(scored: bool) -> None:
+    by = _policy("fleet") if scored else "loadAware: {estimateBy: fleet}"
+    run = Run()
+    run.say(tick(0), policy_record(by), node())
+    daemon = pod("d", owners=controlled_by("set", "DaemonSet"))
+    assert (only(run.say(request(daemon))).estimated_by is not None) is scored
+    assert only(run.say(request())).estimated_by is not None
 
 
 def test_an_owner_is_named_in_a_decision_however_long_its_name_is() -> None:

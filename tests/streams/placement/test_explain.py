@@ -8,6 +8,7 @@ from streams.placement.explain import REASONS_MAX, Refusals
 from tests.streams.cluster.builders import (
     aggregated,
     container,
+    controlled_by,
     metric,
     node,
     pod,
@@ -130,6 +131,41 @@ def test_a_statistic_that_an_expired_metric_lacks_is_told_where_the_filter_goes_
         assert only(run.say(request(pod("huge", cpu="9999")))).judged_by_estimates == told
         run.restart()
         assert only(run.say(request(pod("other", cpu="9998")))).judged_by_estimates == told
+
+
+@pytest.mark.parametrize(
+    ("said", "prod", "daemon"),
+    [
+        ("  prodUsageThresholds: {cpu: 50}\n", None, None),
+        ("  prodUsageThresholds: {cpu: 50}\n  checkBoth: true\n", {"p95 over 15m": 1}, None),
+        ("", {"p95 over 15m": 1}, None),
+        (
+            "plugins: {score: [LoadAwareScheduling]}\n",
+            {"p95 over 15m": 1, "p99 over 30m": 1},
+            {"p99 over 30m": 1},
+        ),
+        (
+            "  scoreAccordingProdUsage: true\nplugins: {score: [LoadAwareScheduling]}\n",
+            {"p95 over 15m": 1},
+            None,
+        ),
+    ],
+)
+def test_a_statistic_that_nobody_asks_for_about_a_pod_is_not_said_to_lack(
+    said: str, prod: dict[str, int] | None, daemon: dict[str, int] | None
+) -> None:
+    both = _BY_P95.replace("15m}", "15m, scoreAggregationType: p99, scoreAggregatedDuration: 30m}")
+    run = Run()
+    run.say(tick(), policy_record(both + said), node("a"), metric("a"))
+    made = only(run.say(request()))
+    assert made.judged_by_estimates == prod
+    assert bool(made.message) == bool(prod)
+    of_daemon = pod("d", owners=controlled_by("set", "DaemonSet"))
+    assert only(run.say(request(of_daemon))).judged_by_estimates == daemon
+    batch = pod("b", labels={"koordinator.sh/priority-class": "koord-batch"})
+    asked = only(run.say(request(batch))).judged_by_estimates
+    assert asked is not None
+    assert asked["p95 over 15m"] == 1
 
 
 def test_without_the_load_aware_plugins_nothing_is_judged_by_estimates() -> None:
