@@ -39,10 +39,11 @@ class Group:
     untried: dict[str, str] = field(default_factory=dict)
     """Those of them without a command so far."""
     version: int = 0
-    """Grows whenever one of these is another one."""
+    """The registry's when one of these became another one last: no two groups share one, not even
+    one after the other of the same name."""
 
-    def put(self, row: MigrationRow) -> None:
-        """A migration is there, or has become another one."""
+    def put(self, row: MigrationRow, version: int) -> None:
+        """A migration is there, or has become another one; `version` is the registry's."""
         before = len(self.uids), len(self.moving), len(self.untried)
         self.uids[row.migration_id] = row.pod.uid
         for member, named in ((moving(row), self.moving), (not row.attempts, self.untried)):
@@ -50,13 +51,14 @@ class Group:
                 named[row.migration_id] = row.pod.uid
             else:
                 named.pop(row.migration_id, None)
-        self.version += before != (len(self.uids), len(self.moving), len(self.untried))
+        if before != (len(self.uids), len(self.moving), len(self.untried)):
+            self.version = version
 
-    def drop(self, row: MigrationRow) -> None:
-        """A migration is forgotten."""
+    def drop(self, row: MigrationRow, version: int) -> None:
+        """A migration is forgotten; `version` is the registry's."""
         for named in (self.uids, self.moving, self.untried):
             named.pop(row.migration_id, None)
-        self.version += 1
+        self.version = version
 
     def counted(self, *, waiting_too: bool) -> dict[str, str]:
         """Those that limits count: all, or those that are moving."""
@@ -127,7 +129,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         self.version += 1
         self.moving += moving(row) - (before is not None and moving(before))
         for index, key in self._keys(row):
-            index.setdefault(key, Group()).put(row)
+            index.setdefault(key, Group()).put(row, self.version)
         if before is None:
             self._by_uid[row.pod.uid] = row.migration_id
         elif before.replacement is not None and before.replacement != row.replacement:
@@ -141,7 +143,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         self.drop(row.migration_id)
         self.version += 1
         for index, key in self._keys(row):
-            index[key].drop(row)
+            index[key].drop(row, self.version)
             if not index[key].uids:
                 del index[key]
         del self._by_uid[row.pod.uid]

@@ -10,6 +10,7 @@ from streams.migration.registry import Registry, moving
 from tests.streams.cluster.builders import lifecycle
 from tests.streams.migration.builders import (
     FREE,
+    ask,
     budget,
     evicted,
     migration_row,
@@ -146,3 +147,21 @@ def test_migrations_whose_command_is_out_wait_for_no_budget() -> None:
     assert of.propose("p-1") is None or of.commands
     of.say(evicted(of.commands[0]))
     assert of.row("p-0").attempts == 1
+
+
+def test_an_owner_is_counted_anew_when_other_pods_of_it_move_than_those_before() -> None:
+    two = policy_text(
+        skipEvictionGates=["MaxMigratingPerWorkload"], maxUnavailablePerWorkload=2,
+        evictQPS=0.001, defaultJobMode="EvictDirectly", evictBurst=1,
+    )  # fmt: skip
+    ready, unready, third = replica("a"), replica("b", ready=False), replica("c")
+    other = replica("other", owner="other")
+    moving_pods = cluster(two, *((pod, "node-1") for pod in (ready, unready, third, other)))
+    moving_pods.say(workload(replicas=3), ask("migrate", pod=other))
+    moving_pods.later()
+    moving_pods.say(ask("migrate", pod=ready))
+    moving_pods.later()
+    assert "2 pods" in str(moving_pods.propose("c"))
+    moving_pods.say(ask("abort", pod=ready), ask("migrate", pod=unready))
+    moving_pods.later()
+    assert moving_pods.propose("c") is None
