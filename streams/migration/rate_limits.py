@@ -10,6 +10,8 @@ since the tick before, of at most a second: 10 a second are 10 a second, whether
 second or ten times in one.
 """
 
+from collections.abc import Mapping
+
 from schemas.migrations import EvictionLimiterRow
 from schemas.pods import Pod
 from schemas.policy import Policy
@@ -44,20 +46,20 @@ class Limiters(TrackedTable[Key, Bucket]):
     # --- questions ------------------------------------------------------------------------------
 
     def exhausted(
-        self, pod: Pod, replicas: Replicas | None, now_ms: int, *, ahead: int = 0
+        self, pod: Pod, replicas: Replicas | None, now_ms: int, ahead: Mapping[str, int]
     ) -> Gate | None:
         """Why a pod's workload or namespace may have no eviction now; None: it may.
 
-        `ahead` is how many evictions of the workload are to come before this one.
+        `ahead` is how many evictions of the workload or namespace are to come before this one.
         """
         for key, rate, whose in self._of(pod, replicas):
-            bucket = self._bucket(key, rate, now_ms)
-            if bucket.tokens > ahead:
+            bucket, before = self._bucket(key, rate, now_ms), ahead.get(key[0], 0)
+            if bucket.tokens > before:
                 continue
             wait = format_duration_ms(bucket.wait_ms(rate))
             text = f"{whose} has used up its evictions (objectLimiters.{key[0]}"
             if bucket.tokens:
-                text += f": {bucket.tokens} left, {ahead} migrations before this one)"
+                text += f": {bucket.tokens} left, {before} migrations before this one)"
             else:
                 text += f": {rate.burst} at once; the next one in {wait})"
             return Gate("ObjectLimiter", text)
