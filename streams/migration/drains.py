@@ -17,7 +17,7 @@ from streams.inventory.node import Held, Node
 from streams.migration.gates import pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
-from streams.migration.registry import MIGRATIONS_MAX
+from streams.migration.registry import MIGRATIONS_MAX, commanded, live
 from streams.rebalance.outcome import Gate
 from streams.stage.tracked_table import TrackedRows
 
@@ -61,8 +61,7 @@ class Drains(TrackedRows[str, DrainRow]):
             return f"node {name} is not being drained"
         self._remove(name)
         for migration in self.lifecycle.registry.at_node(name):
-            waits = migration.phase == "Pending" or migration.attempts == 0
-            if migration.trigger == "drain" and migration.phase in ("Pending", "Running") and waits:
+            if migration.trigger == "drain" and live(migration) and not commanded(migration):
                 text = f"the drain of {name} was taken back"
                 self.lifecycle.finish(migration, cause, "Aborted", "Undrained", text)
         self._report(row, "Undrained", 0, [], cause)

@@ -33,7 +33,7 @@ from streams.migration.drains import Drains
 from streams.migration.execution import Execution
 from streams.migration.lifecycle import MigrationLifecycle, MigrationListener, Said
 from streams.migration.proposal import Proposal, proposal_of
-from streams.migration.registry import MIGRATIONS_MAX, live
+from streams.migration.registry import MIGRATIONS_MAX, commanded, live
 from streams.migration.requests import Requests
 from streams.migration.reservations import HeldRoom
 from streams.migration.round_limits import RoundLimits
@@ -141,8 +141,7 @@ class Migrations:
             cause: the round's.
         """
         for row in self.lifecycle.registry:
-            out = row.command_expires_at_ms is not None or row.evicted_at_ms is not None
-            if row.trigger != "rebalance" or out or not live(row):
+            if row.trigger != "rebalance" or commanded(row) or not live(row):
                 continue
             cool = look(row.pool, row.source_node, row.watched)
             if cool is not None:

@@ -28,6 +28,11 @@ def moving(row: MigrationRow) -> bool:
     return row.phase != "Pending"
 
 
+def commanded(row: MigrationRow) -> bool:
+    """A command of it may still be carried out, or its pod has been evicted."""
+    return row.command_expires_at_ms is not None or row.evicted_at_ms is not None
+
+
 @dataclass(slots=True)
 class Group:
     """Migrations that leave one node or namespace, or are of one owner."""

@@ -18,7 +18,7 @@ from streams.inventory.cause import Cause, reference
 from streams.inventory.owners import controller
 from streams.inventory.pod_change import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, condition
-from streams.migration.registry import live
+from streams.migration.registry import commanded, live
 from streams.placement.pending import backoff_ms
 
 #: Longest time that a user's pause keeps a migration from its deadline.
@@ -140,8 +140,7 @@ class Tracking:
         )  # fmt: skip
 
     def _gone(self, row: MigrationRow, cause: Cause) -> None:
-        commanded = row.command_expires_at_ms is not None or row.evicted_at_ms is not None
-        if commanded and not row.command_dry:
+        if commanded(row) and not row.command_dry:
             row = self.lifecycle.advance(
                 row, cause, command_expires_at_ms=None,
                 evicted_at_ms=row.evicted_at_ms or cause.now_ms,
@@ -207,8 +206,7 @@ class Tracking:
             return None
         for row in self.lifecycle.registry.of_owner(owner.uid):
             waits = live(row) and row.mode == "ReservationFirst" and row.replacement is None
-            commanded = row.command_expires_at_ms is not None or row.evicted_at_ms is not None
-            if waits and commanded and not row.command_dry and row.pod.uid != pod.uid:
+            if waits and commanded(row) and not row.command_dry and row.pod.uid != pod.uid:
                 return row
         return None
 
@@ -283,7 +281,7 @@ class Tracking:
             return
         if lifecycle.held_room.over(row, cause.now_ms):
             row = self._expired(row, cause)
-        if row.evicted_at_ms is not None or row.command_expires_at_ms is not None:
+        if commanded(row):
             return
         found = lifecycle.inventory.held(row.pod.uid)
         if found is None:

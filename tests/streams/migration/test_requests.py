@@ -210,6 +210,16 @@ def test_a_drain_that_is_taken_back_ends_what_has_no_command() -> None:
     assert sorted(phases.values()) == [("Aborted", "Undrained"), ("Running", "Evicting")]
 
 
+def test_a_drain_that_is_taken_back_ends_what_would_be_commanded_again() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.say(ask("drain", node="node-1"))
+    moving.later()
+    moving.say(evicted(moving.commands[0], "failed"), ask("undrain", node="node-1"))
+    assert moving.last == ("Aborted", "Undrained")
+    moving.later(60)
+    assert len(moving.commands) == 1
+
+
 def test_a_drained_node_that_goes_and_comes_back_takes_pods() -> None:
     moving = cluster(DIRECT)
     moving.say(ask("drain", node="node-1"), node_gone("node-1"))
