@@ -67,6 +67,15 @@ class Drains(TrackedRows[str, DrainRow]):
         self._report(row, "Undrained", 0, [], cause)
         return None
 
+    def forget_gone(self, cause: Cause) -> None:
+        """End the drains of nodes that are gone: a later node of the name is another one."""
+        for name in sorted(self.rows):
+            node = self.lifecycle.inventory.nodes.get(name)
+            if node is None or node.state is None:
+                row = self.rows[name]
+                self._remove(name)
+                self._report(row, "Drained", 0, [], cause)
+
     def tick(self, cause: Cause) -> None:
         """Begin the migrations that are missing; report which nodes are empty.
 
@@ -74,6 +83,7 @@ class Drains(TrackedRows[str, DrainRow]):
         """
         begun = 0
         left_over = LOOKS_PER_TICK_MAX
+        self.forget_gone(cause)
         names = sorted(self.rows)
         progress = self.lifecycle.progress
         begin = bisect_left(names, progress.drain_next)
@@ -82,12 +92,7 @@ class Drains(TrackedRows[str, DrainRow]):
             if left_over <= 0:
                 next_node = name
                 break
-            row = self.rows[name]
-            node = self.lifecycle.inventory.nodes.get(name)
-            if node is None or node.state is None:
-                self._remove(name)
-                self._report(row, "Drained", 0, [], cause)
-                continue
+            row, node = self.rows[name], self.lifecycle.inventory.nodes[name]
             left_over -= (1 + len(node.held)) * self.lifecycle.gates.effort
             left, protected = self._pods(row, node, cause.now_ms)
             if row.dry_run:

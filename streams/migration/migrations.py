@@ -178,6 +178,10 @@ class Migrations:
         self._tracking.gone(uid, cause)
         self.lifecycle.gates.protections.forget(uid)
 
+    def nodes_gone(self, cause: Cause) -> None:
+        """Nodes are gone."""
+        self.drains.forget_gone(cause)
+
     def withdrawn(self, uid: str, cause: Cause) -> None:
         """A pod wants no node any more."""
         if self.lifecycle.registry:
