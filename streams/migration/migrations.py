@@ -231,7 +231,7 @@ class Migrations:
 
         At a tick that is `busy` with all nodes drains begin nothing; they do at the next one.
         """
-        self.lifecycle.limiters.passed(passed_ms)
+        self.lifecycle.limiters.passed(passed_ms, cause.now_ms)
         self._tracking.tick(cause)
         self.lifecycle.limiters.tidy(cause.now_ms)
         if self.lifecycle.inventory.context.paused:

@@ -11,6 +11,7 @@ second or ten times in one.
 """
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 from schemas.migrations import EvictionLimiterRow
 from schemas.pods import Pod
@@ -65,14 +66,20 @@ class Limiters(TrackedTable[Key, Bucket]):
             return Gate("ObjectLimiter", text)
         return None
 
-    def passed(self, length_ms: int) -> None:
+    def passed(self, length_ms: int, now_ms: int) -> None:
         """So much time has passed since the last tick.
 
-        What evictQPS allowed in it may leave at once.
+        What evictQPS allowed in it may leave at once; where the last tick left no token, its part of
+        one counts too, since commands may have waited for the rest.
         """
         rate = rate_per_second(self.args.evict_qps, self.args.evict_burst)
-        meanwhile = int(rate.per_ms * min(length_ms, QPS_SPREAD_MS))
-        self._qps = Rate(rate.per_ms, max(rate.burst, meanwhile))
+        meanwhile = rate.per_ms * min(length_ms, QPS_SPREAD_MS)
+        before = self._bucket(EVERYTHING, rate, now_ms - length_ms)
+        if not before.tokens:
+            meanwhile += Fraction(before.part, before.parts)
+        if meanwhile > rate.burst:
+            rate = Rate(rate.per_ms, int(meanwhile), meanwhile % 1)
+        self._qps = rate
 
     def too_fast(self, now_ms: int) -> str | None:
         """Why evictQPS allows no command now; None: it allows one."""
@@ -118,7 +125,7 @@ class Limiters(TrackedTable[Key, Bucket]):
     def tidy(self, now_ms: int) -> None:
         """Forget buckets that nothing was drawn from for so long that they are full again."""
         longest_ms = max(
-            -(-self._qps.burst // self._qps.per_ms),
+            -(-(self._qps.burst + self._qps.part) // self._qps.per_ms),
             *(each.duration_ms * max(1, each.burst) for each in self.args.object_limiters.values()),
             0,
         )
