@@ -60,7 +60,8 @@ class Execution:
             if commanded(row):
                 continue
             found = self.lifecycle.inventory.held(row.pod.uid)
-            if found is not None:
+            # What is over may have to wait for a later tick to end.
+            if found is not None and found[0].state is not None and cause.now_ms < row.deadline_ms:
                 ready.append((row, found[1]))
         places = fair_order([1] * len(ready), STEPS_PER_TICK_MAX, cause.now_ms)
         self._commands = 0
