@@ -105,7 +105,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         return self.rows.get(self._by_replacement.get(uid, ""))
 
     def at_node(self, name: str) -> list[MigrationRow]:
-        """Migrations of pods that leave a node."""
+        """Migrations of pods that leave a node, in the order of creation."""
         return self._all(self.node_group(name))
 
     def of_owner(self, owner_uid: str) -> list[MigrationRow]:
@@ -125,7 +125,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         return self._of_owner.get(owner_uid, _EMPTY)
 
     def _all(self, group: Group) -> list[MigrationRow]:
-        return [self.rows[each] for each in group.uids]
+        return sorted((self.rows[each] for each in group.uids), key=lambda row: row.sequence)
 
     def put(self, row: MigrationRow) -> None:
         """Keep a new migration, or a known one as it is now."""
@@ -133,6 +133,8 @@ class Registry(TrackedRows[str, MigrationRow]):
         super().put(row)
         self.version += 1
         self.moving += moving(row) - (before is not None and moving(before))
+        if before is not None and before.owner_uid != row.owner_uid:
+            self._leave(before)
         for index, key in self._keys(row):
             index.setdefault(key, Group()).put(row, self.version)
         if before is None:
@@ -147,13 +149,16 @@ class Registry(TrackedRows[str, MigrationRow]):
         self.moving -= moving(self.rows[row.migration_id])
         self.drop(row.migration_id)
         self.version += 1
+        self._leave(row)
+        del self._by_uid[row.pod.uid]
+        if row.replacement is not None:
+            self._by_replacement.pop(row.replacement.uid, None)
+
+    def _leave(self, row: MigrationRow) -> None:
         for index, key in self._keys(row):
             index[key].drop(row, self.version)
             if not index[key].uids:
                 del index[key]
-        del self._by_uid[row.pod.uid]
-        if row.replacement is not None:
-            self._by_replacement.pop(row.replacement.uid, None)
 
     def restore(self, rows: Iterable[MigrationRow]) -> None:
         """Take over table rows."""

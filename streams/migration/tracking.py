@@ -104,6 +104,8 @@ class Tracking:
         if row is not None and pod.node not in (None, row.source_node) and live(row):
             text = f"the pod is on {pod.node}, not on {row.source_node} any more"
             self.lifecycle.finish(row, cause, "Failed", "PodMoved", text)
+        elif row is not None:
+            self._owned(row, pod, cause)
         if pod.node is None:
             return
         replaced = self.lifecycle.registry.of_replacement(pod.uid)
@@ -111,6 +113,12 @@ class Tracking:
             replaced = self._adopt(pod, cause)
         if replaced is not None and live(replaced):
             self._arrived(replaced, pod, cause)
+
+    def _owned(self, row: MigrationRow, pod: Pod, cause: Cause) -> None:
+        """Another controller may have taken the pod over: it limits, and replaces, from now on."""
+        owner = controller(pod)
+        owner_uid = "" if owner is None else owner.uid
+        self.lifecycle.advance(row, cause, owner_uid=owner_uid)
 
     def gone(self, uid: str, cause: Cause) -> None:
         """A pod is gone."""
