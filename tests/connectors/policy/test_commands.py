@@ -428,6 +428,24 @@ def test_a_document_that_this_version_cannot_read_can_still_be_paused(
     assert "invalid" in run("history", "east").stdout
 
 
+def test_what_a_worker_has_refused_is_not_repeated_by_a_pause(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    unknown = PolicyRecord(
+        cluster="east",
+        document="fieldOfTheFuture: 1\n",
+        paused=True,
+        applied_at_ms=1_760_000_000_000,
+    )
+    write(policies, partition_for(b"east", policies.partitions), encode(unknown), "east")
+    write_dead_letter(policies, 1, "the policy was not applied")
+    result = run("pause", "east")
+    assert result.stdout == "cluster east is paused\n"
+    assert "does not count: refused: the policy was not applied" in result.stderr
+    assert records(policies, "east")[-1].document == DOCUMENT
+
+
 @pytest.mark.parametrize("command", ["apply", "history", "pause", "resume"])
 def test_without_a_broker_the_command_says_what_to_do(
     command: str, cache: Path, tmp_path: Path
