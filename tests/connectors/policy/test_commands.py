@@ -359,6 +359,20 @@ def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
     assert run("check", file, "--cluster", "east").stderr == ""
 
 
+@pytest.mark.parametrize(
+    "lifted",
+    [
+        "migration: {evictSystemCriticalPods: true}\n",
+        "migration: {skipEvictionGates: [PriorityThreshold]}\n",
+    ],
+)
+def test_a_priority_class_that_nothing_goes_by_is_not_warned_of(
+    policies: KafkaSettings, tmp_path: Path, lifted: str
+) -> None:
+    file = policy_file(tmp_path, "evictor: {priorityThreshold: {name: high}}\n" + lifted)
+    assert "names class" not in run("check", file, "--cluster", "east").stderr
+
+
 def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path) -> None:
     file = policy_file(tmp_path, DOCUMENT)
     digest = read_policy(DOCUMENT).digest
