@@ -59,8 +59,19 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEn
 
 
 def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
-    """The record that holds for a cluster; none: the default policy, running."""
-    newest = None
-    for entry in read_entries_of(connection, cluster):
-        newest = entry
-    return newest
+    """The record that holds for a cluster, or will; none: the default policy, running.
+
+    What a worker has refused is reported and left out: the one before goes on.
+    """
+    from connectors.kafka.applied import REFUSED, Applied
+
+    entries = list(read_entries_of(connection, cluster))
+    applied = Applied(connection, TOPIC) if entries else None
+    while applied is not None and entries:
+        newest = entries.pop()
+        state = applied.state(newest.partition, newest.offset)
+        if not state.startswith(REFUSED):
+            return newest
+        place = f"{newest.partition}:{newest.offset}"
+        echo(f"warning: {TOPIC} {place} does not count: {one_line(state)}", err=True)
+    return None

@@ -78,7 +78,16 @@ def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
 
 
 def _classes(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Sections that name a priority class whose value the cluster must send, and the class."""
+    """Sections that name a priority class whose value the cluster must send, and the class.
+
+    None where no threshold holds.
+    """
+    args = policy.migration
+    critical = "SystemCriticalPods" in policy.evictor.protections
+    if args.evict_system_critical_pods or not critical:
+        return
+    if "PriorityThreshold" in args.skip_eviction_gates:
+        return
     sections = [("evictor", policy.evictor.priority_threshold)]
     if policy.compat == "loadstream":
         sections.append(("migration", policy.migration.priority_threshold))

@@ -319,10 +319,8 @@ def _of_evictions(policy: Policy) -> Iterator[Found]:
             yield path, "gives neither value nor name"
         elif whose == "migration" and policy.compat == "koordinator":
             yield (*path, "name"), "compat: koordinator passes over a name, as upstream"
-    if args.evict_all_bare_pods:
-        why = "evictAllBarePods allows them already"
-        yield ("migration", "evictFailedBarePods"), why
-        yield ("evictor", "evictFailedBarePods"), why
+    yield from _of_failed_pods(policy)
+    yield from _of_lifted_shares(policy)
     if evictor.min_replicas <= 1:
         yield ("evictor", "minReplicas"), "it is off: no workload has fewer than 1 replica"
     if "PodsWithPVC" not in evictor.protections:
@@ -334,6 +332,33 @@ def _of_evictions(policy: Policy) -> Iterator[Found]:
     if evictor.no_eviction_policy == "Preferred" and policy.compat == "koordinator":
         why = "compat: koordinator orders pods as Koordinator does"
         yield ("evictor", "noEvictionPolicy"), why
+
+
+def _of_failed_pods(policy: Policy) -> Iterator[Found]:
+    """What allows their eviction: they use nothing, so they are not kept."""
+    why = "a pod that has failed runs no more, so there is none to evict"
+    yield ("migration", "evictFailedBarePods"), why
+    yield ("evictor", "evictFailedBarePods"), why
+    for index, name in enumerate(policy.evictor.pod_protections.default_disabled):
+        if name == "FailedBarePods":
+            yield ("evictor", "podProtections", "defaultDisabled", index), why
+
+
+def _of_lifted_shares(policy: Policy) -> Iterator[Found]:
+    """Shares of workloads, which limit what moves at once and say which workloads are too small."""
+    args = policy.migration
+    gates = {"ExpectedReplicas"} if args.skip_check_expected_replicas else set()
+    gates.update(args.skip_eviction_gates)
+    if "ExpectedReplicas" not in gates:
+        return
+    why = "lifted by skipEvictionGates, and workloads of any size may move"
+    if "MaxUnavailablePerWorkload" in gates:
+        yield ("migration", "maxUnavailablePerWorkload"), why
+    limiter = args.object_limiters.get("workload")
+    goes_by_it = limiter is not None and limiter.duration_ms and limiter.max_migrating is None
+    if "MaxMigratingPerWorkload" in gates and not goes_by_it:
+        why += ", and no limiter goes by it"
+        yield ("migration", "maxMigratingPerWorkload"), why
 
 
 def _of_limiters(policy: Policy) -> Iterator[Found]:

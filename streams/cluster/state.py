@@ -157,7 +157,7 @@ class ClusterState:
             case PodLifecycle():
                 return self._lifecycle(message, position)
             case NodeState():
-                return self._node(message)
+                return self._node(message, position)
             case ListBegin():
                 self.inventory.lists.begin(position.topic, message, self.inventory.numbers.sequence)
                 return []
@@ -208,13 +208,14 @@ class ClusterState:
             self.migrations.withdrawn(request.pod.uid, cause)
         return self.placement.request(request, cause)
 
-    def _node(self, state: NodeState) -> Answer:
+    def _node(self, state: NodeState, position: Position) -> Answer:
         full = None if state.event == "removed" else self._full(state.node)
         if full is not None:
             return full
         self.inventory.apply_node(state)
         if state.event == "removed":
             self.memory.moves.node_gone(state.node)
+            self.migrations.nodes_gone(self._cause(position))
         return []
 
     def _full(self, node: str) -> Refusal | None:
@@ -279,7 +280,7 @@ class ClusterState:
             return []
         list_id, begin = ended
         if position.topic == "node-state":
-            self._unlisted.remove_nodes()
+            self._unlisted.remove_nodes(self._cause(position))
             return []
         self.migrations.end_list(list_id, begin, end.kinds)
         return self._unlisted.remove_pods(self._cause(position))
@@ -307,7 +308,7 @@ class ClusterState:
         cause = self._cause(position)
         self.inventory.recount()
         self.inventory.renew_fleet()
-        self._unlisted.remove_nodes()
+        self._unlisted.remove_nodes(cause)
         gone = self._unlisted.remove_pods(cause)
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.

@@ -31,7 +31,7 @@ class Unlisted:
         self.inventory, self.placement = inventory, placement
         self.migrations, self.memory = migrations, memory
 
-    def remove_nodes(self) -> None:
+    def remove_nodes(self, cause: Cause) -> None:
         """Remove nodes that the full list lacks which ended last, a bounded number at a time."""
         ending = self.inventory.lists.ending.get("node-state")
         if ending is None:
@@ -42,6 +42,7 @@ class Unlisted:
             node = self.inventory.nodes.get(name)
             if node is None or node.state is None:
                 self.memory.moves.node_gone(name)
+        self.migrations.nodes_gone(cause)
 
     def remove_pods(self, cause: Cause) -> list[PlacementDecision]:
         """The same of pods."""

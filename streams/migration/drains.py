@@ -17,7 +17,7 @@ from streams.inventory.node import Held, Node
 from streams.migration.gates import pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
-from streams.migration.registry import MIGRATIONS_MAX
+from streams.migration.registry import MIGRATIONS_MAX, commanded, live
 from streams.rebalance.outcome import Gate
 from streams.stage.tracked_table import TrackedRows
 
@@ -61,12 +61,20 @@ class Drains(TrackedRows[str, DrainRow]):
             return f"node {name} is not being drained"
         self._remove(name)
         for migration in self.lifecycle.registry.at_node(name):
-            waits = migration.phase == "Pending" or migration.attempts == 0
-            if migration.trigger == "drain" and migration.phase in ("Pending", "Running") and waits:
+            if migration.trigger == "drain" and live(migration) and not commanded(migration):
                 text = f"the drain of {name} was taken back"
                 self.lifecycle.finish(migration, cause, "Aborted", "Undrained", text)
         self._report(row, "Undrained", 0, [], cause)
         return None
+
+    def forget_gone(self, cause: Cause) -> None:
+        """End the drains of nodes that are gone: a later node of the name is another one."""
+        for name in sorted(self.rows):
+            node = self.lifecycle.inventory.nodes.get(name)
+            if node is None or node.state is None:
+                row = self.rows[name]
+                self._remove(name)
+                self._report(row, "Drained", 0, [], cause)
 
     def tick(self, cause: Cause) -> None:
         """Begin the migrations that are missing; report which nodes are empty.
@@ -75,6 +83,7 @@ class Drains(TrackedRows[str, DrainRow]):
         """
         begun = 0
         left_over = LOOKS_PER_TICK_MAX
+        self.forget_gone(cause)
         names = sorted(self.rows)
         progress = self.lifecycle.progress
         begin = bisect_left(names, progress.drain_next)
@@ -83,12 +92,7 @@ class Drains(TrackedRows[str, DrainRow]):
             if left_over <= 0:
                 next_node = name
                 break
-            row = self.rows[name]
-            node = self.lifecycle.inventory.nodes.get(name)
-            if node is None or node.state is None:
-                self._remove(name)
-                self._report(row, "Drained", 0, [], cause)
-                continue
+            row, node = self.rows[name], self.lifecycle.inventory.nodes[name]
             left_over -= (1 + len(node.held)) * self.lifecycle.gates.effort
             left, protected = self._pods(row, node, cause.now_ms)
             if row.dry_run:

@@ -18,6 +18,7 @@ from schemas.pods import Pod
 from streams.inventory.cause import Cause, reference
 from streams.inventory.node import Held
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
+from streams.migration.registry import commanded
 from streams.stage.fair_turns import fair_order
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
@@ -56,10 +57,11 @@ class Execution:
         for row in sorted(self.lifecycle.registry, key=lambda row: row.turn):
             if row.phase != "Running" or row.paused or row.retry_at_ms > cause.now_ms:
                 continue
-            if row.command_expires_at_ms is not None or row.evicted_at_ms is not None:
+            if commanded(row):
                 continue
             found = self.lifecycle.inventory.held(row.pod.uid)
-            if found is not None:
+            # What is over may have to wait for a later tick to end.
+            if found is not None and found[0].state is not None and cause.now_ms < row.deadline_ms:
                 ready.append((row, found[1]))
         places = fair_order([1] * len(ready), STEPS_PER_TICK_MAX, cause.now_ms)
         self._commands = 0

@@ -187,17 +187,27 @@ class Gates:
         self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
     ) -> Gate | None:
         """Which rate or budget allows no further eviction; None: all do."""
-        uid = "" if replicas is None else replicas.owner_uid
-        own = self.registry.of_pod(pod.uid)
-        untried = self.registry.owner_group(uid).untried
-        ahead = len(untried) - (own is not None and own.migration_id in untried)
-        gate = self.limiters.exhausted(pod, replicas, now_ms, ahead=ahead if waiting_too else 0)
+        gate = self.limiters.exhausted(
+            pod, replicas, now_ms, self._ahead(pod, replicas) if waiting_too else {}
+        )
         if gate is not None:
             return gate
         why = self.budgets.exhausted(pod)
         if why is None and waiting_too and self.budgets.covering(pod):
             why = self._spoken_for(pod)
         return None if why is None else Gate("DisruptionBudget", why)
+
+    def _ahead(self, pod: Pod, replicas: Replicas | None) -> dict[str, int]:
+        """How many evictions are to come before that of a pod, by what a limiter counts."""
+        own = self.registry.of_pod(pod.uid)
+        own_id = "" if own is None else own.migration_id
+        groups = {
+            "workload": self.registry.owner_group("" if replicas is None else replicas.owner_uid),
+            "namespace": self.registry.namespace_group(pod.namespace),
+        }
+        return {
+            scope: len(group.untried) - (own_id in group.untried) for scope, group in groups.items()
+        }
 
     def _spoken_for(self, pod: Pod) -> str | None:
         """Why what a budget has left will be taken by migrations that wait; None: it will not."""

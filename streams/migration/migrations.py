@@ -33,7 +33,7 @@ from streams.migration.drains import Drains
 from streams.migration.execution import Execution
 from streams.migration.lifecycle import MigrationLifecycle, MigrationListener, Said
 from streams.migration.proposal import Proposal, proposal_of
-from streams.migration.registry import MIGRATIONS_MAX, live
+from streams.migration.registry import MIGRATIONS_MAX, commanded, live
 from streams.migration.requests import Requests
 from streams.migration.reservations import HeldRoom
 from streams.migration.round_limits import RoundLimits
@@ -141,8 +141,7 @@ class Migrations:
             cause: the round's.
         """
         for row in self.lifecycle.registry:
-            out = row.command_expires_at_ms is not None or row.evicted_at_ms is not None
-            if row.trigger != "rebalance" or out or not live(row):
+            if row.trigger != "rebalance" or commanded(row) or not live(row):
                 continue
             cool = look(row.pool, row.source_node, row.watched)
             if cool is not None:
@@ -178,6 +177,10 @@ class Migrations:
         """A pod is gone, by a full list or by what its binding found."""
         self._tracking.gone(uid, cause)
         self.lifecycle.gates.protections.forget(uid)
+
+    def nodes_gone(self, cause: Cause) -> None:
+        """Nodes are gone."""
+        self.drains.forget_gone(cause)
 
     def withdrawn(self, uid: str, cause: Cause) -> None:
         """A pod wants no node any more."""
@@ -228,7 +231,7 @@ class Migrations:
 
         At a tick that is `busy` with all nodes drains begin nothing; they do at the next one.
         """
-        self.lifecycle.limiters.passed(passed_ms)
+        self.lifecycle.limiters.passed(passed_ms, cause.now_ms)
         self._tracking.tick(cause)
         self.lifecycle.limiters.tidy(cause.now_ms)
         if self.lifecycle.inventory.context.paused:

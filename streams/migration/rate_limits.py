@@ -10,6 +10,9 @@ since the tick before, of at most a second: 10 a second are 10 a second, whether
 second or ten times in one.
 """
 
+from collections.abc import Mapping
+from fractions import Fraction
+
 from schemas.migrations import EvictionLimiterRow
 from schemas.pods import Pod
 from schemas.policy import Policy
@@ -44,33 +47,39 @@ class Limiters(TrackedTable[Key, Bucket]):
     # --- questions ------------------------------------------------------------------------------
 
     def exhausted(
-        self, pod: Pod, replicas: Replicas | None, now_ms: int, *, ahead: int = 0
+        self, pod: Pod, replicas: Replicas | None, now_ms: int, ahead: Mapping[str, int]
     ) -> Gate | None:
         """Why a pod's workload or namespace may have no eviction now; None: it may.
 
-        `ahead` is how many evictions of the workload are to come before this one.
+        `ahead` is how many evictions of the workload or namespace are to come before this one.
         """
         for key, rate, whose in self._of(pod, replicas):
-            bucket = self._bucket(key, rate, now_ms)
-            if bucket.tokens > ahead:
+            bucket, before = self._bucket(key, rate, now_ms), ahead.get(key[0], 0)
+            if bucket.tokens > before:
                 continue
             wait = format_duration_ms(bucket.wait_ms(rate))
             text = f"{whose} has used up its evictions (objectLimiters.{key[0]}"
             if bucket.tokens:
-                text += f": {bucket.tokens} left, {ahead} migrations before this one)"
+                text += f": {bucket.tokens} left, {before} migrations before this one)"
             else:
                 text += f": {rate.burst} at once; the next one in {wait})"
             return Gate("ObjectLimiter", text)
         return None
 
-    def passed(self, length_ms: int) -> None:
+    def passed(self, length_ms: int, now_ms: int) -> None:
         """So much time has passed since the last tick.
 
-        What evictQPS allowed in it may leave at once.
+        What evictQPS allowed in it may leave at once; where the last tick left no token, its part of
+        one counts too, since commands may have waited for the rest.
         """
         rate = rate_per_second(self.args.evict_qps, self.args.evict_burst)
-        meanwhile = int(rate.per_ms * min(length_ms, QPS_SPREAD_MS))
-        self._qps = Rate(rate.per_ms, max(rate.burst, meanwhile))
+        meanwhile = rate.per_ms * min(length_ms, QPS_SPREAD_MS)
+        before = self._bucket(EVERYTHING, rate, now_ms - length_ms)
+        if not before.tokens:
+            meanwhile += Fraction(before.part, before.parts)
+        if meanwhile > rate.burst:
+            rate = Rate(rate.per_ms, int(meanwhile), meanwhile % 1)
+        self._qps = rate
 
     def too_fast(self, now_ms: int) -> str | None:
         """Why evictQPS allows no command now; None: it allows one."""
@@ -116,7 +125,7 @@ class Limiters(TrackedTable[Key, Bucket]):
     def tidy(self, now_ms: int) -> None:
         """Forget buckets that nothing was drawn from for so long that they are full again."""
         longest_ms = max(
-            -(-self._qps.burst // self._qps.per_ms),
+            -(-(self._qps.burst + self._qps.part) // self._qps.per_ms),
             *(each.duration_ms * max(1, each.burst) for each in self.args.object_limiters.values()),
             0,
         )

@@ -28,6 +28,11 @@ def moving(row: MigrationRow) -> bool:
     return row.phase != "Pending"
 
 
+def commanded(row: MigrationRow) -> bool:
+    """A command of it may still be carried out, or its pod has been evicted."""
+    return row.command_expires_at_ms is not None or row.evicted_at_ms is not None
+
+
 @dataclass(slots=True)
 class Group:
     """Migrations that leave one node or namespace, or are of one owner."""
@@ -39,10 +44,11 @@ class Group:
     untried: dict[str, str] = field(default_factory=dict)
     """Those of them without a command so far."""
     version: int = 0
-    """Grows whenever one of these is another one."""
+    """The registry's when one of these became another one last: no two groups share one, not even
+    one after the other of the same name."""
 
-    def put(self, row: MigrationRow) -> None:
-        """A migration is there, or has become another one."""
+    def put(self, row: MigrationRow, version: int) -> None:
+        """A migration is there, or has become another one; `version` is the registry's."""
         before = len(self.uids), len(self.moving), len(self.untried)
         self.uids[row.migration_id] = row.pod.uid
         for member, named in ((moving(row), self.moving), (not row.attempts, self.untried)):
@@ -50,13 +56,14 @@ class Group:
                 named[row.migration_id] = row.pod.uid
             else:
                 named.pop(row.migration_id, None)
-        self.version += before != (len(self.uids), len(self.moving), len(self.untried))
+        if before != (len(self.uids), len(self.moving), len(self.untried)):
+            self.version = version
 
-    def drop(self, row: MigrationRow) -> None:
-        """A migration is forgotten."""
+    def drop(self, row: MigrationRow, version: int) -> None:
+        """A migration is forgotten; `version` is the registry's."""
         for named in (self.uids, self.moving, self.untried):
             named.pop(row.migration_id, None)
-        self.version += 1
+        self.version = version
 
     def counted(self, *, waiting_too: bool) -> dict[str, str]:
         """Those that limits count: all, or those that are moving."""
@@ -98,7 +105,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         return self.rows.get(self._by_replacement.get(uid, ""))
 
     def at_node(self, name: str) -> list[MigrationRow]:
-        """Migrations of pods that leave a node."""
+        """Migrations of pods that leave a node, in the order of creation."""
         return self._all(self.node_group(name))
 
     def of_owner(self, owner_uid: str) -> list[MigrationRow]:
@@ -118,7 +125,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         return self._of_owner.get(owner_uid, _EMPTY)
 
     def _all(self, group: Group) -> list[MigrationRow]:
-        return [self.rows[each] for each in group.uids]
+        return sorted((self.rows[each] for each in group.uids), key=lambda row: row.sequence)
 
     def put(self, row: MigrationRow) -> None:
         """Keep a new migration, or a known one as it is now."""
@@ -126,8 +133,10 @@ class Registry(TrackedRows[str, MigrationRow]):
         super().put(row)
         self.version += 1
         self.moving += moving(row) - (before is not None and moving(before))
+        if before is not None and before.owner_uid != row.owner_uid:
+            self._leave(before)
         for index, key in self._keys(row):
-            index.setdefault(key, Group()).put(row)
+            index.setdefault(key, Group()).put(row, self.version)
         if before is None:
             self._by_uid[row.pod.uid] = row.migration_id
         elif before.replacement is not None and before.replacement != row.replacement:
@@ -140,13 +149,16 @@ class Registry(TrackedRows[str, MigrationRow]):
         self.moving -= moving(self.rows[row.migration_id])
         self.drop(row.migration_id)
         self.version += 1
-        for index, key in self._keys(row):
-            index[key].drop(row)
-            if not index[key].uids:
-                del index[key]
+        self._leave(row)
         del self._by_uid[row.pod.uid]
         if row.replacement is not None:
             self._by_replacement.pop(row.replacement.uid, None)
+
+    def _leave(self, row: MigrationRow) -> None:
+        for index, key in self._keys(row):
+            index[key].drop(row, self.version)
+            if not index[key].uids:
+                del index[key]
 
     def restore(self, rows: Iterable[MigrationRow]) -> None:
         """Take over table rows."""

@@ -20,6 +20,8 @@ class Rate:
     """Tokens per millisecond, above 0."""
     burst: int
     """Most tokens, at least 1."""
+    part: Fraction = Fraction(0)
+    """Part of a further token that it holds at most, below 1."""
 
     @property
     def parts(self) -> int:
@@ -51,10 +53,11 @@ class Bucket:
         """The bucket later; under another rate than before, its part is rounded down."""
         units = self.part * rate.parts // self.parts
         units += max(0, now_ms - self.at_ms) * rate.per_ms.numerator
-        tokens = self.tokens + units // rate.parts
-        if tokens >= rate.burst:
-            return Bucket(rate.burst, 0, rate.parts, now_ms)
-        return Bucket(tokens, units % rate.parts, rate.parts, now_ms)
+        tokens, part = self.tokens + units // rate.parts, units % rate.parts
+        most = full(rate, now_ms)
+        if (tokens, part) >= (most.tokens, most.part):
+            return most
+        return Bucket(tokens, part, rate.parts, now_ms)
 
     def taken(self) -> "Bucket":
         """The bucket without one of its tokens."""
@@ -69,4 +72,4 @@ class Bucket:
 
 def full(rate: Rate, now_ms: int) -> Bucket:
     """A bucket that nothing was drawn from."""
-    return Bucket(rate.burst, 0, rate.parts, now_ms)
+    return Bucket(rate.burst, int(rate.part * rate.parts), rate.parts, now_ms)

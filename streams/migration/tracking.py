@@ -18,7 +18,7 @@ from streams.inventory.cause import Cause, reference
 from streams.inventory.owners import controller
 from streams.inventory.pod_change import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, condition
-from streams.migration.registry import live
+from streams.migration.registry import commanded, live
 from streams.placement.pending import backoff_ms
 
 #: Longest time that a user's pause keeps a migration from its deadline.
@@ -104,6 +104,8 @@ class Tracking:
         if row is not None and pod.node not in (None, row.source_node) and live(row):
             text = f"the pod is on {pod.node}, not on {row.source_node} any more"
             self.lifecycle.finish(row, cause, "Failed", "PodMoved", text)
+        elif row is not None:
+            self._owned(row, pod, cause)
         if pod.node is None:
             return
         replaced = self.lifecycle.registry.of_replacement(pod.uid)
@@ -111,6 +113,12 @@ class Tracking:
             replaced = self._adopt(pod, cause)
         if replaced is not None and live(replaced):
             self._arrived(replaced, pod, cause)
+
+    def _owned(self, row: MigrationRow, pod: Pod, cause: Cause) -> None:
+        """Another controller may have taken the pod over: it limits, and replaces, from now on."""
+        owner = controller(pod)
+        owner_uid = "" if owner is None else owner.uid
+        self.lifecycle.advance(row, cause, owner_uid=owner_uid)
 
     def gone(self, uid: str, cause: Cause) -> None:
         """A pod is gone."""
@@ -140,8 +148,7 @@ class Tracking:
         )  # fmt: skip
 
     def _gone(self, row: MigrationRow, cause: Cause) -> None:
-        commanded = row.command_expires_at_ms is not None or row.evicted_at_ms is not None
-        if commanded and not row.command_dry:
+        if commanded(row) and not row.command_dry:
             row = self.lifecycle.advance(
                 row, cause, command_expires_at_ms=None,
                 evicted_at_ms=row.evicted_at_ms or cause.now_ms,
@@ -207,8 +214,7 @@ class Tracking:
             return None
         for row in self.lifecycle.registry.of_owner(owner.uid):
             waits = live(row) and row.mode == "ReservationFirst" and row.replacement is None
-            commanded = row.command_expires_at_ms is not None or row.evicted_at_ms is not None
-            if waits and commanded and not row.command_dry and row.pod.uid != pod.uid:
+            if waits and commanded(row) and not row.command_dry and row.pod.uid != pod.uid:
                 return row
         return None
 
@@ -283,7 +289,7 @@ class Tracking:
             return
         if lifecycle.held_room.over(row, cause.now_ms):
             row = self._expired(row, cause)
-        if row.evicted_at_ms is not None or row.command_expires_at_ms is not None:
+        if commanded(row):
             return
         found = lifecycle.inventory.held(row.pod.uid)
         if found is None:

@@ -97,18 +97,17 @@ def counted(
     """The pool after one more verdict."""
     counts = {**row.counts, verdict: row.counts.get(verdict, 0) + 1}
     update: dict[str, object] = {"counts": {name: counts[name] for name in sorted(counts)}}
-    if verdict not in _COUNTING:
+    # Moves from before it was held back say nothing about whether that was for long enough.
+    if verdict not in _COUNTING or evicted_at_ms < row.until_ms:
         return row.model_copy(update=update)
     helped = verdict == "helped"
-    # Moves from before it was held back say nothing about whether that was for long enough.
-    since = evicted_at_ms >= row.until_ms
-    if helped and row.backoffs and since:
+    if helped and row.backoffs:
         # It recovers, and begins with a clean slate.
         update |= {"recent": (True,), "backoffs": 0, "until_ms": 0, "held_for": ""}
         return row.model_copy(update=update)
     recent = (*row.recent, helped)[-args.verdicts :]
     update["recent"] = recent
-    if not helped and since and len(recent) >= args.verdicts:
+    if not helped and len(recent) >= args.verdicts:
         share = sum(recent)
         if share * 100 < args.min_helped_percent * len(recent):
             times = row.backoffs + 1

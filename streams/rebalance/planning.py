@@ -15,7 +15,7 @@ from itertools import compress
 
 import numpy as np
 
-from streams.inventory.arrays import FloatArray, IntArray
+from streams.inventory.arrays import BoolArray, FloatArray, IntArray
 from streams.inventory.node import Held
 from streams.inventory.priority import priority_class
 from streams.rebalance.costs import NO_EVICTION_ANNOTATION
@@ -72,13 +72,16 @@ class Planning:
         self.targets = Targets(high - used, prod_room, nodes.capacity[:, targets], watched)
         self._most_room: dict[tuple[bytes, bool], dict[str, int]] = {}
         codes = pool.codes[targets]
+        in_phase: dict[Phase, BoolArray] = {
+            "node": np.isin(codes, (LOW, BOTH_LOW)),
+            "prod": np.isin(codes, (PROD_LOW, BOTH_LOW)),
+        }
+        self.targets_in = {phase: int(mask.sum()) for phase, mask in in_phase.items()}
+        """How many targets take pods in each phase."""
         self.fit = Fit(
             self.given.columns,
             nodes.rows[targets],
-            {
-                "node": np.isin(codes, (LOW, BOTH_LOW)),
-                "prod": np.isin(codes, (PROD_LOW, BOTH_LOW)),
-            },
+            in_phase,
             node_fit=pool.standing.args.node_fit,
         )
 
@@ -280,13 +283,18 @@ class Turn:
         planning, hot = self.planning, self.hot
         names = planning.nodes.resources
         usage = named(names, amounts)
-        allowed = int(group.mask.sum())
+        allowed, targets = int(group.mask.sum()), planning.targets_in[hot.phase]
         if not len(planning.targets):
             message = "no node may take it, and only batch and free pods leave without a target"
             hot.note(Verdict(held.pod, "fit", message, usage=usage))
             return
+        if not targets:
+            whose = "prod pods" if hot.phase == "prod" else "the whole node"
+            message = f"no node is below all low thresholds of {whose}"
+            hot.note(Verdict(held.pod, "fit", message, usage=usage))
+            return
         if not allowed:
-            gate, message = "fit", f"none of {len(planning.targets)} targets may run it"
+            gate, message = "fit", f"none of {targets} targets may run it"
         elif planning.targets.ever(amounts, group, prod=prod):
             gate, message = "room", "earlier moves of the round have taken the room on every target"
         else:

@@ -377,6 +377,20 @@ def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
     assert run("check", file, "--cluster", "east").stderr == ""
 
 
+@pytest.mark.parametrize(
+    "lifted",
+    [
+        "migration: {evictSystemCriticalPods: true}\n",
+        "migration: {skipEvictionGates: [PriorityThreshold]}\n",
+    ],
+)
+def test_a_priority_class_that_nothing_goes_by_is_not_warned_of(
+    policies: KafkaSettings, tmp_path: Path, lifted: str
+) -> None:
+    file = policy_file(tmp_path, "evictor: {priorityThreshold: {name: high}}\n" + lifted)
+    assert "names class" not in run("check", file, "--cluster", "east").stderr
+
+
 def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path) -> None:
     file = policy_file(tmp_path, DOCUMENT)
     digest = read_policy(DOCUMENT).digest
@@ -446,6 +460,24 @@ def test_a_document_that_this_version_cannot_read_can_still_be_paused(
     (problem,) = json.loads(run("history", "east", "--json").stdout.splitlines()[-1])["problems"]
     assert problem.startswith("line 1: fieldOfTheFuture: ")
     assert "invalid" in run("history", "east").stdout
+
+
+def test_what_a_worker_has_refused_is_not_repeated_by_a_pause(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    unknown = PolicyRecord(
+        cluster="east",
+        document="fieldOfTheFuture: 1\n",
+        paused=True,
+        applied_at_ms=1_760_000_000_000,
+    )
+    write(policies, partition_for(b"east", policies.partitions), encode(unknown), "east")
+    write_dead_letter(policies, 1, "the policy was not applied")
+    result = run("pause", "east")
+    assert result.stdout == "cluster east is paused\n"
+    assert "does not count: refused: the policy was not applied" in result.stderr
+    assert records(policies, "east")[-1].document == DOCUMENT
 
 
 @pytest.mark.parametrize("command", ["apply", "history", "pause", "resume"])

@@ -231,7 +231,21 @@ _WINDOW = "from: '01:00', to: '02:00'"
         ("{compat: koordinator, migration: {priorityThreshold: {name: high}}}",
          ["migration.priorityThreshold.name (compat: koordinator passes over a name, as upstream)"]),
         ("migration: {evictAllBarePods: true, evictFailedBarePods: true}",
-         ["migration.evictFailedBarePods (evictAllBarePods allows them already)"]),
+         ["migration.evictFailedBarePods (a pod that has failed runs no more, so there is none to "
+          "evict)"]),
+        ("evictor: {podProtections: {defaultDisabled: [DaemonSetPods, FailedBarePods]}}",
+         ["evictor.podProtections.defaultDisabled[1] (a pod that has failed runs no more, so there "
+          "is none to evict)"]),
+        ("{migration: {maxUnavailablePerWorkload: 1, maxMigratingPerWorkload: 1, "
+         "skipCheckExpectedReplicas: true, "
+         "skipEvictionGates: [MaxUnavailablePerWorkload, MaxMigratingPerWorkload]}}",
+         ["migration.maxUnavailablePerWorkload (lifted by skipEvictionGates, and workloads of any "
+          "size may move)"]),
+        ("{migration: {maxUnavailablePerWorkload: 1, maxMigratingPerWorkload: 1, "
+         "objectLimiters: {workload: {duration: 0s}}, "
+         "skipEvictionGates: [ExpectedReplicas, MaxMigratingPerWorkload]}}",
+         ["migration.maxMigratingPerWorkload (lifted by skipEvictionGates, and workloads of any size "
+          "may move, and no limiter goes by it)"]),
         ("evictor: {podProtections: {config: {PodsWithPVC: {protectedStorageClasses: []}}}}",
          ["evictor.podProtections.config.PodsWithPVC (podProtections.extraEnabled does not name "
           "PodsWithPVC)"]),

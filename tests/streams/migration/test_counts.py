@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.migration.registry import Registry, moving
-from tests.streams.cluster.builders import lifecycle
+from tests.streams.cluster.builders import lifecycle, request
 from tests.streams.migration.builders import (
     FREE,
+    ask,
     budget,
     evicted,
     migration_row,
@@ -51,7 +52,7 @@ def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> No
                 (registry.node_group(name), registry.at_node(name)),
                 (registry.owner_group(f"o-{name}"), registry.of_owner(f"o-{name}")),
             ):
-                assert list(group.uids.values()) == [each.pod.uid for each in rows]
+                assert set(group.uids.values()) == {each.pod.uid for each in rows}
                 assert set(group.moving) == {each.migration_id for each in rows if moving(each)}
                 assert set(group.untried) == {
                     each.migration_id for each in rows if not each.attempts
@@ -146,3 +147,50 @@ def test_migrations_whose_command_is_out_wait_for_no_budget() -> None:
     assert of.propose("p-1") is None or of.commands
     of.say(evicted(of.commands[0]))
     assert of.row("p-0").attempts == 1
+
+
+def test_an_owner_is_counted_anew_when_other_pods_of_it_move_than_those_before() -> None:
+    two = policy_text(
+        skipEvictionGates=["MaxMigratingPerWorkload"], maxUnavailablePerWorkload=2,
+        evictQPS=0.001, defaultJobMode="EvictDirectly", evictBurst=1,
+    )  # fmt: skip
+    ready, unready, third = replica("a"), replica("b", ready=False), replica("c")
+    other = replica("other", owner="other")
+    moving_pods = cluster(two, *((pod, "node-1") for pod in (ready, unready, third, other)))
+    moving_pods.say(workload(replicas=3), ask("migrate", pod=other))
+    moving_pods.later()
+    moving_pods.say(ask("migrate", pod=ready))
+    moving_pods.later()
+    assert "2 pods" in str(moving_pods.propose("c"))
+    moving_pods.say(ask("abort", pod=ready), ask("migrate", pod=unready))
+    moving_pods.later()
+    assert moving_pods.propose("c") is None
+
+
+def test_a_pod_that_another_controller_takes_over_counts_among_its_pods() -> None:
+    one = policy_text(maxMigratingPerWorkload=1, skipEvictionGates=["MaxUnavailablePerWorkload"])
+    pods = [(replica(uid, owner="new"), "node-1") for uid in "bcd"]
+    taken_over = cluster(one, (replica("a", owner="old"), "node-1"), *pods)
+    taken_over.say(ask("migrate", pod=replica("a")))
+    taken_over.later()
+    taken_over.say(lifecycle("seen", replica("a", owner="new"), "node-1"))
+    assert str(taken_over.propose("b")).startswith("1 migrations of ReplicaSet default/new")
+    taken_over.say(lifecycle("deleted", replica("a", owner="new"), "node-1"))
+    taken_over.say(request(replica("e", owner="new")))
+    replacement = taken_over.row("a").replacement
+    assert replacement is not None
+    assert replacement.uid == "e"
+
+
+def test_a_registry_with_owners_that_have_changed_is_the_one_that_rows_make() -> None:
+    registry = Registry()
+    rows = [migration_row(number, "a") for number in range(3)]
+    for row in rows:
+        registry.put(row)
+    for owner in ("other", rows[0].owner_uid):
+        registry.put(rows[0].model_copy(update={"owner_uid": owner}))
+    made = Registry()
+    made.restore(registry.rows.values())
+    for name in (rows[0].owner_uid, "other"):
+        assert registry.of_owner(name) == made.of_owner(name)
+    assert registry.at_node("a") == made.at_node("a") == rows

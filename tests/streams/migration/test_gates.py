@@ -307,6 +307,25 @@ def test_a_namespace_limiter_takes_numbers_and_upstream_reads_a_percentage_as_of
         assert len(moving.commands) == expected
 
 
+def test_what_waits_of_a_namespace_counts_in_its_limiter_whichever_owner_it_is_of() -> None:
+    limiter = {"namespace": {"duration": "1h", "maxMigrating": 2, "burst": 2}}
+    pods = [replica(f"of-{owner}", owner=owner) for owner in ("one", "two", "three")]
+    bare = replica("bare").model_copy(update={"owners": ()})
+    moving = cluster(
+        policy_text(objectLimiters=limiter, evictAllBarePods=True),
+        *((pod, "node-1") for pod in (*pods, bare)),
+    )
+    assert [moving.propose(f"of-{owner}") for owner in ("one", "two")] == [None, None]
+    assert (
+        moving.propose("of-three")
+        == moving.propose("bare")
+        == (
+            "namespace default has used up its evictions (objectLimiters.namespace: 2 left, 2 migrations "
+            "before this one)"
+        )
+    )
+
+
 def test_a_protection_that_is_disabled_by_its_name_is_lifted() -> None:
     lifted = "evictor: {podProtections: {defaultDisabled: [DaemonSetPods]}}"
     assert verdict(owners=DAEMON) == "the pod is owned by a DaemonSet"

@@ -14,7 +14,7 @@ from tests.streams.cluster.builders import (
     request,
 )
 from tests.streams.migration.builders import ask, evicted, policy_text, replica
-from tests.streams.migration.harness import cluster, full_list
+from tests.streams.migration.harness import cluster, full_list, refused
 
 DIRECT = policy_text(defaultJobMode="EvictDirectly")
 FIRST = policy_text()
@@ -337,3 +337,9 @@ def test_what_was_begun_for_real_turns_dry_when_the_cluster_only_observes() -> N
     moving.later()
     assert moving.commands[-1].dry_run
     assert moving.row("a").reserved is None
+
+
+def test_a_pod_that_has_failed_is_no_longer_there_to_be_migrated() -> None:
+    failed = replica("a").model_copy(update={"owners": (), "phase": "Failed", "ready": False})
+    moving = cluster(policy_text(evictFailedBarePods=True), (failed, "node-1"))
+    assert refused(moving, "migrate", pod=failed).endswith("is not known to run on a node")

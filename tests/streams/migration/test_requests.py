@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from schemas.lists import ListBegin, ListEnd
 from schemas.pods import Pod
-from tests.streams.cluster.builders import lifecycle, node, node_gone, pod, request
+from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, request
 from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica
 from tests.streams.migration.harness import Moving, cluster, refused
 
@@ -210,12 +211,40 @@ def test_a_drain_that_is_taken_back_ends_what_has_no_command() -> None:
     assert sorted(phases.values()) == [("Aborted", "Undrained"), ("Running", "Evicting")]
 
 
+def test_a_drain_that_is_taken_back_ends_what_would_be_commanded_again() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.say(ask("drain", node="node-1"))
+    moving.later()
+    moving.say(evicted(moving.commands[0], "failed"), ask("undrain", node="node-1"))
+    assert moving.last == ("Aborted", "Undrained")
+    moving.later(60)
+    assert len(moving.commands) == 1
+
+
 def test_a_drained_node_that_goes_and_comes_back_takes_pods() -> None:
     moving = cluster(DIRECT)
     moving.say(ask("drain", node="node-1"), node_gone("node-1"))
     moving.later()
     assert moving.drains[-1].phase == "Drained"
     moving.say(node("node-1"), request(pod("new", required_node="node-1")))
+    assert moving.decisions[-1].outcome == "placed"
+
+
+@pytest.mark.parametrize("by_list", [False, True])
+def test_a_drained_node_that_comes_back_before_the_next_tick_takes_pods(by_list: bool) -> None:
+    moving = cluster(DIRECT)
+    moving.say(ask("drain", node="node-1"))
+    if by_list:
+        moving.ask(ListBegin(cluster=CLUSTER, list_id="whole"), "node-state")
+        for name in ("node-2", "node-3"):
+            moving.ask(node(name).model_copy(update={"list_id": "whole"}), "node-state")
+        moving.ask(ListEnd(cluster=CLUSTER, list_id="whole"), "node-state")
+    else:
+        moving.say(node_gone("node-1"))
+    assert moving.drains[-1].phase == "Drained"
+    moving.say(node("node-1"))
+    moving.later()
+    moving.say(request(pod("new", required_node="node-1")))
     assert moving.decisions[-1].outcome == "placed"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from streams.migration import arbitration, drains, execution, tracking
-from tests.streams.cluster.builders import lifecycle
+from tests.streams.cluster.builders import lifecycle, node_gone
 from tests.streams.migration.builders import ask, budget, policy_text, replica
 from tests.streams.migration.harness import cluster, many
 
@@ -108,3 +108,25 @@ def test_ticks_look_at_so_many_pods_of_drained_nodes_and_at_each_node_in_time(
     assert {each.pod.name for each in of.commands} == {
         pod.name for pod, name in pods if any(name in each for each in whole[:5])
     }
+
+
+@pytest.mark.parametrize("how", ["deadline", "node"])
+def test_what_is_over_and_waits_for_its_turn_to_end_is_not_commanded(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking, "ENDED_PER_TICK_MAX", 2)
+    slow = policy_text(defaultJobMode="EvictDirectly", defaultJobTTL="3s", evictQPS=1, evictBurst=1)
+    of = many(COUNT, slow)
+    for number in range(COUNT):
+        of.propose(f"p-{number:02}")
+    of.later()
+    if how == "node":
+        of.say(node_gone("node-1"))
+    else:
+        of.later()
+    commanded = len(of.commands)
+    for _ in range(COUNT):
+        of.later()
+    assert len(of.commands) == commanded
+    ended = {each.pod.uid for each in of.reports if each.phase == "Failed"}
+    assert len(ended) == COUNT

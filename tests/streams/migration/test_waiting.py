@@ -30,6 +30,41 @@ def test_so_many_evictions_a_second_are_as_many_however_often_the_clock_ticks(
     assert counts == [10, 20, 25]
 
 
+@pytest.mark.parametrize(
+    ("qps", "tick_s"), [(1.5, 1), (0.4, 1), (2.5, 1), (1, 0.7), (10, 0.95), (1.5, 0.3)]
+)
+def test_no_part_of_an_eviction_is_lost_between_ticks_while_some_wait(
+    qps: float, tick_s: float
+) -> None:
+    limited = policy_text(evictQPS=qps, evictBurst=1, defaultJobMode="EvictDirectly")
+    pods = [replica(f"p{number:03}", owner=f"owner-{number}") for number in range(120)]
+    moving = cluster(limited, *((pod, "node-1") for pod in pods))
+    for pod in pods:
+        moving.propose(pod.uid)
+    moving.later(tick_s)
+    first, begun = len(moving.commands), moving.seconds
+    while moving.seconds + tick_s <= begun + 10:
+        moving.later(tick_s)
+    allowed = round(qps * (moving.seconds - begun), 6)
+    assert allowed - 1 <= len(moving.commands) - first <= allowed
+
+
+def test_what_evictions_a_second_allowed_while_none_waited_is_lost() -> None:
+    limited = policy_text(evictQPS=0.4, evictBurst=1, defaultJobMode="EvictDirectly")
+    moving = cluster(limited, *((pod, "node-1") for pod in PODS))
+    moving.propose(PODS[0].uid)
+    moving.later()
+    for _ in range(60):
+        moving.later()
+    for pod in PODS[1:4]:
+        moving.propose(pod.uid)
+    counts = []
+    for _ in range(6):
+        moving.later()
+        counts.append(len(moving.commands))
+    assert counts == [2, 2, 2, 3, 3, 4]
+
+
 def test_after_an_outage_a_second_is_made_up_for() -> None:
     limited = policy_text(evictQPS=10, evictBurst=1, defaultJobMode="EvictDirectly")
     moving = cluster(limited, *((pod, "node-1") for pod in PODS))

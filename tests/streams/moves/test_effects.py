@@ -302,6 +302,22 @@ class TestBackOff:
         assert story.verdict(90).verdict == "source hot"
         assert story.effects.pools.rows[DEFAULT_POOL].until_ms == before.until_ms
 
+    def test_doubles_whatever_moves_from_before_it_began_have_come_to(self) -> None:
+        story = Story(**_HELD_BACK)
+        for number in range(4):
+            story.evict(number, f"pod-{number}")
+        for number in range(3):
+            owner = f"another-{number}"
+            story.evict(30 + number, f"late-{number}", owner=owner, source_node="b")
+            story.effects.arrived(owner, pod(f"new-{number}", owner, ready=True), "c", at(35))
+        story.see("a", 9_000, 20)
+        story.see("b", 6_000, 40)
+        story.see("peer", 9_000, 40)
+        assert len(story.tick(63)) == 4
+        assert {each.verdict for each in story.tick(95)} == {"helped"}
+        self.move(story, 1100, helps=False)
+        assert "time 2 in a row" in str(self.held(story, 1161))
+
     @pytest.mark.parametrize("settings", [{"minHelpedPercent": 0}, {"enabled": False}])
     def test_never_begins_where_the_policy_says_so(self, settings: dict[str, Any]) -> None:
         story = Story(**_HELD_BACK | settings)

@@ -96,6 +96,30 @@ def test_a_pod_that_no_target_could_take_is_tried_again_once_its_room_has_grown(
     assert round_of() == ["a hot->calm"]
 
 
+@pytest.mark.parametrize(
+    ("of_class", "hot", "other", "other_is", "whose"),
+    [
+        ("koord-free", (40, 40), (60, 5), "prodLow", "the whole node"),
+        ("koord-prod", (5, 60), (10, 20), "low", "prod pods"),
+    ],
+)
+def test_targets_of_the_other_phase_alone_are_none_that_may_not_run_a_pod(
+    of_class: str, hot: tuple[int, int], other: tuple[int, int], other_is: str, whose: str
+) -> None:
+    world = World(THRESHOLDS + "  prodHighThresholds: {cpu: 50}\n  prodLowThresholds: {cpu: 10}")
+    for name, (system, used) in (("hot", hot), ("other", other)):
+        world.node(name, system=system)
+        labels = {"koordinator.sh/priority-class": of_class}
+        world.pod(f"of-{name}", name, used, labels=labels)
+    assert world.round() == []
+    assert world.pool.counts()[other_is] == 1
+    verdict = world.hot("hot").pods[0]
+    assert (verdict.gate, verdict.message) == (
+        "fit", f"no node is below all low thresholds of {whose}"
+    )  # fmt: skip
+    assert not world.outcome.unmovable
+
+
 def test_planned_moves_take_the_room_of_requests() -> None:
     world = World()
     world.node("hot", system=40)
