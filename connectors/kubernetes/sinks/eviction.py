@@ -103,10 +103,10 @@ def _request(command: EvictionCommand) -> dict[str, Any]:
     if command.policy == "Delete":
         return {"method": "DELETE", "path": where, "body": options}
     if command.policy == "SoftEviction":
-        annotations = dict(command.annotations)
-        body: dict[str, Any] = {"metadata": {"uid": command.pod.uid, "annotations": annotations}}
+        # What is given of these two is a precondition of the API server.
+        metadata = {**options["preconditions"], "annotations": dict(command.annotations)}
         return {
-            "method": "PATCH", "path": where, "body": body,
+            "method": "PATCH", "path": where, "body": {"metadata": metadata},
             "content_type": "application/merge-patch+json",
             "query": {"dryRun": "All"} if _dry(command) else None,
         }  # fmt: skip
