@@ -21,6 +21,7 @@ from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachab
 from connectors.kubernetes.api.server import Response
 from connectors.kubernetes.sinks.answers import (
     absent,
+    again_in_s,
     by_budget,
     by_two_budgets,
     in_background,
@@ -158,13 +159,13 @@ def _refused(command: EvictionCommand, response: Response) -> Answer:
         return _going_on(command, said)
     if by_budget(response):
         # A migration sends another command, so it hears of it at once.
-        later_s = error.retry_after_s or 0.0
-        return Answer("refused", said, None if command.retry_until_ms is not None else later_s)
+        again = None if command.retry_until_ms is not None else again_in_s(error)
+        return Answer("refused", said, again)
     if by_two_budgets(response):
         return Answer("refused", said)
     if error.status == 429:
         why = f"the API server is overloaded: {said}"
-        return Answer("failed", why, again_in_s=error.retry_after_s or 0.0)
+        return Answer("failed", why, again_in_s=again_in_s(error))
     if absent(error):
         return no_such_pod("refused", f"pod {name} is gone")
     if error.status == 409:  # it is another pod now, or was changed meanwhile: the next look says
