@@ -31,6 +31,11 @@ MetricsHost = Annotated[
 ]
 
 
+def cluster_name(name: str | None) -> str | None:
+    """Checks the name of a cluster that records are looked for of; none: of all."""
+    return name if name is None else as_field(_usage, "cluster")(name)
+
+
 def check_metrics(host: str, port: int) -> None:
     """An address without a port would change nothing."""
     if host and not port:
@@ -85,6 +90,12 @@ def as_field(
         return value
 
     return check
+
+
+def _usage() -> "type[BaseModel]":
+    from schemas.usage import NodeUsage
+
+    return NodeUsage
 
 
 def number(

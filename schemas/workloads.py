@@ -36,7 +36,7 @@ class WorkloadState(Message):
     name: ObjectName
     """Its name."""
     replicas: Pods = 0
-    """Pods that it wants (spec.replicas; of a Job, its parallelism)."""
+    """Pods that it wants (spec.replicas; of a Job, those at once of its completions that are left)."""
     removed: bool = False
     """It is there no more."""
     list_id: ListId | None = None

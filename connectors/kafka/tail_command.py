@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors import wall_clock
-from connectors.arguments import number, pod_name
+from connectors.arguments import cluster_name, number, pod_name
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.kafka.topic_argument import topic_names, topic_of
 from connectors.terminal import echo
@@ -32,7 +32,9 @@ From = Annotated[
         "the end.",
     ),
 ]
-Cluster = Annotated[str | None, typer.Option(help="Only records about this cluster.")]
+Cluster = Annotated[
+    str | None, typer.Option(help="Only records about this cluster.", callback=cluster_name)
+]
 PodName = Annotated[str | None, typer.Option(help="Only records about this pod: NAMESPACE/NAME.")]
 Limit = Annotated[
     int | None,

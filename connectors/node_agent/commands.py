@@ -141,6 +141,8 @@ def agent(
             if once:
                 time.sleep(interval)
                 print_json(source.sample().payload())
+                if source.files.last_failure:
+                    echo(f"files: {source.files.last_failure}", err=True)
                 return
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors import wall_clock
-from connectors.arguments import as_field
+from connectors.arguments import as_field, cluster_name
 from connectors.kafka.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.known_plugins import known_plugins
@@ -69,7 +69,10 @@ def check(
     file: File,
     cluster: Annotated[
         str | None,
-        typer.Option(help="Also look whether the policy fits what is known of this cluster."),
+        typer.Option(
+            help="Also look whether the policy fits what is known of this cluster.",
+            callback=cluster_name,
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:

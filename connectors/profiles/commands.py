@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from connectors import wall_clock
+from connectors.arguments import cluster_name
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.terminal import echo, print_json
 from schemas.printable import one_line
@@ -20,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def profile(
-    cluster: Annotated[str, typer.Argument(help="Name of the cluster.")],
+    cluster: Annotated[str, typer.Argument(help="Name of the cluster.", callback=cluster_name)],
     owner: Annotated[
         str | None,
         typer.Argument(help="An owner: NAME, NAMESPACE/NAME, or with KIND/ before NAME."),

@@ -7,6 +7,7 @@ service account tokens every hour, those of plugins when they say so. `renew` re
 the session is made anew where certificates may have changed.
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -49,6 +50,8 @@ class Access:
         self.said = said
         self._configuration: Configuration | None = None
         self._loaded_at_s = 0.0
+        self._reading: asyncio.Task[Configuration] | None = None
+        """Reads them now, for all who ask meanwhile: reading may be a plugin's process."""
 
     async def configuration(self, *, renewed: bool = False) -> Configuration:
         """The configuration as it is now; read again if it is old or to be `renewed`.
@@ -56,18 +59,28 @@ class Access:
         Raises:
             AccessError: it cannot be read.
         """
-        now_s = time.monotonic()
         found = self._configuration
-        if found is None or renewed or now_s - self._loaded_at_s > RENEW_S:
-            fresh = Configuration()
-            try:
-                await self._load(fresh)
-            except _UNREADABLE as error:
-                why = " ".join(str(error).split()) or type(error).__name__
-                raise AccessError(f"{self.said}: {why}; {_ADVICE}") from error
-            found = self._configuration = fresh
-            self._loaded_at_s = now_s
+        if found is None or renewed or time.monotonic() - self._loaded_at_s > RENEW_S:
+            if self._reading is None:
+                self._reading = asyncio.create_task(self._read())
+                self._reading.add_done_callback(self._has_read)
+            found = await asyncio.shield(self._reading)
         return found
+
+    async def _read(self) -> Configuration:
+        now_s, fresh = time.monotonic(), Configuration()
+        try:
+            await self._load(fresh)
+        except _UNREADABLE as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise AccessError(f"{self.said}: {why}; {_ADVICE}") from error
+        self._configuration, self._loaded_at_s = fresh, now_s
+        return fresh
+
+    def _has_read(self, reading: "asyncio.Task[Configuration]") -> None:
+        self._reading = None
+        if not reading.cancelled():
+            reading.exception()  # said to those who wait; perhaps nobody does any more
 
 
 def access(kubeconfig: Path | None = None, context: str | None = None) -> Access:

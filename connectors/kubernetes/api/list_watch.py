@@ -42,7 +42,7 @@ WATCH_S = 55
 SILENCE_S = 15.0
 #: After a watch that ended sooner than this, in seconds, there is a pause of the same length.
 BRIEF_S = 0.5
-#: Pauses between attempts, in seconds.
+#: Pauses between attempts, in seconds; the longest one, too, where the server asks for more.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 20.0
 #: Statuses of a collection that is not served, or may not be read.
 _ABSENT = (403, 404)
@@ -248,5 +248,5 @@ class ListWatch:
             logger.warning("%s: %s; it is tried again", self.path, why)
         self.why = why
         pause_s = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311
-        await asyncio.sleep(max(pause_s, at_least_s or 0.0))
+        await asyncio.sleep(max(pause_s, min(at_least_s or 0.0, PAUSE_MAX_S)))
         self._pause_s = min(PAUSE_MAX_S, 2 * self._pause_s)

@@ -1,7 +1,7 @@
 """Runs the demo: a control plane, a broker and loadstream's processes, then the story.
 
-Everything runs on this machine and ends with it; what is left is the directory of the output: logs,
-the audit log, the summary and the picture.
+Everything runs on this machine and ends with it; what is left is in the directory of the output:
+logs, the audit log, the summary and the picture. What else the directory has stays.
 """
 
 import asyncio
@@ -98,12 +98,15 @@ def run(
 ) -> tuple[Story, Summary]:
     """The whole demo on the embedded broker; `directory` gets logs and the audit log.
 
-    Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable.
+    Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable, OSError.
     """
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
+    store = directory / "control-plane"
+    shutil.rmtree(store, ignore_errors=True)  # a store has the objects of the run before
+    for name in ("worker", *DUTIES):
+        (directory / name / "log").unlink(missing_ok=True)
+    store.mkdir(parents=True)
     with ExitStack() as stack:
-        plane = stack.enter_context(ControlPlane(binary, directory / "control-plane"))
+        plane = stack.enter_context(ControlPlane(binary, store))
         broker = stack.enter_context(EmbeddedBroker())
         parts = everything(directory, plane, broker.settings)
         processes = stack.enter_context(running(parts))

@@ -5,6 +5,9 @@ import orjson
 from connectors.kubernetes.api.errors import ApiError
 from connectors.kubernetes.api.server import Response
 
+#: A `Retry-After` is honoured up to this, in seconds: what waits longer would hold up the end of a
+#: turn. Priority and fairness asks for one second.
+RETRY_AFTER_MAX_S = 10.0
 #: Cause in a Status by which a disruption budget refuses (policy/v1 DisruptionBudgetCause).
 _BUDGET_CAUSE = b'"DisruptionBudget"'
 #: Words by which an eviction is refused that has begun in the background: KubeVirt migrates the
@@ -34,6 +37,11 @@ def by_two_budgets(response: Response) -> bool:
 def in_background(response: Response) -> bool:
     """The eviction goes on although it was refused."""
     return not response.ok and _BACKGROUND in response.body
+
+
+def again_in_s(error: ApiError) -> float:
+    """When to ask again at the earliest."""
+    return min(error.retry_after_s or 0.0, RETRY_AFTER_MAX_S)
 
 
 def absent(error: ApiError) -> bool:

@@ -7,7 +7,7 @@ is done where the answer does not say it: a conflict, a failure of the server, n
 """
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.sinks.answers import absent, sentence
+from connectors.kubernetes.sinks.answers import absent, again_in_s, sentence
 from connectors.kubernetes.sinks.nodes import Nodes
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
@@ -46,7 +46,7 @@ class Binder:
             return await self._found_out(decision, sentence(error))
         if error.status == 429:
             why = f"the API server is overloaded: {sentence(error)}"
-            return Answer("failed", why, again_in_s=error.retry_after_s or 0.0)
+            return Answer("failed", why, again_in_s=again_in_s(error))
         if absent(error):
             return no_such_pod("failed", f"pod {pod.name} is gone: {sentence(error)}")
         return Answer("failed", f"binding was not accepted ({error.status}): {sentence(error)}")

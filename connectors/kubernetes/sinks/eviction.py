@@ -21,6 +21,7 @@ from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachab
 from connectors.kubernetes.api.server import Response
 from connectors.kubernetes.sinks.answers import (
     absent,
+    again_in_s,
     by_budget,
     by_two_budgets,
     in_background,
@@ -103,10 +104,10 @@ def _request(command: EvictionCommand) -> dict[str, Any]:
     if command.policy == "Delete":
         return {"method": "DELETE", "path": where, "body": options}
     if command.policy == "SoftEviction":
-        annotations = dict(command.annotations)
-        body: dict[str, Any] = {"metadata": {"uid": command.pod.uid, "annotations": annotations}}
+        # What is given of these two is a precondition of the API server.
+        metadata = {**options["preconditions"], "annotations": dict(command.annotations)}
         return {
-            "method": "PATCH", "path": where, "body": body,
+            "method": "PATCH", "path": where, "body": {"metadata": metadata},
             "content_type": "application/merge-patch+json",
             "query": {"dryRun": "All"} if _dry(command) else None,
         }  # fmt: skip
@@ -158,13 +159,13 @@ def _refused(command: EvictionCommand, response: Response) -> Answer:
         return _going_on(command, said)
     if by_budget(response):
         # A migration sends another command, so it hears of it at once.
-        later_s = error.retry_after_s or 0.0
-        return Answer("refused", said, None if command.retry_until_ms is not None else later_s)
+        again = None if command.retry_until_ms is not None else again_in_s(error)
+        return Answer("refused", said, again)
     if by_two_budgets(response):
         return Answer("refused", said)
     if error.status == 429:
         why = f"the API server is overloaded: {said}"
-        return Answer("failed", why, again_in_s=error.retry_after_s or 0.0)
+        return Answer("failed", why, again_in_s=again_in_s(error))
     if absent(error):
         return no_such_pod("refused", f"pod {name} is gone")
     if error.status == 409:  # it is another pod now, or was changed meanwhile: the next look says

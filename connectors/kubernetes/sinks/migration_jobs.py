@@ -15,7 +15,9 @@ not installed nothing is missing: it is looked for again every `LOOK_AGAIN_S`. W
 read they are asked for again as `ListWatch` does.
 
 Not guaranteed: one request for each job. A process that ends before the first status of a migration
-has come requests it again; the worker refuses that, since the migration is under way.
+has come requests it again; the worker refuses that, since the migration is under way. And what is
+done to a job while no process follows it: one that is paused then is paused later, one that is
+deleted or goes on then is not noticed.
 """
 
 import asyncio
@@ -168,7 +170,9 @@ class MigrationJobs:
         self._jobs[job.uid] = (job, pod)
         if not job.pod_uid:  # after a restart the pod may be gone, and another one have its name
             await self._write(job, {"spec": {"podRef": {"uid": pod.uid}}})
-        return [] if job.phase else [request]
+        if job.phase:  # it may have been paused while nobody followed it
+            return [self._later(job, pod, "pause")] if job.paused else []
+        return [request]
 
     async def _pod(self, job: Job) -> PodRef | None:
         """The pod that a job names; of a job that was taken before, also one that is gone."""

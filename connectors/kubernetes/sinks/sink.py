@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sinks.answers import again_in_s
 from connectors.kubernetes.sinks.binding import Binder
 from connectors.kubernetes.sinks.events import Events, Regarding
 from connectors.kubernetes.sinks.eviction import Evictor
@@ -106,4 +107,4 @@ def _failed(error: ApiError | ApiUnreachable | AccessError) -> Answer:
     if not isinstance(error, ApiError):
         return Answer("failed", str(error), again_in_s=0.0)
     final = error.status < 500 and error.status != 429
-    return Answer("failed", str(error), again_in_s=None if final else error.retry_after_s or 0.0)
+    return Answer("failed", str(error), again_in_s=None if final else again_in_s(error))

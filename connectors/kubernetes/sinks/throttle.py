@@ -16,7 +16,7 @@ from typing import Any
 
 from connectors.kubernetes.api.errors import ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer, Response
-from connectors.kubernetes.sinks.answers import overloaded
+from connectors.kubernetes.sinks.answers import RETRY_AFTER_MAX_S, overloaded
 
 #: Fewest at once: with less, one request that hangs would hold up everything.
 FLOOR = 2
@@ -30,9 +30,6 @@ START = 16
 SLOW_S = 1.0
 #: What is left of the limit after a slow answer, and after a refusal.
 SLOWER, HALVED = 0.9, 0.5
-#: A `Retry-After` is honoured up to this, in seconds: what waits longer would hold up the end of a
-#: turn. Priority and fairness asks for one second.
-RETRY_AFTER_MAX_S = 10.0
 
 
 class AdaptiveLimit:

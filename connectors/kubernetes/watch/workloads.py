@@ -27,5 +27,20 @@ def job(found: Json) -> Json | None:
     for condition in status.get("conditions") or ():
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             return None
-    wanted = 0 if spec.get("suspend") else spec.get("parallelism", 1)
+    wanted = 0 if spec.get("suspend") else _at_once(spec, status)
     return {"replicas": wanted} if wanted or status.get("active") else None
+
+
+def _at_once(spec: Json, status: Json) -> int:
+    """Pods that a Job wants at once: no more than completions that are left.
+
+    Without a number of completions nothing is begun any more once one pod has succeeded, and what
+    runs goes on. Source: Kubernetes' pkg/controller/job/job_controller.go, `manageJob`.
+    """
+    parallel: int = spec.get("parallelism", 1)
+    active: int = status.get("active", 0)
+    completions, succeeded = spec.get("completions"), status.get("succeeded", 0)
+    if completions is None:
+        return active if succeeded else parallel
+    left: int = max(0, completions - succeeded)
+    return min(parallel, left)

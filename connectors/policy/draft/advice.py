@@ -177,7 +177,7 @@ def _load_aware(summary: Summary) -> Iterator[Value]:
         yield Value(
             ("loadAware", "usageThresholds", resource), threshold,
             f"Three of four readings are below {_percent(load.p75)}, nine of ten below "
-            f"{_percent(load.p90)}: {_bounded(threshold, room, least, most)}",
+            f"{_percent(load.p90)}: {_bounded(threshold, room, least, most, 100 * load.p75)}",
         )  # fmt: skip
 
 
@@ -189,9 +189,10 @@ def _sampled(summary: Summary) -> str:
     return f"{sampled} Windows with percentiles: {windows}."
 
 
-def _bounded(threshold: int, room: int, least: int, most: int) -> str:
+def _bounded(threshold: int, room: int, least: int, most: int, seen: float) -> str:
     if room > most:
-        return f"{most} is the most that leaves room for a peak, so it refuses more than a fourth."
+        refused = ", so it refuses more than a fourth" if seen > most else ""
+        return f"{most} is the most that leaves room for a peak{refused}."
     if threshold == least:
         return f"the least that makes sense, {least}, leaves room on these."
     return f"{_FILTER_ROOM} points more leave room on these."
@@ -209,14 +210,16 @@ def _risk(summary: Summary) -> Iterator[Value]:
     )
     yield Value(
         ("overutilizationRisk", "resources"), resources,
-        f"A node is hot beyond this; what nine of ten readings keep to is not hot. Seen: {seen}.",
+        f"A node is hot beyond this; what nine of ten readings keep to is not hot, up to {_HOT_MAX} %. "
+        f"Seen: {seen}.",
     )  # fmt: skip
     share = summary.used_of_requests.get("cpu")
     if share is not None and summary.measured_pods >= _MEASURED_MIN:
+        prior = min(100, max(1, round(100 * share)))
         yield Value(
-            ("overutilizationRisk", "usagePriorPercent"), min(100, max(1, round(100 * share))),
+            ("overutilizationRisk", "usagePriorPercent"), prior,
             f"{summary.measured_pods:,} measured pods use {_percent(share)} of the CPU that they "
-            "request; a pod that is not measured yet is taken to do so too.",
+            f"request; a pod that is not measured yet is taken to use {prior} % of it.",
         )  # fmt: skip
 
 

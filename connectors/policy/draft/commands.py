@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.arguments import length_ms
+from connectors.arguments import cluster_name, length_ms
 from connectors.kafka.attention import UNSEEN, warn_first
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.terminal import echo, print_json
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    cluster: Annotated[str, typer.Argument(help="Name of the cluster.")],
+    cluster: Annotated[str, typer.Argument(help="Name of the cluster.", callback=cluster_name)],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write it there; a file stays as it is.")
     ] = None,

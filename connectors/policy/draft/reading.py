@@ -42,11 +42,11 @@ def read_history(connection: Connection, cluster: str, back_ms: int) -> History:
     newest = _metrics(connection, cluster, back_ms, history)
     if not history.readings:
         return history
-    until_ms = max(each.at_ms for each in history.readings)
+    # Metrics may begin later than is asked for: nothing else is counted over a longer time.
+    since_ms = min(each.at_ms for each in history.readings)
     history.allocatable = _nodes(connection, cluster)
-    _pods(connection, cluster, until_ms - back_ms, history, newest)
+    _pods(connection, cluster, since_ms, history, newest)
     history.sample_ms = _between_samples(connection, cluster)
-    since_ms = until_ms - back_ms
     history.evictions = Counter(
         each.result
         for each in _newest(connection, "command-outcomes", cluster)

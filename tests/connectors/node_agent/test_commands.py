@@ -46,6 +46,12 @@ def test_one_sample_needs_no_broker(options: list[str], cache: Path) -> None:
     assert (pod["namespace"], pod["name"], pod["uid"]) == ("shop", "web-1", UID_A)
 
 
+def test_one_sample_says_which_files_it_lacks(options: list[str], cache: Path) -> None:
+    done = _run(*options[:-1], "/nowhere", "--once")
+    assert (done.returncode, json.loads(done.stdout)["pods"]) == (0, [])
+    assert done.stderr.startswith("files: /nowhere: found the folder of none of 1 pods; expected ")
+
+
 def test_samples_go_to_the_broker_until_it_is_ended(
     options: list[str], embedded: RunningBroker
 ) -> None:

@@ -40,5 +40,22 @@ def test_pods_that_went_are_forgotten_though_their_logs_stay(tmp_path: Path) -> 
     assert names.of([UID_B]) == {UID_B: ("shop", "web-2")}
 
 
-def test_without_the_folder_no_pod_has_a_name(tmp_path: Path) -> None:
-    assert PodNames(Files(), str(tmp_path / "none")).of([UID_A]) == {}
+def test_a_folder_that_names_no_pod_is_a_failure(tmp_path: Path) -> None:
+    for folder in (tmp_path / "none", tmp_path):
+        files = Files()
+        names = PodNames(files, str(folder))
+        assert names.of([]) == {}
+        assert not files.failures, "a node without pods needs no names"
+        assert names.of([UID_A, UID_B]) == {}
+        assert files.failures == {"names": 1}
+        assert files.last_failure == (
+            f"{folder}: found the folder of none of 2 pods; expected the kubelet's logs of pods, "
+            "such as NAMESPACE_NAME_UID"
+        )
+
+
+def test_a_pod_without_a_name_among_others_is_no_failure(tmp_path: Path) -> None:
+    _folder(tmp_path, f"shop_web-1_{UID_A}")
+    files = Files()
+    assert PodNames(files, str(tmp_path)).of([UID_A, UID_B]) == {UID_A: ("shop", "web-1")}
+    assert not files.failures

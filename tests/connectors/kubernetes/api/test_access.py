@@ -1,5 +1,6 @@
 """Credentials that change while a process runs, and credentials that are wrong: on a real server."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -174,3 +175,49 @@ async def test_what_a_kubeconfig_lacks_is_said(text: str, said: str, tmp_path: P
     with pytest.raises(AccessError, match=f"kubeconfig: {said}; name a kubeconfig") as caught:
         await access(path).configuration()
     assert "s3cr3t" not in str(caught.value)
+
+
+_PLUGIN = """\
+echo run >> {runs}
+sleep 0.2
+test -e {broken} && exit 1
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+ "status": {{"token": "secret"}}}}'
+"""
+
+
+async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Path) -> None:
+    runs, broken, kubeconfig = (tmp_path / name for name in ("runs", "broken", "kubeconfig"))
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
+        "args": ["-c", _PLUGIN.format(runs=runs, broken=broken)],
+    }  # fmt: skip
+    found = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": plugin}}],
+    }
+    kubeconfig.write_text(yaml.safe_dump(found))
+    by_plugin = access(kubeconfig)
+    for renewed in (False, True):
+        asked = [by_plugin.configuration(renewed=renewed) for _ in range(20)]
+        read = await asyncio.gather(*asked)
+        assert {await each.get_api_key_with_prefix("BearerToken") for each in read} == {
+            "Bearer secret"
+        }
+    assert runs.read_text() == 2 * "run\n"
+
+    impatient = asyncio.create_task(by_plugin.configuration(renewed=True))
+    await asyncio.sleep(0.05)
+    impatient.cancel()
+    await by_plugin.configuration(renewed=True)  # another one waits for the same run
+    assert runs.read_text() == 3 * "run\n"
+
+    broken.touch()
+    asked = [by_plugin.configuration(renewed=True) for _ in range(20)]
+    failed = await asyncio.gather(*asked, return_exceptions=True)
+    assert all(isinstance(each, AccessError) for each in failed)
+    assert runs.read_text() == 4 * "run\n"
+    broken.unlink()
+    await by_plugin.configuration(renewed=True)

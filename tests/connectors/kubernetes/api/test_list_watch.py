@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.control_plane import cluster
 from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.control_plane.users import write_kubeconfig
+from tests.connectors.kubernetes.sinks.played import Played, Said, failure
 
 
 class Reader:
@@ -213,3 +215,19 @@ async def test_a_token_that_is_put_right_on_disk_ends_the_failure(
             kubeconfig.write_bytes(control_plane.kubeconfig().read_bytes())
             await _until(lambda: watch.lists == 1)
             assert watch.failing_since_s is None
+
+
+async def test_a_pause_that_the_server_asks_for_is_made_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(list_watch, "PAUSE_MAX_S", 0.3)
+    played, path = Played(), _pods("shop")
+    listed = Said(body={"metadata": {"resourceVersion": "7"}, "items": []})
+    hour, again = (failure(503, "", "in maintenance", retry_after=s) for s in (3600, 1))
+    played.says("GET", path, hour, again, listed)
+    async with played.served() as server:
+        watch = ListWatch(server, path)
+        began_s = time.monotonic()
+        async with _following(watch):
+            await _until(lambda: watch.lists == 1, 10)
+        assert time.monotonic() - began_s > 0.6, "both are longer than its own pauses at first"

@@ -240,3 +240,15 @@ async def test_a_soft_eviction_writes_annotations_of_this_pod_only(
     (asked,) = played.of("PATCH")
     assert asked.body == {"metadata": {"uid": "uid-1", "annotations": {"a/b": "c"}}}
     assert asked.content_type == "application/merge-patch+json"
+
+
+async def test_a_soft_eviction_has_the_resource_version_as_precondition(
+    played: Played, evictor: Evictor
+) -> None:
+    played.says("GET", POD_PATH, RUNNING)
+    played.says("PATCH", POD_PATH, failure(409, "Conflict", "the object has been modified"))
+    options = DeleteOptions(resource_version="7")
+    answer = await _answer(evictor, policy="SoftEviction", delete_options=options)
+    (asked,) = played.of("PATCH")
+    assert asked.body["metadata"] == {"uid": "uid-1", "resourceVersion": "7", "annotations": {}}
+    assert (answer.result, answer.again_in_s) == ("refused", 0.0), "the next look says it"

@@ -117,6 +117,18 @@ async def test_a_finished_job_is_left_alone(played: Played, jobs: MigrationJobs)
     assert played.asked == []
 
 
+async def test_a_job_that_was_paused_while_nobody_followed_it_is_paused(
+    jobs: MigrationJobs,
+) -> None:
+    job = with_(job_object(), phase="Running", generation=4, paused=True)
+    assert await said(jobs, Begun(), Present(job), Ended()) == [
+        ("pause", "pmj-job-move-web-pause-4")
+    ]
+    assert await said(jobs, Changed(job)) == []
+    on = with_(job_object(), phase="Running", generation=5, paused=False)
+    assert await said(jobs, Changed(on)) == [("resume", "pmj-job-move-web-resume-5")]
+
+
 async def test_after_a_restart_a_job_that_was_taken_is_followed_and_not_requested_again(
     played: Played, jobs: MigrationJobs
 ) -> None:

@@ -16,6 +16,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.control_plane import cluster
 from connectors.kubernetes.control_plane.audit import judge, read
 from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.kubernetes.sinks.answers import RETRY_AFTER_MAX_S
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, MigrationJobs
@@ -28,7 +29,7 @@ from schemas.migrations import Condition
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodRef
 from tests.connectors.kubernetes.sinks.builders import CREATED, NODE, POD, POD_PATH, pod
-from tests.connectors.kubernetes.sinks.played import OVERLOADED, Played, Said
+from tests.connectors.kubernetes.sinks.played import OVERLOADED, Played, Said, failure
 from tests.connectors.kubernetes.sinks.real import WAIT_S, Place, until
 from tests.connectors.kubernetes.sinks.test_migration_job import status
 from tests.connectors.ports.sink_contract import (
@@ -478,6 +479,25 @@ async def test_a_binding_that_is_throttled_is_made_when_the_server_says(
     assert len(played.of("POST", f"{POD_PATH}/binding")) == 3
     nominated = played.of("PATCH", f"{POD_PATH}/status")
     assert {each.body["status"]["nominatedNodeName"] for each in nominated} == {NODE}
+    await sink.close()
+
+
+async def test_a_command_lives_longer_than_the_pause_that_a_server_is_granted(
+    played: Played, client: ApiServer
+) -> None:
+    hour = failure(429, "TooManyRequests", "in maintenance", retry_after=3_600)
+    sink = KubernetesSink(client)
+    played.says("GET", f"/api/v1/nodes/{NODE}", Said())
+    played.says("POST", f"{POD_PATH}/binding", hour)
+    played.says("GET", POD_PATH, pod(NODE, phase="Running"))
+    played.says("POST", f"{POD_PATH}/eviction", hour)
+    bound = await sink.bind(decision(POD, NODE))
+    sink.throttle.limit.resume_at_s = 0.0
+    evicted = await sink.evict(eviction(POD, NODE))
+    sink.throttle.limit.resume_at_s = 0.0
+    played.says("GET", POD_PATH, hour)
+    looked = await sink.evict(eviction(POD, NODE))
+    assert [each.again_in_s for each in (bound, evicted, looked)] == 3 * [RETRY_AFTER_MAX_S]
     await sink.close()
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from connectors.kubernetes.api.errors import ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sinks.answers import RETRY_AFTER_MAX_S
 from connectors.kubernetes.sinks.throttle import (
     CEILING,
     FLOOR,
-    RETRY_AFTER_MAX_S,
     SLOW_S,
     START,
     AdaptiveLimit,

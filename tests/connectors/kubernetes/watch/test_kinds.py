@@ -106,6 +106,14 @@ def test_an_object_is_one_record_and_says_when_it_is_gone(path: str) -> None:
         ("/apis/apps/v1/statefulsets", [("spec/replicas", None)], 1),
         ("/apis/apps/v1/daemonsets", [("status/desiredNumberScheduled", 0)], None),
         ("/apis/batch/v1/jobs", [("spec/parallelism", None)], 1),
+        ("/apis/batch/v1/jobs", [("status/succeeded", 3)], 4),
+        ("/apis/batch/v1/jobs", [("status/succeeded", 7)], 1),
+        ("/apis/batch/v1/jobs", [("spec/completions", None)], 4),
+        (
+            "/apis/batch/v1/jobs",
+            [("spec/completions", None), ("status/succeeded", 1), ("status/active", 2)],
+            2,
+        ),
         ("/apis/batch/v1/jobs", [("spec/suspend", True)], 0),
         ("/apis/batch/v1/jobs", [("spec/suspend", True), ("status/active", 0)], None),
         (

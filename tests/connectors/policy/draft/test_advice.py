@@ -77,6 +77,32 @@ def test_thresholds_of_a_busy_cluster_leave_room() -> None:
 
 
 @pytest.mark.parametrize(
+    ("p75", "reason"),
+    [
+        (0.50, "the least that makes sense, 65, leaves room on these."),
+        (0.60, "10 points more leave room on these."),
+        (0.78, "85 is the most that leaves room for a peak."),
+        (0.87, "85 is the most that leaves room for a peak, so it refuses more than a fourth."),
+    ],
+)
+def test_only_a_threshold_below_three_of_four_readings_refuses_a_fourth(
+    p75: float, reason: str
+) -> None:
+    of = summary(loads={"cpu": load(0.4, p75=p75, p90=0.9, p99=0.95)})
+    found = reasons(of)["loadAware.usageThresholds.cpu"]
+    assert found.endswith(f": {reason}")
+
+
+def test_reasons_name_the_bound_that_a_value_stands_at() -> None:
+    of = summary(loads={"cpu": load(0.95)}, used_of_requests={"cpu": 1.3})
+    assert values(of)["overutilizationRisk.resources"] == [{"name": "cpu", "hotPercent": 90}]
+    found = reasons(of)
+    assert "keep to is not hot, up to 90 %" in found["overutilizationRisk.resources"]
+    assert values(of)["overutilizationRisk.usagePriorPercent"] == 100
+    assert found["overutilizationRisk.usagePriorPercent"].endswith("taken to use 100 % of it.")
+
+
+@pytest.mark.parametrize(
     ("nodes", "migrating", "evictions"), [(3, 1, 1), (100, 10, 5), (5000, 50, 25)]
 )
 def test_limits_grow_with_the_cluster_up_to_a_bound(

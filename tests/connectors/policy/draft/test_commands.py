@@ -17,7 +17,9 @@ from connectors.policy.commands import app
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.metrics import NodeMetric
+from schemas.nodes import NodeState
 from schemas.partitions import partition_for
+from schemas.pods import Pod, PodLifecycle
 from schemas.policy import read_policy
 from streams.in_process.pipeline import Pipeline
 from tests.conftest import RunningBroker
@@ -133,6 +135,22 @@ def test_a_policy_comes_from_what_the_cluster_did_and_is_one_that_can_be_applied
     again = init(CLUSTER, "--output", str(file))
     assert again.exit_code == 1
     assert "File exists" in again.stderr
+
+
+def test_what_happened_before_the_first_metric_is_not_counted(broker: RunningBroker) -> None:
+    key, hour_ms = CLUSTER.encode(), 3_600_000
+    metric = NodeMetric(cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 100})
+    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + hour_ms})
+    records = [("node-metrics", key, encode(each)) for each in (metric, later)]
+    node = NodeState(cluster=CLUSTER, node="n1", event="added", allocatable={"cpu": "4"})
+    records.append(("node-state", key, encode(node)))
+    for name, started_ms in (("old", BEGIN_MS - 20 * hour_ms), ("new", BEGIN_MS + 60_000)):
+        pod = Pod(namespace="shop", name=name, uid=name, node="n1", scheduled_at_ms=started_ms)
+        seen = PodLifecycle(cluster=CLUSTER, event="bound", pod=pod)
+        records.append(("pod-lifecycle", key, encode(seen)))
+    write(broker, records)
+    summary = json.loads(init(CLUSTER, "--json").stdout)["summary"]
+    assert (summary["pods"], summary["started_per_hour"]) == (2, 1.0)
 
 
 def test_too_little_history_is_said_and_what_to_do(broker: RunningBroker) -> None:
