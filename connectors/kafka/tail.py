@@ -133,7 +133,7 @@ def _starts(
 def as_json(entry: Entry, state: Callable[[Entry], str] | None = None) -> str:
     """The record with its place as one JSON object; a value that is no message as base64.
 
-    `state` says what became of a record; none: nothing is known of that.
+    `state` says the outcome of a record; none: nothing is known of it.
     """
     whole: dict[str, Any] = {
         "topic": entry.topic,
