@@ -49,7 +49,7 @@ IN_FLIGHT_MAX = 64
 ATTEMPTS_MAX = 100
 #: Pauses between attempts, in seconds; each is twice as long as the one before.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 10.0
-#: So many records of the clock in a row are too far behind the time for it to be right. One may be
+#: This many records of the clock in a row are too far behind the time for it to be right. One may be
 #: of a worker that stood still and does not know yet that it has a successor.
 TICKS_BEHIND = 3
 #: Of a reason, what an outcome has room for.

@@ -53,7 +53,7 @@ class Problem:
 
 
 #: Stands last where problems are left out.
-FURTHER = Problem("", f"there are further problems; told are {PROBLEMS_MAX}")
+FURTHER = Problem("", f"there are further problems; the first {PROBLEMS_MAX} are named")
 
 
 class PolicyError(ValueError):

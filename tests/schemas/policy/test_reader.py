@@ -121,7 +121,7 @@ def test_one_problem_is_one_line(text: str, expected: str) -> None:
 def test_at_most_a_named_number_of_problems_is_reported() -> None:
     found = lines("\n".join(f"unknown{number}: 1" for number in range(2_000)))
     assert len(found) == PROBLEMS_MAX + 1
-    assert found[-1] == f"there are further problems; told are {PROBLEMS_MAX}"
+    assert found[-1] == f"there are further problems; the first {PROBLEMS_MAX} are named"
 
 
 def test_a_section_that_is_null_is_not_given() -> None:
