@@ -1,9 +1,9 @@
 """Sends records without blocking the event loop; for processes that stand between Kafka and others.
 
 As `sender`, whose calls block: each record is acknowledged by all replicas, retries double nothing,
-and keys choose partitions by the contract's partitioner. While brokers are away records wait for as
-long as it takes, and who sends more waits with them; only at the end what still waits is dropped after
-`CLOSE_S`. A record that a broker refuses raises, here or at the next call: the process then ends, and
+and keys choose partitions by the contract's partitioner. While brokers are away, or a partition has no
+leader, records wait for as long as it takes, and who sends more waits with them; only at the end what
+still waits is dropped after `CLOSE_S`. A record that a broker refuses raises, here or at the next call: the process then ends, and
 what is not marked as done comes again.
 A record that no reader would take is refused by name, before it is sent.
 """
@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from connectors.kafka.client import BrokerUnavailable
+from connectors.kafka.patience import never_expire
 from connectors.kafka.records import Place, place
 from connectors.kafka.wording import sentence
 from schemas.codec import encode
@@ -70,6 +71,7 @@ class Outbox:
             if isinstance(error, KafkaError):
                 raise BrokerUnavailable(f"no broker answers: {error}") from error
             raise
+        never_expire(self._producer)
         return self
 
     async def __aexit__(

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 
 from connectors.kafka.membership import Membership
 from connectors.kafka.outbox import Outbox
+from connectors.kafka.patience import mend_connections
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.duties.kinds import Duty, Surroundings
 from connectors.kubernetes.duties.telemetry import Telemetry
@@ -39,6 +40,7 @@ async def run(
 
     Raises AccessError if the credentials cannot be read at the start.
     """
+    mend_connections()
     # A full list makes millions of objects that stay; looking for garbage among them again and again
     # takes half of the time.
     gc.set_threshold(100_000, 10, 100)

@@ -101,6 +101,23 @@ async def test_brokers_that_are_away_are_waited_for(
     assert await ids(embedded) == ["command-0001", "command-0002"]
 
 
+async def test_a_partition_that_has_no_leader_for_longer_than_a_request_takes_is_waited_for(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.kafka.outbox.REQUEST_S", 1.0)
+    async with Outbox(embedded.settings) as outbox:
+        await outbox.deliver(_TOPIC, [outcome(1)])
+        metadata = outbox._producer.client.cluster
+        metadata.leader_for_partition = lambda place: -1
+        waiting = asyncio.create_task(outbox.deliver(_TOPIC, [outcome(2)]))
+        await asyncio.sleep(3)
+        assert not waiting.done()
+        outbox.check()
+        del metadata.leader_for_partition
+        await asyncio.wait_for(waiting, 30)
+    assert await ids(embedded) == ["command-0001", "command-0002"]
+
+
 async def test_at_the_end_brokers_that_are_away_are_not_waited_for(
     cut_off: Outbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

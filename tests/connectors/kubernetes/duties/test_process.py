@@ -1,0 +1,27 @@
+"""What a process of duties sees to before they begin."""
+
+import pytest
+from aiokafka import conn
+
+from connectors import event_loop
+from connectors.kubernetes.api.access import Access
+from connectors.kubernetes.api.client_parts import Configuration
+from connectors.kubernetes.api.errors import AccessError
+from connectors.kubernetes.duties.process import run
+from connectors.kubernetes.duties.telemetry import Telemetry
+from schemas.connection import KafkaSettings
+
+
+def test_clients_bear_the_loss_of_a_connection_before_any_duty_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unmended = conn.AIOKafkaConnection
+    monkeypatch.setattr(conn, "AIOKafkaConnection", unmended)
+
+    async def load(configuration: Configuration) -> None:
+        raise OSError("no credentials")
+
+    work = run(KafkaSettings(), "c1", Access(load, "played"), [], Telemetry("c1"))
+    with pytest.raises(AccessError, match="no credentials"):
+        event_loop.run(work)
+    assert conn.AIOKafkaConnection is not unmended
