@@ -22,8 +22,10 @@ from connectors.kubernetes.api.client_parts import (
     SERVICE_TOKEN_FILENAME,
     ConfigException,
     Configuration,
+    forget_lost_files,
     load_incluster_config,
     load_kube_config,
+    remove_file,
 )
 from connectors.kubernetes.api.errors import AccessError
 
@@ -67,20 +69,35 @@ class Access:
             found = await asyncio.shield(self._reading)
         return found
 
+    def expire(self) -> None:
+        """Read it again at the next call: a certificate that it names is gone."""
+        self._loaded_at_s = float("-inf")
+
     async def _read(self) -> Configuration:
         now_s, fresh = time.monotonic(), Configuration()
+        forget_lost_files()
         try:
             await self._load(fresh)
         except _UNREADABLE as error:
             why = " ".join(str(error).split()) or type(error).__name__
             raise AccessError(f"{self.said}: {why}; {_ADVICE}") from error
-        self._configuration, self._loaded_at_s = fresh, now_s
+        before, self._configuration, self._loaded_at_s = self._configuration, fresh, now_s
+        for name in _files(before) - _files(fresh):
+            remove_file(name)  # a plugin may give another certificate each time
         return fresh
 
     def _has_read(self, reading: "asyncio.Task[Configuration]") -> None:
         self._reading = None
         if not reading.cancelled():
             reading.exception()  # said to those who wait; perhaps nobody does any more
+
+
+def _files(configuration: Configuration | None) -> set[str]:
+    """Names of the files with its certificates and its key."""
+    if configuration is None:
+        return set()
+    names = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    return {name for name in names if name}
 
 
 def access(kubeconfig: Path | None = None, context: str | None = None) -> Access:
@@ -111,6 +128,9 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
             client_configuration=configuration,
             persist_config=False,
         )
+        _trim_token(configuration)
+        if (file := _user(there, chosen).get("tokenFile")) and not _token(configuration):
+            raise ConfigException(f"token file {file} is empty")  # perhaps it is being written
 
     said = f"kubeconfig {os.pathsep.join(map(str, named))}"
     return Access(from_kubeconfig, said + (f", context {context}" if context else ""))
@@ -163,10 +183,20 @@ def _check(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> N
         raise ConfigException(f"there is no current-context; contexts are {there}")
     if context not in contexts:
         return  # which the client says
-    user, users = (contexts[context].get("context") or {}).get("user"), _named(kubeconfigs, "users")
+    user, users = _user_name(contexts[context]), _named(kubeconfigs, "users")
     if user not in users:
         who = f"names user {user}" if user else "names no user"
         raise ConfigException(f"context {context} {who}; users are {', '.join(users) or 'none'}")
+
+
+def _user(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> dict[str, Any]:
+    """The user of a context that was checked."""
+    name = _user_name(_named(kubeconfigs, "contexts")[str(context)])
+    return _named(kubeconfigs, "users")[str(name)].get("user") or {}
+
+
+def _user_name(context: Mapping[str, Any]) -> str | None:
+    return (context.get("context") or {}).get("user")
 
 
 def _named(kubeconfigs: Mapping[Path, dict[str, Any]], what: str) -> dict[str, dict[str, Any]]:
@@ -178,9 +208,23 @@ def _named(kubeconfigs: Mapping[Path, dict[str, Any]], what: str) -> dict[str, d
     return named
 
 
+def _token(configuration: Configuration) -> str:
+    """The token without its prefix; empty: there is none."""
+    found: str = configuration.api_key.get("BearerToken") or ""
+    return found.removeprefix("Bearer").strip()
+
+
+def _trim_token(configuration: Configuration) -> None:
+    """A file with a token may end with a line break, which no header may have."""
+    if found := configuration.api_key.get("BearerToken"):
+        configuration.api_key["BearerToken"] = found.strip()
+
+
 async def _from_service_account(configuration: Configuration) -> None:
     load_incluster_config(  # type: ignore[no-untyped-call]
         client_configuration=configuration,
+        try_refresh_token=False,  # it is read again here, with its errors
         token_filename=SERVICE_TOKEN_FILENAME,
         cert_filename=SERVICE_CERT_FILENAME,
     )
+    _trim_token(configuration)

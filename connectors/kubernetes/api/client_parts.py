@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec, module_from_spec
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING or "kubernetes_asyncio" in sys.modules:
         SERVICE_HOST_ENV_NAME,
         SERVICE_TOKEN_FILENAME,
     )
+    from kubernetes_asyncio.config.kube_config import _temp_files
 else:
     with _packages_alone() as _client:
         from kubernetes_asyncio.client.configuration import Configuration
@@ -58,6 +60,7 @@ else:
             SERVICE_HOST_ENV_NAME,
             SERVICE_TOKEN_FILENAME,
         )
+        from kubernetes_asyncio.config.kube_config import _temp_files
 
 __all__ = [
     "SERVICE_CERT_FILENAME",
@@ -66,6 +69,25 @@ __all__ = [
     "ConfigException",
     "Configuration",
     "RESTClientObject",
+    "forget_lost_files",
     "load_incluster_config",
     "load_kube_config",
+    "remove_file",
 ]
+
+
+def forget_lost_files() -> None:
+    """Let files that the client has written certificates to, and that are gone, be written anew.
+
+    Certificates in a kubeconfig itself, or of a plugin, are in files of a temporary folder, which
+    systems clean of what nobody has read for some days.
+    """
+    for content in [content for content, name in _temp_files.items() if not Path(name).exists()]:
+        del _temp_files[content]
+
+
+def remove_file(name: str) -> None:
+    """Remove a file that the client has written a certificate or a key to; no other one."""
+    for content in [content for content, each in _temp_files.items() if each == name]:
+        del _temp_files[content]
+        Path(name).unlink(missing_ok=True)

@@ -11,7 +11,6 @@ request that was refused for its credentials (401), once, with credentials that 
 """
 
 import asyncio
-import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -240,7 +239,9 @@ class ApiServer:
                 ) as answer,
             ):
                 yield answer
-        except (aiohttp.ClientError, TimeoutError, ConnectionError, ssl.SSLError) as error:
+        except ApiUnreachable:
+            raise
+        except (aiohttp.ClientError, OSError) as error:  # a certificate that cannot be read as well
             why = str(error) or type(error).__name__
             raise ApiUnreachable(f"API server {host}: {method} {path}: {why}") from error
 
@@ -260,7 +261,11 @@ class ApiServer:
         seen, at_s = self._looked
         now_s = time.monotonic()
         if configuration is not seen or now_s - at_s > LOOK_S:
-            key = _identity(configuration)
+            try:
+                key = _identity(configuration)
+            except OSError:
+                self.access.expire()  # they may be somewhere else now
+                raise
             if key not in self._sessions:
                 self._sessions[key] = _Session.of(configuration)
             self._newest, self._looked = key, (configuration, now_s)

@@ -1,14 +1,21 @@
-"""What requests take from the environment: proxies, once, and no passwords."""
+"""What requests take from the environment and from files: proxies, tokens, certificates."""
 
+import base64
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from connectors.kubernetes.api import access as access_module
+from connectors.kubernetes.api import server as server_module
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
+from connectors.kubernetes.api.errors import AccessError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
 
 pytestmark = pytest.mark.usefixtures("environment")
@@ -104,3 +111,123 @@ async def test_a_server_that_was_closed_can_be_asked_again(played: Played) -> No
     await api.close()
     assert (await api.send("GET", "/b")).ok
     await api.close()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(  # noqa: S603
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=a",  # noqa: S607
+         "-keyout", str(key), "-out", str(cert)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return cert, key
+
+
+def kubeconfig(path: Path, server: str, user: dict[str, object], **cluster: object) -> Path:
+    """A kubeconfig of one cluster and one user."""
+    found = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(yaml.safe_dump(found))
+    return path
+
+
+async def test_a_certificate_that_is_gone_for_a_moment_is_a_request_without_an_answer(
+    played: Played,
+    certificate: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As while certificates are rotated: watches, binders and evictors try again."""
+    monkeypatch.setattr(server_module, "LOOK_S", 0.0)
+    cert = tmp_path / "ca.crt"
+    shutil.copy(certificate[0], cert)
+    async with ApiServer(access(played.url, cert)) as api:
+        assert (await api.send("GET", "/a")).ok
+        cert.unlink()
+        with pytest.raises(ApiUnreachable, match=r"GET /b: .*No such file .*ca\.crt"):
+            await api.send("GET", "/b")
+        shutil.copy(certificate[0], cert)
+        assert (await api.send("GET", "/c")).ok
+    assert [path for path, _ in played.asked] == ["/a", "/c"]
+
+
+async def test_certificates_in_a_kubeconfig_are_there_again_after_the_temporary_folder_was_cleaned(
+    certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "LOOK_S", 0.0)
+    data = base64.b64encode(certificate[0].read_bytes()).decode()
+    config = kubeconfig(
+        tmp_path / "kubeconfig", "https://127.0.0.1:1", {"token": "a"},
+        **{"certificate-authority-data": data},
+    )  # fmt: skip
+    async with ApiServer(access_module.access(config)) as api:
+        written = Path((await api.access.configuration()).ssl_ca_cert)
+        written.unlink()
+        with pytest.raises(ApiUnreachable, match="No such file"):
+            await api.send("GET", "/a")
+        with pytest.raises(ApiUnreachable, match="Cannot connect"):  # nobody listens there
+            await api.send("GET", "/a")
+        again = Path((await api.access.configuration()).ssl_ca_cert)
+        assert again.read_bytes() == certificate[0].read_bytes()
+
+
+async def test_certificates_that_a_plugin_has_replaced_are_removed(
+    certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Plugins may give another one each time, which is every minute."""
+    plugin = (
+        "import datetime,json,pathlib;"
+        "c,k=(pathlib.Path(p).read_text() for p in ({0!r},{1!r}));"
+        "c+='# '+str(datetime.datetime.now());"
+        "print(json.dumps({{'apiVersion':'client.authentication.k8s.io/v1','kind':'ExecCredential',"
+        "'status':{{'clientCertificateData':c,'clientKeyData':k}}}}))"
+    ).format(*map(str, certificate))
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "python3",
+            "args": ["-c", plugin],
+        }
+    }
+    config = kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:1", user)
+    by_plugin = access_module.access(config)
+    first = await by_plugin.configuration()
+    second = await by_plugin.configuration(renewed=True)
+    assert first.cert_file != second.cert_file
+    assert not Path(first.cert_file).exists()
+    assert Path(second.cert_file).exists()
+    assert first.key_file == second.key_file
+    assert Path(second.key_file).exists()
+
+
+@pytest.mark.parametrize("text", ["secret", "secret\n", " secret\r\n"])
+async def test_a_token_file_may_end_with_a_line_break(
+    played: Played, tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(text)
+    config = kubeconfig(tmp_path / "kubeconfig", played.url, {"tokenFile": str(file)})
+    async with ApiServer(access_module.access(config)) as api:
+        assert (await api.send("GET", "/a")).ok
+    assert [token.split() for _, token in played.asked if token] == [["Bearer", "secret"]]
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+async def test_nothing_is_asked_without_a_token_while_its_file_is_empty(
+    played: Played, tmp_path: Path, text: str
+) -> None:
+    """As a user without a name a request would be refused for good, not for the moment."""
+    file = tmp_path / "token"
+    file.write_text(text)
+    config = kubeconfig(tmp_path / "kubeconfig", played.url, {"tokenFile": str(file)})
+    async with ApiServer(access_module.access(config)) as api:
+        with pytest.raises(AccessError, match=f"token file {file} is empty; name a kubeconfig"):
+            await api.send("GET", "/a")
+    assert not played.asked
