@@ -10,6 +10,7 @@ import asyncio
 import time
 
 from connectors.kubernetes.api.errors import ApiUnreachable
+from connectors.kubernetes.sinks.answers import absent
 from connectors.kubernetes.sinks.pods import NAME
 from connectors.kubernetes.sinks.throttle import Throttle
 
@@ -50,10 +51,11 @@ class Nodes:
             return False
         finally:
             del self._asked[name]
-        if response.status == 404:
-            self._seen_at_s.pop(name, None)
-            return True
         self._seen_at_s.pop(name, None)
+        if absent(error := response.error()):
+            return True
+        if error.status in (404, 429) or error.status >= 500:
+            return False  # it says nothing about the node, or a proxy before it answers
         self._seen_at_s[name] = time.monotonic()
         if len(self._seen_at_s) > NODES_MAX:
             del self._seen_at_s[next(iter(self._seen_at_s))]

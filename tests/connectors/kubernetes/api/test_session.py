@@ -184,7 +184,7 @@ async def test_certificates_that_a_plugin_has_replaced_are_removed(
     """Plugins may give another one each time, which is every minute."""
     plugin = (
         "import datetime,json,pathlib;"
-        "c,k=(pathlib.Path(p).read_text() for p in ({0!r},{1!r}));"
+        "c,k=(pathlib.Path(p).read_text() for p in ({!r},{!r}));"
         "c+='# '+str(datetime.datetime.now());"
         "print(json.dumps({{'apiVersion':'client.authentication.k8s.io/v1','kind':'ExecCredential',"
         "'status':{{'clientCertificateData':c,'clientKeyData':k}}}}))"
