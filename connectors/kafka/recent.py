@@ -6,7 +6,7 @@ The embedded broker does not know times. There the newest record says whether th
 is recent, and then all are read.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -43,6 +43,18 @@ async def recent(
                 if record.offset < end:
                     yield record
             next_offset = await consumer.position(place)
+
+
+async def newest(kafka: KafkaSettings, topic: str, partition: int) -> Any | None:
+    """aiokafka's newest record; none: there is none. Raises aiokafka's KafkaError."""
+    async with _consumer(kafka, topic, partition) as (consumer, place):
+        first = (await consumer.beginning_offsets([place]))[place]
+        end = (await consumer.end_offsets([place]))[place]
+        consumer.seek(place, max(first, end - 1))
+        found: Sequence[Any] = ()
+        while await consumer.position(place) < end:
+            found = (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ())
+        return found[-1] if found else None
 
 
 async def end_of(kafka: KafkaSettings, topic: str, partition: int) -> int:

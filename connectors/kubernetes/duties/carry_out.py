@@ -17,7 +17,7 @@ from typing import Any
 
 from connectors import wall_clock
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.recent import first_since, recent
+from connectors.kafka.recent import first_since, newest, recent
 from connectors.kafka.turn import Turn, TurnOver
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink
@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 CLOCK = "clock"
 OUTCOMES = "command-outcomes"
 #: A group that is new begins with commands of this age: older ones have expired. Outcomes are
-#: looked through as far back for what was done before.
+#: looked through as far back for what was done before. Their times are of the log's clock, which may
+#: be behind this machine's: it stands still while no worker runs.
 LOOK_BACK_MS = 15 * 60_000
 #: Commands that were read and are not done: reading waits beyond that.
 UNDER_WAY_MAX = 1_000
@@ -80,7 +81,9 @@ class CarryOut:
 
     async def begin(self, topic: str, partition: int) -> int:
         """Where a new group begins: with what may not have expired."""
-        since_ms = wall_clock.now_ms() - LOOK_BACK_MS
+        record = await newest(self._kafka, CLOCK, partition)
+        tick = None if record is None else _tick(record)
+        since_ms = _since_ms(wall_clock.now_ms() if tick is None else tick.now_ms)
         return await first_since(self._kafka, topic, partition, since_ms)
 
     async def __call__(self, turn: Turn) -> None:
@@ -101,7 +104,7 @@ class CarryOut:
         rules = CommandRules(
             self._cluster, self._sink, tick.now_ms, gate=turn.writing, report=report
         )
-        await self._remember(turn, rules)
+        await self._remember(turn, rules, _since_ms(tick.now_ms))
         progress = Progress()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_follow(ticks, rules))
@@ -111,9 +114,8 @@ class CarryOut:
                 progress.begin(record.offset)
                 tasks.create_task(self._carry_out(turn, rules, progress, record))
 
-    async def _remember(self, turn: Turn, rules: CommandRules) -> None:
+    async def _remember(self, turn: Turn, rules: CommandRules, since_ms: int) -> None:
         """What was reported lately was carried out before this turn."""
-        since_ms = wall_clock.now_ms() - LOOK_BACK_MS
         async for record in recent(self._kafka, OUTCOMES, turn.partition, since_ms):
             outcome = decode(OUTCOMES, record.value)
             if isinstance(outcome, CommandOutcome) and outcome.cluster == self._cluster:
@@ -134,6 +136,11 @@ class CarryOut:
             pass  # the next active one begins with it
         finally:
             self._room.release()
+
+
+def _since_ms(log_ms: int) -> int:
+    """From when on records may matter, by the log's clock and by this machine's."""
+    return min(log_ms, wall_clock.now_ms()) - LOOK_BACK_MS
 
 
 async def _stop(turn: Turn, rules: CommandRules) -> None:

@@ -134,6 +134,22 @@ async def test_each_placement_is_bound_and_reported_once_over_restarts(
     assert sorted(found) == [(each, "done") for each in ids(0, 220)]
 
 
+async def test_with_a_log_clock_that_is_behind_each_placement_is_bound_and_reported_once_too(
+    broker: RunningBroker,
+) -> None:
+    """It stands still while no worker runs, and hosts have clocks of their own."""
+    cluster, at_ms = _Cluster(), now_ms() - 60 * MINUTE_MS
+    await tick(broker, at_ms)
+    await send(broker, [placed(number, at_ms) for number in range(5)])
+    async with binder(broker, cluster):
+        await reported(broker, 5)
+    await send(broker, [placed(number, at_ms) for number in range(10)])
+    async with binder(broker, cluster):
+        found = await reported(broker, 10)
+    assert sorted(cluster.bound) == ids(0, 10)
+    assert sorted(found) == [(each, "done") for each in ids(0, 10)]
+
+
 async def test_what_expires_while_the_cluster_does_not_answer_is_not_tried(
     broker: RunningBroker,
 ) -> None:
