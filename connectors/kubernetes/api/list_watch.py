@@ -8,9 +8,10 @@
 A watch that ends, breaks off or falls silent goes on from the resource version that was read last,
 so nothing is missed and nothing comes twice. A list follows where that is impossible: the version is
 too old (410), or unknown to a server whose store was put back. Such a server accepts the watch and is
-silent until its own versions get there; so it is asked for the version before a watch goes on. A list
-that cannot be completed comes without its `Ended` and is followed by another `Begun`; one after the
-other they come with growing pauses.
+silent until its own versions get there; so it is asked for the version before a watch goes on. A page
+that does not come is asked for again some times, and no page before it. A list that cannot be completed
+comes without its `Ended` and is followed by another `Begun`; one after the other they come with
+growing pauses.
 
 Nothing is kept here but the resource version. What a list no longer has, the reader must find by
 comparing. Requests that fail are repeated with growing pauses, for ever; `failing_since_s` tells
@@ -46,6 +47,9 @@ BRIEF_S = 0.5
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 20.0
 #: Statuses of a collection that is not served, or may not be read.
 _ABSENT = (403, 404)
+#: Attempts at one page at most, half a minute with the pauses between them: of a list that begins anew
+#: all pages are asked for again, and the server keeps one for some minutes.
+PAGE_ATTEMPTS_MAX = 8
 #: A list that follows on another within this time, in seconds, waits: a server that refuses every
 #: watch must not be asked for all its pods over and over.
 LISTS_APART_S = 30.0
@@ -96,6 +100,11 @@ Event = Begun | Present | Ended | Changed | Deleted | Absent
 
 class _Outdated(Exception):
     """Only a list helps."""
+
+
+def _passes(error: ApiError | ApiUnreachable | AccessError) -> bool:
+    """The same request may succeed a moment later."""
+    return not isinstance(error, ApiError) or error.status == 429 or error.status >= 500
 
 
 class ListWatch:
@@ -156,11 +165,11 @@ class ListWatch:
         yield Begun()
         version = None
         try:
-            async for page in self._server.pages(self.path, self._page_objects, self._selectors):
-                self._succeeded()
-                version = page["metadata"]["resourceVersion"]
-                for found in page.get("items") or ():
-                    yield Present(found)
+            async with aclosing(self._pages()) as pages:
+                async for page in pages:
+                    version = page["metadata"]["resourceVersion"]
+                    for found in page.get("items") or ():
+                        yield Present(found)
         except ApiError as error:
             if error.status == 410:
                 raise _Outdated("its pages were read too slowly") from error
@@ -169,6 +178,25 @@ class ListWatch:
         self._version = version
         self._listed_at_s = time.monotonic()
         yield Ended()
+
+    async def _pages(self) -> AsyncGenerator[dict[str, Any], None]:
+        """The pages of a list; of one that does not come for the moment those before stay read."""
+        after, attempts = "", 0
+        while True:
+            try:
+                async for page in self._server.pages(
+                    self.path, self._page_objects, self._selectors, after
+                ):
+                    self._succeeded()
+                    after, attempts = page["metadata"].get("continue") or "", 0
+                    yield page
+            except (ApiError, ApiUnreachable, AccessError) as error:
+                attempts += 1
+                if not after or attempts == PAGE_ATTEMPTS_MAX or not _passes(error):
+                    raise
+                await self._pause(str(error), getattr(error, "retry_after_s", None))
+            else:
+                return
 
     async def _find_version(self, version: str) -> None:
         """Ask whether the server has come as far as this version; raises _Outdated if it has not."""

@@ -147,15 +147,19 @@ class ApiServer:
         return response.json()
 
     async def pages(
-        self, path: str, limit: int, query: Query | None = None
+        self, path: str, limit: int, query: Query | None = None, after: str = ""
     ) -> AsyncIterator[dict[str, Any]]:
         """The pages of a list, `limit` objects each, all of one resource version.
+
+        `after` is what a page named as its `continue`: those that follow on it, of the same list.
 
         Raises:
             ApiError: 410 where it took so long that the rest is gone: begin anew.
             ApiUnreachable: no answer came.
         """
         asked: dict[str, str | int] = {**(query or {}), "limit": limit}
+        if after:
+            asked["continue"] = after
         while True:
             page = await self.get(path, asked)
             yield page

@@ -231,3 +231,46 @@ async def test_a_pause_that_the_server_asks_for_is_made_up_to_a_limit(
         async with _following(watch):
             await _until(lambda: watch.lists == 1, 10)
         assert time.monotonic() - began_s > 0.6, "both are longer than its own pauses at first"
+
+
+async def test_a_page_that_is_refused_for_the_moment_is_asked_for_again_and_no_page_before_it() -> (
+    None
+):
+    """A server that is busy must not be asked for a whole cluster anew for one page of 300."""
+    played, path = Played(), _pods("shop")
+
+    def page(name: str, rest: str) -> Said:
+        meta = {"uid": name, "name": name, "resourceVersion": "3"}
+        return Said(
+            body={"metadata": {"resourceVersion": "7", "continue": rest},
+                  "items": [{"metadata": meta}]}
+        )  # fmt: skip
+
+    busy, gone = failure(429, "TooManyRequests", "busy", retry_after=1), failure(500, "", "etcd")
+    played.says("GET", path, page("a", "1"), busy, page("b", "2"), gone, gone, page("c", ""))
+    async with played.served() as server:
+        watch = ListWatch(server, path)
+        async with _following(watch) as reader:
+            await _until(lambda: watch.lists == 1, 20)
+            assert reader.present() == {"a", "b", "c"}
+    asked = [each.query.get("continue", "") for each in played.asked if "watch" not in each.query]
+    assert asked[:6] == ["", "1", "1", "2", "2", "2"]
+
+
+async def test_a_page_that_is_refused_for_good_begins_the_list_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(list_watch, "PAUSE_MAX_S", 0.1)
+    played, path = Played(), _pods("shop")
+    first = Said(body={"metadata": {"resourceVersion": "7", "continue": "1"}, "items": []})
+    whole = Said(body={"metadata": {"resourceVersion": "7"}, "items": []})
+    refused = failure(503, "", "no leader")
+    played.says("GET", path, first, *[refused] * list_watch.PAGE_ATTEMPTS_MAX, whole)
+    async with played.served() as server:
+        watch = ListWatch(server, path)
+        async with _following(watch):
+            await _until(lambda: watch.lists == 1, 20)
+    asked = [each.query.get("continue", "") for each in played.asked if "watch" not in each.query]
+    assert asked[: list_watch.PAGE_ATTEMPTS_MAX + 2] == [
+        "", *["1"] * list_watch.PAGE_ATTEMPTS_MAX, "",
+    ]  # fmt: skip
