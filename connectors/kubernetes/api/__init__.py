@@ -1,6 +1,7 @@
 """One API server, asked in raw JSON.
 
     access        where it is and who asks: a kubeconfig, or the service account of the pod
+    plugin        credentials from a plugin's process, which ends in any case
     client_parts  what is used of kubernetes-asyncio, without the rest of it
     errors        what goes wrong with a request, and the server's own words for it
     server        requests, pages of a list, the lines of a watch

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from connectors.kubernetes.api import plugin
 from connectors.kubernetes.api.client_parts import (
     SERVICE_CERT_FILENAME,
     SERVICE_HOST_ENV_NAME,
@@ -31,6 +32,8 @@ from connectors.kubernetes.api.errors import AccessError
 
 #: Credentials are read again after this time at the latest: tokens of service accounts live longer.
 RENEW_S = 60.0
+#: Time that reading them may take, in seconds: a plugin may hang, and all requests wait for it.
+READ_S = 30.0
 
 #: What reading credentials raises. A file that is being written at the moment may be any text.
 _UNREADABLE = (
@@ -77,9 +80,12 @@ class Access:
         now_s, fresh = time.monotonic(), Configuration()
         forget_lost_files()
         try:
-            await self._load(fresh)
+            async with asyncio.timeout(READ_S) as limit:
+                await self._load(fresh)
         except _UNREADABLE as error:
             why = " ".join(str(error).split()) or type(error).__name__
+            if limit.expired():
+                why = f"reading it took longer than {READ_S:g} s; perhaps its plugin hangs"
             raise AccessError(f"{self.said}: {why}; {_ADVICE}") from error
         before, self._configuration, self._loaded_at_s = self._configuration, fresh, now_s
         for name in _files(before) - _files(fresh):
@@ -117,6 +123,8 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
                 f"no kubeconfig was found, and this is no pod of a cluster; {_ADVICE}"
             )
         return Access(_from_service_account, "the pod's service account")
+
+    plugin.use()
 
     async def from_kubeconfig(configuration: Configuration) -> None:
         there = _read(named)

@@ -36,13 +36,18 @@ def _packages_alone() -> Iterator[ModuleType]:
 if TYPE_CHECKING or "kubernetes_asyncio" in sys.modules:
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.client.rest import RESTClientObject
-    from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+    from kubernetes_asyncio.config import (
+        ConfigException,
+        kube_config,
+        load_incluster_config,
+        load_kube_config,
+    )
+    from kubernetes_asyncio.config.exec_provider import ExecProvider
     from kubernetes_asyncio.config.incluster_config import (
         SERVICE_CERT_FILENAME,
         SERVICE_HOST_ENV_NAME,
         SERVICE_TOKEN_FILENAME,
     )
-    from kubernetes_asyncio.config.kube_config import _temp_files
 else:
     with _packages_alone() as _client:
         from kubernetes_asyncio.client.configuration import Configuration
@@ -52,15 +57,16 @@ else:
         from kubernetes_asyncio.client.rest import RESTClientObject
         from kubernetes_asyncio.config import (
             ConfigException,
+            kube_config,
             load_incluster_config,
             load_kube_config,
         )
+        from kubernetes_asyncio.config.exec_provider import ExecProvider
         from kubernetes_asyncio.config.incluster_config import (
             SERVICE_CERT_FILENAME,
             SERVICE_HOST_ENV_NAME,
             SERVICE_TOKEN_FILENAME,
         )
-        from kubernetes_asyncio.config.kube_config import _temp_files
 
 __all__ = [
     "SERVICE_CERT_FILENAME",
@@ -68,8 +74,10 @@ __all__ = [
     "SERVICE_TOKEN_FILENAME",
     "ConfigException",
     "Configuration",
+    "ExecProvider",
     "RESTClientObject",
     "forget_lost_files",
+    "kube_config",
     "load_incluster_config",
     "load_kube_config",
     "remove_file",
@@ -82,12 +90,14 @@ def forget_lost_files() -> None:
     Certificates in a kubeconfig itself, or of a plugin, are in files of a temporary folder, which
     systems clean of what nobody has read for some days.
     """
-    for content in [content for content, name in _temp_files.items() if not Path(name).exists()]:
-        del _temp_files[content]
+    files = kube_config._temp_files  # noqa: SLF001 - no other way
+    for content in [content for content, name in files.items() if not Path(name).exists()]:
+        del files[content]
 
 
 def remove_file(name: str) -> None:
     """Remove a file that the client has written a certificate or a key to; no other one."""
-    for content in [content for content, each in _temp_files.items() if each == name]:
-        del _temp_files[content]
+    files = kube_config._temp_files  # noqa: SLF001
+    for content in [content for content, each in files.items() if each == name]:
+        del files[content]
         Path(name).unlink(missing_ok=True)

@@ -1,12 +1,15 @@
 """Credentials that change while a process runs, and credentials that are wrong: on a real server."""
 
 import asyncio
+import gc
 import os
 from pathlib import Path
 
 import pytest
 import yaml
 
+from connectors import event_loop
+from connectors.kubernetes.api import access as access_module
 from connectors.kubernetes.api.access import access
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
@@ -221,3 +224,40 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
     assert runs.read_text() == 4 * "run\n"
     broken.unlink()
     await by_plugin.configuration(renewed=True)
+
+
+def test_a_plugin_that_hangs_is_given_up_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All requests wait for it: without an end the process would stay the active one and do nothing."""
+    monkeypatch.setattr(access_module, "READ_S", 0.5)
+    pid, kubeconfig = tmp_path / "pid", tmp_path / "kubeconfig"
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
+        "args": ["-c", f"echo $$ > {pid}; exec sleep 600"],
+    }  # fmt: skip
+    found = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": plugin}}],
+    }
+    kubeconfig.write_text(yaml.safe_dump(found))
+
+    async def asked() -> None:
+        async with ApiServer(access(kubeconfig)) as server:
+            with pytest.raises(AccessError, match=r"kubeconfig: .* longer than 0\.5 s.* plugin"):
+                await asyncio.wait_for(server.send("GET", "/version"), 10)
+        gc.collect()
+        async with asyncio.timeout(10):
+            while _runs(int(pid.read_text())):
+                await asyncio.sleep(0.1)
+
+    event_loop.run(asked())
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return "sleep" in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+    except OSError:
+        return False

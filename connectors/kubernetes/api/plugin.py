@@ -1,0 +1,60 @@
+"""Credentials from a plugin, as kubernetes-asyncio runs it, but that it ends with who waits for it.
+
+A plugin that hangs, as on a network that drops what it sends, is given up by `access`. Its process is
+ended then: it would stay otherwise, one more with each attempt, and hold up the end of ours.
+
+Source: kubernetes-asyncio's config/exec_provider.py, `ExecProvider.run`.
+"""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE
+from typing import Any
+
+from connectors.kubernetes.api.client_parts import ConfigException, ExecProvider, kube_config
+
+
+class Plugin(ExecProvider):
+    """One run of a plugin."""
+
+    async def run(self, previous_response: str | None = None) -> Any:
+        """The status that it answers with; raises ConfigException."""
+        spec: dict[str, Any] = {"interactive": sys.stdout.isatty()}
+        if previous_response:
+            spec["response"] = previous_response
+        about = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
+        process = await asyncio.create_subprocess_exec(
+            *self.args,
+            env={**self.env, "KUBERNETES_EXEC_INFO": json.dumps(about)},
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        try:
+            said, complained = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+        if process.returncode != 0:
+            why = complained.decode(errors="replace").strip()
+            raise ConfigException(f"exec: process returned {process.returncode}. {why}".strip())
+        return self._status(said)
+
+    def _status(self, said: bytes) -> Any:
+        try:
+            found = json.loads(said)
+        except ValueError as error:
+            raise ConfigException(f"exec: failed to decode process output: {error}") from error
+        lacks = [key for key in ("apiVersion", "kind", "status") if key not in found]
+        if lacks:
+            raise ConfigException(f"exec: malformed response. missing key '{lacks[0]}'")
+        if found["apiVersion"] != self.api_version:
+            raise ConfigException(
+                f"exec: plugin api version {found['apiVersion']} does not match {self.api_version}"
+            )
+        return found["status"]
+
+
+def use() -> None:
+    """Let kubeconfigs with plugins be read in this way."""
+    kube_config.ExecProvider = Plugin  # type: ignore[attr-defined]
