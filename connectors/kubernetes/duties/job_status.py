@@ -2,6 +2,7 @@
 
 A request that the worker refuses has no migration; the record of it is in `dead-letters`, which are
 followed from the beginning of the turn: a job without a status is requested again in each turn.
+A status waits until the jobs are known: one that has no job then has none.
 A status that could not be written is not tried again here beyond what `MigrationJobs` tries: the
 next one of the same migration says more. Records of other clusters and of drains mean nothing here.
 """
@@ -34,6 +35,7 @@ class JobStatus:
         async for record in turn.records(STATUS):
             status = decode(STATUS, record.value)
             if isinstance(status, MigrationStatus) and status.cluster == self._cluster:
+                await turn.during(self._jobs.listed())  # until then it is not done
                 try:
                     async with turn.writing():
                         await self._jobs.report(status)

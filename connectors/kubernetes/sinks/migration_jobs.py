@@ -48,6 +48,8 @@ GROUP = "/apis/scheduling.koordinator.sh/v1alpha1"
 COLLECTION = f"{GROUP}/podmigrationjobs"
 #: Where it is not installed, it is looked for again after this time, in seconds.
 LOOK_AGAIN_S = 60.0
+#: Where the server does not say whether it is, after this time, in seconds.
+UNANSWERED_S = 2.0
 #: Jobs under way at most: more are left as they are until they change or are all listed again.
 JOBS_MAX = 10_000
 #: Time for which a report waits for the first list of jobs, in seconds.
@@ -80,7 +82,10 @@ class MigrationJobs:
 
     async def requests(self) -> AsyncGenerator[MigrationRequest, None]:
         """Requests of users, for ever; close it (`contextlib.aclosing`) when it is left."""
-        while not await self._there():
+        while not (there := await self._there()):
+            if there is None:
+                await asyncio.sleep(UNANSWERED_S)
+                continue
             self._known.set()
             await asyncio.sleep(LOOK_AGAIN_S)
         self._known.clear()
@@ -88,6 +93,10 @@ class MigrationJobs:
             async for event in events:
                 for request in await self._requests(event):
                     yield request
+
+    async def listed(self) -> None:
+        """Wait until all jobs are known, or that there are none: a report before may find no job."""
+        await self._known.wait()
 
     async def report(self, status: MigrationStatus) -> bool:
         """Write a migration's status to its job; False: there is none, or it was not written."""
@@ -114,13 +123,17 @@ class MigrationJobs:
         del self._jobs[job.uid]
         return await self._fail(job, "ForbiddenMigratePod", why)
 
-    async def _there(self) -> bool:
+    async def _there(self) -> bool | None:
+        """Whether it is installed, as far as may be read; none: the server does not say."""
         try:
             response = await self._server.send("GET", GROUP)
             names = response.json().get("resources") or () if response.ok else ()
         except (ApiError, ApiUnreachable, AccessError) as error:
             logger.info("%s", error)
-            return False
+            return None
+        if response.status in (401, 429) or response.status >= 500:
+            logger.info("%s: %s", GROUP, response.error())
+            return None
         self.installed = any(each.get("name") == "podmigrationjobs" for each in names)
         return self.installed
 

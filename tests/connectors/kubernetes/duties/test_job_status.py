@@ -1,15 +1,18 @@
-"""A request that the worker refuses fails the PodMigrationJob that it came from."""
+"""What came of a PodMigrationJob is written to it: refusals of its request, statuses of its migration."""
 
 import asyncio
 from contextlib import suppress
+
+import pytest
 
 from connectors.kafka.client import connect
 from connectors.kafka.membership import Membership
 from connectors.kafka.produce import produce_messages
 from connectors.kafka.turn import Turn
 from connectors.kubernetes.api.list_watch import Changed
-from connectors.kubernetes.duties.job_status import JobRefusals
-from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
+from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
+from connectors.kubernetes.sinks import migration_jobs
+from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
 from schemas.codec import encode
 from schemas.deadletters import DeadLetter, dead_letter
 from schemas.migrations import MigrationRequest
@@ -17,9 +20,15 @@ from schemas.refusals import Refusal
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_membership import until
 from tests.connectors.kubernetes.sinks.builders import NODE, POD_PATH, pod
-from tests.connectors.kubernetes.sinks.played import Played, Said
-from tests.connectors.kubernetes.sinks.test_migration_job import job_object
-from tests.connectors.kubernetes.sinks.test_migration_jobs import JOB, JOB_STATUS
+from tests.connectors.kubernetes.sinks.played import UNAVAILABLE, Played, Said
+from tests.connectors.kubernetes.sinks.test_migration_job import job_object, status
+from tests.connectors.kubernetes.sinks.test_migration_jobs import (
+    INSTALLED,
+    JOB,
+    JOB_STATUS,
+    pod_ref,
+    with_,
+)
 from tests.connectors.ports.sink_contract import CLUSTER
 
 
@@ -62,3 +71,43 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
     (patched,) = played.of("PATCH", JOB_STATUS)
     assert patched.body["status"]["phase"] == "Failed"
     assert "10 migrations are under way" in patched.body["status"]["message"]
+
+
+async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_beginning(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last status of a migration would come too early otherwise, and its job run for ever."""
+    monkeypatch.setattr(migration_jobs, "LIST_S", 0.1)
+    monkeypatch.setattr(migration_jobs, "UNANSWERED_S", 0.1)
+    played = Played()
+    job = with_(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
+    played.says("GET", GROUP, UNAVAILABLE)
+    played.says("PATCH", JOB_STATUS, Said())
+    listed = {"metadata": {"resourceVersion": "1"}, "items": [job]}
+    played.says("GET", COLLECTION, Said(body=listed))
+    async with played.served() as client:
+        jobs = MigrationJobs(client, CLUSTER)
+
+        async def work(turn: Turn) -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(JobStatus(CLUSTER, jobs)(turn))
+                tasks.create_task(turn.during(follow(jobs)))
+
+        connection = connect(broker.settings)
+        last = status(phase="Succeeded", reason="EvictComplete")
+        assert not produce_messages(connection, STATUS, [last])[1]
+        member = Membership(broker.settings, CLUSTER, "evict", topics=[STATUS])
+        running = asyncio.create_task(member.run(work))
+        await until(lambda: len(played.of("GET", GROUP)) > 5)
+        played.says("GET", GROUP, INSTALLED)
+        await until(lambda: played.of("PATCH", JOB_STATUS))
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    (patched,) = played.of("PATCH", JOB_STATUS)
+    assert patched.body["status"]["phase"] == "Succeeded"
+
+
+async def follow(jobs: MigrationJobs) -> None:
+    async for _ in jobs.requests():
+        pass
