@@ -3,7 +3,7 @@
 import base64
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -126,13 +126,13 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return cert, key
 
 
-def kubeconfig(path: Path, server: str, user: dict[str, object], **cluster: object) -> Path:
+def kubeconfig(path: Path, server: str, user: Mapping[str, object], **cluster: object) -> Path:
     """A kubeconfig of one cluster and one user."""
     found = {
         "current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "u", "user": user}],
+        "users": [{"name": "u", "user": dict(user)}],
     }
     path.write_text(yaml.safe_dump(found))
     return path
@@ -168,13 +168,13 @@ async def test_certificates_in_a_kubeconfig_are_there_again_after_the_temporary_
         **{"certificate-authority-data": data},
     )  # fmt: skip
     async with ApiServer(access_module.access(config)) as api:
-        written = Path((await api.access.configuration()).ssl_ca_cert)
+        written = Path(str((await api.access.configuration()).ssl_ca_cert))
         written.unlink()
         with pytest.raises(ApiUnreachable, match="No such file"):
             await api.send("GET", "/a")
         with pytest.raises(ApiUnreachable, match="Cannot connect"):  # nobody listens there
             await api.send("GET", "/a")
-        again = Path((await api.access.configuration()).ssl_ca_cert)
+        again = Path(str((await api.access.configuration()).ssl_ca_cert))
         assert again.read_bytes() == certificate[0].read_bytes()
 
 
@@ -201,10 +201,10 @@ async def test_certificates_that_a_plugin_has_replaced_are_removed(
     first = await by_plugin.configuration()
     second = await by_plugin.configuration(renewed=True)
     assert first.cert_file != second.cert_file
-    assert not Path(first.cert_file).exists()
-    assert Path(second.cert_file).exists()
+    assert not Path(str(first.cert_file)).exists()
+    assert Path(str(second.cert_file)).exists()
     assert first.key_file == second.key_file
-    assert Path(second.key_file).exists()
+    assert Path(str(second.key_file)).exists()
 
 
 @pytest.mark.parametrize("text", ["secret", "secret\n", " secret\r\n"])
