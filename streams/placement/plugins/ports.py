@@ -26,6 +26,7 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 Port = tuple[str, int, str]
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 _SOME_ADDRESS = "*"
+_NONE: frozenset[Port] = frozenset()
 
 
 def marks_of_taken(ports: Iterable[Port]) -> frozenset[Port]:
@@ -85,7 +86,10 @@ class NodePorts(OneReason):
 
     def prepare(self, kind: Kind) -> frozenset[Port]:
         """The marks that refuse a node; none for pods without host ports."""
-        return marks_against((p.protocol, p.port, p.host_ip) for p in kind.demand.host_ports)
+        ports = kind.demand.host_ports
+        if not ports:
+            return _NONE
+        return marks_against((port.protocol, port.port, port.host_ip) for port in ports)
 
     def mask(self, prepared: frozenset[Port]) -> BoolArray | None:
         """Which nodes have the ports free; None if all have."""
