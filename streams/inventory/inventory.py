@@ -127,7 +127,7 @@ class Inventory:
         """Let something keep arrays over the nodes; it is given all of them anew."""
         self.index.watcher = watcher
         for node in self.index.nodes:
-            node.row = -1
+            self._take_place(node)
         self.layout_stale = True
 
     def recount(self) -> None:
@@ -182,9 +182,12 @@ class Inventory:
     def lay_out(self) -> NodeIndex:
         """The index, with a place for every node that Kubernetes has named."""
         if self.layout_stale:
-            self.index.layout(node for node in self.nodes.values() if node.state is not None)
+            nodes = [node for node in self.nodes.values() if node.state is not None]
+            new = [node for node in nodes if node.row < 0]
+            self.index.layout(nodes)
             self.layout_stale = False
-            self.freshness.count(self.index.nodes, self.now_ms)
+            for node in new:
+                self.freshness.enter(node, self.now_ms)
         return self.index
 
     @property
@@ -230,11 +233,16 @@ class Inventory:
         self._forget_empty(node)
 
     def _remove(self, node: Node) -> None:
-        if node.row >= 0:
-            node.row = -1
+        self._take_place(node)
         node.describe(None)
         self.layout_stale = True
         self._forget_empty(node)
+
+    def _take_place(self, node: Node) -> None:
+        """A node has no place any more, if it had one."""
+        if node.row >= 0:
+            node.row = -1
+            self.freshness.leave(node)
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
         """Remove at most `most` nodes that the full list lacks; answers whether all are gone."""

@@ -69,7 +69,8 @@ class NodePorts(OneReason):
         super().relayout(source)
         self._rows = {}
         for row, marks in enumerate(self._marks):
-            self._index(row, marks or ())
+            if marks:
+                self._index(row, marks)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Take over the ports taken; quick where they are what they were."""

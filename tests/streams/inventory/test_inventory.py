@@ -1,3 +1,5 @@
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from tests.streams.cluster.builders import (
     pod,
     policy,
     policy_record,
+    request,
 )
 from tests.streams.cluster.harness import cluster
 from tests.streams.cluster.loads import annotated_nodes, metrics
@@ -158,6 +161,27 @@ def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
                 here.advance(here.now_ms + event * 1000)
         nodes = here.lay_out().nodes
         assert here.freshness.nodes == sum(not each.load.expired(here.now_ms) for each in nodes)
+
+
+def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
+    run = cluster(*(node(f"node-{number}") for number in range(2_000)))
+    run.say(request(pod("first")))
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    for number, change in enumerate((node("node-1000a"), node_gone("node-1000"))):
+        run.say(change)
+        sys.setprofile(count)
+        try:
+            run.say(request(pod(f"next-{number}")))
+        finally:
+            sys.setprofile(before)
+    assert run.state.inventory.index.size == 2_000
+    assert calls < 4_000, "one call for each node and change"
 
 
 def test_a_pod_is_in_one_place() -> None:
