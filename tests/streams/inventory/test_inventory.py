@@ -181,7 +181,7 @@ def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
         finally:
             sys.setprofile(before)
     assert run.state.inventory.index.size == 2_000
-    assert calls < 4_000, "one call for each node and change"
+    assert calls < 8_000, "two calls for each node and change"
 
 
 def test_a_pod_is_in_one_place() -> None:
