@@ -72,7 +72,7 @@ class Access:
         try:
             await self._load(fresh)
         except _UNREADABLE as error:
-            why = " ".join(str(error).split()) or type(error).__name__
+            why = " ".join(_reason(error).split()) or type(error).__name__
             raise AccessError(f"{self.said}: {why}; {_ADVICE}") from error
         self._configuration, self._loaded_at_s = fresh, now_s
         return fresh
@@ -114,6 +114,15 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
 
     said = f"kubeconfig {os.pathsep.join(map(str, named))}"
     return Access(from_kubeconfig, said + (f", context {context}" if context else ""))
+
+
+def _reason(error: Exception) -> str:
+    """Why credentials cannot be read, in words; numbers of errors and codecs are none."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename} cannot be read: {error.strerror}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"found the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
+    return str(error)
 
 
 def _default_kubeconfigs() -> tuple[Path, ...]:
