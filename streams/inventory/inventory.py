@@ -29,6 +29,9 @@ from streams.inventory.record_numbers import RecordNumbers
 from streams.inventory.recount import Recounting
 from streams.inventory.usage_history import UsageHistory, filter_in_force
 
+#: Nodes that a tick forgets at most.
+_FORGOTTEN_MAX = 1_000
+
 
 class Inventory:
     """What there is in a cluster."""
@@ -37,6 +40,8 @@ class Inventory:
         self.nodes: dict[str, Node] = {}
         self.index = NodeIndex()
         """Places of the nodes that Kubernetes has named; see `lay_out`."""
+        self._unnamed: dict[str, None] = {}
+        """Nodes that Kubernetes has not named, or has removed."""
         self.where: dict[str, str] = {}
         """Node on which a pod is held, by pod uid."""
         self.owners = Owners()
@@ -210,6 +215,7 @@ class Inventory:
             return
         if node.state is None:
             self.layout_stale = True
+            self._unnamed.pop(node.name, None)
         node.describe(state)
         self._touch(node, Change.STATE | Change.METRIC)
 
@@ -235,6 +241,7 @@ class Inventory:
     def _remove(self, node: Node) -> None:
         self._take_place(node)
         node.describe(None)
+        self._unnamed[node.name] = None
         self.layout_stale = True
         self._forget_empty(node)
 
@@ -256,8 +263,25 @@ class Inventory:
         """A node of which nothing is known any more is no node."""
         if node.state is None and not node.held and node.load.metric is None:
             self.nodes.pop(node.name, None)
+            self._unnamed.pop(node.name, None)
             self.changed_nodes[node.name] = None
             self.moments.forget(node.name)
+
+    def forget_gone(self) -> None:
+        """A tick has passed: nodes that Kubernetes does not name, on which no pod is held, are not
+        kept for metrics that are too old.
+
+        Nodes come under ever new names, and those that have gone would fill the cluster up.
+        """
+        nodes, now_ms = self.nodes, self.now_ms
+        gone = [
+            name
+            for name in self._unnamed
+            if not nodes[name].held and nodes[name].load.outdated(now_ms)
+        ]
+        # By name, not in the order of their coming, which a restored state does not know.
+        for name in sorted(gone)[:_FORGOTTEN_MAX]:
+            self._forget_metric(name)
 
     @property
     def empty(self) -> bool:
@@ -268,8 +292,11 @@ class Inventory:
 
     def forget_metrics(self) -> None:
         """Metrics are not kept any longer; with an empty inventory no node is left."""
-        for node in list(self.nodes.values()):
-            self.apply_metric(NodeMetric(cluster="-", node=node.name, removed=True))
+        for name in list(self.nodes):
+            self._forget_metric(name)
+
+    def _forget_metric(self, name: str) -> None:
+        self.apply_metric(NodeMetric(cluster="-", node=name, removed=True))
 
     def node(self, name: str) -> Node:
         """A node, known or not yet."""
@@ -279,6 +306,7 @@ class Inventory:
                 name, NodeLoad(self.estimator, self.recounting.counting(name))
             )
             node.cordoned = name in self.cordoned
+            self._unnamed[name] = None
             self.moments.begin(node)
         return node
 

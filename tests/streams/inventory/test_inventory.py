@@ -91,6 +91,45 @@ def test_a_node_of_which_nothing_is_known_any_more_is_forgotten() -> None:
     assert list(here.changed_nodes) == ["a"]
 
 
+@pytest.mark.parametrize("order", ["goes first", "expires first", "pod goes last", "never named"])
+def test_a_node_that_has_gone_is_forgotten_when_its_metric_has_expired(order: str) -> None:
+    here = inventory()
+    if order != "never named":
+        here.apply_node(node("a"))
+    here.apply_metric(metric("a", seconds=0))
+    if order == "goes first":
+        here.apply_node(node_gone("a"))
+    if order == "pod goes last":
+        observe(here, lifecycle("running", pod(), "a"))
+        here.apply_node(node_gone("a"))
+    here.advance(at(100))
+    here.forget_gone()
+    assert list(here.nodes) == ["a"]
+    here.advance(at(1_000))
+    if order == "expires first":
+        here.forget_gone()
+        here.apply_node(node_gone("a"))
+    if order == "pod goes last":
+        here.forget_gone()
+        assert list(here.nodes) == ["a"]
+        here.release("pod-1")
+    here.changed_nodes.clear()
+    here.forget_gone()
+    assert here.nodes == {}
+    assert list(here.changed_nodes) == ["a"], "its row is removed"
+
+
+def test_a_node_that_is_back_is_not_forgotten() -> None:
+    here = inventory()
+    here.apply_node(node("a"))
+    here.apply_metric(metric("a", seconds=0))
+    here.apply_node(node_gone("a"))
+    here.apply_node(node("a"))
+    here.advance(at(1_000))
+    here.forget_gone()
+    assert list(here.nodes) == ["a"]
+
+
 def test_a_metric_turns_stale_with_time_and_fresh_by_a_newer_one() -> None:
     here = inventory()
     here.apply_node(node("a"))
