@@ -87,7 +87,15 @@ def _complaint(error: ErrorDetails, root: JsonSchema) -> str:
         return f"{path}: {said}" if loc else said
     if loc[-1:] == ["schema_version"]:
         return f"{path} is {found(error['input'])}; known versions: {schema.get('const')}"
-    return f"{path} is {found(error['input'])}; allowed is {_allowed(schema, root)}"
+    text = f"{path} is {found(error['input'])}; allowed is {_allowed(schema, root)}"
+    if _is_whole(error["input"]) and _resolved(schema, root).get("type") == "integer":
+        # JSON Schema takes it for an integer, so a producer that checks there cannot see what is wrong.
+        return f"{text}, written without fraction and exponent"
+    return text
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer()
 
 
 def allowed(error: ErrorDetails, schema: JsonSchema) -> str:

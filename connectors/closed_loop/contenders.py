@@ -62,8 +62,7 @@ def contenders(
     Raises:
         UnknownContender: there is none of a name, or two have the same one, or nobody is named, or a
             file has the name of a built-in one.
-        WrongPolicy: a file holds no policy.
-        OSError: a file cannot be read.
+        WrongPolicy: a file holds no policy, or cannot be read.
     """
     policies, of_rules = _policies(), _rules()
     expected = ", ".join((*policies, *of_rules))
@@ -92,6 +91,10 @@ def contenders(
         except PolicyError as error:
             problems = (f"{file}: {problem}" for problem in error.problems)
             raise WrongPolicy("\n".join(problems)) from None
+        except OSError as error:
+            raise WrongPolicy(
+                f"{file} cannot be read: {error.strerror}; expected a policy file"
+            ) from None
     if not found:
         raise UnknownContender(f"found nobody; expected one or more of {expected}")
     return found

@@ -309,8 +309,17 @@ def _read_sources(file: Path | None) -> "tuple[SourceSettings, ...]":
         return read_sources(text, known_settings(), str(file or "sources"))
     except SourcesError as error:
         raise typer.BadParameter(f"\n{error}", param_hint="--sources") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{file}: {error}", param_hint="--sources") from None
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{file} cannot be read: {error.strerror}; expected a file of usage sources",
+            param_hint="--sources",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(
+            f"{file}: found the byte 0x{error.object[error.start]:02x}, which is not UTF-8; expected "
+            "UTF-8 text",
+            param_hint="--sources",
+        ) from None
 
 
 def _run(

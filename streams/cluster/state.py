@@ -310,6 +310,7 @@ class ClusterState:
         self.inventory.renew_fleet()
         self._unlisted.remove_nodes(cause)
         gone = self._unlisted.remove_pods(cause)
+        self.inventory.forget_gone()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
         large_round = not new_policy and self.rebalancer.takes_long(tick.now_ms)

@@ -183,8 +183,7 @@ class Estimator:
             of_class: of the pod.
             owner: its owner, where the pod does not say.
         """
-        (estimate,) = self.estimates([self.alike(pod, demand, of_class, owner)])
-        return estimate
+        return self.estimates((self.alike(pod, demand, of_class, owner),))[0]
 
     def alike(
         self, pod: Pod, demand: PodDemand, of_class: PriorityClass, owner: str | None = None
@@ -226,14 +225,16 @@ class Estimator:
         owner: str | None,
     ) -> Vector:
         factors = {**self._factors, **custom} if custom else self._factors
-        usual = self._from_profile(custom, demand, of_class, owner)
+        usual = self._from_profile(custom, demand, of_class, owner) if self.by_profiles else {}
         return tuple(
-            usual[resource]
-            if resource in usual
-            else _expected(_translate(resource, of_class), factors[resource], demand)
-            if resource in factors
-            else 0
-            for resource in self.resources
+            [
+                usual[resource]
+                if resource in usual
+                else _expected(_translate(resource, of_class), factors[resource], demand)
+                if resource in factors
+                else 0
+                for resource in self.resources
+            ]
         )
 
     def _from_profile(
@@ -244,8 +245,6 @@ class Estimator:
         owner: str | None,
     ) -> dict[str, int]:
         """Expected use of the resources that a profile knows and no annotation names."""
-        if not self.by_profiles:
-            return {}
         margin = self.args.estimate_margin_percent
         return {
             resource: _usual(resource, figures, margin, demand, of_class)
@@ -255,6 +254,8 @@ class Estimator:
 
     def explained(self, kind: Kind) -> FromProfile | None:
         """By whose pods a kind is estimated, and how much it is; none: it goes by requests."""
+        if not self.by_profiles:
+            return None
         custom = _custom_factors(kind.pod) if self.args.allow_customize_estimation else {}
         owner = kind.owner if self.by_owner else None
         usage = self._from_profile(custom, kind.demand, kind.priority_class, owner)
@@ -315,12 +316,20 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
     if resource is None:
         return 0
     limit = demand.limits.get(resource, 0)
-    base = max(limit, demand.requests.get(resource, 0))
+    base = demand.requests.get(resource, 0)
+    if limit > base:
+        base = limit
     if base == 0:
         return _FLAT.get(resource, 0)
     expected = round_half_away(float(base) * float(factor) / 100)
+    if 0 < limit < expected:
+        return limit
     # An annotation may hold any factor: what comes of it stays an amount, if a negative one.
-    return max(min(expected, limit if limit > 0 else INT64_MAX), -INT64_MAX)
+    return expected if -INT64_MAX <= expected <= INT64_MAX else _within(expected)
+
+
+def _within(amount: int) -> int:
+    return max(-INT64_MAX, min(amount, INT64_MAX))
 
 
 def _usual(

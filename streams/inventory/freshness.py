@@ -5,7 +5,6 @@ A metric expires by time alone: when to look again is noted for each node, and t
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable
 
 from streams.inventory.load import Lacking
 from streams.inventory.node import Node
@@ -29,17 +28,21 @@ class Freshness:
         """Another policy judges; `filtered`, `scored`: its filter or score goes by load."""
         self._filtered, self._scored = filtered, scored
         self._expiries, self._expected = [], {}
+        self.nodes = 0  # no node has a place now
         self.lacking.clear()
 
-    def count(self, nodes: Iterable[Node], now_ms: int) -> None:
-        """Nodes have got their places anew."""
-        self.nodes = 0
-        self.lacking.clear()
-        for node in nodes:
-            node.fresh = not node.load.expired(now_ms)
-            self.nodes += node.fresh
-            node.lacking = ()
-            self.judge_lacking(node)
+    def enter(self, node: Node, now_ms: int) -> None:
+        """A node has got a place beside those that are counted."""
+        node.fresh = not node.load.expired(now_ms)
+        self.nodes += node.fresh
+        node.lacking = ()
+        self.judge_lacking(node)
+
+    def leave(self, node: Node) -> None:
+        """A node that was counted has no place any more."""
+        self.nodes -= node.fresh
+        self.lacking.subtract(node.lacking)
+        node.lacking = ()
 
     def expect(self, node: Node) -> None:
         """Look again when its metric expires."""

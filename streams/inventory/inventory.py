@@ -29,6 +29,9 @@ from streams.inventory.record_numbers import RecordNumbers
 from streams.inventory.recount import Recounting
 from streams.inventory.usage_history import UsageHistory, filter_in_force
 
+#: Nodes that a tick forgets at most.
+_FORGOTTEN_MAX = 1_000
+
 
 class Inventory:
     """What there is in a cluster."""
@@ -37,6 +40,8 @@ class Inventory:
         self.nodes: dict[str, Node] = {}
         self.index = NodeIndex()
         """Places of the nodes that Kubernetes has named; see `lay_out`."""
+        self._unnamed: dict[str, None] = {}
+        """Nodes that Kubernetes has not named, or has removed."""
         self.where: dict[str, str] = {}
         """Node on which a pod is held, by pod uid."""
         self.owners = Owners()
@@ -127,7 +132,7 @@ class Inventory:
         """Let something keep arrays over the nodes; it is given all of them anew."""
         self.index.watcher = watcher
         for node in self.index.nodes:
-            node.row = -1
+            self._take_place(node)
         self.layout_stale = True
 
     def recount(self) -> None:
@@ -182,9 +187,12 @@ class Inventory:
     def lay_out(self) -> NodeIndex:
         """The index, with a place for every node that Kubernetes has named."""
         if self.layout_stale:
-            self.index.layout(node for node in self.nodes.values() if node.state is not None)
+            nodes = [node for node in self.nodes.values() if node.state is not None]
+            new = [node for node in nodes if node.row < 0]
+            self.index.layout(nodes)
             self.layout_stale = False
-            self.freshness.count(self.index.nodes, self.now_ms)
+            for node in new:
+                self.freshness.enter(node, self.now_ms)
         return self.index
 
     @property
@@ -207,6 +215,7 @@ class Inventory:
             return
         if node.state is None:
             self.layout_stale = True
+            self._unnamed.pop(node.name, None)
         node.describe(state)
         self._touch(node, Change.STATE | Change.METRIC)
 
@@ -230,11 +239,17 @@ class Inventory:
         self._forget_empty(node)
 
     def _remove(self, node: Node) -> None:
-        if node.row >= 0:
-            node.row = -1
+        self._take_place(node)
         node.describe(None)
+        self._unnamed[node.name] = None
         self.layout_stale = True
         self._forget_empty(node)
+
+    def _take_place(self, node: Node) -> None:
+        """A node has no place any more, if it had one."""
+        if node.row >= 0:
+            node.row = -1
+            self.freshness.leave(node)
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
         """Remove at most `most` nodes that the full list lacks; answers whether all are gone."""
@@ -248,8 +263,25 @@ class Inventory:
         """A node of which nothing is known any more is no node."""
         if node.state is None and not node.held and node.load.metric is None:
             self.nodes.pop(node.name, None)
+            self._unnamed.pop(node.name, None)
             self.changed_nodes[node.name] = None
             self.moments.forget(node.name)
+
+    def forget_gone(self) -> None:
+        """A tick has passed: nodes that Kubernetes does not name, on which no pod is held, are not
+        kept for metrics that are too old.
+
+        Nodes come under ever new names, and those that have gone would fill the cluster up.
+        """
+        nodes, now_ms = self.nodes, self.now_ms
+        gone = [
+            name
+            for name in self._unnamed
+            if not nodes[name].held and nodes[name].load.outdated(now_ms)
+        ]
+        # By name, not in the order of their coming, which a restored state does not know.
+        for name in sorted(gone)[:_FORGOTTEN_MAX]:
+            self._forget_metric(name)
 
     @property
     def empty(self) -> bool:
@@ -260,8 +292,11 @@ class Inventory:
 
     def forget_metrics(self) -> None:
         """Metrics are not kept any longer; with an empty inventory no node is left."""
-        for node in list(self.nodes.values()):
-            self.apply_metric(NodeMetric(cluster="-", node=node.name, removed=True))
+        for name in list(self.nodes):
+            self._forget_metric(name)
+
+    def _forget_metric(self, name: str) -> None:
+        self.apply_metric(NodeMetric(cluster="-", node=name, removed=True))
 
     def node(self, name: str) -> Node:
         """A node, known or not yet."""
@@ -271,6 +306,7 @@ class Inventory:
                 name, NodeLoad(self.estimator, self.recounting.counting(name))
             )
             node.cordoned = name in self.cordoned
+            self._unnamed[name] = None
             self.moments.begin(node)
         return node
 

@@ -147,6 +147,10 @@ class NodeLoad:
         expires_at_ms = self.expires_at_ms
         return expires_at_ms is None or now_ms >= expires_at_ms
 
+    def outdated(self, now_ms: int) -> bool:
+        """There is a metric that says how old it is, and it is too old."""
+        return self.expires_at_ms is not None and self.expired(now_ms)
+
     def rebuild(self, estimator: Estimator, state: NodeState | None) -> bool:
         """Judge by another policy; pods are counted as before. False: it would count them alike."""
         before = self.estimator

@@ -7,6 +7,7 @@ looked last.
 """
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Protocol
 
 import numpy as np
@@ -81,13 +82,14 @@ class NodeIndex:
 
     def layout(self, nodes: Iterable[Node]) -> None:
         """Give places to exactly these nodes."""
-        self.nodes = sorted(nodes, key=lambda node: node.name)
+        self.nodes = sorted(nodes, key=attrgetter("name"))
         source: IntArray = np.array([node.row for node in self.nodes], dtype=np.int64)
         if self.watcher is not None:
             self.watcher.relayout(source)
         self.generation += 1
         self.version += 1
-        for row, node in enumerate(self.nodes):
+        for row in np.flatnonzero(source != np.arange(source.size)).tolist():
+            node = self.nodes[row]
             new = node.row < 0
             node.row = row
             if new:

@@ -5,7 +5,6 @@ Source: docs/upstream.md A2.4 and A4.1. A usage of 65.5 % is refused at a thresh
 % is not, and which of the two a figure is depends on float64 operations in exactly this order.
 """
 
-import math
 from functools import lru_cache
 
 #: The largest amount that a message can name: what is allowed to use so much is not limited.
@@ -14,10 +13,11 @@ UNBOUNDED = 2**63 - 1
 
 def round_half_away(value: float) -> int:
     """Round to the nearest integer, halves away from zero, as Go's math.Round."""
-    whole = math.floor(abs(value))
-    if abs(value) - whole >= 0.5:
-        whole += 1
-    return whole if value >= 0 else -whole
+    whole = int(value)
+    beyond = value - whole
+    if -0.5 < beyond < 0.5:
+        return whole
+    return whole + 1 if value > 0 else whole - 1
 
 
 def usage_percent(used: int, total: int) -> int:

@@ -81,10 +81,17 @@ def raw_allocatable(annotations: Mapping[str, str]) -> dict[str, int] | None:
     if text is None:
         return None
     try:
-        listed = json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
-        if not isinstance(listed, dict):
+        # Pairs, since Go reads each value of a name that is given twice, and keeps the last.
+        listed = json.loads(
+            text,
+            object_pairs_hook=tuple,
+            parse_float=_Number,
+            parse_int=_Number,
+            parse_constant=_Number,
+        )
+        if not isinstance(listed, tuple):
             return None
-        return {name: _quantity(name, value) for name, value in listed.items()}
+        return {name: _quantity(name, value) for name, value in listed}
     except (ValueError, RecursionError, QuantityError):
         return None
 

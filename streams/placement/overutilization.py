@@ -12,13 +12,16 @@ The first term is the probability of being hot; the second one is the expected u
 share, as a share of the node, without which a node that is hot already would be filled up. Figures
 here are shares of the node: `mean` is mu / C - h and `variance` is var / C^2 + 0.02^2.
 
+Mean and variance are given scaled (`Scale`), so that z comes out in steps of the table and the
+standard deviation with the weight in it: fewer passes over the nodes.
+
 The same is worked out for one node and for all of them, with the same operations in the same order:
 both agree to the bit, and with every other machine (see `normal_table`).
 """
 
 from collections.abc import Callable
 from math import floor, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,28 +33,46 @@ NODE_DEVIATION = 0.02
 #: Cost of a whole node's mean usage: decides where there is no risk.
 TIE = 0.0001
 
-_STEPS, _ZERO, _LAST = float(STEPS), float(ZERO), float(LAST)
-_HALF_STEP = 0.5 / STEPS
+_ZERO, _LAST = float(ZERO), float(LAST)
+#: Over a step, G grows by half a step of Phi at both its ends: G is counted in half steps.
+_HALF_STEPS = 2.0 * STEPS
+
+
+class Scale(NamedTuple):
+    """What mean and variance are multiplied with before costs are worked out of them."""
+
+    mean: float
+    variance: float
+
+
+def scale_of(excess_weight: float) -> Scale:
+    """The scale under a weight of excess.
+
+    Powers of 2 as long as the weight is one: scaled, figures have the bits that they had.
+    """
+    deviation = (excess_weight or 1.0) / _HALF_STEPS
+    return Scale(STEPS * deviation, deviation * deviation)
 
 
 def cost_function(excess_weight: float) -> Callable[[float, float], float]:
-    """The cost of one node as a function of (mean, variance); see the module."""
+    """The cost of one node as a function of scaled (mean, variance); see the module."""
     table = normal_table()
     distribution: list[float] = table.distribution.tolist()
     growth: list[float] = table.step.tolist()
-    excess: list[float] = table.excess.tolist()
+    excess: list[float] = (table.excess * _HALF_STEPS).tolist()
 
     def cost(mean: float, variance: float) -> float:
         deviation = sqrt(variance)
-        place = mean / deviation * _STEPS + _ZERO
+        place = mean / deviation + _ZERO
         index = LAST if place >= _LAST else floor(place)
         beyond = place - index
         if index < 0:
             index = 0
         at_point = distribution[index]
         hot = growth[index] * beyond + at_point
-        over = (at_point + hot) * (beyond * _HALF_STEP) + excess[index]
-        return deviation * excess_weight * over + hot
+        if not excess_weight:
+            return hot
+        return ((at_point + hot) * beyond + excess[index]) * deviation + hot
 
     return cost
 
@@ -63,7 +84,7 @@ class CostArrays:
     def __init__(self, excess_weight: float) -> None:
         self.excess_weight = excess_weight
         table = normal_table()
-        self._excess = table.excess
+        self._excess = table.excess * _HALF_STEPS
         # Looked up together: as the real and the imaginary part of one number.
         self._growth_and_distribution = table.step + 1j * table.distribution
         self._make_room((0,))
@@ -72,8 +93,9 @@ class CostArrays:
         """Costs of nodes.
 
         Args:
-            mean: mu / C - h of each node; of any shape.
-            variance: var / C^2 + 0.02^2 of each node; of the same shape.
+            mean: mu / C - h of each node, scaled; of any shape.
+            variance: var / C^2 + 0.02^2 of each node, scaled; of the same shape. It is written
+                over: what else is touched pushes other nodes' figures out of the processor's cache.
 
         Returns:
             Of the same shape; overwritten by the next call.
@@ -81,10 +103,9 @@ class CostArrays:
         if self._index.shape != mean.shape:
             self._make_room(mean.shape)
         index = self._index
-        deviation, beyond, point, hot = self._work
-        np.sqrt(variance, out=deviation)
+        beyond, point, hot = self._work
+        deviation = np.sqrt(variance, out=variance)
         np.divide(mean, deviation, out=beyond)
-        beyond *= _STEPS
         beyond += _ZERO
         np.minimum(beyond, _LAST, out=point)
         np.floor(point, out=point)
@@ -93,19 +114,19 @@ class CostArrays:
         self._growth_and_distribution.take(index, None, self._found, "clip")
         np.multiply(self._growth, beyond, out=hot)
         hot += self._distribution
+        if not self.excess_weight:
+            return hot
         np.add(self._distribution, hot, out=point)
-        beyond *= _HALF_STEP
         point *= beyond
         self._excess.take(index, None, beyond, "clip")
         point += beyond
-        deviation *= self.excess_weight
-        deviation *= point
-        deviation += hot
-        return deviation
+        point *= deviation
+        point += hot
+        return point
 
     def _make_room(self, shape: tuple[int, ...]) -> None:
         """Working arrays of this shape."""
-        self._work: tuple[FloatArray, ...] = tuple(np.empty((4, *shape)))
+        self._work: tuple[FloatArray, ...] = tuple(np.empty((3, *shape)))
         self._index: Any = np.empty(shape, dtype=np.intp)
         self._found: Any = np.empty(shape, dtype=np.complex128)
         self._growth: FloatArray = self._found.real

@@ -16,7 +16,7 @@ import numpy as np
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.arrays import FloatArray
 from streams.inventory.node import Node
-from streams.placement.overutilization import NODE_DEVIATION, CostArrays, cost_function
+from streams.placement.overutilization import NODE_DEVIATION, CostArrays, cost_function, scale_of
 
 _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
 
@@ -41,6 +41,7 @@ class RiskNodes:
         self._weights = [resource.weight / most for resource in args.resources]
         weight = float(args.excess_weight)
         self._cost, self._costs = cost_function(weight), CostArrays(weight)
+        self._scale = scale_of(weight)
         hot = [resource.hot_share for resource in args.resources]
         rows = [_row(node, resources, hot) for node in nodes]
         shape = (len(nodes), len(resources), 3)
@@ -53,7 +54,8 @@ class RiskNodes:
         """What each costs now, shape (nodes,)."""
 
     def _weighed(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        costs = self._costs.costs(mean, variance)
+        scale = self._scale
+        costs = self._costs.costs(mean * scale.mean, variance * scale.variance)
         found: FloatArray = costs[0] * self._weights[0]
         for index in range(1, len(self._weights)):
             found += costs[index] * self._weights[index]
@@ -88,7 +90,8 @@ class RiskNodes:
     def _changed(self, position: int, figures: Figures, sign: float) -> float:
         found = 0.0
         for index, (mean, variance) in enumerate(self._after(position, figures, sign)):
-            found += self._cost(mean, variance) * self._weights[index]
+            cost = self._cost(mean * self._scale.mean, variance * self._scale.variance)
+            found += cost * self._weights[index]
         return found
 
     def _after(self, position: int, figures: Figures, sign: float) -> list[tuple[float, float]]:

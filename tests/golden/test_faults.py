@@ -109,8 +109,8 @@ _FAULTS = (
     Fault(
         "halves are rounded down",
         "streams.inventory.rounding",
-        "if abs(value) - whole >= 0.5:",
-        "if abs(value) - whole > 0.5:",
+        "if -0.5 < beyond < 0.5:",
+        "if -0.5 <= beyond <= 0.5:",
     ),
     Fault(
         "the percentage is computed in another order",
@@ -139,14 +139,14 @@ _FAULTS = (
     Fault(
         "the estimate is not capped by the limit",
         "streams.inventory.estimate",
-        "min(expected, limit if limit > 0 else INT64_MAX)",
-        "min(expected, INT64_MAX)",
+        "if 0 < limit < expected:",
+        "if False:",
     ),
     Fault(
         "the estimate goes by the request alone",
         "streams.inventory.estimate",
-        'base = max(limit, demand.requests.get(resource, 0))',
-        'base = demand.requests.get(resource, 0)',
+        "if limit > base:",
+        "if False:",
     ),
     Fault(
         "the last duration is taken for the longest",

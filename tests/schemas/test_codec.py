@@ -104,6 +104,7 @@ def test_of_a_name_given_twice_the_last_one_holds() -> None:
 
 NAME = 'a string of 1 to 253 characters without "/", blanks and control characters'
 AMOUNT = "an integer from 0 to 9223372036854775807"
+AS_INTEGER = "written without fraction and exponent"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,8 @@ AMOUNT = "an integer from 0 to 9223372036854775807"
         ("usage.cpu", float("nan"), f"usage.cpu is NaN; allowed is {AMOUNT}"),
         ("usage.cpu", float("inf"), f"usage.cpu is Infinity; allowed is {AMOUNT}"),
         ("usage.cpu", 1.5, f"usage.cpu is 1.5; allowed is {AMOUNT}"),
-        ("usage.cpu", 1e3, f"usage.cpu is 1000.0; allowed is {AMOUNT}"),
+        ("usage.cpu", 1e3, f"usage.cpu is 1000.0; allowed is {AMOUNT}, {AS_INTEGER}"),
+        ("node", 1.0, f"node is 1.0; allowed is {NAME}"),
         ("usage.cpu", "12", f'usage.cpu is "12"; allowed is {AMOUNT}'),
         ("usage.cpu", True, f"usage.cpu is true; allowed is {AMOUNT}"),
         ("usage.cpu", None, f"usage.cpu is null; allowed is {AMOUNT}"),

@@ -83,7 +83,7 @@ class Access:
             async with asyncio.timeout(READ_S) as limit:
                 await self._load(fresh)
         except _UNREADABLE as error:
-            why = " ".join(str(error).split()) or type(error).__name__
+            why = " ".join(_reason(error).split()) or type(error).__name__
             if limit.expired():
                 why = f"reading it took longer than {READ_S:g} s; perhaps its plugin hangs"
             raise AccessError(f"{self.said}: {why}; {_ADVICE}") from error
@@ -142,6 +142,15 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
 
     said = f"kubeconfig {os.pathsep.join(map(str, named))}"
     return Access(from_kubeconfig, said + (f", context {context}" if context else ""))
+
+
+def _reason(error: Exception) -> str:
+    """Why credentials cannot be read, in words; numbers of errors and codecs are none."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename} cannot be read: {error.strerror}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"found the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
+    return str(error)
 
 
 def _default_kubeconfigs() -> tuple[Path, ...]:

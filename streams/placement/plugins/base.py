@@ -29,6 +29,18 @@ from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 
 
+def _runs(source: IntArray) -> list[tuple[int, int, int]]:
+    """Known rows that stay beside each other: first new row, first old row, and how many.
+
+    Of many nodes a few come or go at a time, so there are few, and a list is moved by slices.
+    """
+    new = np.flatnonzero(source >= 0)
+    old = source[new]
+    begins = np.flatnonzero((np.diff(new, prepend=-2) != 1) | (np.diff(old, prepend=-2) != 1))
+    lengths = np.diff(begins, append=new.size)
+    return list(zip(new[begins].tolist(), old[begins].tolist(), lengths.tolist(), strict=True))
+
+
 class Plugin(ABC):
     """Common part of filters and scores."""
 
@@ -45,10 +57,13 @@ class Plugin(ABC):
             source: shape (nodes,), int64.
         """
         known = source >= 0
+        runs = _runs(source)
         for name in self.columns:
             column = getattr(self, name)
             if isinstance(column, list):
-                moved: Any = [column[i] if i >= 0 else None for i in source.tolist()]
+                moved: Any = [None] * source.size
+                for new, old, length in runs:
+                    moved[new : new + length] = column[old : old + length]
             else:
                 moved = np.zeros((*column.shape[:-1], source.size), dtype=column.dtype)
                 moved[..., known] = column[..., source[known]]

@@ -30,6 +30,7 @@ Requests = tuple[tuple[str, int], ...]
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NEXT = ("cpu", "memory", "ephemeral-storage")
 _FIRST = ("pods", *_NEXT)
+_ONE_POD = ("pods", 1)
 
 
 def _refusal(resource: str) -> str:
@@ -39,10 +40,12 @@ def _refusal(resource: str) -> str:
 def requests_of(kind: Kind) -> Requests:
     """What must be free for a pod of a kind, in the order in which it is looked at."""
     requests = kind.demand.requests
-    wanted = [("pods", 1)]
+    wanted = [_ONE_POD]
     wanted += [(name, requests[name]) for name in _NEXT if requests.get(name, 0) > 0]
-    others = [each for each in requests.items() if each[0] not in _FIRST and each[1] > 0]
-    return (*wanted, *sorted(others)) if others else tuple(wanted)
+    if len(requests) >= len(wanted):
+        others = [each for each in requests.items() if each[0] not in _FIRST and each[1] > 0]
+        wanted += sorted(others)
+    return tuple(wanted)
 
 
 def free_of(node: Node) -> dict[str, int]:
@@ -52,6 +55,11 @@ def free_of(node: Node) -> dict[str, int]:
     if "pods" in free:
         free["pods"] = node.allocatable["pods"] - len(node.held)
     return free
+
+
+def _is_full(free: Mapping[str, int] | None) -> bool:
+    """No place for one more pod; a row that is new is not known yet."""
+    return free is not None and free.get("pods", 0) < 1
 
 
 class NodeResourcesFit(Filter):
@@ -68,11 +76,14 @@ class NodeResourcesFit(Filter):
         """Free amounts of all rows, by resource: shape (nodes,)."""
         self._named = Census()
         """Resources that some node names."""
+        self._full = 0
+        """Rows without place for one more pod; mostly none, and then nobody need look."""
 
     def relayout(self, source: IntArray) -> None:
         """Move rows."""
         self._named.relayout(self._free, source)
         super().relayout(source)
+        self._full = sum(map(_is_full, self._free))
         known = source >= 0
         for name, column in self._columns.items():
             moved = np.zeros(source.size, dtype=np.int64)
@@ -83,6 +94,7 @@ class NodeResourcesFit(Filter):
         """Take over what is free."""
         free = free_of(node)
         self._named.change(self._free[row], free)
+        self._full += _is_full(free) - _is_full(self._free[row])
         self._free[row] = free
         for name, column in self._columns.items():
             try:
@@ -94,16 +106,15 @@ class NodeResourcesFit(Filter):
         """What must be free for a pod of the kind."""
         return requests_of(kind)
 
-    def mask(self, prepared: Requests) -> BoolArray:
-        """Which nodes have enough of everything that is requested."""
+    def mask(self, prepared: Requests) -> BoolArray | None:
+        """Which nodes have enough of everything that is requested; None if all have."""
         fits: BoolArray | None = None
-        for name, amount in prepared:
+        for name, amount in prepared if self._full else prepared[1:]:
             column = self._column(name)
             if column is None:
                 return np.zeros(len(self._free), dtype=np.bool_)
             enough = column >= amount
-            fits = enough if fits is None else fits & enough
-        assert fits is not None  # noqa: S101 - every pod takes one of `pods`
+            fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
         return fits
 
     def reason(self, prepared: Requests, row: int) -> str | None:

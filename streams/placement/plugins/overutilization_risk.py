@@ -6,7 +6,7 @@ says so. The pod goes where the sum of costs grows least; `TIE` x the share of t
 on average with it is added and decides among nodes that cost nothing. With several resources,
 increases are weighed and added up.
 
-The raw score is one over the increase, at most one over `LEAST`: as raw scores are stretched to
+The raw score is one over the increase, and highest at `LEAST`: as raw scores are stretched to
 0..100, steps are finest where the best nodes are, and one node that would be ruined does not make
 all others equal.
 
@@ -29,11 +29,17 @@ from streams.inventory.fleet_usage import Fleet, prior
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.inventory.owner_usage import OwnerUsage
-from streams.placement.overutilization import NODE_DEVIATION, TIE, CostArrays, cost_function
+from streams.placement.overutilization import (
+    NODE_DEVIATION,
+    TIE,
+    CostArrays,
+    cost_function,
+    scale_of,
+)
 from streams.placement.plugins.base import Score
 from streams.stage.sized_cache import SizedCache
 
-#: Increases below this are all the same: a node that is used by a thousandth, at no risk.
+#: Mean increases below this are all the same: a node that is used by a thousandth, at no risk.
 LEAST = 0.0000001
 
 #: Increases over all nodes that are kept, and bytes of them: requests come in round numbers.
@@ -83,23 +89,27 @@ class OverutilizationRiskScore(Score):
     def __init__(self, args: OverutilizationRiskArgs) -> None:
         self._resources = tuple(resource.name for resource in args.resources)
         self._hot = tuple(resource.hot_share for resource in args.resources)
-        total = sum(resource.weight for resource in args.resources)
-        self._weights = tuple(resource.weight / total for resource in args.resources)
+        weights = [resource.weight for resource in args.resources]
+        # The largest one counts whole, so that none has to be multiplied where all are alike.
+        self._weights = tuple(weight / max(weights) for weight in weights)
+        self._least = LEAST * (sum(weights) / max(weights))
         self._fleet: tuple[Fleet, ...] = prior(args)
         self._owners: OwnerUsage | None = None
         weight = float(args.excess_weight)
         self._cost, self._costs = cost_function(weight), CostArrays(weight)
+        self._scale = scale_of(weight)
+        self._tie = TIE / self._scale.mean
         shape = (len(self._resources), 0)
         self._mean: FloatArray = np.zeros(shape)
-        """Mean usage less the hot share, as a share of the node; shape (resources, nodes)."""
+        """Mean usage less the hot share, as a share of the node, scaled; shape (resources, nodes)."""
         self._variance: FloatArray = np.zeros(shape)
-        """Variance of usage, as a share of the node squared."""
+        """Variance of usage, as a share of the node squared, scaled."""
         self._before: FloatArray = np.zeros(shape)
         """Cost of the node without the pod, less `TIE` x the hot share."""
         self._per_unit: FloatArray = np.zeros(shape)
-        """One over the capacity."""
+        """One over the capacity, scaled as means are."""
         self._square: FloatArray = np.zeros(shape)
-        """That squared."""
+        """One over the capacity, squared, scaled as variances are."""
         self._work: FloatArray = np.empty((len(self._resources) + 1, 0))
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures by row, one entry a resource."""
@@ -137,8 +147,9 @@ class OverutilizationRiskScore(Score):
             per_unit = 1.0 / (float(node.allocatable.get(resource, 0)) or 1.0)
             square = per_unit * per_unit
             mean, variance = (0.0, 0.0) if figures is None else figures[index]
-            share = mean * per_unit - self._hot[index]
-            spread = variance * square + _OWN_VARIANCE
+            share = (mean * per_unit - self._hot[index]) * self._scale.mean
+            spread = (variance * square + _OWN_VARIANCE) * self._scale.variance
+            per_unit, square = per_unit * self._scale.mean, square * self._scale.variance
             # `TIE` is for all that the node is expected to use: the share beyond the hot one, which
             # is what is known of it, and the hot one.
             before = self._cost(share, spread) - TIE * self._hot[index]
@@ -177,7 +188,7 @@ class OverutilizationRiskScore(Score):
         increase: FloatArray = first + others[0] if others else first.copy()
         for each in others[1:]:
             increase += each
-        np.maximum(increase, LEAST, out=increase)
+        np.maximum(increase, self._least, out=increase)
         np.divide(1.0, increase, out=increase)
         return increase
 
@@ -190,7 +201,7 @@ class OverutilizationRiskScore(Score):
             self._weights, self._expected(prepared), figures, strict=True
         ):
             increase += self._increase(own, mean, variance) * weight
-        return 1.0 / (increase if increase > LEAST else LEAST)
+        return 1.0 / (increase if increase > self._least else self._least)
 
     def _increase(
         self, figures: tuple[float, float, float, float, float], mean: float, variance: float
@@ -198,7 +209,7 @@ class OverutilizationRiskScore(Score):
         """What a pod adds to the cost of one resource of one node."""
         share, own, before, per_unit, square = figures
         after = per_unit * mean + share
-        return self._cost(after, square * variance + own) + TIE * after - before
+        return self._cost(after, square * variance + own) + self._tie * after - before
 
     def _increases(self, index: int, mean: float, variance: float) -> FloatArray:
         """The same of all nodes, times the weight of the resource; shape (nodes,).
@@ -226,10 +237,11 @@ class OverutilizationRiskScore(Score):
         np.multiply(self._square[index], variance, out=spread)
         spread += self._variance[index]
         cost = self._costs.costs(after, spread)
-        after *= TIE
+        after *= self._tie
         after += cost
         after -= self._before[index]
-        after *= self._weights[index]
+        if self._weights[index] != 1.0:
+            after *= self._weights[index]
         if kept is not None or self._met.get(key):
             self._kept.put(key, Increases(after.copy(), len(self._changed)), after.nbytes)
         else:

@@ -26,6 +26,7 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 Port = tuple[str, int, str]
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 _SOME_ADDRESS = "*"
+_NONE: frozenset[Port] = frozenset()
 
 
 def marks_of_taken(ports: Iterable[Port]) -> frozenset[Port]:
@@ -68,7 +69,8 @@ class NodePorts(OneReason):
         super().relayout(source)
         self._rows = {}
         for row, marks in enumerate(self._marks):
-            self._index(row, marks or ())
+            if marks:
+                self._index(row, marks)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Take over the ports taken; quick where they are what they were."""
@@ -85,7 +87,10 @@ class NodePorts(OneReason):
 
     def prepare(self, kind: Kind) -> frozenset[Port]:
         """The marks that refuse a node; none for pods without host ports."""
-        return marks_against((p.protocol, p.port, p.host_ip) for p in kind.demand.host_ports)
+        ports = kind.demand.host_ports
+        if not ports:
+            return _NONE
+        return marks_against((port.protocol, port.port, port.host_ip) for port in ports)
 
     def mask(self, prepared: frozenset[Port]) -> BoolArray | None:
         """Which nodes have the ports free; None if all have."""

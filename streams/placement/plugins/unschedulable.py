@@ -38,11 +38,14 @@ class NodeUnschedulable(OneReason):
 
     def prepare(self, kind: Kind) -> bool:
         """Whether the kind tolerates a cordon."""
-        return untolerated((_CORDON,), kind.pod.tolerations) is None
+        tolerations = kind.pod.tolerations
+        return bool(tolerations) and untolerated((_CORDON,), tolerations) is None
 
     def mask(self, prepared: bool) -> BoolArray | None:
         """Which nodes are not cordoned; None if that is no matter."""
-        return None if prepared else self._cordoned.where(lambda cordoned: not cordoned)
+        if prepared or True not in self._cordoned:
+            return None
+        return self._cordoned.holding((False,))
 
     def concerns(self, prepared: bool) -> bool:
         """Only pods that do not tolerate a cordon."""

@@ -145,6 +145,13 @@ def test_a_policy_that_cannot_be_compared_is_said(
     assert sentence in err
 
 
+def test_a_policy_file_that_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
+    code, _, said = call("--policy", str(tmp_path))
+    assert code == 2
+    assert f"{tmp_path} cannot be read: Is a directory; expected a policy file" in said
+    assert "Errno" not in said
+
+
 def test_a_chart_that_cannot_be_written_is_found_out_before_the_runs(tmp_path: Path) -> None:
     (tmp_path / "report.svg").mkdir()
     report = (tmp_path / "report").with_suffix(".md")

@@ -81,6 +81,22 @@ def test_a_wrong_file_of_sources_is_said_with_its_lines(tmp_path: Path, kubeconf
     assert "Traceback" not in said
 
 
+def test_files_that_cannot_be_read_are_said_in_words(tmp_path: Path, kubeconfig: Path) -> None:
+    text = tmp_path / "latin"
+    text.write_bytes(b"\xff")
+    for sources, words in ((tmp_path, "cannot be read: Is a directory"), (text, "the byte 0xff")):
+        result = CliRunner().invoke(
+            app,
+            ["kubernetes", "collect", "--cluster", "c1", "--kubeconfig", str(kubeconfig),
+             "--sources", str(sources)],
+            env={"COLUMNS": "1000"},
+        )  # fmt: skip
+        assert result.exit_code == 2
+        assert words in result.output
+        assert "Errno" not in result.output
+        assert "codec" not in result.output
+
+
 @pytest.mark.parametrize("duty", ["all", "bind"])
 def test_an_api_server_that_is_away_is_waited_for_and_sigterm_ends_it(
     embedded: RunningBroker, kubeconfig: Path, duty: str

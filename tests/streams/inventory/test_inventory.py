@@ -1,3 +1,5 @@
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from tests.streams.cluster.builders import (
     pod,
     policy,
     policy_record,
+    request,
 )
 from tests.streams.cluster.harness import cluster
 from tests.streams.cluster.loads import annotated_nodes, metrics
@@ -86,6 +89,45 @@ def test_a_node_of_which_nothing_is_known_any_more_is_forgotten() -> None:
     observe(here, lifecycle("deleted", pod(), "a"))
     assert here.nodes == {}
     assert list(here.changed_nodes) == ["a"]
+
+
+@pytest.mark.parametrize("order", ["goes first", "expires first", "pod goes last", "never named"])
+def test_a_node_that_has_gone_is_forgotten_when_its_metric_has_expired(order: str) -> None:
+    here = inventory()
+    if order != "never named":
+        here.apply_node(node("a"))
+    here.apply_metric(metric("a", seconds=0))
+    if order == "goes first":
+        here.apply_node(node_gone("a"))
+    if order == "pod goes last":
+        observe(here, lifecycle("running", pod(), "a"))
+        here.apply_node(node_gone("a"))
+    here.advance(at(100))
+    here.forget_gone()
+    assert list(here.nodes) == ["a"]
+    here.advance(at(1_000))
+    if order == "expires first":
+        here.forget_gone()
+        here.apply_node(node_gone("a"))
+    if order == "pod goes last":
+        here.forget_gone()
+        assert list(here.nodes) == ["a"]
+        here.release("pod-1")
+    here.changed_nodes.clear()
+    here.forget_gone()
+    assert here.nodes == {}
+    assert list(here.changed_nodes) == ["a"], "its row is removed"
+
+
+def test_a_node_that_is_back_is_not_forgotten() -> None:
+    here = inventory()
+    here.apply_node(node("a"))
+    here.apply_metric(metric("a", seconds=0))
+    here.apply_node(node_gone("a"))
+    here.apply_node(node("a"))
+    here.advance(at(1_000))
+    here.forget_gone()
+    assert list(here.nodes) == ["a"]
 
 
 def test_a_metric_turns_stale_with_time_and_fresh_by_a_newer_one() -> None:
@@ -158,6 +200,27 @@ def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
                 here.advance(here.now_ms + event * 1000)
         nodes = here.lay_out().nodes
         assert here.freshness.nodes == sum(not each.load.expired(here.now_ms) for each in nodes)
+
+
+def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
+    run = cluster(*(node(f"node-{number}") for number in range(2_000)))
+    run.say(request(pod("first")))
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    for number, change in enumerate((node("node-1000a"), node_gone("node-1000"))):
+        run.say(change)
+        sys.setprofile(count)
+        try:
+            run.say(request(pod(f"next-{number}")))
+        finally:
+            sys.setprofile(before)
+    assert run.state.inventory.index.size == 2_000
+    assert calls < 8_000, "two calls for each node and change"
 
 
 def test_a_pod_is_in_one_place() -> None:

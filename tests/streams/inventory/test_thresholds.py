@@ -201,5 +201,21 @@ def test_one_unreadable_amount_voids_the_raw_allocatable(
     assert raw_allocatable({RAW_ALLOCATABLE: text}) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"cpu": "x", "cpu": "10"}', None),
+        ('{"cpu": true, "memory": "1", "cpu": "10"}', None),
+        ('{"cpu": "", "cpu": null}', None),
+        ('{"cpu": "4", "cpu": "10"}', {"cpu": 10_000}),
+        ('{"cpu": "4", "cpu": null}', {"cpu": 0}),
+    ],
+)
+def test_an_unreadable_amount_voids_the_raw_allocatable_also_where_a_later_one_follows(
+    text: str, expected: dict[str, int] | None
+) -> None:
+    assert raw_allocatable({RAW_ALLOCATABLE: text}) == expected
+
+
 def test_a_node_without_the_annotation_has_no_raw_allocatable() -> None:
     assert raw_allocatable({}) is None

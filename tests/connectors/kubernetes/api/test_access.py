@@ -79,6 +79,16 @@ async def test_a_kubeconfig_that_goes_is_named_with_what_to_do(tmp_path: Path) -
         await found.configuration()
 
 
+async def test_a_kubeconfig_that_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
+    text = tmp_path / "latin"
+    text.write_bytes(b"\xff")
+    for file, words in ((tmp_path, "cannot be read: Is a directory;"), (text, "the byte 0xff")):
+        with pytest.raises(AccessError, match=words) as caught:
+            await access(file).configuration()
+        assert "Errno" not in str(caught.value)
+        assert "codec" not in str(caught.value)
+
+
 async def test_a_kubeconfig_that_is_half_written_is_an_error_with_what_to_do(
     tmp_path: Path,
 ) -> None:
