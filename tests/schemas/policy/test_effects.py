@@ -292,6 +292,29 @@ def test_a_percentage_of_a_namespace_is_refused_and_stays_where_it_is_in_force()
     read_policy(text, accepted=True)
 
 
+@pytest.mark.parametrize(
+    ("options", "field", "found"),
+    [
+        ("propagationPolicy: Foreground, orphanDependents: true", "orphanDependents",
+         "found beside propagationPolicy"),
+        ("ignoreStoreReadErrorWithClusterBreakingPotential: true",
+         "ignoreStoreReadErrorWithClusterBreakingPotential", "allowed is false"),
+    ],
+)  # fmt: skip
+def test_delete_options_with_which_kubernetes_refuses_every_eviction_are_refused(
+    options: str, field: str, found: str
+) -> None:
+    text = f"migration: {{defaultDeleteOptions: {{{options}}}}}"
+    with pytest.raises(PolicyError, match=found) as caught:
+        read_policy(text)
+    (problem,) = caught.value.problems
+    assert problem.path == f"migration.defaultDeleteOptions.{field}"
+    read_policy(text, accepted=True)
+    for allowed in ("propagationPolicy: Foreground", "orphanDependents: true",
+                    "ignoreStoreReadErrorWithClusterBreakingPotential: false"):  # fmt: skip
+        read_policy(f"migration: {{defaultDeleteOptions: {{{allowed}}}}}")
+
+
 def test_a_strategy_that_there_is_not_is_refused_where_its_score_is_enabled() -> None:
     text = (
         "plugins: {score: [NodeResourcesFit]}\n"
