@@ -22,6 +22,7 @@ From text to policy:
     wording          words of messages
     contradictions   values that mean nothing beside the others
     effects          fields that change nothing under the rest of a policy
+    roundcounts      the same of the counting of hot rounds
     collected        durations that are asked for and not collected
 
     document         a policy with every default

@@ -13,6 +13,7 @@ from schemas.policy.contradictions import Found
 from schemas.policy.document import Policy
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
+from schemas.policy.lownodeload import PoolThresholds
 from schemas.policy.moves import MoveArgs
 from schemas.policy.plugins import (
     BALANCED_ALLOCATION,
@@ -21,6 +22,8 @@ from schemas.policy.plugins import (
     OVERUTILIZATION_RISK,
     RESOURCES_FIT,
 )
+from schemas.policy.roundcounts import unused_counts
+from schemas.policy.windows import shadowed
 
 _FILTER_FIELDS = (
     "filterExpiredNodeMetrics",
@@ -112,7 +115,11 @@ def _is_given(given: Any, path: Path) -> bool:
 def _all(policy: Policy) -> Iterator[Found]:
     yield from _of_placement(policy)
     yield from _of_rounds(policy)
+    if policy.judges_by_thresholds:
+        yield from unused_counts(policy)
+        yield from _of_weights(policy)
     yield from _of_thresholds(policy)
+    yield from _of_entries(policy)
     yield from _of_evictions(policy)
     yield from _of_limiters(policy)
 
@@ -304,6 +311,64 @@ def _of_thresholds(policy: Policy) -> Iterator[Found]:
                 yield ("movingThresholds", "hotspots", number, "windows", index), why
 
 
+def _of_entries(policy: Policy) -> Iterator[Found]:
+    """Entries whose place others take, or that give nothing."""
+    moving, here = policy.moving_thresholds, ("movingThresholds",)
+    nothing = "gives neither windows nor recentPast"
+    shadow = "windows before it are open whenever it is"
+    if moving.filter is not None:
+        if not moving.filter.windows and moving.filter.recent_past is None:
+            yield (*here, "filter"), nothing
+        for index in shadowed(moving.filter.windows):
+            yield (*here, "filter", "windows", index), shadow
+    named = {entry.pool for entry in moving.hotspots}
+    pools = {pool.name for pool in policy.rebalance.pools(policy.compat)}
+    for number, entry in enumerate(moving.hotspots):
+        at = (*here, "hotspots", number)
+        empty = not entry.windows and entry.recent_past is None
+        if not entry.pool and pools <= named:
+            yield at, "every pool has an entry of its own"
+        elif empty and (not entry.pool or "" not in named):
+            # Beside an entry for all pools, an empty one keeps a pool's thresholds where they are.
+            yield at, nothing
+        for index in shadowed(entry.windows):
+            yield (*at, "windows", index), shadow
+    why = "gives no windows, so it is always open"
+    for index, pool in enumerate(policy.maintenance.pools):
+        if not pool.windows:
+            yield ("maintenance", "pools", index), why
+    for index, namespace in enumerate(policy.maintenance.namespaces):
+        if not namespace.windows:
+            yield ("maintenance", "namespaces", index), why
+
+
+def _of_weights(policy: Policy) -> Iterator[Found]:
+    """Weights of resources without a threshold; Koordinator fills in thresholds, so it looks at
+    more."""
+    if policy.compat == "koordinator":
+        return
+    args, section = policy.rebalance, ("rebalance",)
+    # The top level's weights are those of pools without weights, too.
+    inherited = _judged(args)
+    for index, given in enumerate(args.node_pools):
+        judged = _judged(args.inherited_by(given))
+        if given.resource_weights is None:
+            inherited |= judged
+        for resource in sorted((given.resource_weights or {}).keys() - judged):
+            at: Path = (*section, "nodePools", index, "resourceWeights", resource)
+            yield at, f"the pool has no threshold of {resource}"
+    for resource in sorted((args.resource_weights or {}).keys() - inherited):
+        yield (
+            (*section, "resourceWeights", resource),
+            f"no pool that goes by it has a threshold of {resource}",
+        )
+
+
+def _judged(pool: PoolThresholds) -> set[str]:
+    """Resources by which its nodes are hot."""
+    return {*(pool.high_thresholds or {}), *(pool.prod_high_thresholds or {})}
+
+
 def _of_evictions(policy: Policy) -> Iterator[Found]:
     """Checks before an eviction that others make void."""
     args, evictor = policy.migration, policy.evictor
@@ -319,6 +384,14 @@ def _of_evictions(policy: Policy) -> Iterator[Found]:
             yield path, "gives neither value nor name"
         elif whose == "migration" and policy.compat == "koordinator":
             yield (*path, "name"), "compat: koordinator passes over a name, as upstream"
+    if args.default_job_mode == "EvictDirectly":
+        why = (
+            "migration.defaultJobMode is EvictDirectly; only migrations asked for as ReservationFirst "
+            "go by it"
+        )
+        yield ("otherSchedulers",), why
+        yield ("migration", "schedulerNames"), why
+    yield from _of_lifted_protections(policy)
     yield from _of_failed_pods(policy)
     yield from _of_lifted_shares(policy)
     if evictor.min_replicas <= 1:
@@ -332,6 +405,19 @@ def _of_evictions(policy: Policy) -> Iterator[Found]:
     if evictor.no_eviction_policy == "Preferred" and policy.compat == "koordinator":
         why = "compat: koordinator orders pods as Koordinator does"
         yield ("evictor", "noEvictionPolicy"), why
+
+
+def _of_lifted_protections(policy: Policy) -> Iterator[Found]:
+    """Entries of `podProtections` that a gate makes void."""
+    lists, gates = policy.evictor.pod_protections, policy.migration.skip_eviction_gates
+    for gate, name, alias, listed in (
+        ("PVCPods", "PodsWithPVC", "extraEnabled", lists.extra_enabled),
+        ("LocalStoragePods", "PodsWithLocalStorage", "defaultDisabled", lists.default_disabled),
+    ):
+        for index, each in enumerate(listed):
+            if gate in gates and each == name:
+                why = f"skipEvictionGates lifts it ({gate})"
+                yield ("evictor", "podProtections", alias, index), why
 
 
 def _of_failed_pods(policy: Policy) -> Iterator[Found]:
