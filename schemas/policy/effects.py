@@ -11,6 +11,7 @@ from typing import Any
 
 from schemas.policy.contradictions import Found
 from schemas.policy.document import Policy
+from schemas.policy.durations import format_duration_ms
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
 from schemas.policy.lownodeload import PoolThresholds
@@ -259,10 +260,15 @@ def _of_rounds(policy: Policy) -> Iterator[Found]:
             if name not in ("enabled", "follow_seconds"):
                 yield ("moves", field.alias or name), why
         yield ("riskMoves", "restMinutes"), why
-    elif not policy.moves.min_helped_percent:
+        return
+    if not policy.moves.min_helped_percent:
         for name in _OF_VERDICTS:
             why = "minHelpedPercent is 0: no pool is held back"
             yield ("moves", MoveArgs.model_fields[name].alias or name), why
+    least_ms = 2 * policy.descheduling.descheduling_interval_ms
+    if policy.moves.cooling_seconds * 1_000 <= least_ms:
+        why = f"a node is cooling for two intervals between rounds, {format_duration_ms(least_ms)}"
+        yield ("moves", "coolingSeconds"), why
 
 
 def _without_rounds(policy: Policy, why: str) -> Iterator[Found]:
