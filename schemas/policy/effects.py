@@ -94,11 +94,22 @@ def without_effect(policy: Policy, given: Any) -> Iterator[Found]:
         given: the values as they were written, by the names of `Policy`.
     """
     listed: set[Path] = set()
-    for path, why in _all(policy):
+    for path, why in (*_all(policy), *_replaced_weights(policy, given)):
         above = (path[:length] for length in range(1, len(path) + 1))
         if _is_given(given, path) and listed.isdisjoint(above):
             listed.add(path)
             yield path, why
+
+
+def _replaced_weights(policy: Policy, given: Any) -> Iterator[Found]:
+    """Weights of the top level that upstream's default takes the place of, of pools' own none."""
+    section = given.get("rebalance") if isinstance(given, dict) else None
+    weights = section.get("resourceWeights") if isinstance(section, dict) else None
+    resolved = policy.rebalance.resource_weights or {}
+    for resource, weight in weights.items() if isinstance(weights, dict) else ():
+        if weight != resolved.get(resource, weight):
+            path = ("rebalance", "resourceWeights", resource)
+            yield path, f"{weight} is no weight here: 1 takes its place, as upstream"
 
 
 def _is_given(given: Any, path: Path) -> bool:

@@ -258,6 +258,10 @@ rebalance:
           "rebalance.nodePools[0].resourceWeights.pods (the pool has no threshold of pods)"]),
         ("compat: koordinator\nrebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
          "resourceWeights: {pods: 3}}", []),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, resourceWeights: "
+         "{cpu: 0}, nodePools: [{name: a, nodeSelector: {matchLabels: {a: b}}, resourceWeights: "
+         "{cpu: 0}}]}",
+         ["rebalance.resourceWeights.cpu (0 is no weight here: 1 takes its place, as upstream)"]),
         ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, detectorCacheTimeout: 5m, "
          "anomalyCondition: {timeout: 4m, consecutiveNormalities: 2}, nodePools: [{name: a, "
          "nodeSelector: {matchLabels: {a: b}}, anomalyCondition: {timeout: 240001ms}}]}\n"
