@@ -179,6 +179,12 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
         why = "filterExpiredNodeMetrics is false: expired metrics are checked as they are"
         yield (*here, "enableScheduleWhenNodeMetricsExpired"), why
     yield from _of_estimates(policy)
+    for field, seconds in (
+        ("estimatedSecondsAfterPodScheduled", args.estimated_seconds_after_pod_scheduled),
+        ("estimatedSecondsAfterInitialized", args.estimated_seconds_after_initialized),
+    ):
+        if seconds is not None and seconds <= 0:
+            yield (*here, field), f"{seconds} is off, as it is by default"
     yield from _of_aggregated(policy)
 
 

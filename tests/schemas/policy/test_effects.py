@@ -171,6 +171,10 @@ rebalance:
           "LoadAwareScheduling, and no node is hot; what pods use is learned all the same)",
           "loadAware.estimateMarginPercent (neither plugins.filter nor plugins.score enables "
           "LoadAwareScheduling, and no node is hot)"]),
+        ("loadAware: {estimatedSecondsAfterPodScheduled: 0, estimatedSecondsAfterInitialized: -1}",
+         ["loadAware.estimatedSecondsAfterPodScheduled (0 is off, as it is by default)",
+          "loadAware.estimatedSecondsAfterInitialized (-1 is off, as it is by default)"]),
+        ("loadAware: {estimatedSecondsAfterPodScheduled: 1, estimatedSecondsAfterInitialized: 1}", []),
         ("loadAware: {estimateMarginPercent: 5}",
          ["loadAware.estimateMarginPercent (estimateBy is requests)"]),
         ("loadAware: {estimateBy: fleet, estimateMarginPercent: 5, estimatedScalingFactors: "
