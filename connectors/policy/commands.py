@@ -83,7 +83,7 @@ def check(
     from schemas.policy import effective_yaml
 
     policy, _ = _read(file)
-    warnings = _warn_of_windows(policy)
+    warnings = _warn_of_times(policy)
     if not json:
         echo(yaml_text(effective_yaml(policy)), nl=False)
         echo(f"# digest: {policy.digest}")
@@ -103,11 +103,13 @@ def check(
     _end(seen)
 
 
-def _warn_of_windows(policy: "Policy") -> list[str]:
-    """Warn of what the policy asks of metrics and does not collect."""
+def _warn_of_times(policy: "Policy") -> list[str]:
+    """Warn of what the policy asks of metrics and does not collect, and of times that end others
+    too early."""
     from schemas.policy.collected import uncollected
+    from schemas.policy.timing import cut_short
 
-    found = list(uncollected(policy))
+    found = [*uncollected(policy), *cut_short(policy)]
     for sentence in found:
         warn(sentence)
     return found
@@ -134,7 +136,7 @@ def apply(
 ) -> None:
     """Make a file the cluster's policy. A file with errors is not written; a pause stays."""
     policy, document = _read(file)
-    warnings = _warn_of_windows(policy)
+    warnings = _warn_of_times(policy)
     with as_messages():
         connection = connect_as_configured()
         seen = warn_first(connection, cluster)

@@ -22,7 +22,9 @@ From text to policy:
     wording          words of messages
     contradictions   values that mean nothing beside the others
     effects          fields that change nothing under the rest of a policy
+    roundcounts      the same of the counting of hot rounds
     collected        durations that are asked for and not collected
+    timing           times that end others too early
 
     document         a policy with every default
     parts            what every section has in common

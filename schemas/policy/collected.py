@@ -53,7 +53,10 @@ def _enables_load_aware(plugins: Iterable[Plugin]) -> bool:
 
 def _ages(policy: Policy, place: str, collected: CollectPolicy) -> Iterator[str]:
     interval_s = collected.metric_report_interval_seconds
-    asked = [("loadAware", policy.load_aware.node_metric_expiration_seconds)]
+    args, asked = policy.load_aware, []
+    filters = args.filter_expired_node_metrics and _enables_load_aware(policy.plugins.filter)
+    if filters or _enables_load_aware(policy.plugins.score):
+        asked.append(("loadAware", args.node_metric_expiration_seconds))
     if policy.judges_by_thresholds or policy.plugins.balances(OVERUTILIZATION_RISK):
         asked.append(("rebalance", policy.rebalance.node_metric_expiration_seconds))
     for section, most_s in asked:

@@ -40,6 +40,7 @@ def contradictions(policy: Policy) -> Iterator[Found]:
             "allowed is an integer from 0"
         )
         yield ("migration", "objectLimiters", "namespace", "maxMigrating"), message
+    yield from _of_delete_options(policy)
     strategy = policy.resources_fit.scoring_strategy.type
     scored = RESOURCES_FIT in (plugin.name for plugin in policy.plugins.score)
     if scored and strategy != LEAST_ALLOCATED:
@@ -48,3 +49,23 @@ def contradictions(policy: Policy) -> Iterator[Found]:
             f'allowed is "{LEAST_ALLOCATED}"'
         )
         yield ("resourcesFit", "scoringStrategy", "type"), message
+
+
+def _of_delete_options(policy: Policy) -> Iterator[Found]:
+    """Options with which Kubernetes refuses every eviction and every deletion."""
+    options, here = policy.migration.default_delete_options, ("migration", "defaultDeleteOptions")
+    if options is None:
+        return
+    if options.propagation_policy is not None and options.orphan_dependents is not None:
+        message = (
+            "found beside propagationPolicy, which says the same in the newer form; Kubernetes refuses "
+            "both at once; allowed is one of them"
+        )
+        yield (*here, "orphanDependents"), message
+    if options.ignore_store_read_error_with_cluster_breaking_potential:
+        # A command always names the pod's uid, and that is a precondition.
+        message = (
+            "found true, which Kubernetes allows for no eviction, and for no deletion that names the "
+            "pod's uid, as every command does; allowed is false"
+        )
+        yield (*here, "ignoreStoreReadErrorWithClusterBreakingPotential"), message

@@ -11,8 +11,10 @@ from typing import Any
 
 from schemas.policy.contradictions import Found
 from schemas.policy.document import Policy
+from schemas.policy.durations import format_duration_ms
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
+from schemas.policy.lownodeload import PoolThresholds
 from schemas.policy.moves import MoveArgs
 from schemas.policy.plugins import (
     BALANCED_ALLOCATION,
@@ -21,6 +23,8 @@ from schemas.policy.plugins import (
     OVERUTILIZATION_RISK,
     RESOURCES_FIT,
 )
+from schemas.policy.roundcounts import unused_counts
+from schemas.policy.windows import shadowed
 
 _FILTER_FIELDS = (
     "filterExpiredNodeMetrics",
@@ -90,11 +94,22 @@ def without_effect(policy: Policy, given: Any) -> Iterator[Found]:
         given: the values as they were written, by the names of `Policy`.
     """
     listed: set[Path] = set()
-    for path, why in _all(policy):
+    for path, why in (*_all(policy), *_replaced_weights(policy, given)):
         above = (path[:length] for length in range(1, len(path) + 1))
         if _is_given(given, path) and listed.isdisjoint(above):
             listed.add(path)
             yield path, why
+
+
+def _replaced_weights(policy: Policy, given: Any) -> Iterator[Found]:
+    """Weights of the top level that upstream's default takes the place of, of pools' own none."""
+    section = given.get("rebalance") if isinstance(given, dict) else None
+    weights = section.get("resourceWeights") if isinstance(section, dict) else None
+    resolved = policy.rebalance.resource_weights or {}
+    for resource, weight in weights.items() if isinstance(weights, dict) else ():
+        if weight != resolved.get(resource, weight):
+            path = ("rebalance", "resourceWeights", resource)
+            yield path, f"{weight} is no weight here: 1 takes its place, as upstream"
 
 
 def _is_given(given: Any, path: Path) -> bool:
@@ -112,7 +127,11 @@ def _is_given(given: Any, path: Path) -> bool:
 def _all(policy: Policy) -> Iterator[Found]:
     yield from _of_placement(policy)
     yield from _of_rounds(policy)
+    if policy.judges_by_thresholds:
+        yield from unused_counts(policy)
+        yield from _of_weights(policy)
     yield from _of_thresholds(policy)
+    yield from _of_entries(policy)
     yield from _of_evictions(policy)
     yield from _of_limiters(policy)
 
@@ -160,6 +179,12 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
         why = "filterExpiredNodeMetrics is false: expired metrics are checked as they are"
         yield (*here, "enableScheduleWhenNodeMetricsExpired"), why
     yield from _of_estimates(policy)
+    for field, seconds in (
+        ("estimatedSecondsAfterPodScheduled", args.estimated_seconds_after_pod_scheduled),
+        ("estimatedSecondsAfterInitialized", args.estimated_seconds_after_initialized),
+    ):
+        if seconds is not None and seconds <= 0:
+            yield (*here, field), f"{seconds} is off, as it is by default"
     yield from _of_aggregated(policy)
 
 
@@ -252,10 +277,15 @@ def _of_rounds(policy: Policy) -> Iterator[Found]:
             if name not in ("enabled", "follow_seconds"):
                 yield ("moves", field.alias or name), why
         yield ("riskMoves", "restMinutes"), why
-    elif not policy.moves.min_helped_percent:
+        return
+    if not policy.moves.min_helped_percent:
         for name in _OF_VERDICTS:
             why = "minHelpedPercent is 0: no pool is held back"
             yield ("moves", MoveArgs.model_fields[name].alias or name), why
+    least_ms = 2 * policy.descheduling.descheduling_interval_ms
+    if policy.moves.cooling_seconds * 1_000 <= least_ms:
+        why = f"a node is cooling for two intervals between rounds, {format_duration_ms(least_ms)}"
+        yield ("moves", "coolingSeconds"), why
 
 
 def _without_rounds(policy: Policy, why: str) -> Iterator[Found]:
@@ -304,6 +334,64 @@ def _of_thresholds(policy: Policy) -> Iterator[Found]:
                 yield ("movingThresholds", "hotspots", number, "windows", index), why
 
 
+def _of_entries(policy: Policy) -> Iterator[Found]:
+    """Entries whose place others take, or that give nothing."""
+    moving, here = policy.moving_thresholds, ("movingThresholds",)
+    nothing = "gives neither windows nor recentPast"
+    shadow = "windows before it are open whenever it is"
+    if moving.filter is not None:
+        if not moving.filter.windows and moving.filter.recent_past is None:
+            yield (*here, "filter"), nothing
+        for index in shadowed(moving.filter.windows):
+            yield (*here, "filter", "windows", index), shadow
+    named = {entry.pool for entry in moving.hotspots}
+    pools = {pool.name for pool in policy.rebalance.pools(policy.compat)}
+    for number, entry in enumerate(moving.hotspots):
+        at = (*here, "hotspots", number)
+        empty = not entry.windows and entry.recent_past is None
+        if not entry.pool and pools <= named:
+            yield at, "every pool has an entry of its own"
+        elif empty and (not entry.pool or "" not in named):
+            # Beside an entry for all pools, an empty one keeps a pool's thresholds where they are.
+            yield at, nothing
+        for index in shadowed(entry.windows):
+            yield (*at, "windows", index), shadow
+    why = "gives no windows, so it is always open"
+    for index, pool in enumerate(policy.maintenance.pools):
+        if not pool.windows:
+            yield ("maintenance", "pools", index), why
+    for index, namespace in enumerate(policy.maintenance.namespaces):
+        if not namespace.windows:
+            yield ("maintenance", "namespaces", index), why
+
+
+def _of_weights(policy: Policy) -> Iterator[Found]:
+    """Weights of resources without a threshold; Koordinator fills in thresholds, so it looks at
+    more."""
+    if policy.compat == "koordinator":
+        return
+    args, section = policy.rebalance, ("rebalance",)
+    # The top level's weights are those of pools without weights, too.
+    inherited = _judged(args)
+    for index, given in enumerate(args.node_pools):
+        judged = _judged(args.inherited_by(given))
+        if given.resource_weights is None:
+            inherited |= judged
+        for resource in sorted((given.resource_weights or {}).keys() - judged):
+            at: Path = (*section, "nodePools", index, "resourceWeights", resource)
+            yield at, f"the pool has no threshold of {resource}"
+    for resource in sorted((args.resource_weights or {}).keys() - inherited):
+        yield (
+            (*section, "resourceWeights", resource),
+            f"no pool that goes by it has a threshold of {resource}",
+        )
+
+
+def _judged(pool: PoolThresholds) -> set[str]:
+    """Resources by which its nodes are hot."""
+    return {*(pool.high_thresholds or {}), *(pool.prod_high_thresholds or {})}
+
+
 def _of_evictions(policy: Policy) -> Iterator[Found]:
     """Checks before an eviction that others make void."""
     args, evictor = policy.migration, policy.evictor
@@ -319,6 +407,14 @@ def _of_evictions(policy: Policy) -> Iterator[Found]:
             yield path, "gives neither value nor name"
         elif whose == "migration" and policy.compat == "koordinator":
             yield (*path, "name"), "compat: koordinator passes over a name, as upstream"
+    if args.default_job_mode == "EvictDirectly":
+        why = (
+            "migration.defaultJobMode is EvictDirectly; only migrations asked for as ReservationFirst "
+            "go by it"
+        )
+        yield ("otherSchedulers",), why
+        yield ("migration", "schedulerNames"), why
+    yield from _of_lifted_protections(policy)
     yield from _of_failed_pods(policy)
     yield from _of_lifted_shares(policy)
     if evictor.min_replicas <= 1:
@@ -332,6 +428,19 @@ def _of_evictions(policy: Policy) -> Iterator[Found]:
     if evictor.no_eviction_policy == "Preferred" and policy.compat == "koordinator":
         why = "compat: koordinator orders pods as Koordinator does"
         yield ("evictor", "noEvictionPolicy"), why
+
+
+def _of_lifted_protections(policy: Policy) -> Iterator[Found]:
+    """Entries of `podProtections` that a gate makes void."""
+    lists, gates = policy.evictor.pod_protections, policy.migration.skip_eviction_gates
+    for gate, name, alias, listed in (
+        ("PVCPods", "PodsWithPVC", "extraEnabled", lists.extra_enabled),
+        ("LocalStoragePods", "PodsWithLocalStorage", "defaultDisabled", lists.default_disabled),
+    ):
+        for index, each in enumerate(listed):
+            if gate in gates and each == name:
+                why = f"skipEvictionGates lifts it ({gate})"
+                yield ("evictor", "podProtections", alias, index), why
 
 
 def _of_failed_pods(policy: Policy) -> Iterator[Found]:

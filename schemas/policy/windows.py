@@ -9,6 +9,7 @@ mean the same decisions.
 """
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -84,6 +85,15 @@ class WeeklyWindow(PolicyPart):
             for day in (self.days or DAYS)
         )
 
+    @property
+    def minutes(self) -> int:
+        """The minutes of a week that it covers, a bit each."""
+        week = WEEK_MS // MINUTE_MS
+        covered = 0
+        for begin_ms, length_ms in self._spans:
+            covered |= ((1 << length_ms // MINUTE_MS) - 1) << begin_ms // MINUTE_MS
+        return (covered | covered >> week) & ((1 << week) - 1)
+
     def contains(self, at_ms: int) -> bool:
         """Whether a time, in milliseconds since 1970-01-01 UTC, lies in the window."""
         of_week = (at_ms + _MONDAY_SHIFT_MS) % WEEK_MS
@@ -104,6 +114,18 @@ class WeeklyWindow(PolicyPart):
 
 #: A list of windows; what it holds for is open while one of them is. An empty list is always open.
 Windows = Annotated[Items[WeeklyWindow], Field(max_length=WINDOWS_MAX)]
+
+
+def shadowed(windows: Sequence[WeeklyWindow]) -> list[int]:
+    """Positions of windows that, where the first open one holds, never hold: those before are open
+    then."""
+    before, found = 0, []
+    for index, window in enumerate(windows):
+        covered = window.minutes
+        if covered | before == before:
+            found.append(index)
+        before |= covered
+    return found
 
 
 def within(windows: tuple[WeeklyWindow, ...], at_ms: int) -> bool:

@@ -7,7 +7,7 @@ looked at when a tick or a round has passed, never in a decision; rankings stay 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import fsum, sqrt
+from math import ceil, fsum, sqrt
 
 from schemas.decisions import LoadThresholds
 from schemas.policy import Policy
@@ -67,6 +67,13 @@ class UsageHistory:
         return min(max(wanted, least), most), text
 
 
+def _whole_percent(wanted: float, resource: str, recent: RecentPast) -> int:
+    """Rounded down, within the bounds as far as a whole percent is; 0 would leave the resource out,
+    so only an upper bound below 1 makes it that."""
+    least = max(ceil(recent.at_least[resource]), 1)
+    return min(max(int(wanted), least), int(recent.at_most[resource]))
+
+
 def _thousandths(percent: float) -> int:
     return round(min(max(percent, 0), MEAN_PERCENT_MAX) * _PER_PERCENT)
 
@@ -94,7 +101,7 @@ def filter_in_force(policy: Policy, history: UsageHistory, now_ms: int) -> Filte
         for resource in sorted(moving.recent_past.at_least):
             found = history.threshold(WHOLE_CLUSTER, resource, moving.recent_past)
             if found is not None:
-                plain[resource] = int(found[0])
+                plain[resource] = _whole_percent(found[0], resource, moving.recent_past)
                 texts.append(found[1])
     if texts:
         source = f"recent past: {'; '.join(texts)}"

@@ -15,10 +15,12 @@ from typing import Literal
 from schemas.evictions import SOFT_EVICTION_ANNOTATION, DeleteOptions, EvictionCommand
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
+from schemas.policy import Policy
 from streams.inventory.cause import Cause, reference
 from streams.inventory.node import Held
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
 from streams.migration.registry import commanded
+from streams.placement.pending import backoff_ms
 from streams.stage.fair_turns import fair_order
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
@@ -69,6 +71,18 @@ class Execution:
             self._step(*ready[place], cause)
             if self._commands >= COMMANDS_PER_TICK_MAX:
                 break
+
+    def shorten_backoffs(self, policy: Policy) -> None:
+        """No command waits for longer than a policy says from now on."""
+        context, registry = self.lifecycle.inventory.context, self.lifecycle.registry
+        if not context.begun:
+            return
+        for row in list(registry):
+            if row.retry_at_ms <= context.now_ms:
+                continue
+            latest_ms = context.now_ms + backoff_ms(policy, row.attempts)
+            if row.retry_at_ms > latest_ms:
+                registry.put(row.model_copy(update={"retry_at_ms": latest_ms}))
 
     def _step(self, row: MigrationRow, held: Held, cause: Cause) -> None:
         lifecycle = self.lifecycle

@@ -507,7 +507,7 @@ def test_a_name_that_cannot_be_a_key_is_refused(cluster: str) -> None:
     assert "Invalid value" in result.stderr
 
 
-def test_windows_that_are_asked_for_and_not_collected_are_warned_of_by_name(
+def test_times_that_do_not_go_together_are_warned_of_by_name(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
     asks = (
@@ -524,6 +524,9 @@ def test_windows_that_are_asked_for_and_not_collected_are_warned_of_by_name(
         )
         (said,) = json.loads(run(*arguments, "--json").stdout)["warnings"]
         assert said.startswith("loadAware.aggregated.usageAggregatedDuration is 15m")
+    short = policy_file(tmp_path, "moves: {loopWindowSeconds: 600}\n")
+    for arguments in (("check", short), ("apply", "east", short)):
+        assert "warning: riskMoves.restMinutes is 60, and moves.loop" in run(*arguments).stderr
     collected = asks + "collect: {metricAggregatePolicy: {durations: [15m]}}\n"
     result = run("check", policy_file(tmp_path, collected))
     assert (result.exit_code, result.stderr) == (0, "")

@@ -72,3 +72,17 @@ def test_a_statistic_that_no_enabled_plugin_asks_for_is_not_warned_of() -> None:
     without = asked.replace("    usageThresholds: {cpu: 70}\n", "")
     named = [each.split()[0].rpartition(".")[2] for each in uncollected(read_policy(without))]
     assert named == ["scoreAggregatedDuration"]
+
+
+def test_an_age_that_no_plugin_goes_by_is_not_named() -> None:
+    slow = "collect: {metricReportIntervalSeconds: 180}\n"
+    for by_none in (
+        "plugins: {filter: [], balance: []}\n",
+        "plugins: {balance: []}\nloadAware: {filterExpiredNodeMetrics: false}\n",
+    ):
+        assert uncollected(read_policy(slow + by_none)) == ()
+    scored = "plugins: {balance: [], score: [LoadAwareScheduling]}\n"
+    (said,) = uncollected(
+        read_policy(slow + scored + "loadAware: {filterExpiredNodeMetrics: false}")
+    )
+    assert said.startswith("loadAware.nodeMetricExpirationSeconds")

@@ -89,6 +89,15 @@ def test_every_field_that_is_marked_is_listed_when_it_is_given() -> None:
 
 _HOT = "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}}\n"
 _WINDOW = "from: '01:00', to: '02:00'"
+_DEFAULT = "__default_node_pool__"
+_KOORDINATOR = """\
+compat: koordinator
+rebalance:
+  highThresholds: {{cpu: 70}}
+  lowThresholds: {{cpu: 40}}
+  detectorCacheTimeout: 9m
+  anomalyCondition: {{timeout: 9m, consecutiveAbnormalities: {}, consecutiveNormalities: 2}}
+"""
 
 
 @pytest.mark.parametrize(
@@ -115,6 +124,9 @@ _WINDOW = "from: '01:00', to: '02:00'"
         ("moves: {minHelpedPercent: 0, verdicts: 20, initialBackoffSeconds: 60, maxFreezeSeconds: 900}",
          ["moves.verdicts (minHelpedPercent is 0: no pool is held back)",
           "moves.initialBackoffSeconds (minHelpedPercent is 0: no pool is held back)"]),
+        ("{moves: {coolingSeconds: 240}, descheduling: {deschedulingInterval: 2m}}",
+         ["moves.coolingSeconds (a node is cooling for two intervals between rounds, 4m)"]),
+        ("{moves: {coolingSeconds: 241}, descheduling: {deschedulingInterval: 2m}}", []),
         ("{moves: {enabled: false}, riskMoves: {restMinutes: 120}}",
          ["riskMoves.restMinutes (moves.enabled is false)"]),
         ("migration: {maxMigratingGlobally: 0, maxMigratingPerNode: 0, maxMigratingPerNamespace: 0}",
@@ -159,6 +171,10 @@ _WINDOW = "from: '01:00', to: '02:00'"
           "LoadAwareScheduling, and no node is hot; what pods use is learned all the same)",
           "loadAware.estimateMarginPercent (neither plugins.filter nor plugins.score enables "
           "LoadAwareScheduling, and no node is hot)"]),
+        ("loadAware: {estimatedSecondsAfterPodScheduled: 0, estimatedSecondsAfterInitialized: -1}",
+         ["loadAware.estimatedSecondsAfterPodScheduled (0 is off, as it is by default)",
+          "loadAware.estimatedSecondsAfterInitialized (-1 is off, as it is by default)"]),
+        ("loadAware: {estimatedSecondsAfterPodScheduled: 1, estimatedSecondsAfterInitialized: 1}", []),
         ("loadAware: {estimateMarginPercent: 5}",
          ["loadAware.estimateMarginPercent (estimateBy is requests)"]),
         ("loadAware: {estimateBy: fleet, estimateMarginPercent: 5, estimatedScalingFactors: "
@@ -220,6 +236,74 @@ _WINDOW = "from: '01:00', to: '02:00'"
          f"filter: {{windows: [{{{_WINDOW}}}]}}}}",
          ["movingThresholds.hotspots[0].windows[0] (the window gives no threshold)",
           "movingThresholds.filter.windows[0] (the window gives no threshold)"]),
+        (_HOT + f"movingThresholds: {{filter: {{}}, hotspots: [{{}}, {{pool: {_DEFAULT}, windows: "
+         f"[{{highThresholds: {{cpu: 80}}}}, {{{_WINDOW}, highThresholds: {{cpu: 90}}}}]}}]}}",
+         ["movingThresholds.filter (gives neither windows nor recentPast)",
+          "movingThresholds.hotspots[0] (every pool has an entry of its own)",
+          "movingThresholds.hotspots[1].windows[1] (windows before it are open whenever it is)"]),
+        (_HOT + f"movingThresholds: {{hotspots: [{{pool: {_DEFAULT}}}], filter: {{windows: ["
+         "{days: [sun], to: '12:00', usageThresholds: {cpu: 50}}, {from: '12:00', usageThresholds: {cpu: 60}}, "
+         "{days: [sun], from: '03:00', to: '20:00', usageThresholds: {cpu: 70}}, "
+         "{days: [sun, mon], from: '03:00', to: '20:00', usageThresholds: {cpu: 80}}]}}",
+         ["movingThresholds.hotspots[0] (gives neither windows nor recentPast)",
+          "movingThresholds.filter.windows[2] (windows before it are open whenever it is)"]),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, nodePools: "
+         "[{name: a, nodeSelector: {matchLabels: {a: b}}}]}\nmovingThresholds: {hotspots: "
+         "[{windows: [{highThresholds: {cpu: 80}}]}, {pool: a}]}", []),
+        (f"maintenance: {{pools: [{{name: {_DEFAULT}}}], namespaces: [{{name: a, windows: [{{}}]}}, "
+         "{name: b}]}",
+         ["maintenance.pools[0] (gives no windows, so it is always open)",
+          "maintenance.namespaces[1] (gives no windows, so it is always open)"]),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, resourceWeights: "
+         "{cpu: 2, memory: 2, pods: 3}, nodePools: [{name: a, nodeSelector: {matchLabels: {a: b}}, "
+         "resourceWeights: {cpu: 1, pods: 1}}, {name: b, nodeSelector: {matchLabels: {b: b}}, "
+         "highThresholds: {memory: 80}, lowThresholds: {memory: 50}}]}",
+         ["rebalance.resourceWeights.pods (no pool that goes by it has a threshold of pods)",
+          "rebalance.nodePools[0].resourceWeights.pods (the pool has no threshold of pods)"]),
+        ("compat: koordinator\nrebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
+         "resourceWeights: {pods: 3}}", []),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, resourceWeights: "
+         "{cpu: 0}, nodePools: [{name: a, nodeSelector: {matchLabels: {a: b}}, resourceWeights: "
+         "{cpu: 0}}]}",
+         ["rebalance.resourceWeights.cpu (0 is no weight here: 1 takes its place, as upstream)"]),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, detectorCacheTimeout: 5m, "
+         "anomalyCondition: {timeout: 4m, consecutiveNormalities: 2}, nodePools: [{name: a, "
+         "nodeSelector: {matchLabels: {a: b}}, anomalyCondition: {timeout: 240001ms}}]}\n"
+         "descheduling: {deschedulingInterval: 2m}",
+         ["rebalance.anomalyCondition.timeout (nothing is forgotten before two intervals between "
+          "rounds, 4m)"]),
+        (_HOT.replace("{h", "{detectorCacheTimeout: 2m, h"),
+         ["rebalance.detectorCacheTimeout (nothing is forgotten before two intervals between "
+          "rounds, 2m)"]),
+        (_HOT.replace("{h", "{detectorCacheTimeout: 9m, anomalyCondition: {timeout: 9m, "
+                            "consecutiveAbnormalities: 1, consecutiveNormalities: 2}, h"),
+         ["rebalance.detectorCacheTimeout (consecutiveAbnormalities is 1: nodes act in their first "
+          "hot round)"]),
+        (_KOORDINATOR.format(1),
+         ["rebalance.detectorCacheTimeout (consecutiveAbnormalities is 1: nodes act in their first "
+          "hot round)",
+          "rebalance.anomalyCondition.timeout (consecutiveAbnormalities is 1: nodes act in their "
+          "first hot round)",
+          "rebalance.anomalyCondition.consecutiveNormalities (consecutiveAbnormalities is 1: nodes "
+          "act in their first hot round)"]),
+        (_KOORDINATOR.format(2),
+         ["rebalance.anomalyCondition.consecutiveNormalities (compat: koordinator counts one calm "
+          "round at most)"]),
+        (_KOORDINATOR.format(1) + "  nodePools: [{name: a, anomalyCondition: "
+         "{consecutiveAbnormalities: 3, consecutiveNormalities: 2}}]",
+         ["rebalance.anomalyCondition.timeout (consecutiveAbnormalities is 1: nodes act in their "
+          "first hot round)"]),
+        ("{migration: {defaultJobMode: EvictDirectly, schedulerNames: [a]}, "
+         "otherSchedulers: evictDirectly}",
+         ["otherSchedulers (migration.defaultJobMode is EvictDirectly; only migrations asked for as "
+          "ReservationFirst go by it)",
+          "migration.schedulerNames (migration.defaultJobMode is EvictDirectly; only migrations "
+          "asked for as ReservationFirst go by it)"]),
+        ("{migration: {skipEvictionGates: [PVCPods, LocalStoragePods]}, evictor: {podProtections: "
+         "{extraEnabled: [PodsWithoutPDB, PodsWithPVC], defaultDisabled: [PodsWithLocalStorage]}}}",
+         ["evictor.podProtections.extraEnabled[1] (skipEvictionGates lifts it (PVCPods))",
+          "evictor.podProtections.defaultDisabled[0] (skipEvictionGates lifts it "
+          "(LocalStoragePods))"]),
         ("{migration: {skipEvictionGates: [NodeFit], nodeFit: true}, evictor: {nodeFit: true}}",
          ["migration.nodeFit (skipEvictionGates lifts it (NodeFit))",
           "evictor.nodeFit (skipEvictionGates lifts it (NodeFit))"]),
@@ -290,6 +374,29 @@ def test_a_percentage_of_a_namespace_is_refused_and_stays_where_it_is_in_force()
     assert problem.path == "migration.objectLimiters.namespace.maxMigrating"
     assert problem.line == 1
     read_policy(text, accepted=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "found"),
+    [
+        ("propagationPolicy: Foreground, orphanDependents: true", "orphanDependents",
+         "found beside propagationPolicy"),
+        ("ignoreStoreReadErrorWithClusterBreakingPotential: true",
+         "ignoreStoreReadErrorWithClusterBreakingPotential", "allowed is false"),
+    ],
+)  # fmt: skip
+def test_delete_options_with_which_kubernetes_refuses_every_eviction_are_refused(
+    options: str, field: str, found: str
+) -> None:
+    text = f"migration: {{defaultDeleteOptions: {{{options}}}}}"
+    with pytest.raises(PolicyError, match=found) as caught:
+        read_policy(text)
+    (problem,) = caught.value.problems
+    assert problem.path == f"migration.defaultDeleteOptions.{field}"
+    read_policy(text, accepted=True)
+    for allowed in ("propagationPolicy: Foreground", "orphanDependents: true",
+                    "ignoreStoreReadErrorWithClusterBreakingPotential: false"):  # fmt: skip
+        read_policy(f"migration: {{defaultDeleteOptions: {{{allowed}}}}}")
 
 
 def test_a_strategy_that_there_is_not_is_refused_where_its_score_is_enabled() -> None:

@@ -1,5 +1,7 @@
 """Thresholds of the load-aware filter that move, and what decisions say of them."""
 
+import pytest
+
 from schemas.decisions import PlacementDecision
 from schemas.policy.moving import RecentPast
 from streams.inventory.usage_history import WHOLE_CLUSTER, UsageHistory, filter_in_force
@@ -144,3 +146,28 @@ def test_the_recent_past_of_the_whole_cluster_makes_whole_percents() -> None:
         "recent past: cpu: mean 20.4% + 1 x 10.4 of 4 rounds, within 20 and 80"
     )
     assert history.means == {WHOLE_CLUSTER: {"cpu": (10_000, 30_900, 10_000, 30_900)}}
+
+
+@pytest.mark.parametrize(
+    ("mean", "least", "most", "whole"),
+    [
+        # Of an idle cluster: 0 would leave the resource out, and any node would do.
+        (0.4, 0, 80, 1),
+        (10.0, 20.5, 80, 21),
+        (90.0, 20, 80.5, 80),
+        # No whole percent is within.
+        (10.0, 20.2, 20.8, 20),
+    ],
+)
+def test_a_whole_percent_is_within_the_bounds_and_leaves_no_resource_out(
+    mean: float, least: float, most: float, whole: int
+) -> None:
+    recent = RecentPast(deviations=0, rounds=2, at_least={"cpu": least}, at_most={"cpu": most})
+    moving = policy(
+        "movingThresholds: {filter: {recentPast: {deviations: 0, rounds: 2, "
+        f"atLeast: {{cpu: {least}}}, atMost: {{cpu: {most}}}}}}}}}"
+    )
+    history = UsageHistory()
+    for _ in range(2):
+        history.note(WHOLE_CLUSTER, {"cpu": mean}, recent)
+    assert filter_in_force(moving, history, START_MS).thresholds.plain["cpu"] == whole

@@ -207,6 +207,25 @@ def test_an_outcome_is_applied_once_and_only_that_of_the_newest_command() -> Non
     assert moving.row("a").evicted_at_ms is None
 
 
+def test_a_command_waits_no_longer_for_its_repetition_than_a_new_policy_says() -> None:
+    slow = "{initialBackoffSeconds: 200, maxBackoffSeconds: 3600}"
+    moving = cluster(policy_text(slow, defaultJobMode="EvictDirectly"), (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    moving.say(evicted(moving.commands[0], "failed"))
+    moving.later()
+    moving.say(policy_record(DIRECT))
+    moving.later(0.5)
+    assert len(moving.commands) == 1
+    moving.later(1)
+    assert len(moving.commands) == 2
+    # A longer wait holds from the next failure on.
+    moving.say(evicted(moving.commands[1], "failed"))
+    moving.say(policy_record(policy_text(slow, defaultJobMode="EvictDirectly")))
+    moving.later(2)
+    assert len(moving.commands) == 3
+
+
 def test_a_users_abort_keeps_the_pod_from_a_second_command_while_the_first_is_alive() -> None:
     moving = cluster(DIRECT, (A, "node-1"))
     moving.propose("a")

@@ -1,0 +1,60 @@
+"""Times of a policy that end others before these can do what they say.
+
+What ends too early still does something, now or for some nodes, so that it is neither refused nor
+without effect.
+"""
+
+from collections.abc import Iterator
+
+from schemas.policy.document import Policy
+from schemas.policy.durations import format_duration_ms
+from schemas.policy.plugins import OVERUTILIZATION_RISK
+
+
+def cut_short(policy: Policy) -> tuple[str, ...]:
+    """A sentence each: both fields, what comes of it, what to do."""
+    return (*_rest(policy), *_detectors(policy), *_arbitration(policy))
+
+
+def _rest(policy: Policy) -> Iterator[str]:
+    rest_ms = policy.risk_moves.rest_minutes * 60_000
+    window_ms = policy.moves.loop_window_seconds * 1_000
+    by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
+    if by_risk and policy.remembers_moves and rest_ms > window_ms:
+        window = format_duration_ms(window_ms)
+        yield (
+            f"riskMoves.restMinutes is {policy.risk_moves.rest_minutes}, and moves.loopWindowSeconds "
+            f"is {policy.moves.loop_window_seconds}: a move is forgotten {window} after the pod left, "
+            "and then the pod that came by it rests no more; make loopWindowSeconds as long, or let "
+            "pods rest for less"
+        )
+
+
+def _detectors(policy: Policy) -> Iterator[str]:
+    if policy.compat != "koordinator" or not policy.judges_by_thresholds:
+        return
+    kept_ms = policy.rebalance.detector_cache_timeout_ms
+    interval_ms = policy.descheduling.descheduling_interval_ms
+    pools = policy.rebalance.pools(policy.compat)
+    counts = (pool.anomaly_condition for pool in pools)
+    if 0 < kept_ms < interval_ms and any(
+        each is not None and each.consecutive_abnormalities > 1 for each in counts
+    ):
+        yield (
+            f"rebalance.detectorCacheTimeout is {format_duration_ms(kept_ms)}, and "
+            f"descheduling.deschedulingInterval is {format_duration_ms(interval_ms)}: with compat: "
+            "koordinator the hot rounds of a node are forgotten before the next round, so no pod "
+            "leaves a node that must be hot in several; make detectorCacheTimeout longer"
+        )
+
+
+def _arbitration(policy: Policy) -> Iterator[str]:
+    interval_ms = policy.migration.arbitration_args.interval_ms
+    life_ms = policy.migration.default_job_ttl_ms
+    if 0 < life_ms <= interval_ms:
+        yield (
+            f"migration.arbitrationArgs.interval is {format_duration_ms(interval_ms)}, and "
+            f"migration.defaultJobTTL is {format_duration_ms(life_ms)}: migrations that begin after "
+            "an arbitration may fail with Timeout before the next one; make defaultJobTTL longer, or "
+            "arbitrate more often"
+        )
