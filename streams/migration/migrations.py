@@ -253,4 +253,5 @@ class Migrations:
     def set_policy(self, policy: Policy) -> None:
         """Decide by another policy: commands that are out stay out, all else is judged anew."""
         self.lifecycle.set_policy(policy)
+        self._tracking.shorten_backoffs()
         self.round_limits.limits = policy.descheduling

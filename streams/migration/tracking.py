@@ -92,6 +92,17 @@ class Tracking:
         else:
             lifecycle.forget(row)
 
+    def shorten_backoffs(self) -> None:
+        """Another policy holds: no failed command is waited for longer than it says from now on."""
+        lifecycle = self.lifecycle
+        now_ms = lifecycle.inventory.now_ms
+        for row in list(lifecycle.registry):
+            if row.retry_at_ms <= now_ms:
+                continue
+            latest_ms = now_ms + backoff_ms(lifecycle.policy, row.attempts)
+            if row.retry_at_ms > latest_ms:
+                lifecycle.registry.put(row.model_copy(update={"retry_at_ms": latest_ms}))
+
     # --- pods -------------------------------------------------------------------------------------
 
     def pod_changed(self, change: PodChange, cause: Cause) -> None:
