@@ -62,6 +62,13 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             else:
                 self._deadlines.expect(self._due_ms(row), owner)
 
+    def shorten_waits(self, now_ms: int) -> None:
+        """Nobody is frozen for longer than the policy says from now on."""
+        for owner, row in sorted(self.rows.items()):
+            latest_ms = now_ms + self._freeze_ms(row.freezes)
+            if row.frozen_until_ms > latest_ms:
+                self._put(owner, row.model_copy(update={"frozen_until_ms": latest_ms}))
+
     # --- what happens -----------------------------------------------------------------------------
 
     def left(
@@ -115,9 +122,8 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             return
         moves = row.moves[:index] + row.moves[index + 1 :]
         update: dict[str, object] = {"moves": moves, "touched_at_ms": now_ms}
-        if row.frozen_by == "count" and row.frozen_until_ms == move.left_at_ms + self._freeze_ms(
-            row.freezes
-        ):
+        since_ms = row.frozen_at_ms or row.frozen_until_ms - self._freeze_ms(row.freezes)
+        if row.frozen_by == "count" and since_ms == move.left_at_ms:
             # It was the move too many.
             update |= _thawed(row.freezes - 1)
         self._put(owner, row.model_copy(update=update))
@@ -308,6 +314,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             update={
                 "freezes": freezes,
                 "frozen_until_ms": now_ms + self._freeze_ms(freezes),
+                "frozen_at_ms": now_ms,
                 "frozen_for": why[:_TEXT_MAX],
                 "frozen_by": by,
                 "frozen_dry": dry,
@@ -325,6 +332,7 @@ def _thawed(freezes: int) -> dict[str, object]:
     return {
         "freezes": freezes,
         "frozen_until_ms": 0,
+        "frozen_at_ms": 0,
         "frozen_for": "",
         "frozen_by": "",
         "frozen_dry": False,

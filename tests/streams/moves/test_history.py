@@ -111,6 +111,16 @@ def test_more_moves_than_allowed_freeze_the_owner() -> None:
     assert moves.forbidden_nodes("web", at(201)) == {"a", "b", "c"}
 
 
+def test_a_move_that_was_none_ends_its_freeze_also_where_the_policy_has_changed_since() -> None:
+    moves = remembered(maxMovesPerOwner=1)
+    moves.left("web", "a", at(0), "")
+    moves.left("web", "b", at(1), "")
+    moves.set_policy(policy(maxMovesPerOwner=1, initialFreezeSeconds=900))
+    assert moves.frozen("web", at(2)) is not None
+    moves.stayed("web", "b", at(3))
+    assert moves.frozen("web", at(3)) is None
+
+
 def test_an_owner_of_many_replicas_may_move_each_once() -> None:
     moves = remembered(maxMovesPerOwner=2)
     for step in range(8):
