@@ -22,6 +22,7 @@ From text to policy:
     wording          words of messages
     contradictions   values that mean nothing beside the others
     effects          fields that change nothing under the rest of a policy
+    outweighed       of these: values that others leave nothing to say
     collected        durations that are asked for and not collected
 
     document         a policy with every default

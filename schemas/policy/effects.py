@@ -14,6 +14,7 @@ from schemas.policy.document import Policy
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
 from schemas.policy.moves import MoveArgs
+from schemas.policy.outweighed import outweighed
 from schemas.policy.plugins import (
     BALANCED_ALLOCATION,
     LOAD_AWARE,
@@ -115,6 +116,7 @@ def _all(policy: Policy) -> Iterator[Found]:
     yield from _of_thresholds(policy)
     yield from _of_evictions(policy)
     yield from _of_limiters(policy)
+    yield from outweighed(policy)
 
 
 def _of_placement(policy: Policy) -> Iterator[Found]:
@@ -273,6 +275,8 @@ def _without_rounds(policy: Policy, why: str) -> Iterator[Found]:
             yield ("descheduling", field.alias or name), why
     yield ("moves",), why
     yield ("movingThresholds", "hotspots"), why
+    if policy.evictor.no_eviction_policy == "Preferred" and policy.compat == "loadstream":
+        yield ("evictor", "noEvictionPolicy"), why
 
 
 def _without_thresholds(policy: Policy, why: str) -> Iterator[Found]:

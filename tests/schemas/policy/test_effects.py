@@ -259,6 +259,56 @@ _WINDOW = "from: '01:00', to: '02:00'"
          "maxMigrating: 5%}}}}",
          ["migration.objectLimiters.namespace (compat: koordinator takes a percentage for 0, which "
           "is off, as upstream)"]),
+        ("{plugins: {balance: []}, evictor: {noEvictionPolicy: Preferred}}",
+         ["evictor.noEvictionPolicy (plugins.balance does not enable LowNodeLoad)"]),
+        ("{moves: {coolingSeconds: 119}, descheduling: {deschedulingInterval: 1m}}",
+         ["moves.coolingSeconds (two descheduling.deschedulingInterval are longer, and hold: 2m)"]),
+        ("moves: {coolingSeconds: 120}", []),
+        ("{riskMoves: {restMinutes: 90}, moves: {coolingSeconds: 200}}",
+         ["riskMoves.restMinutes (moves.loopWindowSeconds is shorter, and ends the rest: 1h)"]),
+        ("{riskMoves: {restMinutes: 90}, moves: {loopWindowSeconds: 5400}}", []),
+        ("loadAware: {estimatedSecondsAfterPodScheduled: 0, estimatedSecondsAfterInitialized: 1}",
+         ["loadAware.estimatedSecondsAfterPodScheduled (it is off, as it is by default: not above 0)"]),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, detectorCacheTimeout: 1m, "
+         "anomalyCondition: {timeout: 1m}}",
+         ["rebalance.detectorCacheTimeout (two descheduling.deschedulingInterval are longer, and "
+          "hold: 2m)",
+          "rebalance.anomalyCondition.timeout (two descheduling.deschedulingInterval are longer, and "
+          "hold: 2m)"]),
+        ("compat: koordinator\nrebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
+         "detectorCacheTimeout: 1m, anomalyCondition: {timeout: 1m, consecutiveAbnormalities: 2}, "
+         "resourceWeights: {gpu: 2}}", []),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
+         "resourceWeights: {cpu: 2, gpu: 2}, nodePools: [{name: a, resourceWeights: {gpu: 1}, "
+         "nodeSelector: {matchLabels: {a: b}}}]}",
+         ["rebalance.resourceWeights.gpu (it has no threshold, so that neither nodes nor pods are "
+          "ordered by it)",
+          "rebalance.nodePools[0].resourceWeights.gpu (it has no threshold, so that neither nodes "
+          "nor pods are ordered by it)"]),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, nodeSelector: {}, "
+         "anomalyCondition: {consecutiveAbnormalities: 2}, "
+         "nodePools: [{name: a, highThresholds: {cpu: 60}}]}",
+         ["rebalance.nodeSelector ('a' takes all nodes that other pools leave)",
+          "rebalance.highThresholds ('a' takes all nodes that other pools leave, and no pool "
+          "inherits it)"]),
+        ("rebalance: {nodeSelector: {}, useDeviationThresholds: true, nodePools: [{name: a, "
+         "nodeSelector: {matchLabels: {a: b}}, highThresholds: {cpu: 60}, lowThresholds: {cpu: 9}}]}",
+         ["rebalance.nodeSelector (the pool of the top level has no high thresholds)",
+          "rebalance.useDeviationThresholds (the pool of the top level has no high thresholds)"]),
+        ("collect: {pools: [{name: a}, {name: b, metricReportIntervalSeconds: 30}]}",
+         ["collect.pools[0] (it gives nothing that the pool does not inherit)"]),
+        ("maintenance: {namespaces: [{name: a}, {name: b, windows: [{}]}]}",
+         ["maintenance.namespaces[0] (it names no window, so it is always open)"]),
+        ("movingThresholds: {filter: {windows: [{days: [mon], from: '22:00', to: '06:00', "
+         "usageThresholds: {cpu: 70}}, {days: [tue], from: '02:00', to: '06:00', utcOffset: '+00:00', "
+         "usageThresholds: {cpu: 60}}, {days: [tue], from: '02:00', to: '06:01', "
+         "usageThresholds: {cpu: 60}}]}}",
+         ["movingThresholds.filter.windows[1] (an earlier window is open whenever this one is, and "
+          "the first that is open holds)"]),
+        (_HOT + "movingThresholds: {filter: {}, hotspots: [{windows: [{highThresholds: {cpu: 60}}]}, "
+         "{pool: __default_node_pool__}]}",
+         ["movingThresholds.filter (it gives neither windows nor recentPast)",
+          "movingThresholds.hotspots[0] (every pool has an entry of its own)"]),
     ],
 )  # fmt: skip
 def test_what_has_no_effect_because_of_another_field_is_listed_with_the_reason(
