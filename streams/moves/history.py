@@ -203,7 +203,8 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         """Why a pod of the owner is not moved on from a node; None: no move brought it there lately.
 
         A pod does not say which one it replaces: one that was given its node after a pod of the
-        owner had to leave for there counts as that one's replacement.
+        owner had to leave for there counts as that one's replacement. It rests for no longer than
+        the window of moves that are looked at.
 
         Args:
             owner: see `owner_key`.
@@ -219,7 +220,9 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             came_ms = move.arrived_at_ms
             if move.target != node or came_ms is None or since_ms < move.left_at_ms:
                 continue
-            left_ms = came_ms + rest_ms - now_ms
+            # Whether an older move is still in the row depends on other pods and on its node.
+            forgotten_ms = move.left_at_ms + self.args.loop_window_seconds * 1000
+            left_ms = min(came_ms + rest_ms, forgotten_ms) - now_ms
             if left_ms > 0:
                 return f"it came by a move {seconds(now_ms - came_ms)} s ago, rests for {seconds(left_ms)} s more"
         return None
