@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from schemas.policy.contradictions import Found
 from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
-from schemas.policy.lownodeload import DEFAULT_POOL, THRESHOLD_MAPS, NodePool, PoolThresholds
+from schemas.policy.errors import Path
+from schemas.policy.lownodeload import (
+    DEFAULT_POOL,
+    THRESHOLD_MAPS,
+    AnomalyCondition,
+    NodePool,
+    PoolThresholds,
+)
 from schemas.policy.plugins import OVERUTILIZATION_RISK
 from schemas.policy.selectors import LabelSelector
 from schemas.policy.windows import shadowed
@@ -59,7 +66,9 @@ def _timeouts(policy: Policy) -> Iterator[Found]:
     args = policy.rebalance
     if args.detector_cache_timeout_ms < two_ms:
         yield ("rebalance", "detectorCacheTimeout"), why
-    conditions = [(("rebalance",), args.anomaly_condition)]
+    conditions: list[tuple[Path, AnomalyCondition | None]] = [
+        (("rebalance",), args.anomaly_condition)
+    ]
     for index, pool in enumerate(args.node_pools):
         own = args.inherited_by(pool).anomaly_condition
         conditions.append((("rebalance", "nodePools", index), own))
@@ -142,12 +151,14 @@ def _entries(policy: Policy) -> Iterator[Found]:
         given = pool.model_dump(exclude_none=True, by_alias=False)
         if not given.keys() - {"name"}:
             yield ("collect", "pools", index), "it gives nothing that the pool does not inherit"
-    for alias, entries in (
-        ("pools", policy.maintenance.pools),
-        ("namespaces", policy.maintenance.namespaces),
-    ):
-        for index, entry in enumerate(entries):
-            if not entry.windows:
+    maintenance = policy.maintenance
+    lists = {
+        "pools": [each.windows for each in maintenance.pools],
+        "namespaces": [each.windows for each in maintenance.namespaces],
+    }
+    for alias, entries in lists.items():
+        for index, windows in enumerate(entries):
+            if not windows:
                 yield ("maintenance", alias, index), "it names no window, so it is always open"
     moving = policy.moving_thresholds
     if moving.filter is not None and not moving.filter.windows and not moving.filter.recent_past:

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.policy import Policy
 from schemas.policy.lownodeload import DEFAULT_POOL
 from tests.streams.cluster.builders import CLUSTER, START_MS, at
 from tests.streams.moves.builders import AS_OF, pod, policy, ref
@@ -154,10 +155,13 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
 
 
 def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_none() -> None:
-    long: dict[str, Any] = dict.fromkeys(
-        ("initialFreezeSeconds", "initialUnmovableSeconds", "initialBackoffSeconds"), 7200
-    )
-    kept = Kept(policy(verdicts=1, followSeconds=1, **long))
+    def waits(seconds: int) -> Policy:
+        return policy(
+            verdicts=1, followSeconds=1, initialFreezeSeconds=seconds,
+            initialUnmovableSeconds=seconds, initialBackoffSeconds=seconds,
+        )  # fmt: skip
+
+    kept = Kept(waits(7_200))
     memory = kept.memory
     memory.moves.left("web", "a", at(0), "hot")
     memory.moves.arrived("web", "a", at(1))
@@ -177,9 +181,9 @@ def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_n
             effects.backing_off(DEFAULT_POOL, at(seconds)) is not None,
         ]
 
-    memory.set_policy(policy(verdicts=1, **dict.fromkeys(long, 14_400)), at(100))
+    memory.set_policy(waits(14_400), at(100))
     assert kept.write() == []
-    memory.set_policy(policy(verdicts=1, **dict.fromkeys(long, 60)), at(200))
+    memory.set_policy(waits(60), at(200))
     assert [table for table, _, _ in kept.write()] == [
         "recent_moves",
         "unmovable_pods",
