@@ -67,6 +67,8 @@ class RecentMovesRow(Message):
     """When something was noted last: of too many owners the one touched longest ago is forgotten."""
     frozen_until_ms: StateMs = 0
     """Its pods are not moved before; 0: it was never frozen."""
+    frozen_at_ms: StateMs = 0
+    """When it was frozen last; 0: it was not, or before this was noted."""
     freezes: Count = 0
     """How many times in a row it was frozen."""
     frozen_for: Annotated[str, Field(max_length=500)] = ""

@@ -23,6 +23,7 @@ From text to policy:
     contradictions   values that mean nothing beside the others
     effects          fields that change nothing under the rest of a policy
     roundcounts      the same of the counting of hot rounds
+    outweighed       of these: values that others leave nothing to say
     collected        durations that are asked for and not collected
     timing           times that end others too early
 

@@ -14,8 +14,8 @@ from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
-from schemas.policy.lownodeload import PoolThresholds
 from schemas.policy.moves import MoveArgs
+from schemas.policy.outweighed import outweighed
 from schemas.policy.plugins import (
     BALANCED_ALLOCATION,
     LOAD_AWARE,
@@ -24,7 +24,6 @@ from schemas.policy.plugins import (
     RESOURCES_FIT,
 )
 from schemas.policy.roundcounts import unused_counts
-from schemas.policy.windows import shadowed
 
 _FILTER_FIELDS = (
     "filterExpiredNodeMetrics",
@@ -129,11 +128,10 @@ def _all(policy: Policy) -> Iterator[Found]:
     yield from _of_rounds(policy)
     if policy.judges_by_thresholds:
         yield from unused_counts(policy)
-        yield from _of_weights(policy)
     yield from _of_thresholds(policy)
-    yield from _of_entries(policy)
     yield from _of_evictions(policy)
     yield from _of_limiters(policy)
+    yield from outweighed(policy)
 
 
 def _of_placement(policy: Policy) -> Iterator[Found]:
@@ -303,6 +301,8 @@ def _without_rounds(policy: Policy, why: str) -> Iterator[Found]:
             yield ("descheduling", field.alias or name), why
     yield ("moves",), why
     yield ("movingThresholds", "hotspots"), why
+    if policy.evictor.no_eviction_policy == "Preferred" and policy.compat == "loadstream":
+        yield ("evictor", "noEvictionPolicy"), why
 
 
 def _without_thresholds(policy: Policy, why: str) -> Iterator[Found]:
@@ -332,64 +332,6 @@ def _of_thresholds(policy: Policy) -> Iterator[Found]:
             lows = window.low_thresholds, window.prod_low_thresholds
             if not any((*highs, *lows, window.evict_without_target)):
                 yield ("movingThresholds", "hotspots", number, "windows", index), why
-
-
-def _of_entries(policy: Policy) -> Iterator[Found]:
-    """Entries whose place others take, or that give nothing."""
-    moving, here = policy.moving_thresholds, ("movingThresholds",)
-    nothing = "gives neither windows nor recentPast"
-    shadow = "windows before it are open whenever it is"
-    if moving.filter is not None:
-        if not moving.filter.windows and moving.filter.recent_past is None:
-            yield (*here, "filter"), nothing
-        for index in shadowed(moving.filter.windows):
-            yield (*here, "filter", "windows", index), shadow
-    named = {entry.pool for entry in moving.hotspots}
-    pools = {pool.name for pool in policy.rebalance.pools(policy.compat)}
-    for number, entry in enumerate(moving.hotspots):
-        at = (*here, "hotspots", number)
-        empty = not entry.windows and entry.recent_past is None
-        if not entry.pool and pools <= named:
-            yield at, "every pool has an entry of its own"
-        elif empty and (not entry.pool or "" not in named):
-            # Beside an entry for all pools, an empty one keeps a pool's thresholds where they are.
-            yield at, nothing
-        for index in shadowed(entry.windows):
-            yield (*at, "windows", index), shadow
-    why = "gives no windows, so it is always open"
-    for index, pool in enumerate(policy.maintenance.pools):
-        if not pool.windows:
-            yield ("maintenance", "pools", index), why
-    for index, namespace in enumerate(policy.maintenance.namespaces):
-        if not namespace.windows:
-            yield ("maintenance", "namespaces", index), why
-
-
-def _of_weights(policy: Policy) -> Iterator[Found]:
-    """Weights of resources without a threshold; Koordinator fills in thresholds, so it looks at
-    more."""
-    if policy.compat == "koordinator":
-        return
-    args, section = policy.rebalance, ("rebalance",)
-    # The top level's weights are those of pools without weights, too.
-    inherited = _judged(args)
-    for index, given in enumerate(args.node_pools):
-        judged = _judged(args.inherited_by(given))
-        if given.resource_weights is None:
-            inherited |= judged
-        for resource in sorted((given.resource_weights or {}).keys() - judged):
-            at: Path = (*section, "nodePools", index, "resourceWeights", resource)
-            yield at, f"the pool has no threshold of {resource}"
-    for resource in sorted((args.resource_weights or {}).keys() - inherited):
-        yield (
-            (*section, "resourceWeights", resource),
-            f"no pool that goes by it has a threshold of {resource}",
-        )
-
-
-def _judged(pool: PoolThresholds) -> set[str]:
-    """Resources by which its nodes are hot."""
-    return {*(pool.high_thresholds or {}), *(pool.prod_high_thresholds or {})}
 
 
 def _of_evictions(policy: Policy) -> Iterator[Found]:

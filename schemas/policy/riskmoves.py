@@ -26,5 +26,5 @@ class RiskMoveArgs(PolicyPart):
     min_pod_age_minutes: Annotated[int, whole(0, 7 * _DAY_MINUTES)] = 10
     """Pods that have been on their node for less stay: too little is known of them."""
     rest_minutes: Annotated[int, whole(0, 7 * _DAY_MINUTES)] = 60
-    """A pod that came by a move stays for so long; as far as moves are remembered
-    (`moves.loopWindowSeconds`)."""
+    """A pod that came by a move stays for so long, and not longer than `moves.loopWindowSeconds`
+    after the move began."""

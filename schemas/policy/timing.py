@@ -13,7 +13,7 @@ from schemas.policy.plugins import OVERUTILIZATION_RISK
 
 def cut_short(policy: Policy) -> tuple[str, ...]:
     """A sentence each: both fields, what comes of it, what to do."""
-    return (*_rest(policy), *_detectors(policy), *_arbitration(policy))
+    return (*_rest(policy), *_arbitration(policy))
 
 
 def _rest(policy: Policy) -> Iterator[str]:
@@ -27,24 +27,6 @@ def _rest(policy: Policy) -> Iterator[str]:
             f"is {policy.moves.loop_window_seconds}: a move is forgotten {window} after the pod left, "
             "and then the pod that came by it rests no more; make loopWindowSeconds as long, or let "
             "pods rest for less"
-        )
-
-
-def _detectors(policy: Policy) -> Iterator[str]:
-    if policy.compat != "koordinator" or not policy.judges_by_thresholds:
-        return
-    kept_ms = policy.rebalance.detector_cache_timeout_ms
-    interval_ms = policy.descheduling.descheduling_interval_ms
-    pools = policy.rebalance.pools(policy.compat)
-    counts = (pool.anomaly_condition for pool in pools)
-    if 0 < kept_ms < interval_ms and any(
-        each is not None and each.consecutive_abnormalities > 1 for each in counts
-    ):
-        yield (
-            f"rebalance.detectorCacheTimeout is {format_duration_ms(kept_ms)}, and "
-            f"descheduling.deschedulingInterval is {format_duration_ms(interval_ms)}: with compat: "
-            "koordinator the hot rounds of a node are forgotten before the next round, so no pod "
-            "leaves a node that must be hot in several; make detectorCacheTimeout longer"
         )
 
 

@@ -9,7 +9,7 @@ mean the same decisions.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -24,6 +24,8 @@ DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTE_MS = 60_000
 DAY_MS = 1_440 * MINUTE_MS
 WEEK_MS = 7 * DAY_MS
+_WEEK_MINUTES = 7 * 1_440
+_WEEK_BITS = (1 << _WEEK_MINUTES) - 1
 #: 1970-01-01 was a Thursday: the Monday before it is three days away.
 _MONDAY_SHIFT_MS = 3 * DAY_MS
 #: Most windows in one list.
@@ -71,6 +73,14 @@ class WeeklyWindow(PolicyPart):
     """Offset of its times from UTC."""
 
     @cached_property
+    def minutes(self) -> int:
+        """A bit for each minute of a week in which it is open."""
+        bits = 0
+        for begin_ms, length_ms in self._spans:
+            bits |= ((1 << length_ms // MINUTE_MS) - 1) << begin_ms // MINUTE_MS
+        return bits & _WEEK_BITS | bits >> _WEEK_MINUTES
+
+    @cached_property
     def _spans(self) -> tuple[tuple[int, int], ...]:
         """Begin in milliseconds of a week that begins on Monday 00:00 UTC, and length."""
         start, end = _minutes(self.start), _minutes(self.end)
@@ -84,15 +94,6 @@ class WeeklyWindow(PolicyPart):
             )
             for day in (self.days or DAYS)
         )
-
-    @property
-    def minutes(self) -> int:
-        """The minutes of a week that it covers, a bit each."""
-        week = WEEK_MS // MINUTE_MS
-        covered = 0
-        for begin_ms, length_ms in self._spans:
-            covered |= ((1 << length_ms // MINUTE_MS) - 1) << begin_ms // MINUTE_MS
-        return (covered | covered >> week) & ((1 << week) - 1)
 
     def contains(self, at_ms: int) -> bool:
         """Whether a time, in milliseconds since 1970-01-01 UTC, lies in the window."""
@@ -116,21 +117,18 @@ class WeeklyWindow(PolicyPart):
 Windows = Annotated[Items[WeeklyWindow], Field(max_length=WINDOWS_MAX)]
 
 
-def shadowed(windows: Sequence[WeeklyWindow]) -> list[int]:
-    """Positions of windows that, where the first open one holds, never hold: those before are open
-    then."""
-    before, found = 0, []
-    for index, window in enumerate(windows):
-        covered = window.minutes
-        if covered | before == before:
-            found.append(index)
-        before |= covered
-    return found
-
-
 def within(windows: tuple[WeeklyWindow, ...], at_ms: int) -> bool:
     """Whether one of the windows is open, or there is none."""
     return not windows or any(window.contains(at_ms) for window in windows)
+
+
+def shadowed(windows: Sequence[WeeklyWindow]) -> Iterator[int]:
+    """Positions of windows that are open only while an earlier one is."""
+    before = 0
+    for index, window in enumerate(windows):
+        if not window.minutes & ~before:
+            yield index
+        before |= window.minutes
 
 
 def opens_after_ms(windows: tuple[WeeklyWindow, ...], at_ms: int) -> int:

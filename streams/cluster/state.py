@@ -341,7 +341,7 @@ class ClusterState:
         if policy.digest != self.policy.digest:
             self.inventory.set_policy(policy, busy=self.placement.regroups_many(policy))
             self.placement.policy_changed()
-            self.memory.set_policy(policy)
+            self.memory.set_policy(policy, self.inventory.now_ms)
             self.migrations.set_policy(policy)
             self.rebalancer.set_policy(policy)
         self._judge_paused()

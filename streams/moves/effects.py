@@ -24,7 +24,7 @@ from schemas.pods import Pod, PodRef
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.moves.followed import FollowedEvictions, Watched
 from streams.moves.left_alone import left_alone
-from streams.moves.verdicts import counted, held_back, judge
+from streams.moves.verdicts import counted, held_back, judge, shortened
 from streams.stage.tracked_table import TrackedRows
 
 #: Most evictions that are followed at once; a further one is only counted, as `unfollowed`.
@@ -61,6 +61,13 @@ class Effects:
         for pool in [pool for pool in self.pools.rows if pool not in named]:
             self.pools.drop(pool)
         self.followed.follow_for(self.args.follow_seconds * 1000)
+
+    def shorten_waits(self, now_ms: int) -> None:
+        """No pool is held back for longer than the policy says from now on."""
+        for row in list(self.pools.rows.values()):
+            shorter = shortened(row, self.args, now_ms)
+            if shorter is not row:
+                self.pools.put(shorter)
 
     # --- what happens -----------------------------------------------------------------------------
 

@@ -62,6 +62,13 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             else:
                 self._deadlines.expect(self._due_ms(row), owner)
 
+    def shorten_waits(self, now_ms: int) -> None:
+        """Nobody is frozen for longer than the policy says from now on."""
+        for owner, row in sorted(self.rows.items()):
+            latest_ms = now_ms + self._freeze_ms(row.freezes)
+            if row.frozen_until_ms > latest_ms:
+                self._put(owner, row.model_copy(update={"frozen_until_ms": latest_ms}))
+
     # --- what happens -----------------------------------------------------------------------------
 
     def left(
@@ -115,9 +122,8 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             return
         moves = row.moves[:index] + row.moves[index + 1 :]
         update: dict[str, object] = {"moves": moves, "touched_at_ms": now_ms}
-        if row.frozen_by == "count" and row.frozen_until_ms == move.left_at_ms + self._freeze_ms(
-            row.freezes
-        ):
+        since_ms = row.frozen_at_ms or row.frozen_until_ms - self._freeze_ms(row.freezes)
+        if row.frozen_by == "count" and since_ms == move.left_at_ms:
             # It was the move too many.
             update |= _thawed(row.freezes - 1)
         self._put(owner, row.model_copy(update=update))
@@ -197,7 +203,8 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         """Why a pod of the owner is not moved on from a node; None: no move brought it there lately.
 
         A pod does not say which one it replaces: one that was given its node after a pod of the
-        owner had to leave for there counts as that one's replacement.
+        owner had to leave for there counts as that one's replacement. It rests for no longer than
+        the window of moves that are looked at.
 
         Args:
             owner: see `owner_key`.
@@ -213,7 +220,9 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             came_ms = move.arrived_at_ms
             if move.target != node or came_ms is None or since_ms < move.left_at_ms:
                 continue
-            left_ms = came_ms + rest_ms - now_ms
+            # Whether an older move is still in the row depends on other pods and on its node.
+            forgotten_ms = move.left_at_ms + self.args.loop_window_seconds * 1000
+            left_ms = min(came_ms + rest_ms, forgotten_ms) - now_ms
             if left_ms > 0:
                 return f"it came by a move {seconds(now_ms - came_ms)} s ago, rests for {seconds(left_ms)} s more"
         return None
@@ -308,6 +317,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             update={
                 "freezes": freezes,
                 "frozen_until_ms": now_ms + self._freeze_ms(freezes),
+                "frozen_at_ms": now_ms,
                 "frozen_for": why[:_TEXT_MAX],
                 "frozen_by": by,
                 "frozen_dry": dry,
@@ -325,6 +335,7 @@ def _thawed(freezes: int) -> dict[str, object]:
     return {
         "freezes": freezes,
         "frozen_until_ms": 0,
+        "frozen_at_ms": 0,
         "frozen_for": "",
         "frozen_by": "",
         "frozen_dry": False,

@@ -33,11 +33,11 @@ class MoveMemory:
         )
         """What is kept in rows, in the order in which they are written."""
 
-    def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy from now on."""
-        self.moves.set_policy(policy)
-        self.unmovable.set_policy(policy)
-        self.effects.set_policy(policy)
+    def set_policy(self, policy: Policy, now_ms: int) -> None:
+        """Judge by another policy from now on; one with shorter waits shortens those under way."""
+        for part in (self.moves, self.unmovable, self.effects):
+            part.set_policy(policy)
+            part.shorten_waits(now_ms)
 
     def arrived(self, pod: Pod, node: str, now_ms: int) -> None:
         """A pod that was not there before has got a node.

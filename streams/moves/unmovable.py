@@ -40,13 +40,22 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
         return len(self._where)
 
     def set_policy(self, policy: Policy) -> None:
-        """Wait by another policy from the next attempt on."""
+        """Wait by another policy."""
         self.args = policy.moves
         self.enabled = policy.remembers_moves
         self._deadlines.clear()
         for pods in self.rows.values():
             for uid, kept in pods.items():
                 self._deadlines.expect(self._over_ms(kept), uid)
+
+    def shorten_waits(self, now_ms: int) -> None:
+        """No pod is left alone for longer than the policy says from now on."""
+        for node, pods in self.rows.items():
+            for kept in list(pods.values()):
+                latest_ms = now_ms + self._wait_ms(kept.attempts)
+                if kept.retry_at_ms > latest_ms:
+                    self._keep(node, kept.model_copy(update={"retry_at_ms": latest_ms}))
+                    self.changed[node] = None
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -74,9 +83,6 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
             return
         before = self.movable(pod.uid)
         attempts = 1 if before is None else before.attempts + 1
-        wait_ms = doubling_ms(
-            self.args.initial_unmovable_seconds, self.args.max_unmovable_seconds, attempts
-        )
         kept = UnmovablePod(
             pod=PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid),
             reason=reason[:_TEXT_MAX],
@@ -84,7 +90,7 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
             room={name: max(0, room[name]) for name in sorted(room)},
             attempts=attempts,
             marked_at_ms=now_ms,
-            retry_at_ms=now_ms + wait_ms,
+            retry_at_ms=now_ms + self._wait_ms(attempts),
         )
         if len(self._where) >= self.pods_max:
             self._forget_oldest(self._where)
@@ -161,6 +167,10 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
         self.rows.setdefault(node, {})[kept.pod.uid] = kept
         self._where[kept.pod.uid] = node
         self._deadlines.expect(self._over_ms(kept), kept.pod.uid)
+
+    def _wait_ms(self, attempts: int) -> int:
+        args = self.args
+        return doubling_ms(args.initial_unmovable_seconds, args.max_unmovable_seconds, attempts)
 
     def _over_ms(self, kept: UnmovablePod) -> int:
         """When it is forgotten, if it was not tried again."""

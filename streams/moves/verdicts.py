@@ -111,14 +111,25 @@ def counted(
         share = sum(recent)
         if share * 100 < args.min_helped_percent * len(recent):
             times = row.backoffs + 1
-            wait_ms = doubling_ms(args.initial_backoff_seconds, args.max_backoff_seconds, times)
             update |= {
                 "backoffs": times,
-                "until_ms": now_ms + wait_ms,
+                "until_ms": now_ms + _wait_ms(args, times),
                 "held_for": f"{share} of the last {len(recent)} moves of the pool helped, at least "
                 f"{args.min_helped_percent} % must",
             }
     return row.model_copy(update=update)
+
+
+def shortened(row: PoolVerdictsRow, args: MoveArgs, now_ms: int) -> PoolVerdictsRow:
+    """The pool, held back for no longer than a policy says from now on."""
+    latest_ms = now_ms + _wait_ms(args, row.backoffs)
+    if row.until_ms <= latest_ms:
+        return row
+    return row.model_copy(update={"until_ms": latest_ms})
+
+
+def _wait_ms(args: MoveArgs, times: int) -> int:
+    return doubling_ms(args.initial_backoff_seconds, args.max_backoff_seconds, times)
 
 
 def held_back(row: PoolVerdictsRow, now_ms: int) -> str | None:

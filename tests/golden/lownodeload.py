@@ -10,6 +10,7 @@ from typing import Any
 
 from schemas.metrics import NodeMetric
 from schemas.policy import Policy, PolicyError, low_node_load_args
+from schemas.policy.descheduling import DeschedulingLimits
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
 from streams.inventory.pod_events import observe
@@ -36,7 +37,10 @@ def policy_of(args: Json) -> Policy:
         PolicyError: they are refused.
     """
     args_read = low_node_load_args(dict(args), "koordinator")
-    return Policy(compat="koordinator", rebalance=args_read)
+    # A plugin does not know the interval between rounds: what it is given is what the start of the
+    # descheduler has made of `detectorCacheTimeout` already.
+    shortest = DeschedulingLimits.model_construct(descheduling_interval_ms=1)
+    return Policy(compat="koordinator", rebalance=args_read, descheduling=shortest)
 
 
 def differences(expected: Json, found: Json) -> Iterator[str]:

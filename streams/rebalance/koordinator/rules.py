@@ -47,7 +47,7 @@ class KoordinatorRounds:
         self.pod_filter = PodFilter(self.args)
         self.counters = Detectors(
             cluster,
-            self.args.detector_cache_timeout_ms,
+            _cache_timeout_ms(policy),
             {pool.name: pool.condition for pool in self.pools},
         )
         self._standing = Standing(self.args, self.universe, self.pod_filter, self.counters)
@@ -79,3 +79,15 @@ class KoordinatorRounds:
         """
         members: BoolArray = given.columns.members[pool.index] & given.columns.looked_at
         return members if self._selects_all[pool.index] else members & ~processed
+
+
+def _cache_timeout_ms(policy: Policy) -> int:
+    """How long a detector is kept without a mark; 0: for ever.
+
+    Upstream raises a time below the interval between rounds to it as it starts: no count would
+    outlast an interval (docs/upstream.md B1.2). A round begins with the first tick after its time,
+    which may come late; half an interval more allows for that.
+    """
+    given_ms = policy.rebalance.detector_cache_timeout_ms
+    least_ms = policy.descheduling.descheduling_interval_ms * 3 // 2
+    return max(given_ms, least_ms) if given_ms > 0 else 0

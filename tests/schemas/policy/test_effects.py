@@ -238,28 +238,32 @@ rebalance:
           "movingThresholds.filter.windows[0] (the window gives no threshold)"]),
         (_HOT + f"movingThresholds: {{filter: {{}}, hotspots: [{{}}, {{pool: {_DEFAULT}, windows: "
          f"[{{highThresholds: {{cpu: 80}}}}, {{{_WINDOW}, highThresholds: {{cpu: 90}}}}]}}]}}",
-         ["movingThresholds.filter (gives neither windows nor recentPast)",
+         ["movingThresholds.filter (it gives neither windows nor recentPast)",
           "movingThresholds.hotspots[0] (every pool has an entry of its own)",
-          "movingThresholds.hotspots[1].windows[1] (windows before it are open whenever it is)"]),
+          "movingThresholds.hotspots[1].windows[1] (an earlier window is open whenever this one is, "
+          "and the first that is open holds)"]),
         (_HOT + f"movingThresholds: {{hotspots: [{{pool: {_DEFAULT}}}], filter: {{windows: ["
          "{days: [sun], to: '12:00', usageThresholds: {cpu: 50}}, {from: '12:00', usageThresholds: {cpu: 60}}, "
          "{days: [sun], from: '03:00', to: '20:00', usageThresholds: {cpu: 70}}, "
          "{days: [sun, mon], from: '03:00', to: '20:00', usageThresholds: {cpu: 80}}]}}",
-         ["movingThresholds.hotspots[0] (gives neither windows nor recentPast)",
-          "movingThresholds.filter.windows[2] (windows before it are open whenever it is)"]),
+         ["movingThresholds.hotspots[0] (it gives neither windows nor recentPast)",
+          "movingThresholds.filter.windows[2] (an earlier window is open whenever this one is, "
+          "and the first that is open holds)"]),
         ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, nodePools: "
          "[{name: a, nodeSelector: {matchLabels: {a: b}}}]}\nmovingThresholds: {hotspots: "
          "[{windows: [{highThresholds: {cpu: 80}}]}, {pool: a}]}", []),
         (f"maintenance: {{pools: [{{name: {_DEFAULT}}}], namespaces: [{{name: a, windows: [{{}}]}}, "
          "{name: b}]}",
-         ["maintenance.pools[0] (gives no windows, so it is always open)",
-          "maintenance.namespaces[1] (gives no windows, so it is always open)"]),
+         ["maintenance.pools[0] (it names no window, so it is always open)",
+          "maintenance.namespaces[1] (it names no window, so it is always open)"]),
         ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, resourceWeights: "
          "{cpu: 2, memory: 2, pods: 3}, nodePools: [{name: a, nodeSelector: {matchLabels: {a: b}}, "
          "resourceWeights: {cpu: 1, pods: 1}}, {name: b, nodeSelector: {matchLabels: {b: b}}, "
          "highThresholds: {memory: 80}, lowThresholds: {memory: 50}}]}",
-         ["rebalance.resourceWeights.pods (no pool that goes by it has a threshold of pods)",
-          "rebalance.nodePools[0].resourceWeights.pods (the pool has no threshold of pods)"]),
+         ["rebalance.resourceWeights.pods (it has no threshold, so that neither "
+          "nodes nor pods are ordered by it)",
+          "rebalance.nodePools[0].resourceWeights.pods (it has no threshold, so that neither "
+          "nodes nor pods are ordered by it)"]),
         ("compat: koordinator\nrebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
          "resourceWeights: {pods: 3}}", []),
         ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, resourceWeights: "
@@ -343,6 +347,43 @@ rebalance:
          "maxMigrating: 5%}}}}",
          ["migration.objectLimiters.namespace (compat: koordinator takes a percentage for 0, which "
           "is off, as upstream)"]),
+        ("{plugins: {balance: []}, evictor: {noEvictionPolicy: Preferred}}",
+         ["evictor.noEvictionPolicy (plugins.balance does not enable LowNodeLoad)"]),
+        ("{riskMoves: {restMinutes: 90}, moves: {loopWindowSeconds: 5400}}", []),
+        ("compat: koordinator\nrebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
+         "detectorCacheTimeout: 1m, anomalyCondition: {timeout: 1m, consecutiveAbnormalities: 2}, "
+         "resourceWeights: {gpu: 2}}", []),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
+         "resourceWeights: {cpu: 2, gpu: 2}, nodePools: [{name: a, resourceWeights: {gpu: 1}, "
+         "nodeSelector: {matchLabels: {a: b}}}]}",
+         ["rebalance.resourceWeights.gpu (it has no threshold, so that neither nodes nor pods are "
+          "ordered by it)",
+          "rebalance.nodePools[0].resourceWeights.gpu (it has no threshold, so that neither nodes "
+          "nor pods are ordered by it)"]),
+        ("rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, nodeSelector: {}, "
+         "anomalyCondition: {consecutiveAbnormalities: 2}, "
+         "nodePools: [{name: a, highThresholds: {cpu: 60}}]}",
+         ["rebalance.nodeSelector ('a' takes all nodes that other pools leave)",
+          "rebalance.highThresholds ('a' takes all nodes that other pools leave, and no pool "
+          "inherits it)"]),
+        ("rebalance: {nodeSelector: {}, useDeviationThresholds: true, nodePools: [{name: a, "
+         "nodeSelector: {matchLabels: {a: b}}, highThresholds: {cpu: 60}, lowThresholds: {cpu: 9}}]}",
+         ["rebalance.nodeSelector (the pool of the top level has no high thresholds)",
+          "rebalance.useDeviationThresholds (the pool of the top level has no high thresholds)"]),
+        ("collect: {pools: [{name: a}, {name: b, metricReportIntervalSeconds: 30}]}",
+         ["collect.pools[0] (it gives nothing that the pool does not inherit)"]),
+        ("maintenance: {namespaces: [{name: a}, {name: b, windows: [{}]}]}",
+         ["maintenance.namespaces[0] (it names no window, so it is always open)"]),
+        ("movingThresholds: {filter: {windows: [{days: [mon], from: '22:00', to: '06:00', "
+         "usageThresholds: {cpu: 70}}, {days: [tue], from: '02:00', to: '06:00', utcOffset: '+00:00', "
+         "usageThresholds: {cpu: 60}}, {days: [tue], from: '02:00', to: '06:01', "
+         "usageThresholds: {cpu: 60}}]}}",
+         ["movingThresholds.filter.windows[1] (an earlier window is open whenever this one is, and "
+          "the first that is open holds)"]),
+        (_HOT + "movingThresholds: {filter: {}, hotspots: [{windows: [{highThresholds: {cpu: 60}}]}, "
+         "{pool: __default_node_pool__}]}",
+         ["movingThresholds.filter (it gives neither windows nor recentPast)",
+          "movingThresholds.hotspots[0] (every pool has an entry of its own)"]),
     ],
 )  # fmt: skip
 def test_what_has_no_effect_because_of_another_field_is_listed_with_the_reason(

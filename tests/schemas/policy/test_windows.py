@@ -130,4 +130,4 @@ def test_a_window_is_shadowed_if_it_is_never_the_first_that_is_open(
     first = {
         next((i for i, each in enumerate(windows) if each.contains(at)), -1) for at in half_hours
     }
-    assert shadowed(windows) == [index for index in range(len(windows)) if index not in first]
+    assert list(shadowed(windows)) == [index for index in range(len(windows)) if index not in first]

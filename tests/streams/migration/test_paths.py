@@ -96,6 +96,21 @@ def test_a_refused_eviction_is_tried_again_until_the_deadline_with_growing_waits
     assert [each.attempt for each in moving.commands] == list(range(1, len(times) + 1))
 
 
+def test_a_policy_with_shorter_back_offs_shortens_those_of_failed_commands() -> None:
+    args = {"defaultJobMode": "EvictDirectly", "defaultJobTTL": "10h"}
+    long = policy_text("{initialBackoffSeconds: 3600, maxBackoffSeconds: 3600}", **args)
+    moving = cluster(long, (replica("a"), "node-1"))
+    moving.propose("a")
+    moving.later()
+    moving.say(evicted(moving.commands[0], "failed"))
+    moving.later(10)
+    moving.say(policy_record(policy_text("{initialBackoffSeconds: 20}", **args)))
+    moving.later(19)
+    assert len(moving.commands) == 1
+    moving.later(1)
+    assert len(moving.commands) == 2
+
+
 def test_a_deadline_gives_the_room_back() -> None:
     moving = cluster(FIRST, (A, "node-1"))
     moving.propose("a")

@@ -111,6 +111,30 @@ def test_more_moves_than_allowed_freeze_the_owner() -> None:
     assert moves.forbidden_nodes("web", at(201)) == {"a", "b", "c"}
 
 
+def test_a_move_that_was_none_ends_its_freeze_also_where_the_policy_has_changed_since() -> None:
+    moves = remembered(maxMovesPerOwner=1)
+    moves.left("web", "a", at(0), "")
+    moves.left("web", "b", at(1), "")
+    moves.set_policy(policy(maxMovesPerOwner=1, initialFreezeSeconds=900))
+    assert moves.frozen("web", at(2)) is not None
+    moves.stayed("web", "b", at(3))
+    assert moves.frozen("web", at(3)) is None
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_pod_rests_for_no_longer_than_the_window_whatever_else_moved(later: bool) -> None:
+    moves = remembered(loopWindowSeconds=3600)
+    go(moves, "web", "a", "b", 0)
+    if later:
+        go(moves, "web", "c", "d", 3000)
+    moves.tick(at(3599))
+    for rest_s, text in ((7200, "rests for 1 s more"), (3580, None)):
+        why = moves.resting("web", "b", at(10), rest_s * 1000, at(3599))
+        assert why is None if text is None else why is not None and why.endswith(text)
+    moves.tick(at(3600))
+    assert moves.resting("web", "b", at(10), 7200_000, at(3600)) is None
+
+
 def test_an_owner_of_many_replicas_may_move_each_once() -> None:
     moves = remembered(maxMovesPerOwner=2)
     for step in range(8):

@@ -6,9 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.policy import Policy
+from schemas.policy.lownodeload import DEFAULT_POOL
 from tests.streams.cluster.builders import CLUSTER, START_MS, at
 from tests.streams.moves.builders import AS_OF, pod, policy, ref
-from tests.streams.moves.harness import Kept
+from tests.streams.moves.harness import Kept, Story
 
 _OWNERS = st.sampled_from(("web", "job", "shop/bare"))
 _NODES = st.sampled_from(("a", "b", "c"))
@@ -82,7 +84,7 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
             memory.pod_gone(uid)
         case ("policy", policy):
             kept.policy = policy
-            memory.set_policy(policy)
+            memory.set_policy(policy, now_ms)
     return now_ms, []
 
 
@@ -150,3 +152,42 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
     assert kept.write() == []
     assert kept.rows.keys() == {("cooling_nodes", "a"), ("recent_moves", "web")}
     assert moves.cluster == CLUSTER
+
+
+def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_none() -> None:
+    def waits(seconds: int) -> Policy:
+        return policy(
+            verdicts=1, followSeconds=1, initialFreezeSeconds=seconds,
+            initialUnmovableSeconds=seconds, initialBackoffSeconds=seconds,
+        )  # fmt: skip
+
+    kept = Kept(waits(7_200))
+    memory = kept.memory
+    memory.moves.left("web", "a", at(0), "hot")
+    memory.moves.arrived("web", "a", at(1))
+    memory.unmovable.mark(ref("u1"), "a", "too large", {"cpu": 3_000}, {"cpu": 1_000}, at(1))
+    story = Story()
+    story.effects = memory.effects
+    story.evict(0)
+    story.see("a", 9_000, 1)
+    assert story.verdict(1).verdict == "source hot"
+    kept.write()
+
+    def waiting(seconds: float) -> list[bool]:
+        moves, unmovable, effects = memory.moves, memory.unmovable, memory.effects
+        return [
+            moves.frozen("web", at(seconds)) is not None,
+            unmovable.unmovable("u1", {"cpu": 3_000}, {"cpu": 1_000}, at(seconds)) is not None,
+            effects.backing_off(DEFAULT_POOL, at(seconds)) is not None,
+        ]
+
+    memory.set_policy(waits(14_400), at(100))
+    assert kept.write() == []
+    memory.set_policy(waits(60), at(200))
+    assert [table for table, _, _ in kept.write()] == [
+        "recent_moves",
+        "unmovable_pods",
+        "pool_verdicts",
+    ]
+    assert waiting(259) == [True] * 3
+    assert waiting(260) == [False] * 3

@@ -5,7 +5,7 @@ import pytest
 from schemas.policy import read_policy
 from streams.rebalance.koordinator.pools import FilledPools
 from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
-from tests.streams.rebalance.harness import World, hot_world
+from tests.streams.rebalance.harness import World, acting_rounds, counted_world, hot_world
 
 _SHARED = """
 compat: koordinator
@@ -226,3 +226,21 @@ def test_the_record_has_nodes_that_act_in_the_order_of_their_turns_before_the_ot
     assert [(hot.name, hot.acting) for hot in world.pool.hot] == [
         ("d", True), ("c", True), ("b", False)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cache", "late_ms"), [("5m", 0), ("10m", 5_000), ("0s", 0)])
+def test_a_count_outlasts_the_interval_between_rounds(cache: str, late_ms: int) -> None:
+    """docs/upstream.md B1.2."""
+    made = counted_world(
+        f"""
+compat: koordinator
+descheduling: {{deschedulingInterval: 10m}}
+rebalance:
+  highThresholds: {{cpu: 70}}
+  lowThresholds: {{cpu: 40}}
+  nodeMetricExpirationSeconds: 3600
+  detectorCacheTimeout: {cache}
+  anomalyCondition: {{consecutiveAbnormalities: 2, consecutiveNormalities: 1}}
+"""
+    )
+    assert acting_rounds(made, [True] * 3, interval_ms=600_000 + late_ms) == [3]
