@@ -130,6 +130,48 @@ def test_a_pod_that_is_not_measured_leaves_without_changing_the_figures() -> Non
         assert [move.split()[0] for move in world.round()] == leaves
 
 
+def test_a_pod_whose_usage_is_empty_is_measured_all_the_same() -> None:
+    """docs/upstream.md B4.2: it counts as one pod less, and nodeFit lets it go."""
+    allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
+    for document in (_PODS, _PODS.replace("nodeFit: false", "nodeFit: true")):
+        world = World(document)
+        world.node("hot", allocatable=allocatable)
+        world.node("calm", allocatable=allocatable)
+        for uid in ("a", "b", "c"):
+            world.pod(uid, "hot", usage={})
+        assert world.round() == ["a hot->None"]
+
+
+class _Twice(World):
+    """Metrics name every pod two times."""
+
+    def measure(self) -> None:
+        super().measure()
+        for node in self.inventory.nodes.values():
+            metric = node.load.metric
+            assert metric is not None
+            twice = metric.model_copy(update={"pods": (*metric.pods, *metric.pods)})
+            self.inventory.apply_metric(twice)
+
+
+def test_a_pod_that_a_metric_names_twice_counts_twice_for_its_node_and_among_prod_pods() -> None:
+    """docs/upstream.md B2.1."""
+    document = """
+compat: koordinator
+rebalance:
+  highThresholds: {cpu: HIGH}
+  lowThresholds: {cpu: 5}
+  prodHighThresholds: {cpu: 30}
+  prodLowThresholds: {cpu: 5}
+"""
+    for high, expected in (("35", "high"), ("90", "prodHigh")):
+        world = _Twice(document.replace("HIGH", high))
+        world.node("n")
+        world.pod("prod", "n", 20, priority=9_500)
+        world.round()
+        assert world.pool.classes() == {"n": expected}
+
+
 def test_the_number_of_pods_weighs_in_where_the_weights_name_it() -> None:
     """docs/upstream.md B5.8: also without a threshold for it."""
     document = """
