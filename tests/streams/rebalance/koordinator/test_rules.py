@@ -268,3 +268,35 @@ def test_the_record_has_nodes_that_act_in_the_order_of_their_turns_before_the_ot
     assert [(hot.name, hot.acting) for hot in world.pool.hot] == [
         ("d", True), ("c", True), ("b", False)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_of_two_pools_with_one_name_each_keeps_its_own_condition_over_a_restart(
+    restarts: bool,
+) -> None:
+    """docs/upstream.md B5.10: a detector goes by the pool that made it."""
+    world = World(
+        """
+compat: koordinator
+rebalance:
+  nodeFit: false
+  nodePools:
+    - name: same
+      nodeSelector: {matchLabels: {zone: a}}
+      highThresholds: {cpu: 70}
+      lowThresholds: {cpu: 40}
+      anomalyCondition: {consecutiveAbnormalities: 3, consecutiveNormalities: 1}
+    - name: same
+      nodeSelector: {matchLabels: {zone: b}}
+      anomalyCondition: {consecutiveAbnormalities: 2, consecutiveNormalities: 1}
+"""
+    )
+    world.node("hot", system=60, labels={"zone": "a"})
+    world.node("calm", labels={"zone": "a"})
+    world.pod("p", "hot", 30)
+    acted = []
+    for _ in range(4):
+        acted.append(bool(world.round()))
+        if restarts:
+            world.restart()
+    assert acted == [False, False, False, True]
