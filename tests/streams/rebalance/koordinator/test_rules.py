@@ -270,13 +270,7 @@ def test_the_record_has_nodes_that_act_in_the_order_of_their_turns_before_the_ot
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-def test_of_two_pools_with_one_name_each_keeps_its_own_condition_over_a_restart(
-    restarts: bool,
-) -> None:
-    """docs/upstream.md B5.10: a detector goes by the pool that made it."""
-    world = World(
-        """
+_ONE_NAME = """
 compat: koordinator
 rebalance:
   nodeFit: false
@@ -290,13 +284,40 @@ rebalance:
       nodeSelector: {matchLabels: {zone: b}}
       anomalyCondition: {consecutiveAbnormalities: 2, consecutiveNormalities: 1}
 """
-    )
+
+
+def _one_name() -> World:
+    world = World(_ONE_NAME)
     world.node("hot", system=60, labels={"zone": "a"})
     world.node("calm", labels={"zone": "a"})
     world.pod("p", "hot", 30)
+    return world
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_of_two_pools_with_one_name_each_keeps_its_own_condition_over_a_restart(
+    restarts: bool,
+) -> None:
+    """docs/upstream.md B5.10: a detector goes by the pool that made it."""
+    world = _one_name()
     acted = []
     for _ in range(4):
         acted.append(bool(world.round()))
         if restarts:
             world.restart()
     assert acted == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("needed", "acts"), [(3, True), (9, False)])
+def test_of_two_pools_with_one_name_the_one_that_needs_more_rounds_is_asked_for_them(
+    needed: int, acts: bool
+) -> None:
+    world = _one_name()
+    world.rounds(4)
+    document = _ONE_NAME.replace(
+        "consecutiveAbnormalities: 3", f"consecutiveAbnormalities: {needed}"
+    )
+    # Another weight lets the rounds be made anew also where as many are needed.
+    document = document.replace("nodeFit: false", "nodeFit: false\n  resourceWeights: {cpu: 2}")
+    world.balancer.set_policy(read_policy(document))
+    assert bool(world.round()) == acts
