@@ -178,6 +178,8 @@ class HotspotCounter(Part):
 
     pool: Annotated[str, Field(max_length=253)]
     """Name of the pool in the policy; Koordinator's way: of the pool that counted first."""
+    pool_index: Count | None = None
+    """Koordinator's way: that pool's place among all, from 0, since several may have one name."""
     phase: Literal["node", "prod"]
     """What is watched: everything on the node, or its prod pods alone."""
     consecutive_abnormal: Count = 0

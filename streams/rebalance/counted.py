@@ -23,6 +23,13 @@ class Counted:
     """Two that are equal count the same."""
     needed: int
     """Rounds that make a node abnormal."""
+    by_pool: tuple[int, ...] = ()
+    """The same of each pool in its place; Koordinator's way, where several may have one name."""
+
+    def needed_for(self, counter: HotspotCounter) -> int:
+        """Rounds that make a node abnormal by the pool that a counter is of."""
+        index = counter.pool_index
+        return self.needed if index is None or not self.by_pool else self.by_pool[index]
 
 
 def counted_by(policy: Policy) -> dict[Watch, Counted]:
@@ -58,7 +65,8 @@ def counted_by(policy: Policy) -> dict[Watch, Counted]:
         # high one.
         lows = [(each.low_thresholds, each.prod_low_thresholds) for each in pools]
         whole = ([what for _, what, _ in found], lows)
-        return {watch: Counted(whole, needed) for watch, _, needed in found}
+        by_pool = tuple(needed for (_, phase), _, needed in found if phase == "node")
+        return {watch: Counted(whole, needed, by_pool) for watch, _, needed in found}
     return {watch: Counted(what, needed) for watch, what, needed in found}
 
 
@@ -73,7 +81,8 @@ def gone_on(
     was, is_now = before.get(watch), after.get(watch)
     if was is None or is_now is None or was.what != is_now.what:
         return None
-    if is_now.needed <= was.needed or counter.abnormal_since_ms is None:
+    goes_on = is_now.needed_for(counter) <= was.needed_for(counter)
+    if goes_on or counter.abnormal_since_ms is None:
         return counter
     if not counter.consecutive_abnormal:
         return None

@@ -131,7 +131,12 @@ class NodeFigures:
         measured = _Measured(node, pods, resources)
         live, prod = measured.live, measured.prod
         if universe.compat == "koordinator":
+            # All that the metric names, also what it names twice (B2.1).
             used = _sum((pod.usage for pod in metric.pods), resources)
+            names = set(compress(pods.names, pods.prod))
+            prod_pods = (pod for pod in metric.pods if (pod.namespace, pod.name) in names)
+            of_prod = _sum((pod.usage for pod in prod_pods), resources)
+            prod = [min(amount, TOTAL_MAX) for amount in of_prod]
         elif metric.host_applications:
             hosts = _sum((host.usage for host in metric.host_applications), resources)
             used = [a + b for a, b in zip(live, hosts, strict=True)]
@@ -163,7 +168,11 @@ class NodeFigures:
         if self._measured is None:
             metric = self.metric if self.updated_ms >= 0 else None
             parts = () if metric is None else metric.pods
-            reported = {(pod.namespace, pod.name): pod.usage for pod in parts if pod.usage}
+            # To Koordinator a pod whose usage is empty is measured all the same (B4.2).
+            empty_too = self.universe.compat == "koordinator"
+            reported = {
+                (pod.namespace, pod.name): pod.usage for pod in parts if pod.usage or empty_too
+            }
             resources, names = self.universe.resources, self.pods.names
             rows = [
                 [usage.get(name, UNMEASURED) for name in resources]

@@ -6,7 +6,7 @@ in which the node is not over marks nothing, so that marks need not be consecuti
 state ends a fixed time after it began. Source: docs/upstream.md B3, B5.4, B5.10, X10 to X13.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.policy.lownodeload import AnomalyCondition
@@ -21,6 +21,8 @@ class Detector:
 
     pool: str
     """The pool that made it."""
+    pool_index: int | None
+    """Its place among all: several may have one name. None: the row of before did not say."""
     condition: AnomalyCondition
     abnormal: int = 0
     normal: int = 0
@@ -60,9 +62,12 @@ class Detectors(TrackedTable[str, dict[Phase, Detector]]):
     """All detectors of a cluster, by node."""
 
     def __init__(
-        self, cluster: str, cache_timeout_ms: int, conditions: Mapping[str, AnomalyCondition]
+        self,
+        cluster: str,
+        cache_timeout_ms: int,
+        conditions: Sequence[tuple[str, AnomalyCondition]],
     ) -> None:
-        """Start without any; `conditions` are those of the pools, by name."""
+        """Start without any; `conditions` are the pools' names and conditions, in their order."""
         super().__init__("hotspot_counters", sorted_keys=True)
         self.cluster = cluster
         self._conditions = conditions
@@ -73,13 +78,12 @@ class Detectors(TrackedTable[str, dict[Phase, Detector]]):
         """Nodes that have a detector."""
         return len(self.rows)
 
-    def mark_abnormal(
-        self, node: str, phase: Phase, pool: str, condition: AnomalyCondition, now_ms: int
-    ) -> bool:
-        """The node is over in this round; True if it has been so for long enough."""
+    def mark_abnormal(self, node: str, phase: Phase, pool_index: int, now_ms: int) -> bool:
+        """The node is over in this round of a pool; True if it has been so for long enough."""
         detector = self._find(node, phase, now_ms)
         if detector is None:
-            detector = Detector(pool, condition)
+            pool, condition = self._conditions[pool_index]
+            detector = Detector(pool, pool_index, condition)
             self.rows.setdefault(node, {})[phase] = detector
         self.changed[node] = None
         detector.marked_ms = now_ms
@@ -129,6 +133,7 @@ class Detectors(TrackedTable[str, dict[Phase, Detector]]):
         counters = tuple(
             HotspotCounter(
                 pool=detector.pool,
+                pool_index=detector.pool_index,
                 phase=phase,
                 consecutive_abnormal=detector.abnormal,
                 consecutive_normal=detector.normal,
@@ -146,7 +151,8 @@ class Detectors(TrackedTable[str, dict[Phase, Detector]]):
         self.rows[row.node] = {
             each.phase: Detector(
                 each.pool,
-                self._conditions.get(each.pool, AnomalyCondition()),
+                each.pool_index,
+                self._condition(each),
                 each.consecutive_abnormal,
                 each.consecutive_normal,
                 each.abnormal_since_ms,
@@ -154,3 +160,11 @@ class Detectors(TrackedTable[str, dict[Phase, Detector]]):
             )
             for each in row.counters
         }
+
+    def _condition(self, counter: HotspotCounter) -> AnomalyCondition:
+        index = counter.pool_index
+        if index is not None and index < len(self._conditions):
+            name, condition = self._conditions[index]
+            if name == counter.pool:
+                return condition
+        return dict(self._conditions).get(counter.pool, AnomalyCondition())

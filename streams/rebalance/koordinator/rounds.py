@@ -115,7 +115,7 @@ class PoolTurn:
             marks = self.standing.detectors.rounds(name, phase) + 1
             if not abnormal:
                 abnormal = self.standing.detectors.mark_abnormal(
-                    name, phase, self.pool.name, condition, self.given.now_ms
+                    name, phase, self.pool.index, self.given.now_ms
                 )
             if abnormal:
                 acting.append(position)

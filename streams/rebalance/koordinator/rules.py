@@ -48,7 +48,7 @@ class KoordinatorRounds:
         self.counters = Detectors(
             cluster,
             _cache_timeout_ms(policy),
-            {pool.name: pool.condition for pool in self.pools},
+            [(pool.name, pool.condition) for pool in self.pools],
         )
         self._standing = Standing(self.args, self.universe, self.pod_filter, self.counters)
         self._selects_all = [

@@ -130,6 +130,48 @@ def test_a_pod_that_is_not_measured_leaves_without_changing_the_figures() -> Non
         assert [move.split()[0] for move in world.round()] == leaves
 
 
+def test_a_pod_whose_usage_is_empty_is_measured_all_the_same() -> None:
+    """docs/upstream.md B4.2: it counts as one pod less, and nodeFit lets it go."""
+    allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
+    for document in (_PODS, _PODS.replace("nodeFit: false", "nodeFit: true")):
+        world = World(document)
+        world.node("hot", allocatable=allocatable)
+        world.node("calm", allocatable=allocatable)
+        for uid in ("a", "b", "c"):
+            world.pod(uid, "hot", usage={})
+        assert world.round() == ["a hot->None"]
+
+
+class _Twice(World):
+    """Metrics name every pod two times."""
+
+    def measure(self) -> None:
+        super().measure()
+        for node in self.inventory.nodes.values():
+            metric = node.load.metric
+            assert metric is not None
+            twice = metric.model_copy(update={"pods": (*metric.pods, *metric.pods)})
+            self.inventory.apply_metric(twice)
+
+
+def test_a_pod_that_a_metric_names_twice_counts_twice_for_its_node_and_among_prod_pods() -> None:
+    """docs/upstream.md B2.1."""
+    document = """
+compat: koordinator
+rebalance:
+  highThresholds: {cpu: HIGH}
+  lowThresholds: {cpu: 5}
+  prodHighThresholds: {cpu: 30}
+  prodLowThresholds: {cpu: 5}
+"""
+    for high, expected in (("35", "high"), ("90", "prodHigh")):
+        world = _Twice(document.replace("HIGH", high))
+        world.node("n")
+        world.pod("prod", "n", 20, priority=9_500)
+        world.round()
+        assert world.pool.classes() == {"n": expected}
+
+
 def test_the_number_of_pods_weighs_in_where_the_weights_name_it() -> None:
     """docs/upstream.md B5.8: also without a threshold for it."""
     document = """
@@ -244,3 +286,56 @@ rebalance:
 """
     )
     assert acting_rounds(made, [True] * 3, interval_ms=600_000 + late_ms) == [3]
+
+
+_ONE_NAME = """
+compat: koordinator
+rebalance:
+  nodeFit: false
+  nodePools:
+    - name: same
+      nodeSelector: {matchLabels: {zone: a}}
+      highThresholds: {cpu: 70}
+      lowThresholds: {cpu: 40}
+      anomalyCondition: {consecutiveAbnormalities: 3, consecutiveNormalities: 1}
+    - name: same
+      nodeSelector: {matchLabels: {zone: b}}
+      anomalyCondition: {consecutiveAbnormalities: 2, consecutiveNormalities: 1}
+"""
+
+
+def _one_name() -> World:
+    world = World(_ONE_NAME)
+    world.node("hot", system=60, labels={"zone": "a"})
+    world.node("calm", labels={"zone": "a"})
+    world.pod("p", "hot", 30)
+    return world
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_of_two_pools_with_one_name_each_keeps_its_own_condition_over_a_restart(
+    restarts: bool,
+) -> None:
+    """docs/upstream.md B5.10: a detector goes by the pool that made it."""
+    world = _one_name()
+    acted = []
+    for _ in range(4):
+        acted.append(bool(world.round()))
+        if restarts:
+            world.restart()
+    assert acted == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("needed", "acts"), [(3, True), (9, False)])
+def test_of_two_pools_with_one_name_the_one_that_needs_more_rounds_is_asked_for_them(
+    needed: int, acts: bool
+) -> None:
+    world = _one_name()
+    world.rounds(4)
+    document = _ONE_NAME.replace(
+        "consecutiveAbnormalities: 3", f"consecutiveAbnormalities: {needed}"
+    )
+    # Another weight lets the rounds be made anew also where as many are needed.
+    document = document.replace("nodeFit: false", "nodeFit: false\n  resourceWeights: {cpu: 2}")
+    world.balancer.set_policy(read_policy(document))
+    assert bool(world.round()) == acts
