@@ -12,6 +12,7 @@ from schemas.codec import decode
 from schemas.evictions import EvictionCommand
 from schemas.metrics import PodMetric
 from schemas.migrations import MigrationStatus
+from schemas.pods import Container, HostPort
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
@@ -461,3 +462,35 @@ def test_a_move_by_risk_holds_room_on_its_target_and_the_command_says_the_costs(
     assert row is not None
     assert (row.target_node, row.pool) == ("calm", "OverutilizationRisk")
     assert row.reserved is not None
+
+
+def test_a_pod_that_its_target_by_risk_does_not_take_goes_nowhere_else() -> None:
+    """Two pods are to go to the calm node, which has their host port once; the third node would be
+    as hot as those that they leave."""
+    run = Run()
+    single = "schedulerNames: [loadstream], skipCheckExpectedReplicas: true"
+    document = BY_RISK.replace("schedulerNames: [loadstream]", single)
+    run.say(tick(), policy_record(document + "loadAware: {usageThresholds: {cpu: 95}}\n"))
+    pods = {"risky-1": ("a", "b", "c"), "risky-2": ("d", "e", "f"), "other": ("g", "h"), "calm": ()}
+    run.say(*(node(name, cpu="10") for name in pods))
+    for name, uids in pods.items():
+        for uid in uids:
+            ports = (HostPort(port=8080),) if uid in ("a", "d") else ()
+            made = pod(
+                uid,
+                containers=(Container(requests={"cpu": "2500m"}, host_ports=ports),),
+                owners=controlled_by(f"owner-{uid}"),
+                scheduler="loadstream",
+                ready=True,
+            )
+            run.say(lifecycle("running", made, name))
+    for second in range(0, 900, 10):
+        if second % 60 == 0:
+            measured_by_risk(run, second)
+        run.say(tick(second))
+    read = [decode("migration-status", value) for value in run.outputs]
+    states = [each for each in read if isinstance(each, MigrationStatus)]
+    assert {each.target_node for each in states} == {"calm"}
+    stays = next(each for each in states if each.phase == "Failed")
+    assert (stays.pod.uid, stays.reason) == ("d", "Unschedulable")
+    assert stays.message == "calm does not take the pod any more; the next round plans anew"
