@@ -130,7 +130,7 @@ class Execution:
             held_room.give_back(row)
             row = lifecycle.advance(row, cause, reserved=None)
         node = held_room.find(pod, row.source_node, row.target_node)
-        if _by_risk(row) and (node is None or node != planned):
+        if self._by_risk(row) and (node is None or node != planned):
             self._give_up(row, planned, cause)
             return None
         if node is None:
@@ -151,6 +151,11 @@ class Execution:
         return lifecycle.advance(
             row, cause, condition("ReservationScheduled", True, cause, message=text)
         )
+
+    def _by_risk(self, row: MigrationRow) -> bool:
+        """A round wanted it for what the move to its target gains."""
+        named = row.trigger == "rebalance" and row.pool == OVERUTILIZATION_RISK
+        return named and self.lifecycle.policy.plugins.balances(OVERUTILIZATION_RISK)
 
     def _give_up(self, row: MigrationRow, planned: str | None, cause: Cause) -> None:
         """End a move by risk whose planned target does not take the pod: it was wanted for what it
@@ -213,11 +218,6 @@ class Execution:
             server_dry_run=bool(given.dry_run),
             ignore_store_read_error=given.ignore_store_read_error_with_cluster_breaking_potential,
         )
-
-
-def _by_risk(row: MigrationRow) -> bool:
-    """A round wanted it for what the move to its target gains."""
-    return row.trigger == "rebalance" and row.pool == OVERUTILIZATION_RISK
 
 
 def _soft(row: MigrationRow, cause: Cause) -> str:
