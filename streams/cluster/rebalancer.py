@@ -81,7 +81,7 @@ class Rebalancer:
             return [no_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self._round(cause)
         self._remember(outcome, cause.now_ms)
-        self._migrations.cooled(partial(_cool, outcome), cause)
+        self._migrations.cooled(partial(_cool, outcome, self._gain), cause)
         begun = {row.pod.uid: row.migration_id for row in self._migrations.lifecycle.registry}
         return [round_record(cause, outcome, begun, dry_run=dry_run)]
 
@@ -160,6 +160,12 @@ class Rebalancer:
                     pool, node, phase, reading.used, reading.limit, reading.capacity, now_ms
                 )
 
+    @property
+    def _gain(self) -> float | None:
+        """What a move by risk must gain at least; none: no round moves pods by risk."""
+        policy = self._inventory.policy
+        return policy.risk_moves.gain if policy.plugins.balances(OVERUTILIZATION_RISK) else None
+
     # --- rows -------------------------------------------------------------------------------------
 
     def restored(self, last_round_ms: int | None, ticks_ahead: int) -> None:
@@ -172,13 +178,17 @@ class Rebalancer:
             self.prepare(len(self._inventory.nodes))
 
 
-def _cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | None:
+def _cool(
+    outcome: RoundOutcome, gain: float | None, name: str, node: str, phase: Phase
+) -> str | None:
     """How far a node is below its high thresholds; None: it is not, or the round has not judged it.
 
     What is measured counts alone: pods that are on their way are still part of it. Who leaves
-    because of risk does so before the node is hot.
+    because of risk does so before the node is hot, as long as it costs as much as a move must gain.
     """
-    reading = None if name == OVERUTILIZATION_RISK else _reading(outcome, name, node, phase)
+    if name == OVERUTILIZATION_RISK:
+        return None if gain is None else _calm(outcome, gain, node)
+    reading = _reading(outcome, name, node, phase)
     if reading is None or any(used > reading.limit[name] for name, used in reading.used.items()):
         return None
     if not reading.used:
@@ -190,6 +200,17 @@ def _cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | No
         for name, used in reading.used.items()
     ]
     return f"node {node} is hot no more: {'; '.join(shares)}"
+
+
+def _calm(outcome: RoundOutcome, gain: float, node: str) -> str | None:
+    """That a node is at risk no more; None: it is, or the round has not judged it by risk."""
+    by_risk = (pool for pool in outcome.pools if pool.name == OVERUTILIZATION_RISK)
+    if all(pool.class_of(node) != "normal" for pool in by_risk):
+        return None
+    return (
+        f"node {node} is at risk no more: with all of its pods it costs less than {gain:g}, the "
+        "least that a move must gain"
+    )
 
 
 def _reading(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> NodeStanding | None:

@@ -15,7 +15,7 @@ from typing import Literal
 from schemas.evictions import SOFT_EVICTION_ANNOTATION, DeleteOptions, EvictionCommand
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
-from schemas.policy import Policy
+from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.inventory.cause import Cause, reference
 from streams.inventory.node import Held
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
@@ -119,7 +119,7 @@ class Execution:
 
     def _reserve(self, row: MigrationRow, pod: Pod, cause: Cause) -> MigrationRow | None:
         """The migration with room for its replacement; None: there is none."""
-        lifecycle, held_room = self.lifecycle, self.lifecycle.held_room
+        lifecycle, held_room, planned = self.lifecycle, self.lifecycle.held_room, row.target_node
         never = lifecycle.gates.unreservable(pod)
         if never is not None:
             failed = condition(
@@ -143,6 +143,9 @@ class Execution:
             held_room.give_back(row)
             row = lifecycle.advance(row, cause, reserved=None)
         node = held_room.find(pod, row.source_node, row.target_node)
+        if self._by_risk(row) and (node is None or node != planned):
+            self._give_up(row, planned, cause)
+            return None
         if node is None:
             text = f"no node but {row.source_node} takes the pod"
             lifecycle.advance(
@@ -161,6 +164,18 @@ class Execution:
         return lifecycle.advance(
             row, cause, condition("ReservationScheduled", True, cause, message=text)
         )
+
+    def _by_risk(self, row: MigrationRow) -> bool:
+        """A round wanted it for what the move to its target gains."""
+        named = row.trigger == "rebalance" and row.pool == OVERUTILIZATION_RISK
+        return named and self.lifecycle.policy.plugins.balances(OVERUTILIZATION_RISK)
+
+    def _give_up(self, row: MigrationRow, planned: str | None, cause: Cause) -> None:
+        """End a move by risk whose planned target does not take the pod: it was wanted for what it
+        gains there, and somewhere else it may gain nothing."""
+        text = f"{planned or 'its planned target'} does not take the pod any more; the next round plans anew"
+        failed = condition("ReservationScheduled", False, cause, "Unschedulable", text)
+        self.lifecycle.finish(row, cause, "Failed", "Unschedulable", text, failed)
 
     # --- commands ---------------------------------------------------------------------------------
 

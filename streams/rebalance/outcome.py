@@ -5,6 +5,7 @@ Everything says its numbers: which thresholds were in force, how many nodes were
 for each hot node and each pod that was looked at the first gate that stopped it.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -225,6 +226,12 @@ class PoolOutcome:
         self._left.update(move.node for move in self.moves[self._counted :])
         self._counted = len(self.moves)
         return standings.nearest(hot.name, self._left)
+
+    def class_of(self, node: str) -> NodeClass | None:
+        """The class of a node; none: the pool has no such node."""
+        at = bisect_left(self.names, node)
+        there = at < len(self.names) and self.names[at] == node
+        return CLASSES[int(self.codes[at])] if there else None
 
     def classes(self) -> dict[str, NodeClass]:
         """The class of each node."""

@@ -1,6 +1,7 @@
 """When rounds are made, what they say, and that neither a restart nor the order of nodes matters."""
 
 import random
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ from schemas.codec import decode
 from schemas.evictions import EvictionCommand
 from schemas.metrics import PodMetric
 from schemas.migrations import MigrationStatus
+from schemas.pods import Container, HostPort
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
@@ -461,3 +463,72 @@ def test_a_move_by_risk_holds_room_on_its_target_and_the_command_says_the_costs(
     assert row is not None
     assert (row.target_node, row.pool) == ("calm", "OverutilizationRisk")
     assert row.reserved is not None
+
+
+def risky_nodes(pods: Mapping[str, str], *, ported: str = "", migration: str = "") -> Run:
+    """Nodes of ten cores with pods of an owner each, by uids of one letter; some want a host port."""
+    run = Run()
+    single = f"schedulerNames: [loadstream], skipCheckExpectedReplicas: true{migration}"
+    document = BY_RISK.replace("schedulerNames: [loadstream]", single)
+    run.say(tick(), policy_record(document + "loadAware: {usageThresholds: {cpu: 95}}\n"))
+    run.say(*(node(name, cpu="10") for name in pods))
+    for name, uids in pods.items():
+        for uid in uids:
+            ports = (HostPort(port=8080),) if uid in ported else ()
+            made = pod(
+                uid,
+                containers=(Container(requests={"cpu": "2500m"}, host_ports=ports),),
+                owners=controlled_by(f"owner-{uid}"),
+                scheduler="loadstream",
+                ready=True,
+            )
+            run.say(lifecycle("running", made, name))
+    return run
+
+
+def migration_states(run: Run) -> list[MigrationStatus]:
+    """What was reported on migrations, in order."""
+    read = [decode("migration-status", value) for value in run.outputs]
+    return [each for each in read if isinstance(each, MigrationStatus)]
+
+
+def test_a_pod_that_its_target_by_risk_does_not_take_goes_nowhere_else() -> None:
+    """Two pods are to go to the calm node, which has their host port once; the third node would be
+    as hot as those that they leave."""
+    run = risky_nodes({"risky-1": "abc", "risky-2": "def", "other": "gh", "calm": ""}, ported="ad")
+    for second in range(0, 900, 10):
+        if second % 60 == 0:
+            measured_by_risk(run, second)
+        run.say(tick(second))
+    states = migration_states(run)
+    assert {each.target_node for each in states} == {"calm"}
+    stays = next(each for each in states if each.phase == "Failed")
+    assert (stays.pod.uid, stays.reason) == ("d", "Unschedulable")
+    assert stays.message == "calm does not take the pod any more; the next round plans anew"
+
+
+def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more() -> None:
+    nodes = {"risky-1": "abc", "risky-2": "def", "calm-1": "", "calm-2": ""}
+    run = risky_nodes(nodes, migration=", evictQPS: 0.001")
+    for second in range(0, 900, 10):
+        if second % 60 == 0:
+            measured_by_risk(run, second)
+        run.say(tick(second))
+        waiting = [each for each in run.state.migrations.lifecycle.registry if not each.attempts]
+        if waiting:
+            break
+    (row,) = waiting
+    for uid in nodes[row.source_node]:
+        held = run.state.inventory.held(uid)
+        if held is not None and uid != row.pod.uid:
+            run.say(lifecycle("deleted", held[1].pod, row.source_node))
+    for later in range(second + 10, second + 130, 10):
+        if later % 60 == 0:
+            measured_by_risk(run, later)
+        run.say(tick(later))
+    ended = [each for each in migration_states(run) if each.migration_id == row.migration_id][-1]
+    assert (ended.phase, ended.reason) == ("Aborted", "NodeCooled")
+    assert ended.message == (
+        f"node {row.source_node} is at risk no more: with all of its pods it costs less than 0.07, "
+        "the least that a move must gain"
+    )

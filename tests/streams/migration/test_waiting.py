@@ -134,6 +134,21 @@ def test_what_a_migration_waits_for_is_said_as_long_as_it_waits(mode: str) -> No
     assert why in ended[1]
 
 
+def test_a_move_by_risk_ends_with_the_node_of_its_room() -> None:
+    tight = policy_text(evictQPS=0.001, evictBurst=1)
+    moving = cluster(tight, (replica("a"), "node-1"), (replica("b", "other"), "node-2"))
+    moving.propose("b")
+    moving.later()
+    moving.propose("a", target="node-3", pool="OverutilizationRisk")
+    moving.later()
+    assert moving.row("a").reserved is not None
+    moving.say(node_gone("node-3"))
+    moving.later()
+    why = "node-3 does not take the pod any more; the next round plans anew"
+    assert reports(moving, "a")[-1] == ("Failed", why)
+    assert moving.last == ("Failed", "Unschedulable")
+
+
 def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves() -> None:
     moving = cluster(policy_text(evictQPS=0.5, evictBurst=1), (A, "node-1"), (B, "node-1"))
     moving.propose("a")
