@@ -22,6 +22,7 @@ From text to policy:
     wording          words of messages
     contradictions   values that mean nothing beside the others
     effects          fields that change nothing under the rest of a policy
+    lifted           the same of checks and limits of evictions
     roundcounts      the same of the counting of hot rounds
     outweighed       of these: values that others leave nothing to say
     collected        durations that are asked for and not collected
