@@ -1,5 +1,6 @@
 """A worker of a chaos run, and what its batch is about."""
 
+import signal
 from pathlib import Path
 
 from connectors.local_ports import free_port
@@ -34,9 +35,12 @@ class Member:
     def stopped(self) -> str | None:
         """Wait for the end of one that was asked to stop; what is wrong with it, if anything.
 
-        One that finds only then that it has lost what it held gives up instead of ending cleanly.
+        One that finds only then that it has lost what it held gives up instead of ending cleanly, and
+        one that was started this moment has no clean end yet.
         """
         code = self.worker.wait()
+        if code == -signal.SIGTERM and not self.worker.begun:
+            return None
         if code == 0 or (self.may_give_up and self.worker.lost_what_it_held):
             return None
         return f"ended with code {code} on SIGTERM:\n{self.worker.log()}"

@@ -52,6 +52,8 @@ class Worker:
             **{f"LOADSTREAM_WORKER_{name.upper()}": value for name, value in settings.items()},
         }
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_begins = 0
+        """Bytes of the log that were there when it was started last."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -68,6 +70,7 @@ class Worker:
     def start(self) -> None:
         """Start the process; it reads as soon as it has its partitions."""
         with self._log.open("ab") as log:
+            self._log_begins = log.tell()
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, *self._program],
                 env=self._environment,
@@ -121,6 +124,13 @@ class Worker:
     def log(self) -> str:
         """The last lines that it wrote."""
         return "\n".join(self.whole_log().splitlines()[-30:])
+
+    @property
+    def begun(self) -> bool:
+        """It has said that it begins since it was started: from then on it ends cleanly on SIGTERM."""
+        with self._log.open("rb") as log:
+            log.seek(self._log_begins)
+            return b" begins: " in log.read()
 
     @property
     def gave_up(self) -> bool:
