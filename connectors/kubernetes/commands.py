@@ -305,19 +305,13 @@ def _read_sources(file: Path | None) -> "tuple[SourceSettings, ...]":
     from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
 
     try:
-        text = DEFAULT_TEXT if file is None else file.read_text(encoding="utf-8")
+        text = DEFAULT_TEXT if file is None else file.read_bytes()
         return read_sources(text, known_settings(), str(file or "sources"))
     except SourcesError as error:
         raise typer.BadParameter(f"\n{error}", param_hint="--sources") from None
     except OSError as error:
         raise typer.BadParameter(
             f"{file} cannot be read: {error.strerror}; expected a file of usage sources",
-            param_hint="--sources",
-        ) from None
-    except UnicodeDecodeError as error:
-        raise typer.BadParameter(
-            f"{file}: found the byte 0x{error.object[error.start]:02x}, which is not UTF-8; expected "
-            "UTF-8 text",
             param_hint="--sources",
         ) from None
 

@@ -325,11 +325,7 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
     if 0 < limit < expected:
         return limit
     # An annotation may hold any factor: what comes of it stays an amount, if a negative one.
-    return expected if -INT64_MAX <= expected <= INT64_MAX else _within(expected)
-
-
-def _within(amount: int) -> int:
-    return max(-INT64_MAX, min(amount, INT64_MAX))
+    return max(-INT64_MAX, min(expected, INT64_MAX))
 
 
 def _usual(
