@@ -11,6 +11,7 @@ batch, unless a later record of the same batch has replaced it.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 
 from schemas.clock import ClockTick
 from schemas.codec import encode
@@ -21,6 +22,7 @@ from streams.cluster import failures
 from streams.cluster.applied import Applied
 from streams.cluster.clock_reset import moved_rows, set_back
 from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
+from streams.cluster.short_lived import short_lived
 from streams.cluster.spoken import answered, spoken
 from streams.cluster.state import ClusterState, Position
 from streams.cluster.stored import Parts, Row, by_cluster, restored
@@ -87,10 +89,10 @@ class Clusters:
     def apply(self, cluster: str, each: Applied) -> None:
         """Let one cluster apply a record; a defect of ours must not stop the others."""
         record = each.record
+        position = Position(record.topic, self.partition, record.offset, self.positions)
         try:
-            self._step(
-                cluster, each, Position(record.topic, self.partition, record.offset, self.positions)
-            )
+            with nullcontext() if cluster in self.states else short_lived():
+                self._step(cluster, each, position)
         except Exception as error:
             self._contain(cluster, each, error)
 

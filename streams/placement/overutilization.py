@@ -20,6 +20,7 @@ both agree to the bit, and with every other machine (see `normal_table`).
 """
 
 from collections.abc import Callable
+from functools import cache
 from math import floor, sqrt
 from typing import Any, NamedTuple
 
@@ -54,12 +55,31 @@ def scale_of(excess_weight: float) -> Scale:
     return Scale(STEPS * deviation, deviation * deviation)
 
 
+@cache
+def _arrays() -> tuple[FloatArray, Any]:
+    """Excess in half steps; growth and distribution, which are looked up together: as the real and
+    the imaginary part of one number. One copy serves the plugins of all clusters."""
+    table = normal_table()
+    excess = table.excess * _HALF_STEPS
+    growth_and_distribution = table.step + 1j * table.distribution
+    excess.flags.writeable = growth_and_distribution.flags.writeable = False
+    return excess, growth_and_distribution
+
+
+@cache
+def _lists() -> tuple[list[float], list[float], list[float]]:
+    """Distribution, growth and excess as numbers of Python: half a megabyte, for all clusters."""
+    excess, growth_and_distribution = _arrays()
+    return (
+        growth_and_distribution.imag.tolist(),
+        growth_and_distribution.real.tolist(),
+        excess.tolist(),
+    )
+
+
 def cost_function(excess_weight: float) -> Callable[[float, float], float]:
     """The cost of one node as a function of scaled (mean, variance); see the module."""
-    table = normal_table()
-    distribution: list[float] = table.distribution.tolist()
-    growth: list[float] = table.step.tolist()
-    excess: list[float] = (table.excess * _HALF_STEPS).tolist()
+    distribution, growth, excess = _lists()
 
     def cost(mean: float, variance: float) -> float:
         deviation = sqrt(variance)
@@ -83,10 +103,7 @@ class CostArrays:
 
     def __init__(self, excess_weight: float) -> None:
         self.excess_weight = excess_weight
-        table = normal_table()
-        self._excess = table.excess * _HALF_STEPS
-        # Looked up together: as the real and the imaginary part of one number.
-        self._growth_and_distribution = table.step + 1j * table.distribution
+        self._excess, self._growth_and_distribution = _arrays()
         self._make_room((0,))
 
     def costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:

@@ -34,9 +34,9 @@ _FILLING = 6_000
 _BATCH_RECORDS = 200
 #: For how long the broker stands still, and answers, in seconds.
 _STILL_S, _ANSWERS_S = 0.3, 0.7
-#: Copies of a record in memory: in Kafka's answer, as bytes, read, in the journal's record, on its way;
-#: the pace of a machine shifts the figure by one or two. All requests held at once would be far above.
-_COPIES = 14
+#: Copies of a record in memory: in Kafka's answer, as bytes, read, in the journal's record, on its
+#: way. What stays of each request when it is decided about would be far above.
+_COPIES = 5
 #: What clients fetch ahead: as much for each partition of each input.
 _FETCHED_BYTES = 1024 * 1024
 

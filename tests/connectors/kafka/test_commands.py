@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
+from connectors import wall_clock
 from connectors.brokers.distribution import fetch_jars
 from connectors.cli import app
 from connectors.kafka.client import connect
@@ -56,9 +57,15 @@ def _lines(*messages: object) -> bytes:
 
 def test_what_is_produced_is_what_tail_shows(broker: RunningBroker, tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
-    file.write_bytes(_lines(*(usage(cluster=c, node="n1") for c in ("blue", "green", "blue"))))
+    # Younger than what the topic keeps, whenever the tests run.
+    recent_ms = wall_clock.now_ms() - 60_000
+    samples = (
+        usage(cluster=each, node="n1", sampled_at_ms=recent_ms)
+        for each in ("blue", "green", "blue")
+    )
+    file.write_bytes(_lines(*samples))
     code, out, err = _run("produce", "node-usage", str(file))
-    assert (code, err.count("warning")) == (0, 0)
+    assert (code, err) == (0, "")
     assert out.startswith("records written to node-usage: 3 (")
     code, out, _ = _run("tail", "node-usage")
     assert code == 0
@@ -69,12 +76,12 @@ def test_what_is_produced_is_what_tail_shows(broker: RunningBroker, tmp_path: Pa
     ]
     _, out, _ = _run("tail", "node-usage", "--cluster", "green", "--json")
     [whole] = [json.loads(line) for line in out.splitlines()]
-    assert (whole["key"], whole["timestamp_ms"]) == ("green/n1", NOW_MS)
+    assert (whole["key"], whole["timestamp_ms"]) == ("green/n1", recent_ms)
     assert len(_run("tail", "node-usage", "--limit", "2")[1].splitlines()) == 2
     for long_ago in ("999999d", "1960-01-01", "1969-12-31T23:59:59.999Z"):
         code, out, err = _run("tail", "node-usage", "--from", long_ago)
         assert (code, len(out.splitlines()), err) == (0, 3, ""), (long_ago, err)
-    later = _run("tail", "node-usage", "--from", str(NOW_MS + 1))
+    later = _run("tail", "node-usage", "--from", str(recent_ms + 1))
     assert later == (0, "", "")
 
 

@@ -1,9 +1,13 @@
 """Clusters of which nothing is known take no place, no row and no journal."""
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from schemas.base import Message
 from streams.cluster.stage import CLUSTERS_MAX
+from streams.inventory.inventory import Inventory
 from tests.streams.cluster.builders import (
     CLUSTER,
     lifecycle,
@@ -52,6 +56,28 @@ def test_a_record_that_leaves_nothing_makes_no_cluster(nothing: Message) -> None
     run.say(tick(), nothing)
     assert not run.stage.clusters
     assert run.tables == {"partitions"}
+
+
+@pytest.fixture
+def looks_rarely() -> Iterator[None]:
+    """At young objects often and at old ones never, as a worker does but for the figures."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(100, 1, 1_000_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("looks_rarely")
+def test_records_that_leave_nothing_leave_nothing_in_memory_either() -> None:
+    run = Run()
+    run.say(tick())
+    for number in range(100):
+        run.say(request(pod(f"p{number}", unsupported=("x",))))
+    # Those of the newest records have not been looked at as yet.
+    assert sum(isinstance(each, Inventory) for each in gc.get_objects()) < 10
 
 
 def test_a_cluster_that_has_become_empty_is_forgotten_with_the_next_tick() -> None:

@@ -1,10 +1,12 @@
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.placement.normal_table import normal_table
 from streams.placement.overutilization import CostArrays, cost_function, scale_of
 
 #: Mean usage less the hot share, and variance, as shares of a node.
@@ -61,3 +63,15 @@ def test_what_a_calm_a_warm_and_an_overloaded_node_cost(mean: float, expected: f
 def test_without_the_excess_a_node_that_is_hot_costs_no_more_by_being_filled() -> None:
     assert _cost(0.5, 0.0004, 0.0) == _cost(1.0, 0.0004, 0.0) == 1.0
     assert _cost(1.0, 0.0004) - _cost(0.5, 0.0004) == pytest.approx(2.0)
+
+
+def test_the_plugins_of_all_clusters_share_one_table() -> None:
+    kept = [(cost_function(4.0), CostArrays(4.0))]
+    tracemalloc.start()
+    try:
+        kept += [(cost_function(4.0), CostArrays(4.0)) for _ in range(100)]
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    table = normal_table()
+    assert grown / 100 < sum(each.nbytes for each in table) / 10
