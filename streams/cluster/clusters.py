@@ -22,6 +22,7 @@ from streams.cluster import failures
 from streams.cluster.applied import Applied
 from streams.cluster.clock_reset import moved_rows, set_back
 from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
+from streams.cluster.let_go import LetGo
 from streams.cluster.short_lived import short_lived
 from streams.cluster.spoken import answered, spoken
 from streams.cluster.state import ClusterState, Position
@@ -63,10 +64,12 @@ class Clusters:
         """The log's time; none: its clock has not ticked."""
         self._recall = recall
         self._changed: dict[str, None] = {}
+        self._let_go = LetGo()
         self.begin()
 
     def begin(self) -> None:
         """A batch begins."""
+        self._let_go.look()
         self.done: list[Applied] = []
         """Its records so far."""
         self._start = self.now_ms, dict(self.positions)
@@ -144,12 +147,13 @@ class Clusters:
         stored: dict[tuple[str, str], bytes] = {}
         put(stored, after)
         rows = ((table, key, value) for (table, key), value in stored.items())
+        self._let_go.add(state)
         state = self.states[cluster] = restored(cluster, now_ms, by_cluster(rows)[cluster])
         return state
 
     def _forget(self, state: ClusterState) -> None:
         """Nothing is known of a cluster now, so it takes no place and no time."""
-        del self.states[state.cluster]
+        self._pop(state.cluster)
         self._write(state.cluster, last_rows(state, f"{self.partition}/{state.cluster}"))
 
     # --- defects ----------------------------------------------------------------------------------
@@ -235,10 +239,15 @@ class Clusters:
 
     def _drop(self, cluster: str) -> None:
         """Nothing of what the cluster did in this batch counts."""
-        self.states.pop(cluster, None)
+        self._pop(cluster)
         self._written.pop(cluster, None)
         for each in self.done:
             each.take_back(cluster)
+
+    def _pop(self, cluster: str) -> None:
+        """Its state is needed no more."""
+        if (state := self.states.pop(cluster, None)) is not None:
+            self._let_go.add(state)
 
     def _pass_over(self, cluster: str, each: Applied) -> None:
         """It is later, or earlier, for a cluster that a tick has made fail."""
@@ -282,7 +291,7 @@ class Clusters:
         """
         if missed is self.done:
             self._drop(cluster)
-        self.states.pop(cluster, None)
+        self._pop(cluster)
         self.failures.set_apart(cluster, reason, self.now_ms or 0)
         for other in missed:
             if isinstance(other.message, ClockTick):
