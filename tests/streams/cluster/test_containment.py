@@ -7,7 +7,7 @@ or in writing its row.
 import gc
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -186,21 +186,7 @@ def test_a_failure_that_is_long_ago_is_forgotten(monkeypatch: Patch) -> None:
     assert failed_row(recorded.side) is None
 
 
-@pytest.fixture
-def lasting() -> Iterator[None]:
-    """What is there lasts, and Python looks through what is old by itself never; as in a worker."""
-    before = gc.get_threshold()
-    gc.collect()
-    gc.set_threshold(100, 1, 1_000_000)
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)
-
-
-@pytest.mark.usefixtures("lasting")
+@pytest.mark.usefixtures("looks_rarely")
 def test_a_cluster_that_fails_now_and_then_takes_no_more_memory_each_time(
     monkeypatch: Patch,
 ) -> None:

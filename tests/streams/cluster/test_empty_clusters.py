@@ -1,7 +1,6 @@
 """Clusters of which nothing is known take no place, no row and no journal."""
 
 import gc
-from collections.abc import Iterator
 
 import pytest
 
@@ -56,18 +55,6 @@ def test_a_record_that_leaves_nothing_makes_no_cluster(nothing: Message) -> None
     run.say(tick(), nothing)
     assert not run.stage.clusters
     assert run.tables == {"partitions"}
-
-
-@pytest.fixture
-def looks_rarely() -> Iterator[None]:
-    """At young objects often and at old ones never, as a worker does but for the figures."""
-    before = gc.get_threshold()
-    gc.collect()
-    gc.set_threshold(100, 1, 1_000_000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @pytest.mark.usefixtures("looks_rarely")
