@@ -106,10 +106,10 @@ async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
     async with owner(embedded.settings) as old:
         await old.open()
         await old.commit(_batch(0))
-        monkeypatch.setattr(journal_first, "OWNED_S", -1.0)
-        await old.journal.flush(force=True)
+        with monkeypatch.context() as stood_still:
+            stood_still.setattr(journal_first, "OWNED_S", -1.0)
+            await old.journal.flush(force=True)
         assert old.rows() == {}
-        monkeypatch.undo()
         await old.commit(_batch(1))
         await old.journal.flush(force=True)
         assert old.rows() == {"0/n": b'{"offset": 1}'}, (

@@ -10,6 +10,7 @@ from connectors.brokers.embedded import EmbeddedBroker
 from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import Stage
+from streams.worker import brokers
 from streams.worker.gauges import Gauges
 from streams.worker.health import Health
 from streams.worker.notices import Notices
@@ -116,12 +117,15 @@ async def test_what_the_broker_has_deleted_is_no_lag() -> None:
 
 
 @pytest.mark.broker
-async def test_a_broker_that_is_gone_is_seen_and_the_figures_are_told_all_the_same() -> None:
+async def test_a_broker_that_is_gone_is_seen_and_the_figures_are_told_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with EmbeddedBroker() as broker:
         settings = broker.settings
         observer, registry, _ = _observer(settings, _Runner(written_bytes={"journal": 7}))
         await observer.look()
         assert registry.get_sample_value("loadstream_broker_up") == 1
+    monkeypatch.setattr(brokers, "ANSWER_S", 1.0)
     try:
         await observer.look()
         assert registry.get_sample_value("loadstream_broker_up") == 0

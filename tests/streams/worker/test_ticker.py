@@ -214,6 +214,7 @@ async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "AHEAD_MAX_MS", 3_600_000)
+    monkeypatch.setattr(under_test, "LATE_S", 3600.0)
     runner = _Runner()
     ahead_ms = now_ms() + 1_800_000
     stage = runner.stages[_PARTITION]
@@ -247,6 +248,7 @@ async def test_what_has_happened_is_asked_for_in_the_generation_that_began_with(
 async def test_a_clock_that_stood_for_long_is_late(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(under_test, "LATE_S", 3600.0)
     runner = _Runner()
     async with _ticking(embedded.settings) as ticker:
         await ticker.tick(runner)
