@@ -56,6 +56,18 @@ class Owner:
         self.results.append(result)
         self.reported.set()
 
+    def held(self) -> asyncio.Event:
+        """Checkpoints stand still behind their first piece until this is set."""
+        go_on, append = asyncio.Event(), self.separate.append
+
+        async def append_and_wait(topic: str, partition: int, values: list[bytes]) -> int:
+            offset = await append(topic, partition, values)
+            await go_on.wait()
+            return offset
+
+        vars(self.separate)["append"] = append_and_wait
+        return go_on
+
     async def open(self, partition: int = 0, after: "Owner | None" = None) -> None:
         """Take a partition over, with the rows that somebody has left."""
         if after is not None:
@@ -165,12 +177,12 @@ async def test_batches_go_on_while_one_is_written_and_change_nothing_in_it(
         await it.open(1)
         await it.apply(0)
         await it.apply(0, partition=1)
-        await it.apply(41, nodes=40)
-        second = 42
-        while not it.results:
+        go_on = it.held()
+        for second in (41, 42, 43):
             await it.apply(second, nodes=40)
-            second += 1
-        assert second > 43, "batches were durable before it was"
+        assert it.results == [], "batches were durable before it was"
+        go_on.set()
+        await it.until(1)
         values = await it.stored()
         (found,) = _found(values)
         whole = _whole(values, found)
@@ -187,12 +199,14 @@ async def test_a_partition_that_goes_leaves_a_checkpoint_that_is_none(
     ):
         await old.open()
         await old.apply(0)
+        go_on = old.held()
         await old.apply(41, nodes=200)
         while not (begun := await old.stored()):
             await asyncio.sleep(0)
         await new.open()
         with pytest.raises(LostOwnership):
             await old.apply(42)
+        go_on.set()
         await old.until(1)
         assert old.results == ["stopped"]
         assert begun
@@ -242,10 +256,12 @@ async def test_a_worker_that_ends_stops_the_one_under_way(embedded: RunningBroke
     async with owner(embedded.settings, piece_bytes=60) as it:
         await it.open()
         await it.apply(0)
+        go_on = it.held()
         await it.apply(41, nodes=200)
         while not (begun := await it.stored()):
             await asyncio.sleep(0)
         await it.publisher.stop()
+        go_on.set()
         await it.until(1)
         assert it.results == ["stopped"]
         await it.publisher.start()
