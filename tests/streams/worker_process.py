@@ -24,7 +24,9 @@ from schemas.topics import TOPIC_BY_NAME
 POSITIONS = f"{APP_ID}-partitions-changelog"
 #: Longest wait for something that a test expects, generous because machines are slow and shared.
 PATIENCE_S = 120.0
-
+#: A worker that is asked to stop is ended by itself after so long: on a crowded machine a clean end
+#: takes several times as long as elsewhere.
+_STOP_S = 60
 
 #: Arguments of Python that make it run `loadstream worker`.
 LOADSTREAM_WORKER = ("-c", "from connectors.cli import main; main()", "worker")
@@ -49,6 +51,7 @@ class Worker:
             "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
             "LOADSTREAM_KAFKA_PARTITIONS": str(kafka.partitions),
             "LOADSTREAM_WORKER_DATA_DIR": str(directory / "worker"),
+            "LOADSTREAM_WORKER_STOP_TIMEOUT_S": str(_STOP_S),
             **{f"LOADSTREAM_WORKER_{name.upper()}": value for name, value in settings.items()},
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -166,9 +169,13 @@ class Client:
         ]
         await asyncio.gather(*sent)
 
-    async def send_raw(self, topic: str, value: bytes, key: str = "c") -> None:
-        """Send bytes as they are."""
-        await self._producer.send_and_wait(topic, key=key.encode(), value=value)
+    async def send_raw(
+        self, topic: str, value: bytes, key: str = "c", partition: int | None = None
+    ) -> None:
+        """Send bytes as they are; to the partition of their key if none is named."""
+        await self._producer.send_and_wait(
+            topic, key=key.encode(), value=value, partition=partition
+        )
 
     async def until(self, enough: Callable[[], bool]) -> None:
         """Collect until there is enough; fails with the worker's log when it takes too long."""
