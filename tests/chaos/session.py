@@ -19,13 +19,15 @@ _PATIENCE_S = 240.0
 #: This many pods fill the nodes, though some of them end meanwhile.
 _ASKED_MIN = 700
 #: Longest wait for a batch to be in flight; then the ending comes anyway.
-_AIM_S = 2.0
+_AIM_S = 10.0
 #: A decision that comes so much later than something was made after it.
 _ON_ITS_WAY_S = 0.5
 #: How long a worker stands still: its session of 6 s is over then.
 _STALL_S = 9.0
 #: A broker whose disk is full gives up within this; otherwise it is killed.
 _GIVES_UP_S = 30.0
+#: Endings that meet a worker with a batch in its hands.
+_KILLS = frozenset({"kill -9", "kill -9 twice"})
 
 Say = Callable[[str], None]
 
@@ -190,13 +192,21 @@ class Session:
         return otherwise
 
     async def _aim(self, fault: Fault, members: list[Member]) -> None:
-        """Wait until a batch is in flight, and still is a little later; in the end, whether or not."""
+        """Wait until a batch is in flight, and still is a little later; in the end, whether or not.
+
+        A worker that is to be killed stands still from then on: this process may be made to wait, too.
+        """
         deadline_s = time.monotonic() + _AIM_S
         while time.monotonic() < deadline_s:
-            if any(member.mark.phase is not Phase.IDLE for member in members):
+            if _in_flight(members):
                 time.sleep(fault.into_batch_s)
-                if any(member.mark.phase is not Phase.IDLE for member in members):
-                    return
+                if _in_flight(members):
+                    if fault.ending not in _KILLS:
+                        return
+                    members[0].worker.stall()
+                    if _in_flight(members):
+                        return
+                    members[0].worker.resume()
             await asyncio.sleep(0)
 
     async def _decides_everywhere(self, tasks: list[asyncio.Task[None]]) -> float:
@@ -259,6 +269,10 @@ class Session:
         for task in tasks:
             if task.done():
                 task.result()
+
+
+def _in_flight(members: list[Member]) -> bool:
+    return any(member.mark.phase is not Phase.IDLE for member in members)
 
 
 def _fill_disk(pid: int | None) -> None:
