@@ -396,7 +396,7 @@ def _unused_topics(connection: Connection) -> set[str]:
 
 
 def clear(
-    connection: Connection, timeout_s: float = 30.0, keep: Collection[str] = frozenset()
+    connection: Connection, timeout_s: float = 120.0, keep: Collection[str] = frozenset()
 ) -> None:
     """Delete all other topics but Kafka's own, and with them the positions of consumer groups."""
     deadline = time.monotonic() + timeout_s

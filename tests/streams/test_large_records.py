@@ -76,6 +76,8 @@ async def test_a_worker_that_was_killed_starts_again_over_large_rows_and_foreign
             await kafka.until(
                 lambda: "u2" in {each.pod.uid for each in kafka.of("placement-decisions")}
             )
+            # Topics have no order among them.
+            await kafka.until(lambda: len(kafka.of("dead-letters")) >= 2)
             placed = {
                 each.pod.uid for each in kafka.of("placement-decisions") if each.outcome == "placed"
             }

@@ -171,7 +171,8 @@ def test_a_level_that_there_is_not_is_refused() -> None:
 def test_a_worker_logs_nothing_but_json_and_no_tables(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
-    with Worker(embedded.settings, tmp_path) as worker:
+    # A session that ran out because the machine stood still would be told as an error.
+    with Worker(embedded.settings, tmp_path, session_timeout_s="60") as worker:
         has_both = "has the partitions"
         assert eventually(lambda: worker.log().count(has_both) == 2), worker.log()
         assert worker.stop() == 0
