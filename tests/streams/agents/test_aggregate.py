@@ -92,10 +92,12 @@ async def test_another_worker_takes_over_with_the_windows_of_the_first(
     """On a real Kafka alone: a group of two is more than the embedded broker can do."""
     broker = clean_kafka
     async with observer(broker.settings) as kafka:
-        with AggregateWorker(broker.settings, tmp_path / "one") as one:
+        # Either may stand still for a while without losing its partitions to the other.
+        patient = {"session_timeout_s": "15"}
+        with AggregateWorker(broker.settings, tmp_path / "one", **patient) as one:
             await kafka.send(minutes(0, 6))
             await settled(kafka, one)
-            with AggregateWorker(broker.settings, tmp_path / "two") as two:
+            with AggregateWorker(broker.settings, tmp_path / "two", **patient) as two:
                 await kafka.until(lambda: "has the partitions" in two.log(), one, two)
                 await kafka.send(minutes(6, 12))
                 await settled(kafka, one, two)

@@ -26,9 +26,9 @@ TOPICS = ("node-usage", "node-metrics", "dead-letters", CHANGELOG)
 class AggregateWorker(Worker):
     """A worker that runs the aggregate stage alone."""
 
-    def __init__(self, kafka: KafkaSettings, directory: Path) -> None:
+    def __init__(self, kafka: KafkaSettings, directory: Path, **settings: str) -> None:
         directory.mkdir(exist_ok=True)
-        super().__init__(kafka, directory, stages="aggregate")
+        super().__init__(kafka, directory, stages="aggregate", **settings)
 
 
 class Observer:
