@@ -41,10 +41,11 @@ async def _begin(kafka: Client) -> None:
     policy = f"reservationSeconds: {_RESERVATION_S}\n"
     record = PolicyRecord(cluster="c", document=policy, applied_at_ms=now_ms())
     await kafka.send("policies", [record])
-    await kafka.until(lambda: bool(_ticks(kafka)))
     allocatable = {"cpu": "64", "memory": "256Gi", "pods": "10000"}
     state = NodeState(cluster="c", node="n", event="added", allocatable=allocatable)
     await kafka.send("node-state", [state])
+    # Topics have no order among them, and what waits for a node is not tried again without a tick.
+    await kafka.until(lambda: _applied(kafka) >= {"clock", "policies", "node-state"})
     requests = [request(number, at_ms=now_ms(), **_SMALL) for number in range(_PODS)]
     await kafka.send("scheduling-requests", requests)
     await kafka.until(lambda: len(_placed(kafka)) == _PODS)
@@ -92,6 +93,11 @@ def _journal(kafka: Client) -> list[Batch]:
         for each in records
         if not isinstance(each, Refusal) and each[0].partition == _PARTITION
     ]
+
+
+def _applied(kafka: Client) -> set[str]:
+    """Topics of which something was applied."""
+    return {run.topic for each in _journal(kafka) for run in each.inputs}
 
 
 def _ticks(kafka: Client) -> list[Batch]:
