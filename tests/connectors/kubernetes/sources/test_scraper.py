@@ -70,12 +70,13 @@ class _AtWork:
 
 
 class _Run(_AtWork):
-    """A scraper at work, of nodes that answer at once or never."""
+    """A scraper at work, of nodes that answer at once or never, and of silent ones: when they may."""
 
     def __init__(self, nodes: list[str], **limits: int) -> None:
         self.asked: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.failed: set[str] = set()
+        self.speaks = asyncio.Event()
         self.most = self.now = 0
         self.scraper = Scraper(
             self.scrape, interval_s=0.1, failing=lambda node: node in self.failed,
@@ -91,6 +92,8 @@ class _Run(_AtWork):
             if node.startswith("dead"):
                 await asyncio.sleep(0.3)
                 self.failed.add(node)
+            elif node == "silent":
+                await self.speaks.wait()
         finally:
             self.now -= 1
 
@@ -110,9 +113,11 @@ async def test_dead_nodes_wait_for_each_other_and_delay_nobody() -> None:
 
 
 async def test_a_node_that_is_still_being_asked_is_skipped_and_not_queued() -> None:
-    async with _Run(["dead"]) as run:
-        await until(lambda: run.asked["dead"] >= 2)
-        assert run.skipped["dead"] >= 2
+    async with _Run(["silent"]) as run:
+        await until(lambda: run.skipped["silent"] >= 2)
+        assert run.asked["silent"] == 1
+        run.speaks.set()
+        await until(lambda: run.asked["silent"] >= 2)
         assert run.most == 1
 
 
