@@ -31,7 +31,7 @@ async def test_a_wrong_token_is_refused_in_the_servers_words(
             await server.get("/api/v1/nodes")
         assert caught.value.status == 401
         with pytest.raises(ApiError, match="401 Unauthorized"):
-            async for _ in server.lines("/api/v1/nodes", {"watch": "1"}, 10.0):
+            async for _ in server.lines("/api/v1/nodes", {"watch": "1"}, 60.0):
                 pass
 
 
@@ -55,7 +55,7 @@ async def test_a_watch_is_opened_with_a_token_that_was_replaced_on_disk(
         await server.access.configuration()
         kubeconfig.write_bytes(control_plane.kubeconfig().read_bytes())
         query = {"watch": "1", "timeoutSeconds": "1"}
-        lines = [line async for line in server.lines("/api/v1/namespaces", query, 10.0)]
+        lines = [line async for line in server.lines("/api/v1/namespaces", query, 60.0)]
         assert any(b'"name":"default"' in line for line in lines)
 
 
