@@ -101,7 +101,7 @@ async def outcomes(broker: RunningBroker) -> list[tuple[str, str]]:
 
 async def reported(broker: RunningBroker, count: int) -> list[tuple[str, str]]:
     """So many outcomes, once they are there."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while len(found := await outcomes(broker)) < count:
             await asyncio.sleep(0.2)
     return found

@@ -196,8 +196,9 @@ async def test_reports_go_to_the_job_of_their_pod(played: Played, jobs: Migratio
 
 
 async def test_a_report_waits_for_the_first_list_of_jobs(
-    played: Played, jobs: MigrationJobs
+    played: Played, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(module, "LIST_S", 200.0)
     jobs._known.clear()
     report = asyncio.create_task(jobs.report(status()))
     await asyncio.sleep(0)
