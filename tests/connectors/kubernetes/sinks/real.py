@@ -55,7 +55,7 @@ class Place:
             if status.get("observedGeneration") != 1:
                 return False
             # Its controller may hear of a pod before it hears that the pod is ready.
-            return 0 < status.get("expectedPods", 0) == status.get("currentHealthy")
+            return bool(0 < status.get("expectedPods", 0) == status.get("currentHealthy"))
 
         await until(counted)
 
