@@ -44,7 +44,7 @@ def start(broker: str, *options: str) -> "subprocess.Popen[str]":
 def ended(broker: str, *options: str) -> tuple[int, str]:
     process = start(broker, *options)
     try:
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
     finally:
         process.kill()
     return process.returncode, said

@@ -31,7 +31,7 @@ async def test_a_wrong_token_is_refused_in_the_servers_words(
             await server.get("/api/v1/nodes")
         assert caught.value.status == 401
         with pytest.raises(ApiError, match="401 Unauthorized"):
-            async for _ in server.lines("/api/v1/nodes", {"watch": "1"}, 10.0):
+            async for _ in server.lines("/api/v1/nodes", {"watch": "1"}, 60.0):
                 pass
 
 
@@ -55,7 +55,7 @@ async def test_a_watch_is_opened_with_a_token_that_was_replaced_on_disk(
         await server.access.configuration()
         kubeconfig.write_bytes(control_plane.kubeconfig().read_bytes())
         query = {"watch": "1", "timeoutSeconds": "1"}
-        lines = [line async for line in server.lines("/api/v1/namespaces", query, 10.0)]
+        lines = [line async for line in server.lines("/api/v1/namespaces", query, 60.0)]
         assert any(b'"name":"default"' in line for line in lines)
 
 
@@ -192,7 +192,7 @@ async def test_what_a_kubeconfig_lacks_is_said(text: str, said: str, tmp_path: P
 
 _PLUGIN = """\
 echo run >> {runs}
-sleep 0.2
+until test -e {may_answer}; do sleep 0.02; done
 test -e {broken} && exit 1
 echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
  "status": {{"token": "secret"}}}}'
@@ -200,10 +200,12 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 
 
 async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Path) -> None:
-    runs, broken, kubeconfig = (tmp_path / name for name in ("runs", "broken", "kubeconfig"))
+    names = ("runs", "may-answer", "broken", "kubeconfig")
+    runs, may_answer, broken, kubeconfig = (tmp_path / name for name in names)
+    may_answer.touch()
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
-        "args": ["-c", _PLUGIN.format(runs=runs, broken=broken)],
+        "args": ["-c", _PLUGIN.format(runs=runs, may_answer=may_answer, broken=broken)],
     }  # fmt: skip
     found = {
         "current-context": "a",
@@ -221,10 +223,16 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
         }
     assert runs.read_text() == 2 * "run\n"
 
+    may_answer.unlink()
     impatient = asyncio.create_task(by_plugin.configuration(renewed=True))
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(60):
+        while runs.read_text() != 3 * "run\n":
+            await asyncio.sleep(0.01)
     impatient.cancel()
-    await by_plugin.configuration(renewed=True)  # another one waits for the same run
+    another = asyncio.create_task(by_plugin.configuration(renewed=True))  # waits for the same run
+    await asyncio.sleep(0)
+    may_answer.touch()
+    await another
     assert runs.read_text() == 3 * "run\n"
 
     broken.touch()
@@ -241,10 +249,11 @@ def test_a_plugin_that_hangs_is_given_up_and_named(
 ) -> None:
     """All requests wait for it: without an end the process would stay the active one and do nothing."""
     monkeypatch.setattr(access_module, "READ_S", 0.5)
-    pid, kubeconfig = tmp_path / "pid", tmp_path / "kubeconfig"
+    kubeconfig, followed = tmp_path / "kubeconfig", tmp_path / "nothing-comes"
+    followed.touch()
     plugin = {
-        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
-        "args": ["-c", f"echo $$ > {pid}; exec sleep 600"],
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "tail",
+        "args": ["-f", str(followed)],
     }  # fmt: skip
     found = {
         "current-context": "a",
@@ -257,17 +266,22 @@ def test_a_plugin_that_hangs_is_given_up_and_named(
     async def asked() -> None:
         async with ApiServer(access(kubeconfig)) as server:
             with pytest.raises(AccessError, match=r"kubeconfig: .* longer than 0\.5 s.* plugin"):
-                await asyncio.wait_for(server.send("GET", "/version"), 10)
+                await asyncio.wait_for(server.send("GET", "/version"), 60)
         gc.collect()
-        async with asyncio.timeout(10):
-            while _runs(int(pid.read_text())):
+        async with asyncio.timeout(60):
+            while _runs(str(followed)):
                 await asyncio.sleep(0.1)
 
     event_loop.run(asked())
 
 
-def _runs(pid: int) -> bool:
+def _runs(argument: str) -> bool:
+    """Whether there is a process with this argument, by whatever number."""
+    return any(argument in _arguments(each) for each in Path("/proc").glob("[0-9]*"))
+
+
+def _arguments(process: Path) -> list[str]:
     try:
-        return "sleep" in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
-    except OSError:
-        return False
+        return process.joinpath("cmdline").read_text(errors="replace").split("\0")
+    except OSError:  # it has ended
+        return []

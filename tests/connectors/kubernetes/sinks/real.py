@@ -52,7 +52,10 @@ class Place:
 
         async def counted() -> bool:
             status = (await self.server.get(f"{path}/{name}")).get("status") or {}
-            return bool(status.get("observedGeneration") == 1 and status.get("expectedPods"))
+            if status.get("observedGeneration") != 1:
+                return False
+            # Its controller may hear of a pod before it hears that the pod is ready.
+            return bool(0 < status.get("expectedPods", 0) == status.get("currentHealthy"))
 
         await until(counted)
 

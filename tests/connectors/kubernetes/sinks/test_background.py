@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from connectors.kubernetes.api.errors import ApiUnreachable
+from connectors.kubernetes.sinks import background as module
 from connectors.kubernetes.sinks.background import AT_ONCE, BURST, Background
 
 
@@ -103,7 +106,10 @@ async def test_what_is_forgotten_is_not_written() -> None:
     assert await _written(background, writer) == ["b"]
 
 
-async def test_close_drops_what_waits_and_awaits_what_is_under_way() -> None:
+async def test_close_drops_what_waits_and_awaits_what_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_S", 200.0)
     background, writer = Background(1000, 100), _Writer()
     for number in range(10):
         writer.put(background, str(number))

@@ -196,8 +196,9 @@ async def test_reports_go_to_the_job_of_their_pod(played: Played, jobs: Migratio
 
 
 async def test_a_report_waits_for_the_first_list_of_jobs(
-    played: Played, jobs: MigrationJobs
+    played: Played, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(module, "LIST_S", 200.0)
     jobs._known.clear()
     report = asyncio.create_task(jobs.report(status()))
     await asyncio.sleep(0)
@@ -265,7 +266,7 @@ async def test_where_it_is_not_installed_nothing_is_missing_and_it_is_looked_for
         return web.Response(body=b"{}")
 
     async with _followed(answer) as (jobs, requests):
-        request = await asyncio.wait_for(anext(requests), 10)
+        request = await asyncio.wait_for(anext(requests), 60)
     assert (request.action, jobs.installed, looks) == ("migrate", True, 3)
     assert asked[:3] == [GROUP] * 3
     assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
@@ -275,7 +276,7 @@ async def test_jobs_that_may_be_read_later_are_found_and_no_report_waits_meanwhi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
-    monkeypatch.setattr(module, "LIST_S", 60.0)
+    monkeypatch.setattr(module, "LIST_S", 200.0)
     allowed = False
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -291,7 +292,7 @@ async def test_jobs_that_may_be_read_later_are_found_and_no_report_waits_meanwhi
 
     async with _followed(answer) as (jobs, requests):
         first = asyncio.create_task(anext(requests))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert not await jobs.report(status())
             assert not jobs.installed
             allowed = True

@@ -19,7 +19,7 @@ from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.sinks.answers import RETRY_AFTER_MAX_S
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION
-from connectors.kubernetes.sinks.migration_jobs import COLLECTION, MigrationJobs
+from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.kubernetes.sinks.throttle import START
 from connectors.ports.command_rules import Command, CommandRules
@@ -194,22 +194,24 @@ async def test_priority_and_fairness_throttles_the_binder_and_each_pod_is_bound_
 ) -> None:
     """The server has few seats for the binder, and refuses what it has no seat for."""
     pods = [await place.waiting_pod() for _ in range(20)]
-    async with (
-        few_seats(place.server, "loadstream-bind"),
-        control_plane.api("loadstream-bind") as server,
-    ):
+    async with control_plane.api("loadstream-bind") as server:
 
         async def refused() -> bool:
             answers = (server.send("GET", f"{_API_GROUPS}/v1") for _ in range(32))
             return 429 in {each.status for each in await asyncio.gather(*answers)}
 
-        await until(refused)
-        sink = KubernetesSink(server)
-        commands = [decision(pod, place.node) for pod in pods]
-        outcomes = await asyncio.gather(*(carried_out(sink, each) for each in commands))
-        assert sink.throttle.refusals > 0
-        assert sink.throttle.limit.at_once < START
-        await sink.close()
+        async def served() -> bool:
+            return not await refused()
+
+        async with few_seats(place.server, "loadstream-bind"):
+            await until(refused)
+            sink = KubernetesSink(server)
+            commands = [decision(pod, place.node) for pod in pods]
+            outcomes = await asyncio.gather(*(carried_out(sink, each) for each in commands))
+            assert sink.throttle.refusals > 0
+            assert sink.throttle.limit.at_once < START
+            await sink.close()
+        await until(served)  # as other tests expect
     assert {(each.result, each.reason) for each in outcomes} == {("done", "")}
     bound = {pod.uid for pod in pods}
     records = [each for each in read(control_plane.audit_log).pods if each.uid in bound]
@@ -531,7 +533,9 @@ async def test_a_job_made_with_kubectl_is_requested_and_shows_what_came(place: P
     jobs = MigrationJobs(place.server, CLUSTER)
 
     async def served() -> bool:
-        return (await place.server.send("GET", COLLECTION)).ok
+        """The collection, and soon after it the list of all that its group has."""
+        group = await place.server.send("GET", GROUP)
+        return b"podmigrationjobs" in group.body and (await place.server.send("GET", COLLECTION)).ok
 
     await until(served)
     body = {

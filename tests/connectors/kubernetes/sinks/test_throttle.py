@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from connectors.kubernetes.api.errors import ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sinks import throttle as module
 from connectors.kubernetes.sinks.answers import RETRY_AFTER_MAX_S
 from connectors.kubernetes.sinks.throttle import (
     CEILING,
@@ -98,6 +99,13 @@ def test_it_finds_what_a_server_bears() -> None:
     assert sum(seen[100:]) / len(seen[100:]) > 0.7 * 20
 
 
+@pytest.fixture
+def none_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long this process stands still, no answer of its server takes from the limit."""
+    monkeypatch.setattr(module, "SLOW_S", float("inf"))
+
+
+@pytest.mark.usefixtures("none_is_slow")
 async def test_no_more_requests_are_under_way_than_the_limit_says(
     played: Played, client: ApiServer
 ) -> None:
@@ -109,6 +117,7 @@ async def test_no_more_requests_are_under_way_than_the_limit_says(
     assert (throttle.under_way, throttle.waiting) == (0, 0)
 
 
+@pytest.mark.usefixtures("none_is_slow")
 async def test_an_overloaded_server_is_asked_less_and_not_before_its_retry_after(
     played: Played, client: ApiServer
 ) -> None:
@@ -122,6 +131,7 @@ async def test_an_overloaded_server_is_asked_less_and_not_before_its_retry_after
     assert throttle.refusals == 1
 
 
+@pytest.mark.usefixtures("none_is_slow")
 async def test_a_disruption_budget_says_nothing_about_the_server(
     played: Played, client: ApiServer
 ) -> None:

@@ -81,7 +81,7 @@ def set_pods(directory: Directory, node: str, pods: dict[str, str], created_at_m
     known.version += 1
 
 
-async def until(true: Callable[[], object], limit_s: float = 20.0) -> None:
+async def until(true: Callable[[], object], limit_s: float = 60.0) -> None:
     """Wait until something holds; fails after a time that no test should need."""
     async with asyncio.timeout(limit_s):
         while not true():

@@ -322,7 +322,8 @@ async def test_slow_kubelets_are_asked_in_turn_and_the_source_says_how_late(
 
     directory = directory_of({f"n{index}": {} for index in range(12)})
     async with playing(slow) as url:
-        source = _source(directory, url=f"{url}/{{node}}", interval="100ms")
+        # None is ever given up: a kubelet that failed would not wait for its turn.
+        source = _source(directory, url=f"{url}/{{node}}", interval="100ms", timeout="2m")
         async with at_work(source):
             await until(lambda: source.health.counts["samples"] >= 30)
             report = source.health.report()
@@ -351,28 +352,26 @@ async def test_a_kubelet_that_fails_is_silent_and_its_neighbours_are_not() -> No
             return response
         return await _busy(request)
 
-    bad = ("slow", "401", "403", "404", "500", "garbage", "truncated")
-    directory = directory_of({name: {} for name in (*bad, "good")})
+    causes = {
+        "slow": "timeout", "401": "credentials", "403": "forbidden", "404": "not_installed",
+        "500": "server_error", "garbage": "unreadable", "truncated": "unreachable",
+    }  # fmt: skip
+    directory = directory_of({name: {} for name in (*causes, "good")})
     async with playing(handler) as url:
         source = _source(directory, url=f"{url}/{{node}}", interval="100ms", timeout="300ms")
         found: set[str] = set()
         async with at_work(source):
 
             async def read() -> bool:
+                """Where this process stood still every node may have been given up once."""
                 found.update([message.node async for message in source.read()])
                 nodes = {each.node: each for each in source.health.report().nodes}
-                failed = {name for name, each in nodes.items() if each.failure}
-                return failed == set(bad) and nodes["good"].sampled_at_ms is not None
+                failed = {name: each.failure.cause for name, each in nodes.items() if each.failure}
+                return failed == causes and nodes["good"].sampled_at_ms is not None
 
             while not await read():
                 await asyncio.sleep(0.02)
-            report = source.health.report()
     assert found <= {"good"}
-    causes = {each.node: each.failure.cause for each in report.nodes if each.failure}
-    assert causes == {
-        "slow": "timeout", "401": "credentials", "403": "forbidden", "404": "not_installed",
-        "500": "server_error", "garbage": "unreadable", "truncated": "unreachable",
-    }  # fmt: skip
 
 
 def _using(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
@@ -434,13 +433,13 @@ async def test_the_nodes_of_a_real_api_server_use_what_kwok_says(
                 await asyncio.sleep(1)
                 there = (await admin.send("GET", path)).ok
             uid = again["metadata"]["uid"]
-            sample = await until_n1(
+            # kwok says no times: where an answer is late, two rates are wrong, one of them too large.
+            await until_n1(
                 lambda message, _: any(
-                    pod.uid == uid and "cpu" in pod.usage for pod in message.pods
+                    pod.uid == uid and pod.usage.get("cpu") == pytest.approx(250, rel=0.2)
+                    for pod in message.pods
                 )
             )
-            (pod,) = (pod for pod in sample.pods if pod.uid == uid)
-            assert pod.usage["cpu"] == pytest.approx(250, rel=0.2)
 
 
 def _near(found: dict[str, int], expected: dict[str, int]) -> bool:

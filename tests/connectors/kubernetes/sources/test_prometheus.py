@@ -374,14 +374,14 @@ async def test_a_real_prometheus_gives_the_figures_of_both_presets_once(tmp_path
         api_server("http://nowhere.invalid") as api,
     ):
         found: dict[str, dict[str, NodeUsage]] = {}
+        at_ms = [now_ms()]
         for preset in ("nodeExporter", "cadvisor"):
             given = _settings(url=url, presets=[preset], window="2s")
-            source = Prometheus(given, context(api, directory))
+            source = Prometheus(given, context(api, directory, lambda: at_ms[0]))
             async with asyncio.timeout(60), at_work(source):
-                await _scraped_for_a_window(source)
-                found[preset] = {each.node: each for each in await read_all(source)}
+                found[preset] = await _figures_of_a_window(source, at_ms)
                 if preset == "cadvisor":
-                    await _until_silent(source, exporters)
+                    await _until_silent(source, at_ms, exporters)
     for samples in found.values():
         for sample in samples.values():
             # Counted twice it would be 4,000; a scrape on a busy machine is late by some of 2 s.
@@ -393,16 +393,23 @@ async def test_a_real_prometheus_gives_the_figures_of_both_presets_once(tmp_path
     assert pod.usage["memory"] == 111
 
 
-async def _scraped_for_a_window(source: Prometheus) -> None:
-    """Prometheus takes up its targets some seconds after its start, not all at once."""
+async def _figures_of_a_window(source: Prometheus, at_ms: list[int]) -> dict[str, NodeUsage]:
+    """By node, of a moment before which each target was scraped for a whole window.
+
+    Prometheus takes up its targets some seconds after its start, not all at once, and one whose last
+    scrape has failed has no figures.
+    """
     scrapes: list[float] = []
-    while len(scrapes) < 8 or min(scrapes) < 6:
-        query = "count_over_time(up[2s])"
-        scrapes = [value for _, value in await source._query(query, now_ms())]
+    figures: dict[str, NodeUsage] = {}
+    while len(scrapes) < 8 or min(scrapes) < 6 or len(figures) < 2:
         await asyncio.sleep(0.3)
+        at_ms[0] = now_ms()
+        scrapes = [value for _, value in await source._query("sum_over_time(up[2s])", at_ms[0])]
+        figures = {each.node: each for each in await read_all(source)}
+    return figures
 
 
-async def _until_silent(source: Prometheus, exporters: _Exporters) -> None:
+async def _until_silent(source: Prometheus, at_ms: list[int], exporters: _Exporters) -> None:
     """A node whose exporter is gone has no more samples, though its rates go on for a while.
 
     Between two scrapes it has none either; that is no failure, and not what is waited for.
@@ -411,6 +418,7 @@ async def _until_silent(source: Prometheus, exporters: _Exporters) -> None:
     causes: dict[str, Cause | None] = {}
     while causes != {"n1": None, "n2": "incomplete"}:
         await asyncio.sleep(0.3)
+        at_ms[0] = now_ms()
         nodes = {each.node for each in await read_all(source)}
         causes = {
             each.node: each.failure.cause if each.failure else None

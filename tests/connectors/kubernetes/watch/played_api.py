@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestServer
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.watch.kinds import KINDS, PODS
+from connectors.local_ports import free_port
 
 Object = dict[str, Any]
 
@@ -188,7 +189,8 @@ class Served:
     def __init__(self, api: PlayedApi) -> None:
         self.api = api
         self._server: TestServer | None = None
-        self._port: int | None = None
+        # Of those that nobody else is given while it is stopped.
+        self._port = free_port(set())
 
     async def start(self) -> None:
         """Listen, at the same port as before."""
@@ -196,7 +198,6 @@ class Served:
         app.router.add_route("*", "/{path:.*}", self.api.answer)
         self._server = TestServer(app, port=self._port)
         await self._server.start_server(shutdown_timeout=0.1)
-        self._port = self._server.port
 
     async def stop(self) -> None:
         """Refuse connections."""
