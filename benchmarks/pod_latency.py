@@ -78,6 +78,7 @@ def run(nodes: int, per_s: int, seconds: int) -> dict[str, Any]:
             _Reading(receiver, steps),
         ):
             due, bound, shares = event_loop.run(_paced(plane, per_s, seconds, partial(cpu_s, pids)))
+            _until_read(due, steps)
         for each in processes.values():
             each.check()
     warm = {f"paced-{n}" for n in range(per_s * _WARMUP_S)} if seconds > _WARMUP_S else set()
@@ -129,6 +130,15 @@ class _Reading(Thread):
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self.join()
+
+
+def _until_read(due: Times, steps: Mapping[str, Times]) -> None:
+    """A pod may be seen bound before the records about it are read here."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while missing := [topic for topic in steps if any(name not in steps[topic] for name in due)]:
+        if time.monotonic() > deadline_s:
+            raise Unproven(f"of {', '.join(missing)} not all records came")
+        time.sleep(0.05)
 
 
 async def _paced(

@@ -303,7 +303,7 @@ def running(server: KafkaServer, *, stopped: bool = False) -> Iterator[KafkaServ
 
 
 #: Records of the tests have times of their own, past what topics keep: they are not looked for.
-_KEEPS_OLD_RECORDS = {
+KEEPS_OLD_RECORDS = {
     "log.initial.task.delay.ms": "86400000",
     "log.retention.check.interval.ms": "86400000",
 }
@@ -313,7 +313,7 @@ _KEEPS_OLD_RECORDS = {
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """A real Kafka of one broker, for this process; what tests leave in it is theirs to expect."""
     directory = tmp_path_factory.mktemp("kafka")
-    with running(KafkaServer(directory, properties=_KEEPS_OLD_RECORDS)) as server:
+    with running(KafkaServer(directory, properties=KEEPS_OLD_RECORDS)) as server:
         yield server
 
 
@@ -359,10 +359,15 @@ def embedded() -> Iterator[RunningBroker]:
         yield RunningBroker("embedded", server.settings)
 
 
+def patient(settings: KafkaSettings) -> KafkaSettings:
+    """The same for who asks for much at once, of a broker that shares few cores with other tests."""
+    return settings.model_copy(update={"connect_timeout_s": 60.0})
+
+
 @pytest.fixture
 def clean_kafka(kafka: KafkaServer) -> RunningBroker:
     """The real Kafka with all topics, empty."""
-    connection = connect(kafka.settings)
+    connection = connect(patient(kafka.settings))
     # To make all topics costs a broker 2 s of CPU; a test uses a few of them.
     clear(connection, keep=_unused_topics(connection))
     create_topics(connection, expected_topics(kafka.settings))

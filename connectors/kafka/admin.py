@@ -20,6 +20,8 @@ from connectors.kafka.topics import (
 )
 
 _LEADER_TIMEOUT_S = 30.0
+#: How long brokers may answer with a setting as it was before they took a new one.
+_SETTING_TIMEOUT_S = 30.0
 #: What a broker answers about a partition whose leader is about to be chosen, or has just moved.
 _LEADER_ERRORS = frozenset(
     (
@@ -123,8 +125,27 @@ def create_topics(
     made = [topic.name for topic in missing]
     if not connection.embedded:
         differing = [f for fs in report.values() for f in fs if f.verdict == "differs"]
-        _mend(connection, [*(differing if mend else ()), *_by_copies(connection, expected, made)])
+        wrong = [*(differing if mend else ()), *_by_copies(connection, expected, made)]
+        mended = [f for f in wrong if f.setting not in ("partitions", "replication")]
+        _mend(connection, mended)
+        return made, _report_after(connection, expected, mended)
     return made, compare_all(expected, find_topics(connection, names))
+
+
+def _report_after(
+    connection: Connection, expected: tuple[ExpectedTopic, ...], mended: list[Finding]
+) -> dict[str, list[Finding]]:
+    """What still differs; a broker goes by a setting a moment after it was taken, which is waited
+    for."""
+    places = {(finding.topic, finding.setting) for finding in mended}
+    deadline = time.monotonic() + _SETTING_TIMEOUT_S
+    while True:
+        found = find_topics(connection, [topic.name for topic in expected])
+        report = compare_all(expected, found)
+        differing = {(f.topic, f.setting) for findings in report.values() for f in findings}
+        if not places & differing or time.monotonic() > deadline:
+            return report
+        time.sleep(0.05)
 
 
 def _by_copies(
@@ -191,8 +212,6 @@ def _mend(connection: Connection, findings: list[Finding]) -> None:
 
     changes: dict[str, Any] = {}
     for finding in findings:
-        if finding.setting in ("partitions", "replication"):
-            continue
         resource = changes.setdefault(
             finding.topic, ConfigResource(ResourceType.TOPIC, finding.topic)
         )

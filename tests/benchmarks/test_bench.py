@@ -15,7 +15,7 @@ from benchmarks.rig import usage
 from benchmarks.wire import Receiver, Sender, encoded
 from schemas.codec import decode
 from schemas.refusals import Refusal
-from tests.conftest import RunningBroker
+from tests.conftest import RunningBroker, eventually
 
 
 def decision(name: str, **fields: Any) -> bytes:
@@ -76,12 +76,12 @@ def test_a_look_that_does_not_wait_finds_what_has_come(broker: RunningBroker) ->
     found: list[Any] = []
     with Receiver(broker.settings, ["scheduling-requests"]) as receiver:
         Sender(broker.settings).send(requests)
-        for _ in range(500):
-            time.sleep(0.02)
-            found += receiver.arrivals(0.0)
-            if len(found) == 3:
-                break
-    assert len(found) == 3
+
+        def all_have_come() -> bool:
+            found.extend(receiver.arrivals(0.0))
+            return len(found) == 3
+
+        assert eventually(all_have_come)
 
 
 def test_a_process_is_seen_to_work() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -53,6 +54,15 @@ def test_waiting_counts_from_when_a_pod_was_due_and_leaves_out_the_first_ones() 
     assert pod_latency._waited(due, seen, {"warm"}, (0, 50, 100)) == [10.0, 20.0, 30.0]
 
 
+def test_records_that_are_read_after_a_pod_was_seen_bound_are_waited_for() -> None:
+    steps: dict[str, dict[str, float]] = {"placement-decisions": {"a": 2.0}}
+    late = Timer(0.1, steps["placement-decisions"].update, [{"b": 3.0}])
+    late.start()
+    pod_latency._until_read({"a": 1.0, "b": 2.0}, steps)
+    assert "b" in steps["placement-decisions"]
+    late.join()
+
+
 def test_a_played_kubelet_measures_the_pods_that_the_played_api_server_has_on_its_node() -> None:
     played = PlayedCluster(3, 2)
     answer = played.answer(messages.node_name(1), 1_700_000_000.0)
@@ -68,7 +78,8 @@ def test_a_played_kubelet_measures_the_pods_that_the_played_api_server_has_on_it
 def test_a_small_cluster_is_listed_and_measured() -> None:
     with skipped_where_unavailable():
         listed = watch_and_collect.listing(20, 3)
-        measured = watch_and_collect.collecting(20, 3, "1s", 5, with_others=False)
+        # All nodes must be measured meanwhile, also where a process stands still for some seconds.
+        measured = watch_and_collect.collecting(20, 3, "1s", 15, with_others=False)
     assert listed["pods"] == 60
     assert listed["watch_rss_mib"] > 1
     assert set(measured["cpu_cores"]) == {"collect", "kafka", "played_cluster"}

@@ -23,7 +23,7 @@ sys.stdin.read()
 def test_a_port_that_another_process_was_given_is_free_again_when_that_has_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    free = _unclaimed()
+    free = _unclaimed(monkeypatch)
     with subprocess.Popen(  # noqa: S603 - our own code
         [sys.executable, "-c", _OTHER, str(free)],
         stdin=subprocess.PIPE,
@@ -44,8 +44,13 @@ def test_a_process_is_given_a_port_once() -> None:
     assert len(set(given)) == len(given)
 
 
-def _unclaimed() -> int:
-    """A port that this process has given back."""
+def _unclaimed(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A port that this process has given back.
+
+    It is none of those that other processes of the run ask for meanwhile.
+    """
+    monkeypatch.setattr(local_ports, "_FIRST", 10_000)
+    monkeypatch.setattr(local_ports, "_LAST", 19_999)
     port = free_port(set())
     local_ports._claims.pop().close()
     return port

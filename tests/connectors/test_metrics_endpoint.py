@@ -17,7 +17,7 @@ from tests.conftest import has_ipv6
 def _get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
     """Status and body; 0: nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

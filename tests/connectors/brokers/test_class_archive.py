@@ -147,6 +147,8 @@ def test_what_a_broker_wrote_that_was_killed_before_its_end_is_no_archive(
 ) -> None:
     with skipped_where_unavailable():
         fetch_jars()
+    # Asked to stop, it might come to its end before it is killed.
+    monkeypatch.setattr(ChildProcess, "ask_to_stop", lambda process: None)
     monkeypatch.setattr(ChildProcess, "wait_for_end", ChildProcess.kill)
     with pytest.raises(KafkaUnavailable, match="killed before"):
         _train("-Xlog:disable")
@@ -167,6 +169,13 @@ def test_an_archive_that_does_not_fit_is_passed_over_silently(tmp_path: Path) ->
     assert "warning" not in done.stdout + done.stderr
 
 
+def _try_again() -> None:
+    """At the next start, where none came of it since the machine was too busy: not only in a day."""
+    for archive in fetch_jars().parent.glob("*.jsa"):
+        if not archive.stat().st_size:
+            os.utime(archive, (0, 0))
+
+
 @pytest.mark.kafka
 def test_a_broker_starts_with_the_archive(tmp_path: Path) -> None:
     # In a new checkout another test's broker may be making it; until then, brokers start without.
@@ -175,4 +184,5 @@ def test_a_broker_starts_with_the_archive(tmp_path: Path) -> None:
             mapped = Path(f"/proc/{server.pid()}/maps").read_text()
         if server.java_options:
             break
+        _try_again()
     assert str(_archive(server.java_options or ())) in mapped

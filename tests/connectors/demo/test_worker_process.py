@@ -54,7 +54,11 @@ def test_settings_of_whoever_runs_the_demo_do_not_reach_the_worker(
 
 
 def test_the_worker_is_ended_with_the_block(tmp_path: Path) -> None:
-    settings = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    settings = {
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        # It must not have given up before it is looked at.
+        "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "300",
+    }
     with WorkerProcess(settings, tmp_path / "worker.log") as worker:
         pid = worker.pid
         worker.check()

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from connectors.brokers.server import KafkaServer
+from connectors.kafka import diagnosis
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from schemas.connection import KafkaSettings
-from tests.conftest import running
+from tests.conftest import patient, running
 
 USER = "alice"
 PASSWORD = 'open "sesame" \\ 7'  # noqa: S105 - of a broker that lives for one test run
@@ -45,6 +46,12 @@ _LISTENER_OF = {"unencrypted": "OPENLOGIN", "mutual": "MUTUAL", "misnamed": "MIS
 
 #: Makes settings for a profile; keyword arguments go over those of the profile.
 Secured = Callable[..., KafkaSettings]
+
+
+@pytest.fixture(autouse=True)
+def _time_to_look_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener that stands still for longer than commands wait is not what these tests are about."""
+    monkeypatch.setattr(diagnosis, "_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +89,7 @@ def secured(authority: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         scram_users={USER: PASSWORD},
     )
     with running(server):
-        create_topics(connect(server.settings), expected_topics(server.settings))
+        create_topics(connect(patient(server.settings)), expected_topics(server.settings))
 
         def settings(profile: str, **overrides: Any) -> KafkaSettings:
             values: dict[str, Any] = {

@@ -27,7 +27,7 @@ from schemas.migrations import MigrationRequest
 from schemas.partitions import partition_for
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
-from schemas.usage import PodUsage
+from schemas.usage import NodeUsage, PodUsage
 from tests.conftest import RunningBroker, clear, skipped_where_unavailable
 from tests.connectors.kafka.messages import NOW_MS, decision, journal_batch, usage
 
@@ -55,15 +55,16 @@ def _lines(*messages: object) -> bytes:
     return b"".join(encode(message) + b"\n" for message in messages)  # type: ignore[arg-type]
 
 
+def _recent_usage() -> NodeUsage:
+    """A sample that is younger than what the topic keeps, whenever the tests run."""
+    return usage(sampled_at_ms=wall_clock.now_ms() - 60_000)
+
+
 def test_what_is_produced_is_what_tail_shows(broker: RunningBroker, tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
-    # Younger than what the topic keeps, whenever the tests run.
-    recent_ms = wall_clock.now_ms() - 60_000
-    samples = (
-        usage(cluster=each, node="n1", sampled_at_ms=recent_ms)
-        for each in ("blue", "green", "blue")
-    )
-    file.write_bytes(_lines(*samples))
+    blue = _recent_usage()
+    recent_ms = blue.sampled_at_ms
+    file.write_bytes(_lines(blue, blue.model_copy(update={"cluster": "green"}), blue))
     code, out, err = _run("produce", "node-usage", str(file))
     assert (code, err) == (0, "")
     assert out.startswith("records written to node-usage: 3 (")
@@ -361,7 +362,7 @@ def test_the_broker_command_runs_a_real_kafka_and_ends_when_that_dies(
     )
     assert process.stdout is not None
     assert process.stdout.readline() == f"127.0.0.1:{port}\n"
-    assert _run("produce", "node-usage", stdin=_lines(usage()))[0] == 0
+    assert _run("produce", "node-usage", stdin=_lines(_recent_usage()))[0] == 0
     assert "node n1 used" in _run("tail", "node-usage")[1]
     assert f"{TOPICS} topics: {TOPICS} ok" in _run("topics", "check")[1]
     assert (directory / "broker-1" / "data" / "node-usage-0").is_dir()

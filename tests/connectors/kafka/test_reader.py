@@ -1,6 +1,7 @@
 """Reading partitions forward: all that comes, or as far as is asked for."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -141,10 +142,11 @@ def test_several_partitions_are_read_at_once_and_each_in_order(broker: RunningBr
 @pytest.mark.parametrize("due", [True, False])
 def test_a_broker_that_goes_away_ends_the_reading_with_an_error(due: bool) -> None:
     with EmbeddedBroker() as broker:
-        settings = broker.settings.model_copy(update={"connect_timeout_s": 1.0})
-        connection = connect(settings)
+        connection = connect(broker.settings)
         _ticks(connection, 0, 10)
-        with Reader(connection, {PLACE: 0}) as reader:
+        # Only the reader is impatient: as long as there is a broker it is waited for.
+        impatient = broker.settings.model_copy(update={"connect_timeout_s": 1.0})
+        with Reader(replace(connection, settings=impatient), {PLACE: 0}) as reader:
             broker.stop()
-            with pytest.raises(BrokerUnavailable, match=settings.bootstrap_servers):
+            with pytest.raises(BrokerUnavailable, match=impatient.bootstrap_servers):
                 _follow(reader, due=due)

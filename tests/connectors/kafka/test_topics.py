@@ -1,6 +1,6 @@
 """What topics must be like, and how differences are reported and mended."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ from connectors.kafka.topics import (
 )
 from schemas.connection import KafkaSettings
 from schemas.topics import TABLES, TOPICS
-from tests.conftest import RunningBroker, clear, eventually
+from tests.conftest import RunningBroker, clear, eventually, patient
 
 SETTINGS = KafkaSettings.local("a:1")
 EXPECTED = {topic.name: topic for topic in expected_topics(SETTINGS)}
@@ -167,7 +167,7 @@ def test_the_embedded_broker_refuses_a_partition_count_that_it_cannot_give(
 @pytest.fixture
 def empty_kafka(clean_kafka: RunningBroker) -> Connection:
     """A connection to the real Kafka without any topics."""
-    connection = connect(clean_kafka.settings)
+    connection = connect(patient(clean_kafka.settings))
     clear(connection)
     return connection
 
@@ -178,6 +178,13 @@ def _alter(connection: Connection, topic: str, setting: str, value: str) -> None
     resource.add_incremental_config(entry)
     for answer in connection.admin.incremental_alter_configs([resource]).values():
         answer.result()
+    # The broker has written it down, and goes by it a moment later.
+    assert eventually(lambda: _setting(connection, topic, setting) == value)
+
+
+def _setting(connection: Connection, topic: str, setting: str) -> str | None:
+    config = find_topics(connection, [topic])[topic].config
+    return None if config is None else config[setting]
 
 
 @pytest.mark.kafka
@@ -207,6 +214,25 @@ def test_settings_that_differ_are_named_and_mended_on_request_only(empty_kafka: 
     }
     _, report = create_topics(empty_kafka, expected, mend=True)
     assert {verdict(findings) for findings in report.values()} == {"ok"}
+
+
+@pytest.mark.kafka
+def test_a_setting_that_the_broker_does_not_go_by_yet_is_waited_for(
+    empty_kafka: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = EXPECTED["clock"]
+    create_topics(empty_kafka, (clock,))
+    _alter(empty_kafka, "clock", "retention.ms", "1000")
+    as_it_was = find_topics(empty_kafka, ["clock"])
+    looks: list[object] = []
+
+    def late(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
+        looks.append(names)
+        return as_it_was if len(looks) < 5 else find_topics(connection, names)
+
+    monkeypatch.setattr("connectors.kafka.admin.find_topics", late)
+    _, report = create_topics(empty_kafka, (clock,), mend=True)
+    assert verdict(report["clock"]) == "ok"
 
 
 @pytest.mark.kafka

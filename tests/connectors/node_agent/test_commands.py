@@ -59,6 +59,8 @@ def test_samples_go_to_the_broker_until_it_is_ended(
     environment = {
         **os.environ,
         "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
+        # The broker is in the process of the test, which may stand still for a while.
+        "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "60",
     }
     agent = subprocess.Popen(  # noqa: S603 - our own command
         [*_COMMAND, *options, "--metrics-host", "127.0.0.1", "--metrics-port", str(port)],
@@ -72,13 +74,15 @@ def test_samples_go_to_the_broker_until_it_is_ended(
         assert sample.pressure is not None
 
         def shown() -> str:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
                 return answer.read().decode()  # type: ignore[no-any-return]
 
         assert eventually(lambda: "loadstream_agent_pods 1.0" in shown())
-        assert "loadstream_agent_last_success_timestamp_seconds 1." in shown()
+        # The sample is on the broker before the agent has heard so.
+        succeeded = "loadstream_agent_last_success_timestamp_seconds 1."
+        assert eventually(lambda: succeeded in shown())
         agent.send_signal(signal.SIGTERM)
-        _, said = agent.communicate(timeout=30)
+        _, said = agent.communicate(timeout=60)
     finally:
         agent.kill()
     assert (agent.returncode, said) == (130, "")

@@ -14,7 +14,13 @@ from connectors.node_agent.delivery import SAMPLES_MAX, Delivery
 from schemas.announcement import announce
 from schemas.connection import KafkaSettings
 from schemas.usage import NodeUsage
-from tests.conftest import RunningBroker, create_named, eventually, running
+from tests.conftest import (
+    KEEPS_OLD_RECORDS,
+    RunningBroker,
+    create_named,
+    eventually,
+    running,
+)
 
 _T0 = 1_795_000_000_000
 
@@ -90,7 +96,7 @@ def test_what_was_measured_while_there_was_no_broker_arrives_when_there_is_one(c
 def test_a_broker_that_is_killed_and_comes_back_gets_what_was_measured_meanwhile(
     tmp_path: Path,
 ) -> None:
-    with running(KafkaServer(tmp_path)) as server:
+    with running(KafkaServer(tmp_path, properties=KEEPS_OLD_RECORDS)) as server:
         create_named(server.settings, "node-usage")
         delivery = Delivery(server.settings, retry_s=0.1)
         delivery.start()

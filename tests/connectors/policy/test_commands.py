@@ -38,6 +38,13 @@ def run(*arguments: str, text: str | None = None) -> Result:
     return result
 
 
+@pytest.fixture(autouse=True)
+def _clock_that_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that have just ticked have done so for as long as the test takes."""
+    now_ms = wall_clock.now_ms()
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms)
+
+
 @pytest.fixture
 def policies(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
     """An embedded broker that the commands find by their settings, with clusters east and west."""
