@@ -63,7 +63,10 @@ def _drain(request: MigrationRequest, status: DrainStatus) -> Answer | None:
         return None
     if request.action == "drain" and status.request_id != request.request_id:
         return None
-    return Answer(sentence(status), done=status.phase == _DRAINED[request.action])
+    # A drain that is taken back goes on no more.
+    taken_back = request.action == "drain" and status.phase == "Undrained"
+    done = taken_back or status.phase == _DRAINED[request.action]
+    return Answer(sentence(status), done=done, failed=taken_back)
 
 
 def _migration(request: MigrationRequest, status: MigrationStatus) -> Answer | None:

@@ -64,7 +64,9 @@ class Drains(TrackedRows[str, DrainRow]):
             if migration.trigger == "drain" and live(migration) and not commanded(migration):
                 text = f"the drain of {name} was taken back"
                 self.lifecycle.finish(migration, cause, "Aborted", "Undrained", text)
-        self._report(row, "Undrained", 0, [], cause)
+        node = self.lifecycle.inventory.nodes.get(name)
+        left, protected = ([], []) if node is None else self._pods(row, node, cause.now_ms)
+        self._report(row, "Undrained", len(left), protected, cause)
         return None
 
     def forget_gone(self, cause: Cause) -> None:
@@ -74,7 +76,10 @@ class Drains(TrackedRows[str, DrainRow]):
             if node is None or node.state is None:
                 row = self.rows[name]
                 self._remove(name)
-                self._report(row, "Drained", 0, [], cause)
+                if not row.drained:
+                    self._report(row, "Drained", 0, [], cause)
+                if not row.dry_run:
+                    self._report(row, "Undrained", 0, [], cause)
 
     def tick(self, cause: Cause) -> None:
         """Begin the migrations that are missing; report which nodes are empty.

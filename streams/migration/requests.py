@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from schemas.base import EPOCH_MS_MAX
 from schemas.migrations import DrainRow, MigrationRequest, MigrationRow
+from schemas.policy.durations import format_duration_ms
 from schemas.refusals import Refusal
 from streams.inventory.cause import Cause
 from streams.migration.drains import Drains
@@ -67,8 +68,7 @@ class Requests:
         node, held = found
         under_way = lifecycle.registry.of_pod(held.pod.uid)
         if under_way is not None:
-            text = f"migration {under_way.migration_id} of pod {held.pod.name} is under way"
-            return _refused(request, text)
+            return _refused(request, _has_one(under_way, cause.now_ms))
         if len(lifecycle.registry) >= MIGRATIONS_MAX:
             return Refusal("limit", f"{MIGRATIONS_MAX} migrations are under way; no more may be")
         proposal = Proposal(
@@ -141,6 +141,18 @@ class Requests:
             message += "; its command is out and may still be carried out"
         self.lifecycle.finish(row, cause, "Aborted", "Aborted", message)
         return None
+
+
+def _has_one(row: MigrationRow, now_ms: int) -> str:
+    """That a pod has a migration, which may have ended while its command is alive."""
+    what = f"migration {row.migration_id} of pod {row.pod.name}"
+    if live(row) or row.command_expires_at_ms is None:
+        return f"{what} is under way"
+    wait = format_duration_ms(max(0, row.command_expires_at_ms - now_ms))
+    return (
+        f"{what} has ended ({row.phase}), but its command may still be carried out for {wait}; "
+        "ask again then"
+    )
 
 
 def _refused(request: MigrationRequest, why: str) -> Refusal:

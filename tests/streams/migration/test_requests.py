@@ -53,6 +53,19 @@ def test_what_cannot_be_done_is_refused(action: Any, fields: dict[str, Any], why
     assert why in refused(moving, action, **fields)
 
 
+def test_a_pod_that_a_command_may_still_take_is_asked_for_later() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.say(ask("migrate", pod=A, ttl_ms=60_000))
+    moving.later()
+    moving.say(ask("abort", pod=A))
+    assert refused(moving, "migrate", pod=A).endswith(
+        "of pod a has ended (Aborted), but its command may still be carried out for 59s; ask again then"
+    )
+    moving.later(59)
+    moving.say(ask("migrate", pod=A))
+    assert moving.last[0] == "Pending"
+
+
 def test_nothing_can_be_asked_for_before_the_clock_ticks() -> None:
     assert "its clock has not ticked" in refused(Moving(), "drain", node="node-1")
 
@@ -211,6 +224,24 @@ def test_a_drain_that_is_taken_back_ends_what_has_no_command() -> None:
     assert sorted(phases.values()) == [("Aborted", "Undrained"), ("Running", "Evicting")]
 
 
+def test_a_drain_that_is_taken_back_says_which_pods_are_still_there() -> None:
+    daemon = replica("d", "agent", kind="DaemonSet")
+    moving = cluster(DIRECT, (A, "node-1"), (B, "node-1"), (daemon, "node-1"))
+    moving.say(ask("drain", node="node-1"), ask("undrain", node="node-1"))
+    last = moving.drains[-1]
+    assert (last.phase, last.pods_left, last.pods_protected) == ("Undrained", 2, 1)
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_the_drain_of_a_node_that_goes_is_over(seconds: int) -> None:
+    moving = cluster(DIRECT)
+    moving.say(ask("drain", node="node-1"))
+    if seconds:
+        moving.later(seconds)
+    moving.say(node_gone("node-1"))
+    assert [each.phase for each in moving.drains] == ["Draining", "Drained", "Undrained"]
+
+
 def test_a_drain_that_is_taken_back_ends_what_would_be_commanded_again() -> None:
     moving = cluster(DIRECT, (A, "node-1"))
     moving.say(ask("drain", node="node-1"))
@@ -225,7 +256,7 @@ def test_a_drained_node_that_goes_and_comes_back_takes_pods() -> None:
     moving = cluster(DIRECT)
     moving.say(ask("drain", node="node-1"), node_gone("node-1"))
     moving.later()
-    assert moving.drains[-1].phase == "Drained"
+    assert moving.drains[-1].phase == "Undrained"
     moving.say(node("node-1"), request(pod("new", required_node="node-1")))
     assert moving.decisions[-1].outcome == "placed"
 
@@ -241,7 +272,7 @@ def test_a_drained_node_that_comes_back_before_the_next_tick_takes_pods(by_list:
         moving.ask(ListEnd(cluster=CLUSTER, list_id="whole"), "node-state")
     else:
         moving.say(node_gone("node-1"))
-    assert moving.drains[-1].phase == "Drained"
+    assert moving.drains[-1].phase == "Undrained"
     moving.say(node("node-1"))
     moving.later()
     moving.say(request(pod("new", required_node="node-1")))
