@@ -64,13 +64,13 @@ class Arbitration:
         `ended` holds nodes, or "" for all, of which no further one may begin at this tick.
         """
         lifecycle = self.lifecycle
-        known = ended.get("") or ended.get(row.source_node)
-        if known is not None and not insists(held.pod):
-            self._hold_back(row, known, cause)
-            return
         gate = lifecycle.gates.forbidden(held, row.source_node, cause.now_ms)
         if gate is not None:
             lifecycle.finish(row, cause, "Failed", "ForbiddenMigratePod", gate.text)
+            return
+        known = ended.get("") or ended.get(row.source_node)
+        if known is not None and not insists(held.pod):
+            self._hold_back(row, known, cause)
             return
         proposal = proposed_again(row, held.pod)
         gate = lifecycle.gates.held_back(held.pod, proposal, cause.now_ms, waiting_too=False)

@@ -275,6 +275,7 @@ class Tracking:
         if not live(row):
             self.lifecycle.forget(row)
             return None
+        self.lifecycle.budgets.discharge(row.pod.uid, gone=False)
         return row
 
     def _look(self, row: MigrationRow, cause: Cause) -> None:

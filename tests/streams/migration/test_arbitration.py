@@ -7,8 +7,9 @@ import pytest
 
 from schemas.evictions import SOFT_EVICTION_ANNOTATION
 from schemas.pods import Pod
-from tests.streams.cluster.builders import at, policy_record
-from tests.streams.migration.builders import policy_text, replica
+from streams.migration.protections import MIRROR_ANNOTATION
+from tests.streams.cluster.builders import at, lifecycle, policy_record
+from tests.streams.migration.builders import ask, policy_text, replica
 from tests.streams.migration.harness import cluster
 
 
@@ -111,3 +112,18 @@ def test_a_pods_label_says_how_it_is_evicted() -> None:
     (command,) = moving.commands
     assert command.policy == "SoftEviction"
     assert json.loads(command.annotations[SOFT_EVICTION_ANNOTATION])["initiator"] == "loadstream"
+
+
+def test_a_pod_that_must_not_leave_any_more_does_not_wait_behind_a_limit() -> None:
+    moving = cluster(
+        policy_text(maxMigratingPerNode=1), *((replica(uid), "node-1") for uid in "abc")
+    )
+    moving.say(*(ask("migrate", pod=replica(uid)) for uid in "abc"))
+    moving.later()
+    assert [each.pod.uid for each in moving.commands] == ["a"]
+    static = replica("c", annotations={MIRROR_ANNOTATION: ""})
+    moving.say(lifecycle("changed", static, "node-1"))
+    moving.later()
+    assert (moving.row("b").gate, moving.last) == (
+        "MaxMigratingPerNode", ("Failed", "ForbiddenMigratePod"),
+    )  # fmt: skip

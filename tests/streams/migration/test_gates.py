@@ -360,6 +360,17 @@ def test_a_budget_is_respected_within_one_batch_and_given_back_by_a_refusal() ->
     assert moving.propose("b") is None
 
 
+def test_a_command_that_expires_in_a_pause_charges_no_budget_any_more() -> None:
+    moving = three(policy_text(defaultJobMode="EvictDirectly"))
+    moving.say(budget(1), ask("migrate", pod=replica("a"), ttl_ms=60_000))
+    moving.later()
+    moving.say(ask("pause", pod=replica("a")))
+    assert "of which commands have taken 1" in str(moving.propose("b"))
+    moving.later(60)
+    assert moving.row("a").paused
+    assert moving.propose("b") is None
+
+
 def test_two_budgets_over_one_pod_forbid_what_kubernetes_would_refuse() -> None:
     moving = three(policy_text())
     moving.say(budget(5), budget(5, name="other"))
