@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from schemas.base import EPOCH_MS_MAX
 from schemas.migrations import DrainRow, MigrationRequest, MigrationRow
+from schemas.pods import Pod, PodRef
 from schemas.policy.durations import format_duration_ms
 from schemas.refusals import Refusal
 from streams.inventory.cause import Cause
@@ -66,6 +67,9 @@ class Requests:
         if found is None or found[1].pod.node is None:
             return _refused(request, f"pod {request.pod.name} is not known to run on a node")
         node, held = found
+        other = _another(request.pod, held.pod)
+        if other is not None:
+            return _refused(request, other)
         under_way = lifecycle.registry.of_pod(held.pod.uid)
         if under_way is not None:
             return _refused(request, _has_one(under_way, cause.now_ms))
@@ -141,6 +145,16 @@ class Requests:
             message += "; its command is out and may still be carried out"
         self.lifecycle.finish(row, cause, "Aborted", "Aborted", message)
         return None
+
+
+def _another(asked: PodRef, found: Pod) -> str | None:
+    """That a uid is not that of the pod which a request names; None: it is."""
+    if (asked.namespace, asked.name) == (found.namespace, found.name):
+        return None
+    return (
+        f"uid {found.uid} is that of pod {found.namespace}/{found.name}, not of "
+        f"{asked.namespace}/{asked.name}; give the pod's own"
+    )
 
 
 def _has_one(row: MigrationRow, now_ms: int) -> str:

@@ -56,7 +56,7 @@ class Tracking:
             self._failed(row, outcome, cause)
 
     def _accepted(self, row: MigrationRow, cause: Cause) -> None:
-        text = "the eviction was accepted; the pod is terminating"
+        text = "the eviction was accepted; the pod is to go"
         row = self.lifecycle.advance(
             row, cause, command_expires_at_ms=None, evicted_at_ms=cause.now_ms, message=text
         )

@@ -38,6 +38,11 @@ def test_a_protected_pod_gets_a_migration_that_has_failed() -> None:
         ("migrate", {}, "pod is missing"),
         ("migrate", {"pod": replica("x")}, "pod x is not known to run on a node"),
         ("migrate", {"pod": B}, "migration m-"),
+        (
+            "migrate",
+            {"pod": A.model_copy(update={"name": "b"})},
+            "uid a is that of pod default/a, not of default/b; give the pod's own",
+        ),
         ("pause", {}, "migration_id and pod are missing; allowed is one of them"),
         ("pause", {"pod": A}, "no migration of a is under way"),
         ("abort", {"migration_id": "m-unknown"}, "no migration of m-unknown is under way"),
