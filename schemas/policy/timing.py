@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.plugins import OVERUTILIZATION_RISK
+from schemas.policy.windows import open_minutes
 
 
 def cut_short(policy: Policy) -> tuple[str, ...]:
     """A sentence each: both fields, what comes of it, what to do."""
-    return (*_rest(policy), *_arbitration(policy))
+    return (*_rest(policy), *_arbitration(policy), *_windows(policy))
 
 
 def _rest(policy: Policy) -> Iterator[str]:
@@ -40,3 +41,20 @@ def _arbitration(policy: Policy) -> Iterator[str]:
             "an arbitration may fail with Timeout before the next one; make defaultJobTTL longer, or "
             "arbitrate more often"
         )
+
+
+def _windows(policy: Policy) -> Iterator[str]:
+    """Windows of a pool or namespace all of which are closed while those of all pods are open."""
+    maintenance = policy.maintenance
+    open_to_all = open_minutes(maintenance.windows)
+    entries = (
+        *(("pools", "on its nodes", each) for each in maintenance.pools),
+        *(("namespaces", "in it", each) for each in maintenance.namespaces),
+    )
+    for alias, where, entry in entries:
+        if maintenance.windows and entry.windows and not open_minutes(entry.windows) & open_to_all:
+            yield (
+                f"maintenance.{alias} {entry.name!r} has no window that is open while one of "
+                f"maintenance.windows is, and both must be: no pod {where} is ever evicted; let them "
+                "overlap"
+            )

@@ -122,6 +122,14 @@ def within(windows: tuple[WeeklyWindow, ...], at_ms: int) -> bool:
     return not windows or any(window.contains(at_ms) for window in windows)
 
 
+def open_minutes(windows: Sequence[WeeklyWindow]) -> int:
+    """A bit for each minute of a week in which one of the windows is open."""
+    bits = 0
+    for window in windows:
+        bits |= window.minutes
+    return bits
+
+
 def shadowed(windows: Sequence[WeeklyWindow]) -> Iterator[int]:
     """Positions of windows that are open only while an earlier one is."""
     before = 0

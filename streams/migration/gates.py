@@ -111,7 +111,7 @@ class Gates:
         least = format_duration_ms(least_ms)
         if pod.created_at_ms is None:
             return Gate("MinPodAge", f"the pod's age is not known; minPodAge is {least}")
-        age_ms = now_ms - pod.created_at_ms
+        age_ms = max(0, now_ms - pod.created_at_ms)  # the log's time may be behind
         if age_ms >= least_ms:
             return None
         return Gate(

@@ -459,6 +459,10 @@ def test_a_node_selector_an_age_and_fit_are_asked_of_node_time_and_cluster() -> 
     assert moving.propose("a") == "the pod is 1s old; minPodAge is 1m"
     moving.later(59)
     assert moving.propose("a") is None
+    moving = cluster(
+        policy_text("evictor: {minPodAge: 1m}"), (replica("a", created_at_ms=at(60)), "node-1")
+    )
+    assert moving.propose("a") == "the pod is 0s old; minPodAge is 1m"
 
     big = replica("a", cpu="8")
     moving = cluster(policy_text(nodeFit=True), (big, "node-1"), (replica("b"), "node-2"), nodes=2)
