@@ -28,12 +28,16 @@ class Answer:
     """What was asked for did not happen."""
 
 
-def answer(request: MigrationRequest, message: object) -> Answer | None:
-    """What a record says about a request; none: it is about something else."""
+def answer(request: MigrationRequest, message: object, *, begun: bool = False) -> Answer | None:
+    """What a record says about a request; none: it is about something else.
+
+    `begun`: one has answered it already. A drain that is asked for once more goes on in the name of
+    that request.
+    """
     if isinstance(message, DeadLetter):
         return _refused(request, message)
     if isinstance(message, DrainStatus):
-        return _drain(request, message)
+        return _drain(request, message, begun=begun)
     if isinstance(message, MigrationStatus):
         return _migration(request, message)
     return None
@@ -58,10 +62,10 @@ def _refused(request: MigrationRequest, letter: DeadLetter) -> Answer | None:
     return Answer(f"refused: {letter.reason}", done=True, failed=True)
 
 
-def _drain(request: MigrationRequest, status: DrainStatus) -> Answer | None:
+def _drain(request: MigrationRequest, status: DrainStatus, *, begun: bool) -> Answer | None:
     if status.node != request.node or request.action not in _DRAINED:
         return None
-    if request.action == "drain" and status.request_id != request.request_id:
+    if request.action == "drain" and status.request_id != request.request_id and not begun:
         return None
     # A drain that is taken back goes on no more.
     taken_back = request.action == "drain" and status.phase == "Undrained"

@@ -403,6 +403,11 @@ def answered(request: MigrationRequest, phase: Any) -> MigrationStatus:
             [lambda r: drained("Undrained", 1).model_copy(update={"request_id": r.request_id})],
             1, "undrained: 2 pods left",
         ),
+        (
+            ["drain", "blue", "worker-9"],
+            [lambda r: drained("Draining", 1).model_copy(update={"request_id": r.request_id}), lambda r: drained("Drained", 2)],
+            0, "drained: 2 pods left",
+        ),
         (["migration", "abort", "blue", "migration-2"], [lambda r: status(2, "Aborted")], 0, "Aborted"),
         (["migration", "abort", "blue", "migration-2"], [lambda r: status(2, "Succeeded")], 1, "Succeeded"),
         (["migration", "abort", "blue", "migration-2"], [lambda r: status(2, "Failed")], 0, "Failed"),
