@@ -121,7 +121,7 @@ class Requests:
     def _pause(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:
         if row.paused:
             return _refused(request, f"migration {row.migration_id} is paused already")
-        message = f"paused on request{f': {request.reason}' if request.reason else ''}"
+        message = _done("paused", row, request)
         self.lifecycle.advance(
             row, cause, paused=True, paused_at_ms=cause.now_ms, message=message, gate=""
         )
@@ -140,11 +140,17 @@ class Requests:
         return None
 
     def _abort(self, row: MigrationRow, request: MigrationRequest, cause: Cause) -> Refusal | None:
-        message = f"aborted on request{f': {request.reason}' if request.reason else ''}"
-        if row.command_expires_at_ms is not None:
-            message += "; its command is out and may still be carried out"
+        message = _done("aborted", row, request)
         self.lifecycle.finish(row, cause, "Aborted", "Aborted", message)
         return None
+
+
+def _done(what: str, row: MigrationRow, request: MigrationRequest) -> str:
+    """What was done on a request, and what may happen all the same."""
+    text = f"{what} on request{f': {request.reason}' if request.reason else ''}"
+    if row.command_expires_at_ms is None:
+        return text
+    return f"{text}; its command is out and may still be carried out"
 
 
 def _another(asked: PodRef, found: Pod) -> str | None:

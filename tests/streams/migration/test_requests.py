@@ -175,6 +175,18 @@ def test_a_pause_does_not_last_for_ever() -> None:
     assert moving.last == ("Failed", "Timeout")
 
 
+@pytest.mark.parametrize("action", ["pause", "abort"])
+def test_what_is_stopped_after_its_command_says_that_the_pod_may_go_all_the_same(
+    action: str,
+) -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.say(ask("migrate", pod=A))
+    moving.later()
+    moving.say(ask(action, pod=A, reason="not now"))
+    said = f"{'paused' if action == 'pause' else 'aborted'} on request: not now; its command is out and"
+    assert moving.reports[-1].message == f"{said} may still be carried out"
+
+
 def test_an_abort_before_the_command_gives_the_room_back() -> None:
     moving, pod = one_waits()
     assert len(moving.state.inventory.where) == 4
