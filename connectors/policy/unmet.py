@@ -29,30 +29,36 @@ def unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]
     Raises BrokerUnavailable.
     """
     schedulers: dict[str, str | None] = {}
-    classes: set[str] = set()
-    has_namespaces = False
-    for message in Past(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(Looked()):
+    classes: dict[str, bool] = {}
+    namespaces: dict[str, bool] = {}
+    looked = Looked()
+    for message in Past(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(looked):
         if isinstance(message, PodLifecycle):
             gone = message.event in ("finished", "deleted")
             named = None if gone else message.pod.scheduler or _DEFAULT
             schedulers.setdefault(message.pod.uid, named)
         elif isinstance(message, NamespaceState):
-            has_namespaces |= not message.removed
-        elif isinstance(message, PriorityClassState) and not message.removed:
-            classes.add(message.name)
+            namespaces.setdefault(message.name, not message.removed)
+        elif isinstance(message, PriorityClassState):
+            classes.setdefault(message.name, not message.removed)
     yield from _schedulers(policy, Counter(each for each in schedulers.values() if each))
+    where, unless = "on pod-lifecycle", ""
+    if not looked.whole:
+        where = f"among the newest {looked.records} on pod-lifecycle"
+        unless = "unless sent before these, "
     selector = policy.evictor.namespace_label_selector
     by_labels = selector is not None and (selector.match_labels or selector.match_expressions)
-    if by_labels and not has_namespaces:
+    if by_labels and not any(namespaces.values()):
         yield (
-            "evictor.namespaceLabelSelector needs labels of namespaces, and no record of kind namespace "
-            "on pod-lifecycle names any: no pod is evicted until they are sent"
+            f"evictor.namespaceLabelSelector needs labels of namespaces, and no record of kind "
+            f"namespace {where} names any: {unless}no pod is evicted until they are sent"
         )
     for section, name in _classes(policy):
-        if name not in classes:
+        if not classes.get(name):
             yield (
-                f"{section}.priorityThreshold names class {name}, and no record of kind priority-class on "
-                "pod-lifecycle names it: no pod is evicted until it is sent; or give value instead"
+                f"{section}.priorityThreshold names class {name}, and no record of kind priority-class "
+                f"{where} names it as one that is there: {unless}no pod is evicted until it is sent; "
+                "or give value instead"
             )
 
 

@@ -11,7 +11,9 @@ from typer.testing import CliRunner, Result
 from connectors import wall_clock
 from connectors.kafka.client import connect
 from connectors.kafka.tail import Entry, read_entries
+from connectors.policy import unmet
 from connectors.policy.commands import app
+from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
@@ -310,15 +312,20 @@ def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: P
     assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
 
 
+def sent(settings: KafkaSettings, *messages: Message) -> None:
+    """Records of cluster east on pod-lifecycle."""
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    home = partition_for(b"east", settings.partitions)
+    for message in messages:
+        producer.produce("pod-lifecycle", encode(message), key=b"east", partition=home)
+    assert producer.flush(60) == 0
+
+
 def seen_pods(settings: KafkaSettings, *schedulers: str) -> None:
     """Pods of cluster east, each of a scheduler."""
-    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
     for number, scheduler in enumerate(schedulers):
         pod = Pod(namespace="a", name=f"p{number}", uid=f"u{number}", scheduler=scheduler)
-        event = PodLifecycle(cluster="east", event="running", pod=pod)
-        home = partition_for(b"east", settings.partitions)
-        producer.produce("pod-lifecycle", encode(event), key=b"east", partition=home)
-    assert producer.flush(60) == 0
+        sent(settings, PodLifecycle(cluster="east", event="running", pod=pod))
 
 
 REBALANCING = "rebalance: {lowThresholds: {cpu: 40}, highThresholds: {cpu: 70}}\n"
@@ -373,15 +380,28 @@ def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
         assert "system-cluster-critical" not in result.stderr
         said = json.loads(run(*arguments, "--json").stdout)["warnings"]
         assert [f"warning: {each}" for each in said] == result.stderr.splitlines()
-    producer = Producer({**policies.librdkafka_options(), "log_level": 0})
-    home = partition_for(b"east", policies.partitions)
-    for message in (
+    sent(
+        policies,
         NamespaceState(cluster="east", name="shop", labels={"a": "b"}),
         PriorityClassState(cluster="east", name="high", value=5),
-    ):
-        producer.produce("pod-lifecycle", encode(message), key=b"east", partition=home)
-    assert producer.flush(60) == 0
+    )
     assert run("check", file, "--cluster", "east").stderr == ""
+
+
+def test_what_may_have_been_sent_before_the_records_that_are_looked_at_is_said_to(
+    policies: KafkaSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = policy_file(tmp_path, "evictor: {priorityThreshold: {name: high}}\n")
+    there = PriorityClassState(cluster="east", name="high", value=5)
+    sent(policies, there, there.model_copy(update={"removed": True}))
+    gone = run("check", file, "--cluster", "east").stderr
+    assert "on pod-lifecycle names it as one that is there: no pod is evicted" in gone
+    sent(policies, there, NamespaceState(cluster="east", name="shop"))
+    assert run("check", file, "--cluster", "east").stderr == ""
+    monkeypatch.setattr(unmet, "RECORDS_MAX", 1)
+    assert "among the newest 1 on pod-lifecycle names it as one that is there: unless sent" in (
+        run("check", file, "--cluster", "east").stderr
+    )
 
 
 @pytest.mark.parametrize(
