@@ -47,14 +47,14 @@ def _windows(policy: Policy) -> Iterator[str]:
     """Windows of a pool or namespace all of which are closed while those of all pods are open."""
     maintenance = policy.maintenance
     open_to_all = open_minutes(maintenance.windows)
-    entries = (
-        *(("pools", "on its nodes", each) for each in maintenance.pools),
-        *(("namespaces", "in it", each) for each in maintenance.namespaces),
-    )
-    for alias, where, entry in entries:
-        if maintenance.windows and entry.windows and not open_minutes(entry.windows) & open_to_all:
+    entries = [
+        *(("pools", "on its nodes", each.name, each.windows) for each in maintenance.pools),
+        *(("namespaces", "in it", each.name, each.windows) for each in maintenance.namespaces),
+    ]
+    for alias, where, name, windows in entries:
+        if maintenance.windows and windows and not open_minutes(windows) & open_to_all:
             yield (
-                f"maintenance.{alias} {entry.name!r} has no window that is open while one of "
+                f"maintenance.{alias} {name!r} has no window that is open while one of "
                 f"maintenance.windows is, and both must be: no pod {where} is ever evicted; let them "
                 "overlap"
             )
