@@ -67,12 +67,9 @@ class Requests:
         if found is None or found[1].pod.node is None:
             return _refused(request, f"pod {request.pod.name} is not known to run on a node")
         node, held = found
-        other = _another(request.pod, held.pod)
-        if other is not None:
-            return _refused(request, other)
-        under_way = lifecycle.registry.of_pod(held.pod.uid)
-        if under_way is not None:
-            return _refused(request, _has_one(under_way, cause.now_ms))
+        why = self._hindered(request.pod, held.pod, cause.now_ms)
+        if why is not None:
+            return _refused(request, why)
         if len(lifecycle.registry) >= MIGRATIONS_MAX:
             return Refusal("limit", f"{MIGRATIONS_MAX} migrations are under way; no more may be")
         proposal = Proposal(
@@ -97,6 +94,24 @@ class Requests:
         reason = "ForbiddenMigratePod" if reserves else "FailedCreateReservation"
         values = {"reason": reason, "message": gate.text}
         lifecycle.report(failed.model_copy(update=values), cause)
+        return None
+
+    def _hindered(self, asked: PodRef, pod: Pod, now_ms: int) -> str | None:
+        """Why a pod that is there has no migration on request; None: it may have one."""
+        if (asked.namespace, asked.name) != (pod.namespace, pod.name):
+            return (
+                f"uid {pod.uid} is that of pod {pod.namespace}/{pod.name}, not of "
+                f"{asked.namespace}/{asked.name}; give the pod's own"
+            )
+        under_way = self.lifecycle.registry.of_pod(pod.uid)
+        if under_way is not None:
+            return _has_one(under_way, now_ms)
+        replaced = self.lifecycle.registry.of_replacement(pod.uid)
+        if replaced is not None and live(replaced):
+            return (
+                f"pod {pod.name} replaces a pod of migration {replaced.migration_id}, which is under "
+                "way; wait for its end, or abort it first"
+            )
         return None
 
     def _drain(self, request: MigrationRequest, cause: Cause) -> Refusal | None:
@@ -151,16 +166,6 @@ def _done(what: str, row: MigrationRow, request: MigrationRequest) -> str:
     if row.command_expires_at_ms is None:
         return text
     return f"{text}; its command is out and may still be carried out"
-
-
-def _another(asked: PodRef, found: Pod) -> str | None:
-    """That a uid is not that of the pod which a request names; None: it is."""
-    if (asked.namespace, asked.name) == (found.namespace, found.name):
-        return None
-    return (
-        f"uid {found.uid} is that of pod {found.namespace}/{found.name}, not of "
-        f"{asked.namespace}/{asked.name}; give the pod's own"
-    )
 
 
 def _has_one(row: MigrationRow, now_ms: int) -> str:

@@ -71,6 +71,21 @@ def test_a_pod_that_a_command_may_still_take_is_asked_for_later() -> None:
     assert moving.last[0] == "Pending"
 
 
+def test_a_pod_that_replaces_one_on_its_way_is_not_moved_on_before_that_is_over() -> None:
+    moving = cluster(policy_text(), (A, "node-1"))
+    moving.say(ask("migrate", pod=A))
+    moving.later()
+    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
+    replacement = replica("r", ready=False)
+    moving.say(lifecycle("seen", replacement, "node-2"))
+    why = f"pod r replaces a pod of migration {moving.row('a').migration_id}, which is under way; "
+    assert why in refused(moving, "migrate", pod=replacement)
+    moving.say(lifecycle("changed", replica("r"), "node-2"))
+    assert moving.last[0] == "Succeeded"
+    moving.say(ask("migrate", pod=replacement))
+    assert moving.last[0] == "Pending"
+
+
 def test_nothing_can_be_asked_for_before_the_clock_ticks() -> None:
     assert "its clock has not ticked" in refused(Moving(), "drain", node="node-1")
 
