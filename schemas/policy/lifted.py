@@ -10,6 +10,7 @@ from schemas.policy.contradictions import Found
 from schemas.policy.document import Policy
 from schemas.policy.errors import Path
 from schemas.policy.gates import EvictionGate
+from schemas.policy.selectors import LabelSelector, Namespaces
 
 #: What a gate lifts whole, by its name.
 _LIFTED: dict[EvictionGate, tuple[Path, ...]] = {
@@ -67,6 +68,7 @@ def _of_checks(policy: Policy) -> Iterator[Found]:
         )
         yield ("otherSchedulers",), why
         yield ("migration", "schedulerNames"), why
+    yield from _of_empty_choices(policy)
     yield from _of_lifted_protections(policy)
     yield from _of_failed_pods(policy)
     yield from _of_lifted_shares(policy)
@@ -81,6 +83,24 @@ def _of_checks(policy: Policy) -> Iterator[Found]:
     if evictor.no_eviction_policy == "Preferred" and policy.compat == "koordinator":
         why = "compat: koordinator orders pods as Koordinator does"
         yield ("evictor", "noEvictionPolicy"), why
+
+
+def _of_empty_choices(policy: Policy) -> Iterator[Found]:
+    """Selectors and lists of namespaces that leave no pod out."""
+    args, evictor, rebalance = policy.migration, policy.evictor, policy.rebalance
+    for path, selector in (
+        (("migration", "labelSelector"), args.label_selector),
+        (("evictor", "labelSelector"), evictor.label_selector),
+        (("evictor", "namespaceLabelSelector"), evictor.namespace_label_selector),
+    ):
+        if selector == LabelSelector():
+            yield path, "it asks for no label, so it leaves no pod out"
+    for path, namespaces in (
+        (("migration", "namespaces"), args.namespaces),
+        (("rebalance", "evictableNamespaces"), rebalance.evictable_namespaces),
+    ):
+        if namespaces == Namespaces():
+            yield path, "it names no namespace, so it leaves no pod out"
 
 
 def _of_lifted_protections(policy: Policy) -> Iterator[Found]:

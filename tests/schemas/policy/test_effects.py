@@ -121,6 +121,11 @@ rebalance:
         ("evictor: {minReplicas: 1}",
          ["evictor.minReplicas (it is off: no workload has fewer than 1 replica)"]),
         ("evictor: {minReplicas: 2}", []),
+        ("evictor: {labelSelector: {}, namespaceLabelSelector: {matchLabels: {}}}\n"
+         "migration: {labelSelector: {matchLabels: {app: web}}, namespaces: {include: []}}",
+         ["migration.namespaces (it names no namespace, so it leaves no pod out)",
+          "evictor.labelSelector (it asks for no label, so it leaves no pod out)",
+          "evictor.namespaceLabelSelector (it asks for no label, so it leaves no pod out)"]),
         ("moves: {minHelpedPercent: 0, verdicts: 20, initialBackoffSeconds: 60, maxFreezeSeconds: 900}",
          ["moves.verdicts (minHelpedPercent is 0: no pool is held back)",
           "moves.initialBackoffSeconds (minHelpedPercent is 0: no pool is held back)"]),
