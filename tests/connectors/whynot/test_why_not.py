@@ -254,6 +254,26 @@ def test_the_answer_for_a_node_says_what_measured_it_and_when(
     assert said in ask(BLUE, "--node", "n1").stdout
 
 
+@pytest.mark.parametrize(
+    ("newest", "said"),
+    [
+        ({"usage": {"cpu": 4_000}}, "its newest metric does not say when it was measured"),
+        ({"updated_at_ms": NOW_MS}, "its newest metric has no figures of it"),
+        ({"removed": True}, "its metric was removed"),
+        (None, "no metric of it was found"),
+    ],
+)
+def test_why_the_usage_of_a_node_is_not_known_is_said_as_it_is(
+    recorded: Recorded, newest: dict[str, Any] | None, said: str
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
+    if newest is not None:
+        recorded.write("node-metrics", [NodeMetric(cluster=BLUE, node="n1", **newest)])
+    answer = ask(BLUE, "--node", "n1").stdout
+    assert f"Its usage is not known: {said}, so rounds skip it." in answer
+
+
 def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3), hot_left_out=4)])
     said = ask(BLUE, "--node", "n9").stdout
