@@ -89,6 +89,12 @@ def recorded(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Record
     return recorded
 
 
+def metric_of_web() -> NodeMetric:
+    """What web-1 uses on node n1."""
+    pods = (PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),)
+    return NodeMetric(cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1}, pods=pods)
+
+
 def ask(*arguments: str) -> Result:
     result = CliRunner().invoke(app, ["why-not", *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -248,6 +254,26 @@ def test_the_answer_for_a_node_says_what_measured_it_and_when(
     assert said in ask(BLUE, "--node", "n1").stdout
 
 
+@pytest.mark.parametrize(
+    ("newest", "said"),
+    [
+        ({"usage": {"cpu": 4_000}}, "its newest metric does not say when it was measured"),
+        ({"updated_at_ms": NOW_MS}, "its newest metric has no figures of it"),
+        ({"removed": True}, "its metric was removed"),
+        (None, "no metric of it was found"),
+    ],
+)
+def test_why_the_usage_of_a_node_is_not_known_is_said_as_it_is(
+    recorded: Recorded, newest: dict[str, Any] | None, said: str
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
+    if newest is not None:
+        recorded.write("node-metrics", [NodeMetric(cluster=BLUE, node="n1", **newest)])
+    answer = ask(BLUE, "--node", "n1").stdout
+    assert f"Its usage is not known: {said}, so rounds skip it." in answer
+
+
 def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3), hot_left_out=4)])
     said = ask(BLUE, "--node", "n9").stdout
@@ -319,11 +345,7 @@ def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_
 
 def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3, node="n2"))])
-    metric = NodeMetric(
-        cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1},
-        pods=(PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),),
-    )  # fmt: skip
-    recorded.write("node-metrics", [metric])
+    recorded.write("node-metrics", [metric_of_web()])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
     assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
@@ -496,16 +518,45 @@ def test_a_pod_that_has_left_is_not_said_to_be_still_there(
 
 def test_a_pod_that_is_gone_is_on_no_node(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0)])
-    metric = NodeMetric(
-        cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1},
-        pods=(PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),),
-    )  # fmt: skip
-    recorded.write("node-metrics", [metric])
+    recorded.write("node-metrics", [metric_of_web()])
     recorded.write("pod-lifecycle", [seen_pod("finished")])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
     assert "is not there any more: it was finished." in answer.stdout
     assert "It is on node" not in answer.stdout
+
+
+@pytest.mark.parametrize("newest", [seen_pod("deleted", "u0"), seen_pod("seen", node=None), None])
+def test_a_pod_that_waits_is_not_taken_for_the_one_that_had_its_name_before(
+    recorded: Recorded, newest: PodLifecycle | None
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("node-metrics", [metric_of_web()])
+    recorded.write("pod-lifecycle", [] if newest is None else [newest])
+    waits = PlacementDecision(
+        decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="waiting", message="3 nodes full",
+        decided_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    recorded.write("placement-decisions", [waits])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "the decision was waiting: 3 nodes full." in said
+    assert "It is on node n1" not in said
+    assert "is not there any more" not in said
+
+
+def test_rounds_that_name_a_pod_are_said_to_be_about_the_one_before_where_another_one_waits(
+    recorded: Recorded,
+) -> None:
+    recorded.write("rebalance-rounds", story()[:6])
+    recorded.write("pod-lifecycle", [seen_pod("deleted")])
+    waits = PlacementDecision(
+        decision_id="decision-1", cluster=BLUE, pod=WEB.model_copy(update={"uid": "u9"}),
+        outcome="waiting", message="3 nodes full", decided_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    recorded.write("placement-decisions", [waits])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "Another pod has the name shop/web-1 now and waits for a node (3 nodes full);" in said
+    assert "It was on node n1 of pool web" in said
 
 
 def test_a_pod_that_has_left_a_hot_node_is_marked_so(recorded: Recorded) -> None:
