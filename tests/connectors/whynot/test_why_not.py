@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.decisions import AsOf, PlacementDecision, UsualUse
 from schemas.metrics import NodeMetric, PodMetric
-from schemas.migrations import DrainStatus, MigrationStatus
+from schemas.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
 from schemas.moves import MoveOutcome
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
@@ -35,7 +36,10 @@ from schemas.rounds import (
     ThresholdsInForce,
 )
 from schemas.topics import TOPIC_BY_NAME, key_of
+from schemas.workloads import DisruptionBudget
 from streams.in_process.pipeline import Pipeline
+from streams.migration.budgets import describe
+from streams.migration.workloads import Replicas
 from tests.conftest import RunningBroker
 
 NOW_MS = 1_795_000_000_000
@@ -45,6 +49,18 @@ ASKED_MS = NOW_MS + 7 * MINUTE_MS + 30_000
 AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
 WEB = PodRef(namespace="shop", name="web-1", uid="u1")
 API = PodRef(namespace="shop", name="api-1", uid="u2")
+#: Gates in the words of those that stop pods.
+REPLICAS = Replicas("u9", "ReplicaSet shop/web", 9, inferred=False)
+BUDGET = describe(
+    DisruptionBudgetRow(
+        cluster="blue",
+        budget=DisruptionBudget(
+            cluster="blue", namespace="shop", name="web", current_healthy=8, desired_healthy=8,
+            expected_pods=9,
+        ),
+    )
+)  # fmt: skip
+PAGE = Path(__file__).parents[3] / "docs" / "rebalancing.md"
 #: Clusters of which the first two share a partition of four.
 BLUE = "blue"
 NEIGHBOUR = next(
@@ -107,7 +123,7 @@ def a_round(number: int, *hot: HotNode, cluster: str = BLUE, **more: Any) -> Reb
     pool = PoolRound(
         pool="web",
         nodes={"low": 2, "normal": 5, "high": len(hot), "skipped": 1},
-        thresholds=ThresholdsInForce(low={"cpu": 45.0}, high={"cpu": 70.0}, source="as configured"),
+        thresholds=ThresholdsInForce(low={"cpu": 45.0}, high={"cpu": 70.0}, source="policy"),
         rounds_needed=3,
         wanted=sum(len(each.pods) for each in hot),
         leaving=leaving,
@@ -143,13 +159,18 @@ def stopped(pod: PodRef, gate: str) -> PodVerdict:
 def story() -> list[RebalanceRound]:
     """n1 turns hot; first it is not hot for long enough, then a budget stops its pod."""
     rounds = [a_round(0)]
-    rounds += [a_round(n, hot_node(n, gate=f"hot for {n} of 3 rounds")) for n in (1, 2)]
+    rounds += [a_round(n, hot_node(n, gate=f"over for {n} of 3 rounds in a row")) for n in (1, 2)]
     rounds += [
-        a_round(n, hot_node(n, stopped(WEB, f"workload: {n} of 9 replicas are on their way")))
+        a_round(
+            n,
+            hot_node(
+                n, stopped(WEB, f"{n} migrations of {REPLICAS} are under way; at most 3 may be")
+            ),
+        )
         for n in (3, 4, 5)
     ]
     leaving = PodVerdict(pod=API, target="n7", migration_id="migration-1")
-    budget = stopped(WEB, "disruption budget: 0 of 1 allowed are left")
+    budget = stopped(WEB, BUDGET)
     return [*rounds, a_round(6, hot_node(6, budget, leaving)), a_round(7, hot_node(7, budget))]
 
 
@@ -162,16 +183,23 @@ def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
         "The newest round of cluster blue was at 2026-11-18 11:13:40.000 (30s ago), in enforce mode: "
         "its commands are carried out.",
         "Pool web has 9 nodes (2 low, 5 normal, 1 high, 1 skipped); lightly loaded below cpu 45 %, "
-        "hot above cpu 70 % (as configured).",
+        "hot above cpu 70 % (policy).",
         "To leave in pool web: 1 pod; begun: 0 migrations.",
         "Node n1 is hot for 7 rounds in a row; 3 are needed; cpu 12.8 of 16 (80.0 %, at most 70.0 %): "
-        "no pod leaves; shop/web-1 (uses cpu 0.9): disruption budget: 0 of 1 allowed are left.",
+        f"no pod leaves; shop/web-1 (uses cpu 0.9): {BUDGET}.",
         "Over the newest 8 rounds, back to 2026-11-18 11:06:40.000 (7m 30s ago): nodes were hot in 7 "
         "of them; to leave: 6 pods; begun: 1 migration.",
-        "Stopped nodes, 2 times in these rounds: hot for 2 of 3 rounds.",
-        "Stopped pods, 3 times in these rounds: workload: 5 of 9 replicas are on their way.",
-        "Stopped pods, 2 times in these rounds: disruption budget: 0 of 1 allowed are left.",
+        "Stopped nodes, 2 times in these rounds: over for 2 of 3 rounds in a row.",
+        "Stopped pods, 3 times in these rounds: 5 migrations of ReplicaSet shop/web with 9 replicas are "
+        "under way; at most 3 may be.",
+        f"Stopped pods, 2 times in these rounds: {BUDGET}.",
     ]
+
+
+def test_the_page_on_rebalancing_shows_that_answer_as_it_is_given(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", story())
+    page = PAGE.read_text(encoding="utf-8").partition("answers in sentences:\n\n")[2]
+    assert page.partition("\n\n")[0].split() == ask(BLUE).stdout.split()
 
 
 def test_a_pool_without_nodes_and_what_stopped_it_are_reported(recorded: Recorded) -> None:
@@ -203,10 +231,10 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
     said = ask(BLUE, "--node", "n1").stdout
     assert (
         "Node n1 of pool web is in class high: cpu 12.8 of 16 (80.0 %, at most 70.0 %). In force: "
-        "lightly loaded below cpu 45 %, hot above cpu 70 % (as configured)." in said
+        "lightly loaded below cpu 45 %, hot above cpu 70 % (policy)." in said
     )
     assert "It is hot for 2 rounds in a row; 3 are needed." in said
-    assert "What stopped it: hot for 2 of 3 rounds." in said
+    assert "What stopped it: over for 2 of 3 rounds in a row." in said
 
 
 def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_uses_now(
@@ -319,7 +347,10 @@ def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_whe
     recorded.write("rebalance-rounds", story()[:6])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "It is on node n1 of pool web, hot for 5 rounds in a row; 3 are needed" in said
-    assert "What stopped it first: workload: 5 of 9 replicas are on their way." in said
+    assert (
+        "What stopped it first: 5 migrations of ReplicaSet shop/web with 9 replicas are under way"
+        in said
+    )
     assert (
         "The same has stopped it for 3 rounds, since 2026-11-18 11:09:40.000 (4m 30s ago)" in said
     ), "the rounds before were stopped by another gate"
@@ -563,7 +594,7 @@ def test_a_pod_that_has_left_a_hot_node_is_marked_so(recorded: Recorded) -> None
     recorded.write("rebalance-rounds", story())
     done = migration("Succeeded", 2).model_copy(update={"dry_run": False})
     recorded.write("migration-status", [done])
-    assert "budget: 0 of 1 allowed are left. It has left since." in ask(BLUE, "--node", "n1").stdout
+    assert f"{BUDGET}. It has left since." in ask(BLUE, "--node", "n1").stdout
 
 
 @pytest.mark.parametrize(
