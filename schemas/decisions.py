@@ -135,8 +135,9 @@ class PlacementDecision(Message):
     """The pod that it is about."""
     outcome: Literal["placed", "waiting", "refused", "withdrawn", "expired"]
     """placed: `node` is reserved until `expires_at_ms`. waiting: no node now, it will be tried
-    again. refused: it can never be placed as it is. withdrawn: the request was taken back. expired:
-    the reservation ran out unconfirmed and the pod waits for a node again."""
+    again. refused: it is not tried again, since it can never be placed as it is, or too many
+    requests wait already. withdrawn: the request was taken back. expired: the reservation ran out
+    unconfirmed and the pod waits for a node again."""
     node: NodeName | None = None
     """The node chosen; none: there is none."""
     decided_at_ms: StateMs
@@ -164,8 +165,8 @@ class PlacementDecision(Message):
     load_thresholds: LoadThresholds | None = None
     """Load thresholds in force, where the policy has such that move."""
     judged_by_estimates: Counts | None = None
-    """How many fresh nodes were judged by the estimates of their pods, by the statistic that the
-    policy asks for and their metrics do not record, as "p95 over 15m"; none: no node."""
+    """How many nodes were judged by the estimates of their pods, by the statistic that the policy
+    asks for and their metrics do not record, as "p95 over 15m"; none: no node."""
     estimated_by: UsualUse | None = None
     """What the pod was expected to use, where filters or scores by load went by what other pods
     use; none: by its requests and limits."""

@@ -5,7 +5,7 @@ It is no Kafka, and what it does differently must be known:
 
 - A partition keeps about 5 MB; older records vanish without a trace. It is for minutes, not for
   history.
-- Topics come into being when a client asks for their metadata, with 4 partitions, always.
+- Topics come into being when a client asks for their metadata, with `PARTITIONS`, always.
 - Requests to create topics or to read their settings are not answered: clients wait until they time
   out.
 - Retention, compaction, offsets by time, transactions, encryption and logins do not exist.
@@ -19,6 +19,8 @@ from connectors.kafka.topics import expected_names
 from connectors.startable import Startable
 from schemas.connection import KafkaSettings
 
+#: Of every topic; nothing can change it.
+PARTITIONS = 4
 _START_TIMEOUT_S = 10.0
 #: syslog's number; librdkafka would otherwise greet on standard error.
 _LOG_ERRORS = 3

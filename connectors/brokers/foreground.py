@@ -9,20 +9,29 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from connectors.brokers.distribution import KafkaUnavailable
-from connectors.brokers.embedded import EmbeddedBroker
+from connectors.brokers.embedded import PARTITIONS, EmbeddedBroker
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from connectors.terminal import echo
 from schemas.announcement import announce
-from schemas.connection import KafkaSettings
+from schemas.connection import KafkaSettings, SettingsError
 
 _WATCH_S = 1.0
 
 
 def run_embedded(brokers: int) -> None:
-    """Run the embedded broker; returns at SIGINT or SIGTERM."""
+    """Run the embedded broker; returns at SIGINT or SIGTERM.
+
+    Raises SettingsError where the settings ask for what it has not.
+    """
+    asked = KafkaSettings.from_environment().partitions
+    if asked != PARTITIONS:
+        raise SettingsError(
+            f"LOADSTREAM_KAFKA_PARTITIONS={asked}: topics of the embedded broker have {PARTITIONS} "
+            "partitions, always; take the setting away, or use --kafka"
+        )
     with terminable(), EmbeddedBroker(brokers) as server:
         _serve("embedded broker", server.bootstrap_servers, watch=lambda: None)
 

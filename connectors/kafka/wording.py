@@ -116,10 +116,13 @@ def _(message: PodLifecycle) -> str:
 def _(message: SchedulingRequest) -> str:
     if message.withdrawn:
         return f"pod {_pod(message.pod)} does not want a node any more"
+    asked = [("", container.requests) for container in message.pod.containers]
+    asked += [("init ", container.requests) for container in message.pod.init_containers]
+    asked.append(("overhead ", message.pod.overhead))
     requests = "; ".join(
-        ", ".join(f"{name} {amount}" for name, amount in container.requests.items())
-        for container in message.pod.containers
-        if container.requests
+        whose + ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+        for whose, amounts in asked
+        if amounts
     )
     priority = "" if message.pod.priority is None else f", priority {message.pod.priority}"
     return f"pod {_pod(message.pod)} wants a node for {requests or 'no requests'}{priority}"
@@ -204,10 +207,7 @@ def _(message: PlacementDecision) -> str:
         before = f"; before {others}" if others else ""
         nodes = f"; {_count(message.nodes, 'node')}, {refused} refused{stale}"
         return f"{pod} placed on {message.node}{score}{before}{nodes}"
-    counted = [f"{_count(r.nodes, 'node')}: {r.reason}" for r in message.reasons[:REASONS_MAX]]
-    if len(message.reasons) > REASONS_MAX:
-        counted.append(_count(len(message.reasons) - REASONS_MAX, "further reason"))
-    why = "; ".join(filter(None, [message.message, *counted]))
+    why = "; ".join(filter(None, [message.message, *_reasons(message)]))
     tail = (
         f"; next attempt after {duration_text(message.retry_after_ms)}"
         if message.retry_after_ms
@@ -215,6 +215,17 @@ def _(message: PlacementDecision) -> str:
     )
     attempt = f" (attempt {message.attempt})" if message.attempt else ""
     return f"{pod} {_OUTCOMES[message.outcome]}{attempt}{': ' if why else ''}{why}{tail}"
+
+
+def _reasons(decision: PlacementDecision) -> list[str]:
+    """Counts of reasons, unless the decision's message has them."""
+    reasons = decision.reasons
+    if not reasons or reasons[0].reason.removeprefix("node(s) ") in decision.message:
+        return []
+    counted = [f"{_count(each.nodes, 'node')}: {each.reason}" for each in reasons[:REASONS_MAX]]
+    if len(reasons) > REASONS_MAX:
+        counted.append(_count(len(reasons) - REASONS_MAX, "further reason"))
+    return counted
 
 
 _OUTCOMES = {

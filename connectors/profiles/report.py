@@ -37,8 +37,8 @@ def sentences(profiles: Profiles, owner: str | None) -> Iterator[str]:
     if owner is None:
         yield (
             "LoadAwareScheduling expects the same of pods that are not measured with `loadAware: "
-            f"{{estimatedScalingFactors: {_yaml(factors(profiles.fleet.resources))}}}`, and follows "
-            f"what is learned {_FOLLOWS % 'fleet'}."
+            f"{{estimatedScalingFactors: {_yaml(factors(profiles.fleet.resources))}}}`"
+            f"{_capped(profiles.fleet.resources)}, and follows what is learned {_FOLLOWS % 'fleet'}."
         )
         yield from _owners(profiles)
         return
@@ -110,12 +110,12 @@ def _owner(row: OwnerUsageRow) -> Iterator[str]:
                 "owners' pods are not more alike than others, or none of its was measured for 15 minutes."
             )
     if any(each.weight_ppm for each in row.figures.values()):
-        own = factors({name: each.expected for name, each in row.figures.items()})
+        expected = {name: each.expected for name, each in row.figures.items()}
         yield (
             "LoadAwareScheduling expects the same of its pods with the annotation "
-            f"{SCALING_FACTORS_ANNOTATION}: '{json_text(orjson.dumps(own))}' and `loadAware: "
-            "{allowCustomizeEstimation: true}`, and follows what is learned "
-            f"{_FOLLOWS % 'owner'}."
+            f"{SCALING_FACTORS_ANNOTATION}: '{json_text(orjson.dumps(factors(expected)))}' and "
+            f"`loadAware: {{allowCustomizeEstimation: true}}`{_capped(expected)}, and follows what is "
+            f"learned {_FOLLOWS % 'owner'}."
         )
     if not row.figures:
         yield "No figures have been worked out yet."
@@ -144,6 +144,12 @@ def _expected(resource: str, figures: FleetFigures) -> str:
         f"{figures.usage_ppm / _PERCENT:.0f} % of its request of {resource}, give or take "
         f"{_deviation(figures.spread_ppm)}, and to vary by {_deviation(figures.variance_ppm)}"
     )
+
+
+def _capped(figures: Mapping[str, FleetFigures]) -> str:
+    """Of which resources scaling factors say less than is expected, since they end at 100."""
+    beyond = [name for name, each in figures.items() if round(each.usage_ppm / _PERCENT) > 100]
+    return f" (less of {' and '.join(beyond)}: a factor is 100 at most)" if beyond else ""
 
 
 def _yaml(factors: Mapping[str, int]) -> str:

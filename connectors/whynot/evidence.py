@@ -20,6 +20,8 @@ from schemas.nodes import NodeState
 from schemas.pods import PodLifecycle, PodRef
 from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 
+#: Outcomes of decisions after which a pod waits for a node.
+_WAITS = ("waiting", "expired")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
@@ -112,9 +114,23 @@ class Evidence:
         yield from (each for each in (silent, self.unseen) if each)
 
     @property
-    def gone(self) -> bool:
-        """The pod that is asked about has ended."""
+    def ended(self) -> bool:
+        """The newest event says that its pod has ended."""
         return self.lifecycle is not None and self.lifecycle.event in ("finished", "deleted")
+
+    @property
+    def replaced(self) -> bool:
+        """Its pod has ended, and another one of the name waits for a node, of which no event is
+        known yet."""
+        decision, event = self.placement, self.lifecycle
+        if decision is None or event is None or decision.outcome not in _WAITS:
+            return False
+        return self.ended and event.pod.uid != decision.pod.uid
+
+    @property
+    def gone(self) -> bool:
+        """The pod that is asked about has ended, and no other one of its name waits."""
+        return self.ended and not self.replaced
 
     def has_left(self, pod: PodRef) -> bool:
         """A migration has moved the pod away since, for real."""
@@ -124,9 +140,12 @@ class Evidence:
         )
 
     def node_of(self, namespace: str, name: str) -> str | None:
-        """The node that a pod is on: by its newest event, else by the newest metric that names it."""
-        if self.lifecycle is not None and (self.gone or self.lifecycle.pod.node is not None):
-            return None if self.gone else self.lifecycle.pod.node
+        """The node that a pod is on: by its newest event, else by the newest metric that names it,
+        which is of the pod that had the name before where one waits for a node."""
+        if self.lifecycle is not None:
+            return None if self.ended else self.lifecycle.pod.node
+        if self.placement is not None and self.placement.outcome in _WAITS:
+            return None
         for node, metric in self.metrics.items():
             for pod in metric.pods:
                 if (pod.namespace, pod.name) == (namespace, name):

@@ -15,6 +15,7 @@ from connectors.whynot.wording import (
     thresholds_text,
     verdict_text,
 )
+from schemas.metrics import NodeMetric
 from schemas.migrations import LIVE
 from schemas.quantities import amount
 
@@ -106,10 +107,7 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         )
         return
     if metric is None or metric.usage is None or metric.updated_at_ms is None:
-        gone = "no metric of it was found"
-        if metric is not None and metric.source:
-            gone = f"{metric.source}, which measured it last, has no figures of it any more"
-        yield f"Its usage is not known: {gone}, so rounds skip it."
+        yield f"Its usage is not known: {_unknown(metric)}, so rounds skip it."
         return
     percents = {}
     for name, text in {} if state is None else state.allocatable.items():
@@ -123,6 +121,17 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         f"{amounts_text(metric.usage)}{f', of its allocatable {share}' if share else ''}."
     )
     yield from _hotter_than_said(evidence, percents, metric.updated_at_ms)
+
+
+def _unknown(metric: NodeMetric | None) -> str:
+    """Why a node's usage is not known by its newest metric."""
+    if metric is None:
+        return "no metric of it was found"
+    if metric.usage is not None:
+        return "its newest metric does not say when it was measured"
+    if metric.source:
+        return f"{metric.source}, which measured it last, has no figures of it any more"
+    return "its metric was removed" if metric.removed else "its newest metric has no figures of it"
 
 
 def _hotter_than_said(

@@ -51,7 +51,14 @@ def _gone(evidence: Evidence, found: list[Found], namespace: str, name: str) -> 
     event = evidence.lifecycle
     if event is None:
         return
-    if evidence.gone:
+    if evidence.replaced:
+        if found and evidence.placement is not None:
+            said = f" ({evidence.placement.message})" if evidence.placement.message else ""
+            yield (
+                f"Another pod has the name {namespace}/{name} now and waits for a node{said}; what "
+                "rounds say is about the one before."
+            )
+    elif evidence.gone:
         yield f"Pod {namespace}/{name} is not there any more: it was {event.event}."
     elif found and (about := found[0].pod) is not None and about.pod.uid != event.pod.uid:
         yield (
@@ -73,7 +80,7 @@ def _was(evidence: Evidence, found: Found) -> str:
         event is None
         or about is None
         or (
-            not evidence.gone
+            not evidence.ended
             and about.pod.uid == event.pod.uid
             and event.pod.node in (None, found.node.node)
         )

@@ -5,6 +5,7 @@ from typing import Any
 import yaml
 
 from schemas.policy.document import Policy
+from schemas.policy.parts import PolicyPart
 from schemas.policy.yamltext import resolve
 
 
@@ -35,8 +36,18 @@ _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(float, _represent_float)
 
 
+def _whole(part: PolicyPart) -> dict[str, Any]:
+    """A part with what its document leaves out for the digest's sake where it is the default."""
+    document, whole = part.model_dump(mode="json", exclude_none=True), {}
+    for name, field in type(part).model_fields.items():
+        key, value = field.alias or name, getattr(part, name)
+        if isinstance(value, PolicyPart):
+            whole[key] = _whole(value)
+        elif key in document or field.exclude_if is not None:
+            whole[key] = document.get(key, value)
+    return whole
+
+
 def effective_yaml(policy: Policy) -> str:
     """The policy with all defaults, as YAML; reading it gives an equal policy with the same digest."""
-    return yaml.dump(
-        policy.document(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
-    )
+    return yaml.dump(_whole(policy), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

@@ -21,6 +21,15 @@ from schemas.policy.yamltext import YamlDocument, read_documents
 #: collected in each pool is written to each partition of samples.
 NODE_POOLS_MAX = 64
 
+#: Kinds of documents that speak of who moves pods.
+_OF_DESCHEDULER = (
+    "DeschedulerConfiguration",
+    "DeschedulerPolicy",
+    "LowNodeLoadArgs",
+    "MigrationControllerArgs",
+    "DefaultEvictorArgs",
+)
+
 #: Policies kept as they were read last: the clusters of a fleet mostly have the same document.
 _KEPT = 16
 
@@ -99,7 +108,7 @@ def _assemble(
         kind = document.value.get("kind") if isinstance(document.value, dict) else None
         if kind == "KubeSchedulerConfiguration":
             assembly.fill("plugins", "score", list(UPSTREAM_SCORES))
-        elif kind is not None:
+        elif kind in _OF_DESCHEDULER:
             assembly.fill("plugins", "balance", list(UPSTREAM_BALANCE))
 
 

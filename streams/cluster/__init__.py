@@ -9,8 +9,6 @@ clusters     the clusters of a partition; contains the failure of one
 applied      one record of a batch, and what each cluster answered
 spoken       what a cluster says, ready to be published
 failures     clusters that failed, and those that are set apart
-let_go       states that are needed no more, freed once they are much
-short_lived  states that are made for one record, freed at once
 state        one cluster: applies records, decides
 unlisted     removes what full lists lack
 rebalancer   when a round is due, and what it is made from

@@ -11,7 +11,6 @@ batch, unless a later record of the same batch has replaced it.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 
 from schemas.clock import ClockTick
 from schemas.codec import encode
@@ -22,8 +21,6 @@ from streams.cluster import failures
 from streams.cluster.applied import Applied
 from streams.cluster.clock_reset import moved_rows, set_back
 from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
-from streams.cluster.let_go import LetGo
-from streams.cluster.short_lived import short_lived
 from streams.cluster.spoken import answered, spoken
 from streams.cluster.state import ClusterState, Position
 from streams.cluster.stored import Parts, Row, by_cluster, restored
@@ -64,12 +61,10 @@ class Clusters:
         """The log's time; none: its clock has not ticked."""
         self._recall = recall
         self._changed: dict[str, None] = {}
-        self._let_go = LetGo()
         self.begin()
 
     def begin(self) -> None:
         """A batch begins."""
-        self._let_go.look()
         self.done: list[Applied] = []
         """Its records so far."""
         self._start = self.now_ms, dict(self.positions)
@@ -94,8 +89,7 @@ class Clusters:
         record = each.record
         position = Position(record.topic, self.partition, record.offset, self.positions)
         try:
-            with nullcontext() if cluster in self.states else short_lived():
-                self._step(cluster, each, position)
+            self._step(cluster, each, position)
         except Exception as error:
             self._contain(cluster, each, error)
 
@@ -147,13 +141,12 @@ class Clusters:
         stored: dict[tuple[str, str], bytes] = {}
         put(stored, after)
         rows = ((table, key, value) for (table, key), value in stored.items())
-        self._let_go.add(state)
         state = self.states[cluster] = restored(cluster, now_ms, by_cluster(rows)[cluster])
         return state
 
     def _forget(self, state: ClusterState) -> None:
         """Nothing is known of a cluster now, so it takes no place and no time."""
-        self._pop(state.cluster)
+        del self.states[state.cluster]
         self._write(state.cluster, last_rows(state, f"{self.partition}/{state.cluster}"))
 
     # --- defects ----------------------------------------------------------------------------------
@@ -239,15 +232,10 @@ class Clusters:
 
     def _drop(self, cluster: str) -> None:
         """Nothing of what the cluster did in this batch counts."""
-        self._pop(cluster)
+        self.states.pop(cluster, None)
         self._written.pop(cluster, None)
         for each in self.done:
             each.take_back(cluster)
-
-    def _pop(self, cluster: str) -> None:
-        """Its state is needed no more."""
-        if (state := self.states.pop(cluster, None)) is not None:
-            self._let_go.add(state)
 
     def _pass_over(self, cluster: str, each: Applied) -> None:
         """It is later, or earlier, for a cluster that a tick has made fail."""
@@ -291,7 +279,7 @@ class Clusters:
         """
         if missed is self.done:
             self._drop(cluster)
-        self._pop(cluster)
+        self.states.pop(cluster, None)
         self.failures.set_apart(cluster, reason, self.now_ms or 0)
         for other in missed:
             if isinstance(other.message, ClockTick):

@@ -7,6 +7,7 @@ order alone. A record that cannot be applied is answered with a `Refusal` and ch
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import proxy
 
 from schemas.clock import ClockTick
 from schemas.collect import CollectPolicyRecord
@@ -99,7 +100,7 @@ class ClusterState:
             self.placement,
             MoveEvents(self.inventory, self.memory),
         )
-        self.placement.kept = self.migrations
+        self.placement.kept = proxy(self.migrations)
         self._unlisted = Unlisted(self.inventory, self.placement, self.migrations, self.memory)
         self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)
         self._moment_tables = (

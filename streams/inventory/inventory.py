@@ -8,6 +8,7 @@ of nodes, and the names of changed table rows are collected until they are writt
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
+from weakref import proxy
 
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
@@ -129,8 +130,10 @@ class Inventory:
         """A node has come or gone since places were given."""
 
     def watch(self, watcher: NodeWatcher) -> None:
-        """Let something keep arrays over the nodes; it is given all of them anew."""
-        self.index.watcher = watcher
+        """Let something keep arrays over the nodes, as long as it lives; it is given all of them
+        anew."""
+        # Not kept alive: it holds the inventory, and in a circle neither would be let go of at once.
+        self.index.watcher = proxy(watcher)
         for node in self.index.nodes:
             self._take_place(node)
         self.layout_stale = True

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import ceil, fsum, sqrt
 
 from schemas.decisions import LoadThresholds
-from schemas.policy import Policy
+from schemas.policy import LOAD_AWARE, Policy
 from schemas.policy.moving import RecentPast
 from streams.inventory.thresholds import Thresholds, policy_thresholds
 
@@ -84,14 +84,14 @@ class FilterInForce:
 
     thresholds: Thresholds
     reported: LoadThresholds | None
-    """What decisions say of them; None: they do not move."""
+    """What decisions say of them; None: they do not move, or the filter is off."""
 
 
 def filter_in_force(policy: Policy, history: UsageHistory, now_ms: int) -> FilterInForce:
     """The load-aware filter's thresholds at a time of the log; 0: before its first tick."""
     configured = policy_thresholds(policy.load_aware)
     moving = policy.moving_thresholds.filter
-    if moving is None:
+    if moving is None or not any(plugin.name == LOAD_AWARE for plugin in policy.plugins.filter):
         return FilterInForce(configured, None)
     source = "configured"
     plain, prod = dict(configured.plain), dict(configured.prod)

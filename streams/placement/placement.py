@@ -161,7 +161,7 @@ class Placement:
         waiting = self._forget(uid)
         if waiting is None:
             return []
-        why = f"the pod was bound to {node} without a decision of ours"
+        why = f"the pod was bound to {node} without a decision of ours in force"
         return self._ended(cause, waiting.request.pod, why, node)
 
     def listed(self, uid: str, list_id: str) -> None:

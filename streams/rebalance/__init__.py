@@ -5,6 +5,7 @@ inputs              what a round is given
 outcome             what a round found and planned
 balance             a round as loadstream makes it
 pool_turn           one pool's part of it: nodes classed and counted
+pool_readings       how nodes stand against the high thresholds of their pool
 planning            hot nodes in turn: which pods leave, and where to
 risk_moves          moves that lower the risk of overutilization most
 risk_pods           pods of nodes at risk, the one first whose move may gain most

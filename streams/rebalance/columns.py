@@ -28,7 +28,7 @@ class FreeAmounts(NodeResourcesFit):
 
     def column(self, resource: str) -> IntArray:
         """Free amounts of all nodes, shape (nodes,)."""
-        return self._columns.ask(resource)
+        return self._columns.ask(resource, self._build)
 
 
 class Columns:

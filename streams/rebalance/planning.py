@@ -99,12 +99,12 @@ class Planning:
         chosen = [acting[place] for place in places]
         figures = [columns.nodes[rows[place]] for place in places]
         hot_pods = HotPods(figures, self.nodes.which, self.universe, self.given.rules.leaving)
-        used = self.pool.used(phase)[:, chosen].copy()
+        used = self.pool.readings.used(phase)[:, chosen].copy()
         for index, place in hot_pods.leaving.items():
             if phase == "node" or hot_pods.prod[index]:
                 less = used[:, place] - hot_pods.amounts[index]
                 used[:, place] = np.maximum(less, -TOTAL_MAX)
-        limits = self.pool.high(phase)[:, chosen]
+        limits = self.pool.readings.high(phase)[:, chosen]
         excess = (used - limits).astype(np.float64)
         measured = (hot_pods.used != UNMEASURED).any(axis=1).tolist()
         order = pods_in_order(figures, hot_pods.used, excess, self.weights, measured).tolist()
@@ -165,7 +165,7 @@ class Turn:
         self._limits = limits
         self._pool = pool = planning.pool
         self._capacity: list[int] = pool.nodes.capacity[:, position].tolist()
-        self._percents = pool.percents(limits, self._capacity, hot.phase)
+        self._percents = pool.readings.percents(limits, self._capacity, hot.phase)
 
     def run(self, used: list[int], order: list[int]) -> None:
         """Look at pods until the node is below its limits, or none is left.

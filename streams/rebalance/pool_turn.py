@@ -6,7 +6,6 @@ nodes, the hot ones with their counts, those that act, and the targets. `plannin
 here.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,14 +28,12 @@ from streams.rebalance.outcome import (
     PROD_LOW,
     SKIPPED,
     HotNode,
-    NodeStanding,
     Phase,
     PoolOutcome,
     Thresholds,
 )
-from streams.rebalance.peers import Standings
+from streams.rebalance.pool_readings import PoolReadings
 from streams.rebalance.pools import (
-    UNLIMITED,
     Limits,
     Pool,
     PoolNodes,
@@ -77,6 +74,7 @@ class PoolTurn:
         self.limits: Limits = limits_of(thresholds, nodes)
         self.codes: IntArray = classify(nodes, self.limits)
         self.names: list[str] = columns.names[rows].tolist()
+        self.readings = PoolReadings(columns, nodes, self.names, thresholds, self.limits)
         self.acting: dict[Phase, list[int]] = {}
         """Positions of the nodes that act, in the order of their turns."""
         all_rows = np.flatnonzero(members)
@@ -90,8 +88,8 @@ class PoolTurn:
             codes=codes,
             means=self._means(),
             rounds_needed=pool.condition.consecutive_abnormalities,
-            readings=self.reading,
-            standings=self._standings,
+            readings=self.readings.named,
+            standings=self.readings.standings,
         )
 
     def _means(self) -> dict[str, float]:
@@ -146,14 +144,15 @@ class PoolTurn:
         over = np.flatnonzero(self.codes == code)
         hot = {self.names[position] for position in over.tolist()}
         for name in counters.watched(watch):
-            if name not in hot and self._position(name) is not None:
+            if name not in hot and self.readings.position(name) is not None:
                 counters.calm(name, watch, self.pool.condition, now_ms)
-        order = by_usage(self.nodes, self.used(phase), over, self.pool.weights)
+        used, high = self.readings.used(phase), self.readings.high(phase)
+        order = by_usage(self.nodes, used, over, self.pool.weights)
         # One conversion for all of them: each costs as much for one node as for hundreds.
         figures = zip(
             order.tolist(),
-            self.used(phase)[:, order].T.tolist(),
-            self.high(phase)[:, order].T.tolist(),
+            used[:, order].T.tolist(),
+            high[:, order].T.tolist(),
             self.nodes.capacity[:, order].T.tolist(),
             strict=True,
         )
@@ -174,8 +173,8 @@ class PoolTurn:
         )
         acting = counter.since_ms is not None
         needed = condition.consecutive_abnormalities
-        reading = self._reading(used, limits, capacity)
-        names, percents = self.nodes.resources, self.percents(limits, capacity, phase)
+        reading = self.readings.of(used, limits, capacity)
+        names, percents = self.nodes.resources, self.readings.percents(limits, capacity, phase)
         return HotNode(
             name=name,
             phase=phase,
@@ -195,67 +194,7 @@ class PoolTurn:
         """
         low = np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW))
         for name in self.standing.counters.abnormal(self.pool.name):
-            position = self._position(name)
+            position = self.readings.position(name)
             if position is not None:
                 low[position] = False
         return np.flatnonzero(low)
-
-    # --- figures --------------------------------------------------------------------------------
-
-    def used(self, phase: Phase) -> IntArray:
-        """What a phase is about, shape (resources, nodes)."""
-        return self.nodes.usage if phase == "node" else self.nodes.prod_usage
-
-    def high(self, phase: Phase) -> IntArray:
-        """The most that may be used in a phase."""
-        if phase == "node" or self.limits.prod_high is None:
-            return self.limits.high
-        return self.limits.prod_high
-
-    def percents(
-        self, limits: Sequence[int], capacity: Sequence[int], phase: Phase
-    ) -> Sequence[float]:
-        """The thresholds in force of a node; by deviation the percentages that they come to."""
-        if self.thresholds.deviation:
-            return [
-                100 * limit / total if total else 0.0
-                for limit, total in zip(limits, capacity, strict=True)
-            ]
-        given = self.thresholds.high if phase == "node" else self.thresholds.prod_high
-        return [given.get(name, 0.0) for name in self.nodes.resources]
-
-    def reading(self, name: str, phase: Phase) -> NodeStanding | None:
-        """How a node stands; None: it is not of the pool or was not measured."""
-        position = self._position(name)
-        if position is None:
-            return None
-        if phase == "prod" and self.limits.prod_high is None:
-            return NodeStanding({}, {}, {})
-        return self._reading(
-            self.used(phase)[:, position].tolist(),
-            self.high(phase)[:, position].tolist(),
-            self.nodes.capacity[:, position].tolist(),
-        )
-
-    def _standings(self, phase: Phase) -> Standings:
-        """How far each node is above its high thresholds; resources without one do not count."""
-        limits, capacity = self.high(phase), self.nodes.capacity
-        excess = (self.used(phase) - limits) / np.maximum(capacity, 1)
-        counts = (limits < UNLIMITED) & (capacity > 0)
-        return Standings(self.names, np.where(counts, excess, -np.inf).max(axis=0, initial=-np.inf))
-
-    def _position(self, name: str) -> int | None:
-        """Position of a node among the measured ones of the pool."""
-        row = self.given.columns.row(name)
-        rows = self.nodes.rows
-        place = rows.size if row is None else int(np.searchsorted(rows, row))
-        return place if place < rows.size and int(rows[place]) == row else None
-
-    def _reading(self, used: list[int], limits: list[int], capacity: list[int]) -> NodeStanding:
-        which = [index for index, limit in enumerate(limits) if limit < UNLIMITED]
-        names = self.nodes.resources
-        return NodeStanding(
-            used={names[index]: used[index] for index in which},
-            limit={names[index]: limits[index] for index in which},
-            capacity={names[index]: capacity[index] for index in which},
-        )

@@ -29,7 +29,8 @@ def lasting() -> Iterator[None]:
     """What is there at the end lasts: do not look through it now nor later, until the next such
     time.
 
-    State of a partition that was lost since the last time is let go of first: it has cycles.
+    What has lasted since the last time and is needed no more, such as connections, is let go of
+    first: it may have cycles, which the state of partitions has not.
     """
     gc.unfreeze()
     gc.collect()

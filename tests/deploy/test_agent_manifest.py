@@ -52,6 +52,11 @@ def test_all_mounts_are_those_and_no_other_is_of_the_node() -> None:
     assert len(_AGENT["volumeMounts"]) == len(_POD["volumes"]) == 3
 
 
+def test_where_its_namespace_comes_from_is_said() -> None:
+    page = (_FILE.parents[2] / "docs" / "agent.md").read_text(encoding="utf-8")
+    assert f"kubectl create namespace {_SET['metadata']['namespace']}`" in " ".join(page.split())
+
+
 def test_the_name_of_the_node_is_the_cluster_s() -> None:
     assert _options()["node"] == "$(NODE_NAME)"
     fields = {

@@ -174,6 +174,11 @@ def test_the_dashboard_shows_who_is_active_what_is_sent_done_and_measured() -> N
     }
 
 
+def test_a_clock_that_is_ahead_is_seen_on_the_dashboard() -> None:
+    (panel,) = [panel for panel, target in _panels() if "clock_lag_seconds" in target["expr"]]
+    assert "min" not in panel["fieldConfig"]["defaults"]
+
+
 def test_what_a_person_asked_for_in_vain_raises_no_alert_on_dead_letters() -> None:
     (rule,) = [rule for rule in RULES if rule["alert"] == "LoadstreamDeadLetters"]
     assert 'topic!="migration-requests"' in rule["expr"]

@@ -48,3 +48,31 @@ def test_observe_says_what_it_would_evict_of_an_ordinary_kube_scheduler_cluster(
     assert commands
     assert all(command.dry_run for command in commands)
     assert {command.node for command in commands} == {"hot"}
+
+
+@pytest.mark.parametrize("name", ["enforce.yaml", "moving.yaml"])
+def test_where_nodes_may_run_hotter_than_others_nothing_moves_by_one_hot_share(name: str) -> None:
+    policy = read_policy((POLICIES / name).read_text(encoding="utf-8"), KNOWN)
+    assert policy.plugins.balances("LowNodeLoad")
+    assert not policy.plugins.balances("OverutilizationRisk")
+
+
+def test_a_batch_node_that_may_run_hotter_keeps_its_pods_until_then() -> None:
+    """At 80 % of its cpu, with targets beside it."""
+    run = Run()
+    document = (POLICIES / "enforce.yaml").read_text(encoding="utf-8")
+    pods = [replica(f"web-{n}", scheduler="loadstream") for n in range(8)]
+    run.say(policy_record(document), tick(0))
+    run.say(*(node(each, labels={"pool": "batch"}) for each in ("hot", "calm", "idle")))
+    run.say(*(lifecycle("running", each, "hot") for each in pods))
+    for seconds in range(0, 2_400, 30):
+        usage = [pod_metric(each.uid, cpu=775, memory=2**28) for each in pods]
+        run.say(
+            metric("hot", cpu=6_400, memory=3 * 2**30, seconds=seconds, pods=tuple(usage),
+                   system_usage={"cpu": 200, "memory": 2**30}),
+            metric("calm", cpu=1_000, memory=2**30, seconds=seconds),
+            metric("idle", cpu=500, memory=2**30, seconds=seconds),
+        )  # fmt: skip
+        run.say(tick(seconds), tick(seconds + 15))
+    read = [decode("eviction-commands", output) for output in run.outputs]
+    assert [each for each in read if isinstance(each, EvictionCommand)] == []

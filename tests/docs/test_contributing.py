@@ -31,7 +31,7 @@ _OVER_MODULES = {
     "schemas": {"ajv", "fuzz"},
     "schemas/policy": {"documentation", "loadaware_golden", "roundtrip", "sections"},
     "streams": {
-        "burst", "clock", "large_records", "outage", "replay_checkpoints", "replay_command", "topics",
+        "burst", "clock", "cycles", "large_records", "outage", "replay_checkpoints", "replay_command", "topics",
     },
     "streams/aggregate": {"takeover"},
     "streams/cluster": {

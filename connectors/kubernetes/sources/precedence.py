@@ -121,7 +121,15 @@ def _fill(message: NodeUsage, other: NodeUsage) -> NodeUsage:
     changes: dict[str, Any] = {}
     if (usage := _more(message.usage, other.usage)) is not message.usage:
         changes["usage"] = usage
-    pods = _members({pod.uid: pod for pod in message.pods}, {pod.uid: pod for pod in other.pods})
+    uids = {(pod.namespace, pod.name): pod.uid for pod in message.pods}
+    pods = _members(
+        {pod.uid: pod for pod in message.pods},
+        {
+            pod.uid: pod
+            for pod in other.pods
+            if uids.get((pod.namespace, pod.name), pod.uid) == pod.uid
+        },
+    )
     if pods is not None:
         changes["pods"] = pods[:PODS_PER_SAMPLE_MAX]
     applications = _members(

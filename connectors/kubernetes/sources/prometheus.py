@@ -99,6 +99,11 @@ class PrometheusSettings(SourceSettings):
             )
             yield Conflict(("nodes",), message, ("nodes", "presets"))
 
+    @property
+    def speaks(self) -> bool:
+        """One query each is about nodes' CPU and memory."""
+        return self.queries().nodes.keys() >= REQUIRED
+
     def queries(self) -> Preset:
         """What is asked, with everything filled in."""
         nodes: dict[str, str] = {}

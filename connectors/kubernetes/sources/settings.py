@@ -57,6 +57,11 @@ class SourceSettings(PolicyPart):
         return self.name or self.source
 
     @property
+    def speaks(self) -> bool:
+        """It measures CPU and memory of nodes, without which no sample of it is sent by itself."""
+        return True
+
+    @property
     def fresh_ms(self) -> int:
         """For how long after its last message of a node no later source speaks for that node."""
         return max(30_000, 3 * self.interval_ms)
@@ -109,15 +114,24 @@ def _read(
         allowed = f"a list of 1 to {SOURCES_MAX} sources"
         return problem(("sources",), f"found {describe(listed)}; allowed is {allowed}")
     labels: set[str] = set()
+    speaking = False
     for index, each in enumerate(listed):
         settings = _one(each, ("sources", index), document, known, problems)
         if settings is None:
+            speaking = True  # it may have been meant to be
             continue
+        speaking |= settings.speaks
         if settings.label in labels:
             message = f"found {settings.label!r} a second time; give one of them another name"
             problem(("sources", index, "name"), message)
         labels.add(settings.label)
         yield settings
+    if not speaking:
+        message = (
+            "no source measures both cpu and memory of nodes, so no sample would be sent; allowed is a "
+            "list with one that does, such as kubelet_resource, or queries of both in one source"
+        )
+        problem(("sources",), message)
     return None
 
 

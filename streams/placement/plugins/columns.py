@@ -181,22 +181,25 @@ class OnDemand(dict[str, Column], Generic[Column]):
     answer.
     """
 
-    def __init__(self, limit: int, build: Callable[[str], Column]) -> None:
+    def __init__(self, limit: int) -> None:
         """Start empty.
 
         Args:
             limit: most columns kept, at least 1.
-            build: makes the column of a name from what is known of all rows.
         """
         super().__init__()
         self._limit = limit
-        self._build = build
 
-    def ask(self, name: str) -> Column:
-        """The column of a name."""
+    def ask(self, name: str, build: Callable[[str], Column]) -> Column:
+        """The column of a name.
+
+        Args:
+            name: of a label or a resource.
+            build: makes the column from what is known of all rows, if it is not kept.
+        """
         column = self.pop(name, None)
         if column is None:
-            column = self._build(name)
+            column = build(name)
             while len(self) >= self._limit:
                 del self[next(iter(self))]
         self[name] = column

@@ -72,7 +72,7 @@ class NodeResourcesFit(Filter):
     def __init__(self) -> None:
         self._free: list[dict[str, int] | None] = []
         """Free amounts of each row; None on a row that is new."""
-        self._columns = OnDemand[IntArray](COLUMNS_MAX, self._build)
+        self._columns = OnDemand[IntArray](COLUMNS_MAX)
         """Free amounts of all rows, by resource: shape (nodes,)."""
         self._named = Census()
         """Resources that some node names."""
@@ -138,7 +138,7 @@ class NodeResourcesFit(Filter):
 
     def _column(self, name: str) -> IntArray | None:
         """Free amounts of a resource that is requested; None: no node names it, so none has any."""
-        return self._columns.ask(name) if name in self._named else None
+        return self._columns.ask(name, self._build) if name in self._named else None
 
     def _build(self, name: str) -> IntArray:
         amounts = [0 if free is None else free.get(name, 0) for free in self._free]

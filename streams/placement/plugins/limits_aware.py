@@ -24,6 +24,10 @@ from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.base import Score
 
+#: Raw scores are whole multiples of one over this: figures that are equal but for what is lost in
+#: their last bits must not be stretched to 0 and 100.
+_STEPS = 2.0**24
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -98,6 +102,9 @@ class LimitsAwareScore(Score):
         for index, limit in enumerate(prepared.limits):
             taken = self._default[index] if limit is None else limit
             raw += self._left[index] - self._per_unit[index] * taken
+        raw *= _STEPS
+        np.rint(raw, out=raw)
+        raw /= _STEPS
         return raw
 
     def score(self, prepared: Prepared, row: int) -> float:
@@ -107,4 +114,4 @@ class LimitsAwareScore(Score):
         raw = 0.0
         for (left, per_unit, default), limit in zip(figures, prepared.limits, strict=True):
             raw += left - per_unit * (default if limit is None else limit)
-        return raw
+        return round(raw * _STEPS) / _STEPS

@@ -83,7 +83,7 @@ class NodeAffinity(OneReason):
     def __init__(self) -> None:
         self._labels: list[dict[str, str] | None] = []
         """Labels of each row; None on a row that is new."""
-        self._columns = OnDemand[Interned[str | None]](COLUMNS_MAX, self._build)
+        self._columns = OnDemand[Interned[str | None]](COLUMNS_MAX)
         """Values of all rows, by label."""
         self._keys = Census()
         """Labels that some node has."""
@@ -138,7 +138,7 @@ class NodeAffinity(OneReason):
                 if not requirement.holds(None):
                     return np.zeros(len(self._labels), dtype=np.bool_)
                 continue
-            rows = requirement.rows(self._columns.ask(requirement.key))
+            rows = requirement.rows(self._columns.ask(requirement.key, self._build))
             if rows is not None:
                 meeting = _both(meeting, rows)
         return meeting

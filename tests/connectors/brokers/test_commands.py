@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from connectors.brokers.embedded import PARTITIONS
 from connectors.cli import app
+from connectors.kafka.admin import partitions_of
+from connectors.kafka.client import connect
+from connectors.kafka.topics import expected_names
+from tests.conftest import RunningBroker
 
 
 @pytest.mark.parametrize("below", ["", "below"])
@@ -31,3 +36,23 @@ def test_a_cache_that_takes_no_address_is_said(
     written = f"the address of a local broker cannot be written to {tmp_path / name / 'broker'}: "
     assert result.stderr.startswith(f"error: {written}")
     assert "set LOADSTREAM_CACHE to a directory that can be written" in result.stderr
+
+
+def test_partitions_that_the_embedded_broker_has_not_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", "8")
+    result = CliRunner().invoke(app, ["broker"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "error: LOADSTREAM_KAFKA_PARTITIONS=8: topics of the embedded broker have 4 partitions, "
+        "always; take the setting away, or use --kafka\n"
+    )
+
+
+@pytest.mark.broker
+def test_topics_of_the_embedded_broker_have_as_many_partitions_as_is_said(
+    embedded: RunningBroker,
+) -> None:
+    connection = connect(embedded.settings)
+    assert {partitions_of(connection, name) for name in expected_names()} == {PARTITIONS}

@@ -1,6 +1,7 @@
 """Measures: hot minutes, waiting, evictions, and whether these helped."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,13 @@ def recorded(drawn: Scenario, shares: np.ndarray) -> Recorder:
         at_ms = drawn.measured_ms + minute * MINUTE_MS
         recorder.minute(Moment(at_ms, np.array([]), np.empty((0, 2)), demand, demand))
     return recorder
+
+
+def test_the_page_names_every_figure() -> None:
+    drawn = scenario()
+    page = (Path(__file__).parents[3] / "docs" / "closed-loop.md").read_text(encoding="utf-8")
+    figures = recorded(drawn, flat(drawn, 1)).result("x", {}).figures
+    assert [name for name in figures if f"`{name}`" not in page] == []
 
 
 def flat(drawn: Scenario, minutes: int) -> np.ndarray:

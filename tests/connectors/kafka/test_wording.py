@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from connectors.kafka.wording import sentence
 from connectors.units import amounts_text, bytes_text, duration_ms, duration_text, time_text
 from schemas import quantities
+from schemas.decisions import ReasonCount
 from schemas.refusals import Refusal
 from schemas.topics import TOPICS
 from tests.connectors.kafka.messages import EXAMPLES, decision
+from tests.streams.cluster.builders import container, pod, request
 
 
 @pytest.mark.parametrize(("topic", "message", "time_ms", "text"), EXAMPLES)
@@ -36,6 +38,32 @@ def test_what_is_no_message_has_no_sentence() -> None:
 @pytest.mark.parametrize("outcome", ["waiting", "refused", "withdrawn", "expired"])
 def test_a_decision_without_a_node_says_what_it_means(outcome: str) -> None:
     assert len(sentence(decision(outcome=outcome))) > len("pod web/front-1 ")
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("2 nodes: Too many pods; 1 node: were unschedulable", ""),
+        ("it waits with them", "; 2 nodes: Too many pods; 1 node: node(s) were unschedulable"),
+    ],
+)
+def test_a_node_that_is_refused_counts_once(message: str, said: str) -> None:
+    reasons = (
+        ReasonCount(reason="Too many pods", nodes=2),
+        ReasonCount(reason="node(s) were unschedulable", nodes=1),
+    )
+    text = sentence(decision(outcome="waiting", message=message, reasons=reasons, attempt=1))
+    assert text == f"pod web/front-1 waits for a node (attempt 1): {message}{said}"
+
+
+def test_a_request_names_what_init_containers_and_overhead_ask_for() -> None:
+    wanting = pod(
+        containers=(container({"cpu": "1"}),),
+        init_containers=(container({"memory": "2Gi"}),),
+        overhead={"cpu": "250m"},
+    )
+    text = "pod default/pod-1 wants a node for cpu 1; init memory 2Gi; overhead cpu 250m"
+    assert sentence(request(wanting)) == text
 
 
 @given(st.text())

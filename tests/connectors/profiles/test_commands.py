@@ -155,6 +155,15 @@ def test_what_is_known_is_written_as_load_aware_estimation_takes_it(
     assert dict(zip(Estimator(custom).resources, estimated, strict=True))["cpu"] == 230
 
 
+def test_a_factor_that_cannot_say_what_is_expected_is_said_to_say_less(
+    changelogs: Changelogs,
+) -> None:
+    much = _FIGURES.model_copy(update={"usage_ppm": 1_350_000})
+    changelogs.fleet(_fleet().model_copy(update={"resources": {"cpu": _FIGURES, "memory": much}}))
+    said = "{cpu: 50, memory: 100}}` (less of memory: a factor is 100 at most), and follows"
+    assert said in ask(BLUE).stdout
+
+
 def test_the_newest_row_of_an_owner_holds_and_one_that_is_removed_is_gone(
     changelogs: Changelogs,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.decisions import AsOf, PlacementDecision, UsualUse
 from schemas.metrics import NodeMetric, PodMetric
-from schemas.migrations import DrainStatus, MigrationStatus
+from schemas.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
 from schemas.moves import MoveOutcome
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
@@ -35,7 +36,10 @@ from schemas.rounds import (
     ThresholdsInForce,
 )
 from schemas.topics import TOPIC_BY_NAME, key_of
+from schemas.workloads import DisruptionBudget
 from streams.in_process.pipeline import Pipeline
+from streams.migration.budgets import describe
+from streams.migration.workloads import Replicas
 from tests.conftest import RunningBroker
 
 NOW_MS = 1_795_000_000_000
@@ -45,6 +49,18 @@ ASKED_MS = NOW_MS + 7 * MINUTE_MS + 30_000
 AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
 WEB = PodRef(namespace="shop", name="web-1", uid="u1")
 API = PodRef(namespace="shop", name="api-1", uid="u2")
+#: Gates in the words of those that stop pods.
+REPLICAS = Replicas("u9", "ReplicaSet shop/web", 9, inferred=False)
+BUDGET = describe(
+    DisruptionBudgetRow(
+        cluster="blue",
+        budget=DisruptionBudget(
+            cluster="blue", namespace="shop", name="web", current_healthy=8, desired_healthy=8,
+            expected_pods=9,
+        ),
+    )
+)  # fmt: skip
+PAGE = Path(__file__).parents[3] / "docs" / "rebalancing.md"
 #: Clusters of which the first two share a partition of four.
 BLUE = "blue"
 NEIGHBOUR = next(
@@ -89,6 +105,12 @@ def recorded(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Record
     return recorded
 
 
+def metric_of_web() -> NodeMetric:
+    """What web-1 uses on node n1."""
+    pods = (PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),)
+    return NodeMetric(cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1}, pods=pods)
+
+
 def ask(*arguments: str) -> Result:
     result = CliRunner().invoke(app, ["why-not", *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -101,7 +123,7 @@ def a_round(number: int, *hot: HotNode, cluster: str = BLUE, **more: Any) -> Reb
     pool = PoolRound(
         pool="web",
         nodes={"low": 2, "normal": 5, "high": len(hot), "skipped": 1},
-        thresholds=ThresholdsInForce(low={"cpu": 45.0}, high={"cpu": 70.0}, source="as configured"),
+        thresholds=ThresholdsInForce(low={"cpu": 45.0}, high={"cpu": 70.0}, source="policy"),
         rounds_needed=3,
         wanted=sum(len(each.pods) for each in hot),
         leaving=leaving,
@@ -137,13 +159,18 @@ def stopped(pod: PodRef, gate: str) -> PodVerdict:
 def story() -> list[RebalanceRound]:
     """n1 turns hot; first it is not hot for long enough, then a budget stops its pod."""
     rounds = [a_round(0)]
-    rounds += [a_round(n, hot_node(n, gate=f"hot for {n} of 3 rounds")) for n in (1, 2)]
+    rounds += [a_round(n, hot_node(n, gate=f"over for {n} of 3 rounds in a row")) for n in (1, 2)]
     rounds += [
-        a_round(n, hot_node(n, stopped(WEB, f"workload: {n} of 9 replicas are on their way")))
+        a_round(
+            n,
+            hot_node(
+                n, stopped(WEB, f"{n} migrations of {REPLICAS} are under way; at most 3 may be")
+            ),
+        )
         for n in (3, 4, 5)
     ]
     leaving = PodVerdict(pod=API, target="n7", migration_id="migration-1")
-    budget = stopped(WEB, "disruption budget: 0 of 1 allowed are left")
+    budget = stopped(WEB, BUDGET)
     return [*rounds, a_round(6, hot_node(6, budget, leaving)), a_round(7, hot_node(7, budget))]
 
 
@@ -156,16 +183,23 @@ def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
         "The newest round of cluster blue was at 2026-11-18 11:13:40.000 (30s ago), in enforce mode: "
         "its commands are carried out.",
         "Pool web has 9 nodes (2 low, 5 normal, 1 high, 1 skipped); lightly loaded below cpu 45 %, "
-        "hot above cpu 70 % (as configured).",
+        "hot above cpu 70 % (policy).",
         "To leave in pool web: 1 pod; begun: 0 migrations.",
         "Node n1 is hot for 7 rounds in a row; 3 are needed; cpu 12.8 of 16 (80.0 %, at most 70.0 %): "
-        "no pod leaves; shop/web-1 (uses cpu 0.9): disruption budget: 0 of 1 allowed are left.",
+        f"no pod leaves; shop/web-1 (uses cpu 0.9): {BUDGET}.",
         "Over the newest 8 rounds, back to 2026-11-18 11:06:40.000 (7m 30s ago): nodes were hot in 7 "
         "of them; to leave: 6 pods; begun: 1 migration.",
-        "Stopped nodes, 2 times in these rounds: hot for 2 of 3 rounds.",
-        "Stopped pods, 3 times in these rounds: workload: 5 of 9 replicas are on their way.",
-        "Stopped pods, 2 times in these rounds: disruption budget: 0 of 1 allowed are left.",
+        "Stopped nodes, 2 times in these rounds: over for 2 of 3 rounds in a row.",
+        "Stopped pods, 3 times in these rounds: 5 migrations of ReplicaSet shop/web with 9 replicas are "
+        "under way; at most 3 may be.",
+        f"Stopped pods, 2 times in these rounds: {BUDGET}.",
     ]
+
+
+def test_the_page_on_rebalancing_shows_that_answer_as_it_is_given(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", story())
+    page = PAGE.read_text(encoding="utf-8").partition("answers in sentences:\n\n")[2]
+    assert page.partition("\n\n")[0].split() == ask(BLUE).stdout.split()
 
 
 def test_a_pool_without_nodes_and_what_stopped_it_are_reported(recorded: Recorded) -> None:
@@ -197,10 +231,10 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
     said = ask(BLUE, "--node", "n1").stdout
     assert (
         "Node n1 of pool web is in class high: cpu 12.8 of 16 (80.0 %, at most 70.0 %). In force: "
-        "lightly loaded below cpu 45 %, hot above cpu 70 % (as configured)." in said
+        "lightly loaded below cpu 45 %, hot above cpu 70 % (policy)." in said
     )
     assert "It is hot for 2 rounds in a row; 3 are needed." in said
-    assert "What stopped it: hot for 2 of 3 rounds." in said
+    assert "What stopped it: over for 2 of 3 rounds in a row." in said
 
 
 def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_uses_now(
@@ -248,6 +282,26 @@ def test_the_answer_for_a_node_says_what_measured_it_and_when(
     assert said in ask(BLUE, "--node", "n1").stdout
 
 
+@pytest.mark.parametrize(
+    ("newest", "said"),
+    [
+        ({"usage": {"cpu": 4_000}}, "its newest metric does not say when it was measured"),
+        ({"updated_at_ms": NOW_MS}, "its newest metric has no figures of it"),
+        ({"removed": True}, "its metric was removed"),
+        (None, "no metric of it was found"),
+    ],
+)
+def test_why_the_usage_of_a_node_is_not_known_is_said_as_it_is(
+    recorded: Recorded, newest: dict[str, Any] | None, said: str
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
+    if newest is not None:
+        recorded.write("node-metrics", [NodeMetric(cluster=BLUE, node="n1", **newest)])
+    answer = ask(BLUE, "--node", "n1").stdout
+    assert f"Its usage is not known: {said}, so rounds skip it." in answer
+
+
 def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3), hot_left_out=4)])
     said = ask(BLUE, "--node", "n9").stdout
@@ -293,7 +347,10 @@ def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_whe
     recorded.write("rebalance-rounds", story()[:6])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "It is on node n1 of pool web, hot for 5 rounds in a row; 3 are needed" in said
-    assert "What stopped it first: workload: 5 of 9 replicas are on their way." in said
+    assert (
+        "What stopped it first: 5 migrations of ReplicaSet shop/web with 9 replicas are under way"
+        in said
+    )
     assert (
         "The same has stopped it for 3 rounds, since 2026-11-18 11:09:40.000 (4m 30s ago)" in said
     ), "the rounds before were stopped by another gate"
@@ -319,11 +376,7 @@ def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_
 
 def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3, node="n2"))])
-    metric = NodeMetric(
-        cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1},
-        pods=(PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),),
-    )  # fmt: skip
-    recorded.write("node-metrics", [metric])
+    recorded.write("node-metrics", [metric_of_web()])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
     assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
@@ -496,11 +549,7 @@ def test_a_pod_that_has_left_is_not_said_to_be_still_there(
 
 def test_a_pod_that_is_gone_is_on_no_node(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0)])
-    metric = NodeMetric(
-        cluster=BLUE, node="n1", updated_at_ms=NOW_MS, usage={"cpu": 1},
-        pods=(PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),),
-    )  # fmt: skip
-    recorded.write("node-metrics", [metric])
+    recorded.write("node-metrics", [metric_of_web()])
     recorded.write("pod-lifecycle", [seen_pod("finished")])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
@@ -508,11 +557,44 @@ def test_a_pod_that_is_gone_is_on_no_node(recorded: Recorded) -> None:
     assert "It is on node" not in answer.stdout
 
 
+@pytest.mark.parametrize("newest", [seen_pod("deleted", "u0"), seen_pod("seen", node=None), None])
+def test_a_pod_that_waits_is_not_taken_for_the_one_that_had_its_name_before(
+    recorded: Recorded, newest: PodLifecycle | None
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("node-metrics", [metric_of_web()])
+    recorded.write("pod-lifecycle", [] if newest is None else [newest])
+    waits = PlacementDecision(
+        decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="waiting", message="3 nodes full",
+        decided_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    recorded.write("placement-decisions", [waits])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "the decision was waiting: 3 nodes full." in said
+    assert "It is on node n1" not in said
+    assert "is not there any more" not in said
+
+
+def test_rounds_that_name_a_pod_are_said_to_be_about_the_one_before_where_another_one_waits(
+    recorded: Recorded,
+) -> None:
+    recorded.write("rebalance-rounds", story()[:6])
+    recorded.write("pod-lifecycle", [seen_pod("deleted")])
+    waits = PlacementDecision(
+        decision_id="decision-1", cluster=BLUE, pod=WEB.model_copy(update={"uid": "u9"}),
+        outcome="waiting", message="3 nodes full", decided_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    recorded.write("placement-decisions", [waits])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "Another pod has the name shop/web-1 now and waits for a node (3 nodes full);" in said
+    assert "It was on node n1 of pool web" in said
+
+
 def test_a_pod_that_has_left_a_hot_node_is_marked_so(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", story())
     done = migration("Succeeded", 2).model_copy(update={"dry_run": False})
     recorded.write("migration-status", [done])
-    assert "budget: 0 of 1 allowed are left. It has left since." in ask(BLUE, "--node", "n1").stdout
+    assert f"{BUDGET}. It has left since." in ask(BLUE, "--node", "n1").stdout
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,25 @@ def test_arguments_can_be_pasted_as_a_document_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
+    ("pasted", "by_risk"),
+    [
+        ("kind: OverutilizationRiskArgs\n", True),
+        ("kind: LoadAwareSchedulingArgs\n", True),
+        (SCHEDULER, True),
+        ("kind: LowNodeLoadArgs\n", False),
+        ("kind: DefaultEvictorArgs\n", False),
+        (DESCHEDULER + "deschedulingInterval: 30s\n", False),
+    ],
+)
+def test_only_what_is_pasted_of_a_descheduler_turns_moves_by_risk_off(
+    pasted: str, by_risk: bool
+) -> None:
+    policy = read_policy(pasted)
+    assert policy.plugins.balances("OverutilizationRisk") is by_risk
+    assert policy.plugins.balances("LowNodeLoad")
+
+
+@pytest.mark.parametrize(
     ("plugins", "enabled"),
     [
         ("", False),

@@ -196,6 +196,16 @@ def test_text_that_looks_like_something_else_is_printed_in_quotes() -> None:
     assert read_policy(effective_yaml(policy)) == policy
 
 
+def test_every_default_is_printed_and_changes_no_digest() -> None:
+    """Also of fields that a document leaves out where they are the default."""
+    for text in ("", "compat: koordinator"):
+        policy = read_policy(text)
+        printed = effective_yaml(policy)
+        defaults = ("gain: 0.07", "excessWeight: 4", "profiles: fleet", "estimateBy: requests")
+        assert [each for each in (*defaults, "type: LeastAllocated") if each not in printed] == []
+        assert read_policy(printed).digest == policy.digest
+
+
 def _pools(count: int, windows: int = 1) -> str:
     """A policy of a number of pools, each with an entry of thresholds that move."""
     names = [f"p{number}" for number in range(count)]

@@ -1,20 +1,18 @@
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from streams.inventory.inventory import Inventory
+
 
 @pytest.fixture
-def looks_rarely() -> Iterator[None]:
-    """Python looks for cycles among young objects often and among old ones never, as in a worker.
-
-    What a test freezes is let go at its end.
-    """
-    before = gc.get_threshold()
+def inventories() -> Iterator[Callable[[], int]]:
+    """Counts the inventories in memory; Python does not look for cycles of objects meanwhile, so that
+    what is held by them stays."""
     gc.collect()
-    gc.set_threshold(100, 1, 1_000_000)
+    gc.disable()
     try:
-        yield
+        yield lambda: sum(isinstance(each, Inventory) for each in gc.get_objects())
     finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)
+        gc.enable()

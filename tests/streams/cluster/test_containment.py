@@ -4,7 +4,6 @@ The defects are put in on purpose: whatever names a poisoned pod raises, in appl
 or in writing its row.
 """
 
-import gc
 import logging
 import random
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.rounds import RebalanceRound
 from schemas.rows import FailedClusterRow
-from streams.cluster import let_go, rebalancer, spoken, tables
+from streams.cluster import rebalancer, spoken, tables
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
 from streams.cluster.podrows import PodRows
@@ -186,24 +185,20 @@ def test_a_failure_that_is_long_ago_is_forgotten(monkeypatch: Patch) -> None:
     assert failed_row(recorded.side) is None
 
 
-@pytest.mark.usefixtures("looks_rarely")
 def test_a_cluster_that_fails_now_and_then_takes_no_more_memory_each_time(
-    monkeypatch: Patch,
+    monkeypatch: Patch, inventories: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(let_go, "ENOUGH", 100)
     # What pytest keeps of the log holds on to the frames of the failures.
     monkeypatch.setattr(logging.getLogger("streams.cluster.clusters"), "disabled", True)
     half_applied(monkeypatch)
     recorded = Recorded()
     recorded.say(tick(), node("a"), metric("a"), request("p"))
-    gc.freeze()
-    for number in range(1, 41):
+    before = inventories()
+    for number in range(1, 11):
         recorded.say(tick(number * FAILURES_MS / 1000))
         recorded.say(lifecycle("running", pod(POISON, labels={POISON: "yes"}), "a"))
-    assert letters(recorded.side) == [("pod-lifecycle", "internal")] * 40
-    recorded.say(tick(41 * FAILURES_MS / 1000))
-    gc.unfreeze()
-    assert sum(isinstance(each, Inventory) for each in gc.get_objects()) < 10
+    assert letters(recorded.side) == [("pod-lifecycle", "internal")] * 10
+    assert inventories() == before
 
 
 @pytest.fixture

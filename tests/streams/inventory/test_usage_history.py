@@ -171,3 +171,9 @@ def test_a_whole_percent_is_within_the_bounds_and_leaves_no_resource_out(
     for _ in range(2):
         history.note(WHOLE_CLUSTER, {"cpu": mean}, recent)
     assert filter_in_force(moving, history, START_MS).thresholds.plain["cpu"] == whole
+
+
+def test_decisions_of_a_policy_without_the_filter_say_nothing_of_its_thresholds() -> None:
+    run = world()
+    run.say(tick(_OPENS_S), policy_record(_WINDOW + "plugins: {filter: [NodeResourcesFit]}\n"))
+    assert placed(run, "a").load_thresholds is None

@@ -303,7 +303,16 @@ def test_a_pod_that_somebody_else_binds_does_not_wait_any_more() -> None:
     run.say(request())
     made = only(run.say(lifecycle("bound", pod(), "elsewhere")))
     assert (made.outcome, made.node) == ("withdrawn", "elsewhere")
-    assert made.message == "the pod was bound to elsewhere without a decision of ours"
+    assert made.message == "the pod was bound to elsewhere without a decision of ours in force"
+
+
+def test_a_pod_bound_after_its_reservation_is_not_said_to_be_bound_by_somebody_else() -> None:
+    run = cluster(policy_record("reservationSeconds: 10"), node("a"))
+    assert only(run.say(request())).node == "a"
+    assert only(run.say(tick(10))).outcome == "expired"
+    made = only(run.say(lifecycle("bound", pod(), "a")))
+    assert (made.outcome, made.node) == ("withdrawn", "a")
+    assert made.message == "the pod was bound to a without a decision of ours in force"
 
 
 def test_a_pod_that_ends_without_a_node_does_not_wait_any_more() -> None:

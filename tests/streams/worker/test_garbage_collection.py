@@ -8,7 +8,7 @@ from streams.worker import garbage_collection
 
 
 class Knot:
-    """Something that refers to itself, as a partition's state does."""
+    """Something that refers to itself, as a connection may."""
 
     def __init__(self) -> None:
         self.self = self

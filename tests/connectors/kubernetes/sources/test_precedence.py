@@ -78,6 +78,18 @@ def test_what_the_speaker_did_not_measure_is_filled_in_and_nothing_else() -> Non
     assert three.counts[0]["filled_in"] == 1
 
 
+def test_a_pod_that_two_sources_know_by_other_uids_counts_once() -> None:
+    three = _Three()
+    three.offer(0, 0)
+    mirrored = PodUsage(namespace="s", name="etcd", uid="of-the-mirror", usage={"cpu": 3})
+    other = PodUsage(namespace="t", name="etcd", uid="of-another", usage={"cpu": 4})
+    three.offer(1, 1, _sample(1).model_copy(update={"pods": (mirrored, other)}))
+    static = PodUsage(namespace="s", name="etcd", uid="hash-of-the-manifest", usage={"cpu": 2})
+    filled = three.offer(0, 2_000, _sample(2_000).model_copy(update={"pods": (static,)}))
+    assert isinstance(filled, NodeUsage)
+    assert filled.pods == (static, other)
+
+
 def test_host_applications_are_filled_in_by_name() -> None:
     three = _Three()
     three.offer(0, 0)

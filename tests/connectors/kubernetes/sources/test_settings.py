@@ -63,6 +63,7 @@ def test_without_a_file_kubelets_are_asked() -> None:
         ("sources: [{source: kubelet_resource, url: 'http://{node.name}/metrics'}]", r"url: found no URL template"),
         ("sources: [{source: prometheus, presets: [cadvisor], url: 'http://p', tokenFile: t}]", r"tokenFile: found with a url of http://"),
         ("sources: [{source: prometheus, presets: [cadvisor], url: 'https://p', caFile: t, insecure: true}]", r"caFile: found with insecure"),
+        ("sources: [{source: prometheus, url: 'http://p', nodes: {cpu: a, nvidia.com/gpu: b}}]", r"line 1: sources: no source measures both cpu and memory of nodes, so no sample would be sent"),
         ("sources: [", r"not readable as YAML"),
     ],
 )  # fmt: skip

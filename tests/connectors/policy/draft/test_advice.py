@@ -1,6 +1,8 @@
 """The values of a first policy: what they follow, and that they always make a policy."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -196,6 +198,15 @@ def _summaries(draw: st.DrawFn) -> Summary:
         budgets=draw(st.integers(0, 3)),
         schedulers=(("a: b\n- c", 5),),
     )
+
+
+def test_the_page_names_values_that_a_first_policy_has() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "policy.md").read_text(encoding="utf-8")
+    table = page.partition("| value | follows |\n|---|---|\n")[2].partition("\n\n")[0]
+    named = re.findall(r"`([\w.]+)`", " ".join(line.split("|")[1] for line in table.splitlines()))
+    printed = [".".join(each.path) for each in advise(summary()).values]
+    assert named
+    assert [n for n in named if not any(f"{path}.".startswith(f"{n}.") for path in printed)] == []
 
 
 @given(_summaries())

@@ -70,15 +70,15 @@ def test_a_column_without_rows_answers_with_none_of_them() -> None:
 
 
 def test_a_column_is_built_once_while_it_is_asked_for() -> None:
-    columns = OnDemand[list[str]](2, lambda name: [name])
-    first = columns.ask("zone")
+    columns = OnDemand[list[str]](2)
+    first = columns.ask("zone", lambda name: [name])
     assert first == ["zone"]
-    assert columns.ask("zone") is first
+    assert columns.ask("zone", lambda name: [name]) is first
 
 
 @pytest.mark.parametrize(("asked", "left"), [("aba", "ba"), ("abac", "ac"), ("abcc", "bc")])
 def test_the_column_that_was_asked_for_longest_ago_goes_first(asked: str, left: str) -> None:
-    columns = OnDemand[str](2, str.upper)
+    columns = OnDemand[str](2)
     for name in asked:
-        assert columns.ask(name) == name.upper()
+        assert columns.ask(name, str.upper) == name.upper()
     assert list(columns) == list(left)

@@ -127,6 +127,21 @@ def test_limits_beyond_every_node_are_distinguished() -> None:
     assert low < high < 0
 
 
+@pytest.mark.parametrize(
+    ("coming", "small", "large"),
+    [("500m", ("3", "500m"), ("6", "1500m")), ("250m", ("7", "5700m"), ("2", "1450m"))],
+)
+def test_nodes_of_other_sizes_of_which_limits_leave_the_same_share_are_equal(
+    coming: str, small: tuple[str, str], large: tuple[str, str]
+) -> None:
+    nodes = [
+        new_node(node(name, cpu=cpu), limited(f"on-{name}", held))
+        for name, (cpu, held) in (("a", small), ("b", large))
+    ]
+    one, other = scores(LimitsAwareScore(arguments()), limited("p", coming), *nodes)
+    assert one == other
+
+
 @given(
     limits_aware_arguments(),
     st.lists(st.tuples(node_states(), st.lists(loading_pods(), max_size=3)), max_size=5),

@@ -1,0 +1,57 @@
+"""What the stages need no more is free at once: nothing of it holds on to itself in a circle.
+
+A worker hardly ever looks for such circles (`streams.worker.garbage_collection`).
+"""
+
+import gc
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.partition import PartitionState
+from streams.aggregate.stage import AggregateStage
+from streams.cluster.stage import ClusterStage
+from streams.stage.records import Stage
+from tests.fuzz.campaign import explore
+from tests.fuzz.history import STAGES, StageName
+from tests.fuzz.world import PARTITION, PARTITIONS
+
+
+@pytest.fixture
+def looking() -> Iterator[None]:
+    """What Python finds to be held by circles alone is kept, to be named."""
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+def stage(name: StageName) -> Stage:
+    if name == "cluster":
+        return ClusterStage(PARTITION, PARTITIONS)
+    state = PartitionState(PARTITION, Collecting(), first=True)
+    return AggregateStage(state, PARTITIONS, AggregateLimits())
+
+
+@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_nothing_of_a_stage_is_held_by_a_circle(
+    name: StageName, seed: int, request: pytest.FixtureRequest
+) -> None:
+    steps = explore(name, seed, 300).history.steps
+    request.getfixturevalue("looking")
+    made = stage(name)
+    for step in steps:
+        made.apply([step.record])
+        made.prepare()
+    del made
+    gc.collect()
+    found = [each for each in gc.garbage if type(each).__module__.startswith("streams.")]
+    assert Counter(type(each).__qualname__ for each in found) == {}
