@@ -76,6 +76,8 @@ def test_the_page_names_the_times_that_are_warned_of() -> None:
         "moves: {loopWindowSeconds: 1800}\n"
         "migration: {defaultJobTTL: 1s, arbitrationArgs: {interval: 2s}}\n"
         "rebalance: {detectorCacheTimeout: 1s}\n"
+        "maintenance: {windows: [{days: [sat]}], "
+        "namespaces: [{name: shop, windows: [{days: [mon]}]}]}\n"
     )
     warned = " ".join(cut_short(short))
     assert [each for each in re.findall(r"`(\w+[\w.]*)`", item) if each not in warned] == []
