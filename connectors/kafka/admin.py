@@ -246,6 +246,16 @@ def partitions_of(connection: Connection, topic: str) -> int:
     return len(topics[topic].partitions)
 
 
+def check_partitions(connection: Connection, topic: str) -> None:
+    """Raises BrokerUnavailable where a topic has another number of partitions than the settings say."""
+    found, said = partitions_of(connection, topic), connection.settings.partitions
+    if found != said:
+        raise BrokerUnavailable(
+            f"topic {topic} has {found} partitions; LOADSTREAM_KAFKA_PARTITIONS says {said}: set it "
+            f"to {found}"
+        )
+
+
 def extents_of(connection: Connection, topic: str) -> tuple[Extent, ...]:
     """First and next offset of every partition. Raises BrokerUnavailable if there is no such topic."""
     found = FoundTopic(topic, partitions_of(connection, topic), 0, None)
