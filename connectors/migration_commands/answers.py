@@ -28,12 +28,15 @@ class Answer:
     """What was asked for did not happen."""
 
 
-def answer(request: MigrationRequest, message: object) -> Answer | None:
-    """What a record says about a request; none: it is about something else."""
+def answer(request: MigrationRequest, message: object, *, answered: bool = False) -> Answer | None:
+    """What a record says about a request; none: it is about something else.
+
+    `answered`: a record before has said something about it.
+    """
     if isinstance(message, DeadLetter):
         return _refused(request, message)
     if isinstance(message, DrainStatus):
-        return _drain(request, message)
+        return _drain(request, message, answered=answered)
     if isinstance(message, MigrationStatus):
         return _migration(request, message)
     return None
@@ -58,12 +61,16 @@ def _refused(request: MigrationRequest, letter: DeadLetter) -> Answer | None:
     return Answer(f"refused: {letter.reason}", done=True, failed=True)
 
 
-def _drain(request: MigrationRequest, status: DrainStatus) -> Answer | None:
+def _drain(request: MigrationRequest, status: DrainStatus, *, answered: bool) -> Answer | None:
     if status.node != request.node or request.action not in _DRAINED:
         return None
-    if request.action == "drain" and status.request_id != request.request_id:
+    # Until the drain begins the node may be drained by a request before; later ones take it over.
+    if request.action == "drain" and status.request_id != request.request_id and not answered:
         return None
-    return Answer(sentence(status), done=status.phase == _DRAINED[request.action])
+    over = status.phase != "Draining" if request.action == "drain" else status.phase == "Undrained"
+    return Answer(
+        sentence(status), done=over, failed=over and status.phase != _DRAINED[request.action]
+    )
 
 
 def _migration(request: MigrationRequest, status: MigrationStatus) -> Answer | None:

@@ -61,12 +61,14 @@ def _follow(request: "MigrationRequest", answers: "list[Arrivals]", *, json: boo
     from connectors.migration_commands.answers import answer
     from schemas.codec import decode
 
+    answered = False
     while True:
         for arrivals in answers:
             for record in arrivals.take():
-                found = answer(request, decode(arrivals.topic, record.value))
+                found = answer(request, decode(arrivals.topic, record.value), answered=answered)
                 if found is None:
                     continue
+                answered = True
                 if json:
                     print_json({"request_id": request.request_id, **asdict(found)})
                 else:
