@@ -100,7 +100,7 @@ def test_its_clock_is_that_of_the_partition_where_the_topics_have_its_cluster(
     taken = []
 
     class Ended(ContinuousSimulation):
-        def begin(self, now_ms: int, *, with_policy: bool) -> None:
+        def begin(self, now_ms: int, *, with_policy: bool = True) -> None:
             taken.append(self._partition)
             raise KeyboardInterrupt
 
