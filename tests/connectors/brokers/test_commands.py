@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from connectors.brokers import foreground
 from connectors.cli import app
 
 
@@ -31,3 +32,18 @@ def test_a_cache_that_takes_no_address_is_said(
     written = f"the address of a local broker cannot be written to {tmp_path / name / 'broker'}: "
     assert result.stderr.startswith(f"error: {written}")
     assert "set LOADSTREAM_CACHE to a directory that can be written" in result.stderr
+
+
+def test_it_says_where_other_commands_go_while_an_address_is_set(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.delenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    foreground._serve("a broker", "a:1", end)
+    assert "other commands find it. Ctrl-C" in capsys.readouterr().err
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "kafka-0:9092")
+    foreground._serve("a broker", "a:1", end)
+    said = "other commands go to kafka-0:9092 while LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS is set"
+    assert said in capsys.readouterr().err
