@@ -36,6 +36,11 @@ def cluster_name(name: str | None) -> str | None:
     return name if name is None else as_field(_usage, "cluster")(name)
 
 
+def node_name(name: str | None) -> str | None:
+    """Checks the name of a node that is asked about; none: nobody asks about one."""
+    return name if name is None else as_field(_usage, "node")(name)
+
+
 def check_metrics(host: str, port: int) -> None:
     """An address without a port would change nothing."""
     if host and not port:

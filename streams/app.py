@@ -10,7 +10,6 @@ Nothing happens at import. `build` makes the Faust app; the caller runs it.
 from typing import TYPE_CHECKING, Any
 
 from schemas.connection import APP_ID, KafkaSettings
-from schemas.policy import read_policy
 from streams.worker.batches import BatchLimits
 from streams.worker.membership import Membership
 from streams.worker.publisher import Publisher
@@ -26,13 +25,13 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
 
     Raises:
         NoBroker: no address is configured and no local broker is announced.
-        PolicyError: the collect file cannot be read as a policy.
-        OSError: it is not there.
+        SettingsError: the data directory cannot be written, or the collect file holds no policy.
+        PortUnusable: the metrics port cannot be listened on.
     """
     from streams.worker.broker import broker_credentials, broker_urls
     from streams.worker.transport import WorkerApp
 
-    worker.data_dir.mkdir(parents=True, exist_ok=True)
+    worker.make_data_dir()
     app = WorkerApp(
         APP_ID if worker.stages == "all" else f"{APP_ID}-{worker.stages}",
         broker=broker_urls(kafka),
@@ -81,8 +80,8 @@ def _add_aggregate(
     from streams.aggregate.collect import Collecting
 
     collecting = Collecting()
-    if worker.collect_file is not None:
-        document = read_policy(worker.collect_file.read_bytes())
+    document = worker.collect_policy()
+    if document is not None:
         collecting = Collecting.of(*document.collect.of_nodes)
     return aggregate.register(
         app,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from connectors.arguments import as_field, cluster_name
 from connectors.known_plugins import know_plugins
 from connectors.terminal import echo
 from schemas.printable import json_text
@@ -41,9 +42,18 @@ def _known_plugins() -> "KnownPlugins":
     return KNOWN
 
 
+def _log_level(name: str | None) -> str | None:
+    from streams.worker.settings import LogSettings
+
+    return name if name is None else as_field(lambda: LogSettings, "level")(name)
+
+
 def worker(
     log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warn or error; else LOADSTREAM_LOG_LEVEL.")
+        str | None,
+        typer.Option(
+            help="debug, info, warn or error; else LOADSTREAM_LOG_LEVEL.", callback=_log_level
+        ),
     ] = None,
     check_topics: Annotated[
         bool, typer.Option(help="Look whether all topics are there and as they must be.")
@@ -57,7 +67,6 @@ def worker(
     import uvloop
 
     from schemas.connection import KafkaSettings, SettingsError
-    from schemas.policy import PolicyError
     from streams.worker import garbage_collection, logs, patience, story
     from streams.worker.settings import read_settings
 
@@ -75,18 +84,20 @@ def worker(
         logs.configure(log, kafka.secrets())
         app = build(settings, kafka)
         story.began(settings, kafka)
-    except (SettingsError, PolicyError, OSError) as error:
+    except (SettingsError, OSError) as error:
         echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None
     sys.exit(_run(app, settings.stop_timeout_s))
 
 
 def _reach(kafka: "KafkaSettings") -> None:
-    """End with 2 if no broker answers, with the reason and what to do."""
+    """End with 2 if no broker answers, or the journal has other partitions; with what to do."""
+    from connectors.kafka.admin import check_partitions
     from connectors.kafka.client import BrokerUnavailable, connect
+    from streams.stage.journal import TOPIC
 
     try:
-        connect(kafka)
+        check_partitions(connect(kafka), TOPIC)
     except BrokerUnavailable as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
@@ -140,11 +151,13 @@ def replay(
         list[int] | None, typer.Option("--partition", min=0, help="Only these; else all.")
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", help="Compare from then on; as in `tail`.")
+        str | None,
+        typer.Option("--from", help="Compare from then on: a time ago or a time, as in `tail`."),
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="Compare up to then.")] = None,
     cluster: Annotated[
-        str | None, typer.Option(help="Compare only what is this cluster's.")
+        str | None,
+        typer.Option(help="Compare only what is this cluster's.", callback=cluster_name),
     ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="A JSON list with one object a partition.")

@@ -4,12 +4,17 @@ import os
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.cli import app
 from connectors.local_ports import free_port
+from schemas.connection import KafkaSettings, SettingsError
+from streams.app import build
+from streams.worker.settings import WorkerSettings
+from tests.conftest import RunningBroker
 
 _HEAVY = ("faust", "numpy", "kubernetes_asyncio", "aiokafka", "confluent_kafka", "matplotlib")
 _PROBE = """
@@ -107,6 +112,10 @@ def test_shells_can_complete_commands_and_topics() -> None:
         (["migrate", "blue", "a/b", "--ttl", "2d"], "found 2d; expected at most 1d"),
         (["migrations", "blue", "--back", "5"], "expected a length of time such as 10m, 1h or 2d"),
         (["drain", "a/b", "n"], 'found "a/b"; expected a string of 1 to 253 characters without'),
+        (["replay", "--cluster", "a/b"], 'found "a/b"; expected a string of 1 to 253 characters'),
+        (["why-not", "b", "--node", ""], 'found ""; expected a string of 1 to 253 characters'),
+        (["tail", "clock", "--from", ""], "found ''; expected beginning, end, a time ago such as"),
+        (["worker", "--log-level", "loud"], '--log-level\': found "loud"; expected one of "debug"'),
         (["migrate", "b", "a/b", "--mode", "x"], 'expected one of "ReservationFirst"'),
     ],
 )
@@ -187,6 +196,44 @@ def test_a_misspelt_setting_of_a_worker_is_no_setting_at_its_default(
     done = CliRunner().invoke(app, ["worker"])
     assert done.exit_code == 2
     assert f"{variable}: there is no such setting; did you mean {meant}?" in done.output
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("DATA_DIR", "{}/file", "File exists; expected a directory that can be written"),
+        ("COLLECT_FILE", "{}/none", "cannot be read: No such file or directory; expected a policy"),
+        ("COLLECT_FILE", "{}/file", 'line 1: colect: unknown field; did you mean "collect"?'),
+    ],
+)
+def test_a_worker_names_the_setting_whose_file_or_directory_it_cannot_use(
+    setting: str, value: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("colect: {}")
+    variable, path = f"LOADSTREAM_WORKER_{setting}", value.format(tmp_path)
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    monkeypatch.setenv("LOADSTREAM_WORKER_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv(variable, path)
+    kafka = KafkaSettings.from_environment()
+    with pytest.raises(SettingsError) as refused:
+        build(WorkerSettings(), kafka)
+    assert str(refused.value).startswith(f"{variable}={path}")
+    assert said in str(refused.value)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("partition", ["0", "6"])
+def test_mending_with_another_number_of_partitions_than_the_topics_have_is_refused(
+    partition: str, embedded: RunningBroker
+) -> None:
+    environment = {
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
+        "LOADSTREAM_KAFKA_PARTITIONS": "7",
+    }
+    result = CliRunner().invoke(app, ["mend", "--partition", partition], env=environment)
+    assert result.exit_code == 2
+    said = "topic journal has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS says 7: set it to 4"
+    assert said in result.stderr
 
 
 @pytest.mark.timeout(60)

@@ -16,9 +16,10 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from connectors.terminal import echo
 from schemas.announcement import announce
-from schemas.connection import KafkaSettings, SettingsError
+from schemas.connection import ENV_PREFIX, KafkaSettings, SettingsError
 
 _WATCH_S = 1.0
+_SERVERS = f"{ENV_PREFIX}BOOTSTRAP_SERVERS"
 
 
 def run_embedded(brokers: int) -> None:
@@ -83,8 +84,10 @@ def _make(directory: Path) -> None:
 def _serve(what: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:
     with announce(bootstrap_servers) as path:
         echo(bootstrap_servers)
+        elsewhere = os.environ.get(_SERVERS)
+        found = f"go to {elsewhere} while {_SERVERS} is set" if elsewhere else "find it"
         echo(
-            f"{what} with all topics, announced in {path}: other commands find it. Ctrl-C ends it.",
+            f"{what} with all topics, announced in {path}: other commands {found}. Ctrl-C ends it.",
             err=True,
         )
         try:

@@ -62,13 +62,15 @@ class KeptRuns:
     ) -> None:
         """`definitions`: what each contender goes by, by name.
 
-        Raises OSError where the directory cannot be made.
+        Raises OSError where the directory cannot be made or written.
         """
         if directory.exists() and not directory.is_dir():
             raise NotADirectoryError(
                 f"{directory} is a file; expected a directory for finished runs"
             )
         directory.mkdir(parents=True, exist_ok=True)
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise PermissionError(f"{directory} cannot be written; expected one for finished runs")
         self._directory = directory
         self._definitions = definitions
         self._same = {"version": version, "traces": _digest(traces)}

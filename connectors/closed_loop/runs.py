@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import active_children, connection, get_context, parent_process
 from pathlib import Path
-from signal import SIG_DFL, SIGINT, signal
+from signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGINT, pthread_sigmask, signal
 from threading import Thread
 from typing import Protocol
 
@@ -120,8 +121,9 @@ class SideBySide:
         with ProcessPoolExecutor(
             min(self.jobs, len(tasks)), get_context("spawn"), _begin, given
         ) as pool:
-            futures = {pool.submit(_made, task): task for task in tasks}
             try:
+                with _without_ctrl_c():
+                    futures = {pool.submit(_made, task): task for task in tasks}
                 for future in as_completed(futures):
                     yield futures[future], future.result()
             except BrokenProcessPool:
@@ -163,9 +165,23 @@ def _begin(
 ) -> None:
     global _in_turn  # a pool calls functions of modules, and these keep what they need here
     signal(SIGINT, SIG_DFL)  # Ctrl-C ends it at once, without a word
+    pthread_sigmask(SIG_UNBLOCK, {SIGINT})
     Thread(target=_end_with_parent, daemon=True).start()
     gc.set_threshold(*GC_THRESHOLDS)
     _in_turn = InTurn(traces, contenders(names, files, make_stages), progress)
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Ctrl-C comes after it; processes begun in it get theirs once `_begin` lets them.
+
+    While they import, it would end them with tracebacks.
+    """
+    pthread_sigmask(SIG_BLOCK, {SIGINT})
+    try:
+        yield
+    finally:
+        pthread_sigmask(SIG_UNBLOCK, {SIGINT})
 
 
 def _made(task: Task) -> Run:

@@ -246,6 +246,16 @@ def partitions_of(connection: Connection, topic: str) -> int:
     return len(topics[topic].partitions)
 
 
+def check_partitions(connection: Connection, topic: str) -> None:
+    """Raises BrokerUnavailable where a topic has another number of partitions than the settings say."""
+    found, said = partitions_of(connection, topic), connection.settings.partitions
+    if found != said:
+        raise BrokerUnavailable(
+            f"topic {topic} has {found} partitions; LOADSTREAM_KAFKA_PARTITIONS says {said}: set it "
+            f"to {found}"
+        )
+
+
 def extents_of(connection: Connection, topic: str) -> tuple[Extent, ...]:
     """First and next offset of every partition. Raises BrokerUnavailable if there is no such topic."""
     found = FoundTopic(topic, partitions_of(connection, topic), 0, None)
@@ -288,7 +298,7 @@ def _read_offsets(
     connection: Connection, places: list[tuple[str, int]], spec: Any
 ) -> dict[tuple[str, int], int]:
     """One offset of each partition; a leader that is being chosen is waited for."""
-    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
 
     offsets: dict[tuple[str, int], int] = {}
     deadline = time.monotonic() + _LEADER_TIMEOUT_S
@@ -300,7 +310,7 @@ def _read_offsets(
         answers = connection.admin.list_offsets(missing, request_timeout=timeout_s)
         for place, answer in answers.items():
             try:
-                offsets[place.topic, place.partition] = answer.result().offset
+                found = answer.result().offset
             except KafkaException as error:
                 waits = error.args[0].name() in _LEADER_ERRORS and time.monotonic() < deadline
                 if not waits:
@@ -308,6 +318,10 @@ def _read_offsets(
                     raise BrokerUnavailable(
                         _refusal("report the offsets of", what, error, connection)
                     ) from None
+            else:
+                if found == OFFSET_INVALID:  # librdkafka's word for no answer in time
+                    raise _silent(connection, timeout_s)
+                offsets[place.topic, place.partition] = found
         if len(offsets) < len(places):
             time.sleep(0.05)
             # librdkafka takes a topic that was missing for missing still, for half a minute, unless
@@ -322,10 +336,13 @@ def _call(connection: Connection, request: Any) -> Any:
     try:
         return request(timeout_s)
     except KafkaException:
-        connection.admin.poll(0)
-        raise BrokerUnavailable(
-            connection.failures.explain(connection.settings, timeout_s)
-        ) from None
+        raise _silent(connection, timeout_s) from None
+
+
+def _silent(connection: Connection, waited_s: float) -> BrokerUnavailable:
+    """That no broker has answered, and why."""
+    connection.admin.poll(0)  # runs the error callback
+    return BrokerUnavailable(connection.failures.explain(connection.settings, waited_s))
 
 
 def _refusal(action: str, name: str, error: Any, connection: Connection) -> str:

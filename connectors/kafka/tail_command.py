@@ -113,7 +113,9 @@ def _start(start: str | None, *, follow: bool) -> "Start":
     from connectors.kafka.tail import parse_start
 
     try:
-        since = parse_start(start or ("end" if follow else "beginning"), wall_clock.now_ms())
+        if start is None:
+            start = "end" if follow else "beginning"
+        since = parse_start(start, wall_clock.now_ms())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--from") from None
     if since == "end" and not follow:

@@ -330,8 +330,8 @@ def _run(
 
     with as_messages():
         from connectors import event_loop, process_log
-        from connectors.kafka.admin import partitions_of
-        from connectors.kafka.client import BrokerUnavailable, connect
+        from connectors.kafka.admin import check_partitions
+        from connectors.kafka.client import connect
         from connectors.kafka.turn import LOCK
         from connectors.kubernetes.api.access import access
         from connectors.kubernetes.api.errors import AccessError
@@ -344,11 +344,7 @@ def _run(
         kafka = KafkaSettings.from_environment()
         # A broker that cannot be reached is named before all else. With another number of partitions
         # a process would be active for a partition that is not its cluster's.
-        if (found := partitions_of(connect(kafka), LOCK)) != kafka.partitions:
-            raise BrokerUnavailable(
-                f"topic {LOCK} has {found} partitions; LOADSTREAM_KAFKA_PARTITIONS says "
-                f"{kafka.partitions}: set it to {found}"
-            )
+        check_partitions(connect(kafka), LOCK)
         telemetry = Telemetry(cluster)
         try:
             with serving(metrics_host, metrics_port, telemetry.registry, telemetry.problems):

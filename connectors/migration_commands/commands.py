@@ -236,7 +236,7 @@ def _switch(
 
     named = pod_name(which) if "/" in which else None
     if named is None:
-        _field("migration_id")(which)
+        as_field(_record, "migration_id", "WHICH")(which)
     with as_messages():
         connection = connect_as_configured()
         _check_cluster(connection, cluster)

@@ -71,6 +71,7 @@ def simulate(
 
     with as_messages():
         from connectors.brokers.foreground import terminable
+        from connectors.kafka.admin import partitions_of
         from connectors.kafka.client import connect
         from connectors.kafka.wire import Wire
         from connectors.policy.entries import newest_entry
@@ -81,7 +82,7 @@ def simulate(
         kafka = KafkaSettings.from_environment()
         connection = connect(kafka)
         topics = ("placement-decisions", "eviction-commands", "clock")
-        home = partition_for(cluster.encode(), kafka.partitions)
+        home = partition_for(cluster.encode(), partitions_of(connection, "clock"))
         with terminable(), Wire(kafka, topics, since="now") as wire:
             simulated = ContinuousSimulation(cluster, nodes, seed, churn, period, wire.send, home)
             is_new = newest_entry(connection, cluster) is None

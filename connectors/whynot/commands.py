@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors import wall_clock
-from connectors.arguments import cluster_name, length_ms, pod_name
+from connectors.arguments import cluster_name, length_ms, node_name, pod_name
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.terminal import echo
 from schemas.printable import json_text, one_line
@@ -26,7 +26,9 @@ def register(app: typer.Typer) -> None:
 
 def why_not(
     cluster: Annotated[str, typer.Argument(help="Name of the cluster.", callback=cluster_name)],
-    node: Annotated[str | None, typer.Option(help="Ask about this node.")] = None,
+    node: Annotated[
+        str | None, typer.Option(help="Ask about this node.", callback=node_name)
+    ] = None,
     pod: Annotated[str | None, typer.Option(help="Ask about this pod: NAMESPACE/NAME.")] = None,
     back: Annotated[
         str, typer.Option(help="Look at rounds so long before the newest one: 10m, 1h, 2d.")

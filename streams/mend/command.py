@@ -1,7 +1,8 @@
 """`loadstream mend`: lets a worker start again from a partition whose rows or journal are damaged.
 
 Exit codes: 0 there is nothing to mend, or it was mended; 1 it would lose what is listed, and was
-not asked to; 2 no broker answers, or there is no such partition.
+not asked to; 2 no broker answers, topics have another number of partitions than the settings say,
+or there is no such partition.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,8 @@ Echo = Callable[..., None]
 def mend_command(
     echo: Echo, reach: "Callable[[KafkaSettings], None]"
 ) -> Callable[[int, bool, bool], None]:
-    """The command, which prints through `echo`; `reach` ends it with advice if no broker answers.
+    """The command, which prints through `echo`; `reach` ends it with advice if no broker answers or
+    the topics are not as the settings say.
 
     What reads and writes after that waits for brokers that go away meanwhile, as a worker does.
     """
@@ -54,12 +56,12 @@ def mend_command(
 
         try:
             kafka = KafkaSettings.from_environment()
+            reach(kafka)
             if partition >= kafka.partitions:
                 raise typer.BadParameter(
                     f"found {partition}; there are the partitions 0 to {kafka.partitions - 1}",
                     param_hint="--partition",
                 )
-            reach(kafka)
             mended = asyncio.run((put_right if yes else look)(kafka, partition))
         except (SettingsError, OSError, RuntimeError) as error:
             echo(f"error: {error}", err=True)

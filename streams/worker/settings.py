@@ -1,5 +1,6 @@
 """Settings of a worker and of its log; values come from environment variables."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -7,6 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.connection import SettingsError, problems_of, unknown_variables
+from schemas.policy import Policy, PolicyError, read_policy
 
 ENV_PREFIX = "LOADSTREAM_WORKER_"
 
@@ -96,6 +98,32 @@ class WorkerSettings(BaseSettings):
         if not self.metrics_port:
             idle(f"{_variable('metrics_port')} is 0", "ready_lag_records")
         return why
+
+    def make_data_dir(self) -> None:
+        """Make the directory of Faust's files; raises SettingsError where it cannot be written."""
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            why = None if os.access(self.data_dir, os.W_OK | os.X_OK) else "it cannot be written"
+        except OSError as error:
+            why = error.strerror
+        if why is not None:
+            raise SettingsError(
+                f"{_variable('data_dir')}={self.data_dir}: {why}; expected a directory that can be written"
+            )
+
+    def collect_policy(self) -> Policy | None:
+        """The policy of the collect file, if there is one; raises SettingsError where it holds none."""
+        if self.collect_file is None:
+            return None
+        name = f"{_variable('collect_file')}={self.collect_file}"
+        try:
+            return read_policy(self.collect_file.read_bytes())
+        except OSError as error:
+            raise SettingsError(
+                f"{name} cannot be read: {error.strerror}; expected a policy file"
+            ) from None
+        except PolicyError as error:
+            raise SettingsError("\n".join(f"{name}: {each}" for each in error.problems)) from None
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

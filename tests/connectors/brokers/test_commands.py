@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from connectors.brokers import foreground
 from connectors.brokers.embedded import PARTITIONS
 from connectors.cli import app
 from connectors.kafka.admin import partitions_of
@@ -56,3 +57,18 @@ def test_topics_of_the_embedded_broker_have_as_many_partitions_as_is_said(
 ) -> None:
     connection = connect(embedded.settings)
     assert {partitions_of(connection, name) for name in expected_names()} == {PARTITIONS}
+
+
+def test_it_says_where_other_commands_go_while_an_address_is_set(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.delenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    foreground._serve("a broker", "a:1", end)
+    assert "other commands find it. Ctrl-C" in capsys.readouterr().err
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "kafka-0:9092")
+    foreground._serve("a broker", "a:1", end)
+    said = "other commands go to kafka-0:9092 while LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS is set"
+    assert said in capsys.readouterr().err

@@ -42,6 +42,14 @@ def test_what_has_ended_is_not_run_again(tmp_path: Path) -> None:
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
+def test_a_directory_that_cannot_be_written_is_found_out_before_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    with pytest.raises(OSError, match=f"^{tmp_path} cannot be written; expected one for finished"):
+        _kept(tmp_path)
+
+
 def test_what_nodes_use_themselves_is_part_of_the_traces_where_it_was_read(tmp_path: Path) -> None:
     _compared(_kept(tmp_path))
     own = replace(_TRACES, own=model_own())

@@ -2,9 +2,13 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing import active_children
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,7 @@ from connectors.closed_loop.parameters import Parameters
 from connectors.closed_loop.runs import InTurn, RunDied, Runs, SideBySide, Task
 from connectors.closed_loop.traces import model_traces
 from streams.in_process.pipeline import Pipeline
+from tests.conftest import eventually
 
 _NAMES = ("least-allocated", "loadstream")
 _SMALL = Parameters(nodes=4, hours=0.2, filling_hours=0.2)
@@ -65,3 +70,21 @@ def test_runs_that_nobody_waits_for_any_more_are_ended() -> None:
     assert active_children()
     found.close()  # type: ignore[attr-defined]  # a generator: as an interrupt would end it
     assert not active_children()
+
+
+def test_ctrl_c_while_processes_begin_ends_all_without_a_traceback() -> None:
+    options = ["--nodes", "50", "--jobs", "2", "--contenders", "least-allocated,random-choice"]
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-c", "from connectors.cli import main; main()", "closed-loop", *options],
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    begun = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    try:
+        # One keeps track of what they share.
+        assert eventually(lambda: len(begun.read_text().split()) == 3)
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, "Traceback" in said) == (130, False), said

@@ -384,6 +384,11 @@ def answered(request: MigrationRequest, phase: Any) -> MigrationStatus:
     return status(1, phase, pod=request.pod, trigger="request")
 
 
+def drained_by(request: MigrationRequest, phase: Any, seconds: int) -> DrainStatus:
+    """How far the drain has come that a request asked for."""
+    return drained(phase, seconds).model_copy(update={"request_id": request.request_id})
+
+
 @pytest.mark.parametrize(
     ("arguments", "answers", "code", "last"),
     [
@@ -395,7 +400,17 @@ def answered(request: MigrationRequest, phase: Any) -> MigrationStatus:
         (["migrate", "blue", "shop/web-1"], [lambda r: answered(r, "Failed")], 1, "Failed"),
         (
             ["drain", "blue", "worker-9"],
-            [lambda r: drained("Drained", 1), lambda r: drained("Drained", 2).model_copy(update={"request_id": r.request_id})],
+            [lambda r: drained("Drained", 1), lambda r: drained_by(r, "Drained", 2)],
+            0, "drained: 2 pods left",
+        ),
+        (
+            ["drain", "blue", "worker-9"],
+            [lambda r: drained("Undrained", 1), lambda r: drained_by(r, "Draining", 2), lambda r: drained_by(r, "Undrained", 3)],
+            1, "undrained: 2 pods left",
+        ),
+        (
+            ["drain", "blue", "worker-9"],
+            [lambda r: drained_by(r, "Draining", 1), lambda r: drained("Draining", 2), lambda r: drained("Drained", 3)],
             0, "drained: 2 pods left",
         ),
         (
