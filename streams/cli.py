@@ -126,9 +126,7 @@ def _check_topics(kafka: "KafkaSettings") -> None:
 
 
 def _run(app: Any, stop_timeout_s: float) -> int:
-    import logging
-
-    from streams.worker.shutdown import PromptWorker
+    from streams.worker.shutdown import PromptWorker, say_failure
 
     worker = PromptWorker(app, stop_timeout_s)
     code = 0
@@ -136,14 +134,8 @@ def _run(app: Any, stop_timeout_s: float) -> int:
         worker.execute_from_commandline()
     except SystemExit as stop:
         code = int(stop.code or 0)
-    if app.crash_reason is not None:
-        # Last, where readers of the log look first; Faust has logged it long before.
-        reason = app.crash_reason
-        logging.getLogger(__name__).critical(
-            "the worker was stopped by %s: %s", type(reason).__name__, reason
-        )
-        return code or 1
-    return code
+    # Faust has logged it long before.
+    return code or 1 if say_failure(app) else code
 
 
 def replay(

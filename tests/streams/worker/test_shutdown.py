@@ -1,6 +1,7 @@
 """A worker that is asked to stop ends, whatever has become of its brokers."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,32 @@ from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from schemas.nodes import NodeState
-from tests.conftest import running
+from tests.conftest import RunningBroker, running
 from tests.streams.worker_process import Worker, client
 
 #: Settings say how long the end may take; a machine under load gets this many times as long.
 _PATIENCE = 4
 _STOP_S = 5
+#: A worker that has failed and whose end waits for ever; the address of a broker is its argument.
+_STUCK = """
+import asyncio, sys
+from streams.worker import shutdown
+from streams.worker.fence import LostOwnership
+from streams.worker.transport import WorkerApp
+
+shutdown.FAILED_STOP_S = 1.0
+app = WorkerApp("stuck", broker=f"kafka://{sys.argv[1]}", store="memory://", web_enabled=False)
+
+async def fail():
+    await app.crash(LostOwnership("another worker has it"))
+
+async def wait(*_, **__):
+    await asyncio.Event().wait()
+
+app.companions = (fail,)
+app.on_before_shutdown.connect(wait)
+shutdown.PromptWorker(app, 3_600.0).execute_from_commandline()
+"""
 
 
 @pytest.mark.kafka
@@ -46,3 +67,19 @@ async def test_a_worker_whose_broker_is_gone_ends_when_it_is_asked_to(
                 worker.wait(_STOP_S * _PATIENCE)
             except subprocess.TimeoutExpired:
                 pytest.fail(f"the worker still runs:\n{worker.log()}")
+
+
+@pytest.mark.broker
+def test_a_worker_that_has_failed_ends_soon_and_says_why_last(embedded: RunningBroker) -> None:
+    servers = embedded.settings.bootstrap_servers
+    ended = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", _STUCK, str(servers)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 1
+    *_, told, why = ended.stderr.splitlines()
+    assert "still not stopped 1 s after it has failed" in told
+    assert why == "the worker was stopped by LostOwnership: another worker has it"
