@@ -10,8 +10,9 @@ HOST = "127.0.0.1"
 #: otherwise hold a port by the time that a stopped server is started on it again.
 _FIRST, _LAST = 20_000, 29_999
 _ATTEMPTS = 1000
-#: Of each port that this process was given: while they are open no other process is given it.
-_claims: list[socket.socket] = []
+#: A socket of each port that this process was given: while it is open, which it is to the end of
+#: the process, no other process is given the port. Their numbers: of objects Python would warn.
+_claims: list[int] = []
 
 
 #: Of the networks that are kept for examples: nobody is there, and nothing is sent.
@@ -63,5 +64,5 @@ def _claimed(port: int) -> bool:
     except OSError:
         claim.close()
         return False
-    _claims.append(claim)
+    _claims.append(claim.detach())
     return True

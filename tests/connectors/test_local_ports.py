@@ -1,5 +1,6 @@
 """Ports for servers that are started on this machine."""
 
+import os
 import subprocess
 import sys
 
@@ -52,5 +53,5 @@ def _unclaimed(monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(local_ports, "_FIRST", 10_000)
     monkeypatch.setattr(local_ports, "_LAST", 19_999)
     port = free_port(set())
-    local_ports._claims.pop().close()
+    os.close(local_ports._claims.pop())
     return port
