@@ -6,12 +6,12 @@ come ready made from elsewhere have the windows that they have. So this is no re
 policy.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from schemas.policy.collecting import CollectPolicy
 from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
-from schemas.policy.plugins import LOAD_AWARE, OVERUTILIZATION_RISK, Plugin
+from schemas.policy.plugins import LOAD_AWARE, OVERUTILIZATION_RISK
 
 
 def uncollected(policy: Policy) -> tuple[str, ...]:
@@ -33,9 +33,9 @@ def _windows(policy: Policy, place: str, collected: CollectPolicy) -> Iterator[s
         return
     recorded = collected.metric_aggregate_policy.durations_ms
     asked = []
-    if aggregated.filters and _enables_load_aware(policy.plugins.filter):
+    if aggregated.filters and policy.plugins.filters(LOAD_AWARE):
         asked.append(("usageAggregatedDuration", aggregated.usage_aggregated_duration_ms))
-    if aggregated.score_aggregation_type and _enables_load_aware(policy.plugins.score):
+    if aggregated.score_aggregation_type and policy.plugins.scores(LOAD_AWARE):
         asked.append(("scoreAggregatedDuration", aggregated.score_aggregated_duration_ms))
     for field, duration_ms in asked:
         if duration_ms and duration_ms not in recorded:
@@ -47,15 +47,11 @@ def _windows(policy: Policy, place: str, collected: CollectPolicy) -> Iterator[s
             )
 
 
-def _enables_load_aware(plugins: Iterable[Plugin]) -> bool:
-    return any(plugin.name == LOAD_AWARE for plugin in plugins)
-
-
 def _ages(policy: Policy, place: str, collected: CollectPolicy) -> Iterator[str]:
     interval_s = collected.metric_report_interval_seconds
     args, asked = policy.load_aware, []
-    filters = args.filter_expired_node_metrics and _enables_load_aware(policy.plugins.filter)
-    if filters or _enables_load_aware(policy.plugins.score):
+    filters = args.filter_expired_node_metrics and policy.plugins.filters(LOAD_AWARE)
+    if filters or policy.plugins.scores(LOAD_AWARE):
         asked.append(("loadAware", args.node_metric_expiration_seconds))
     if policy.judges_by_thresholds or policy.plugins.balances(OVERUTILIZATION_RISK):
         asked.append(("rebalance", policy.rebalance.node_metric_expiration_seconds))

@@ -42,7 +42,7 @@ def contradictions(policy: Policy) -> Iterator[Found]:
         yield ("migration", "objectLimiters", "namespace", "maxMigrating"), message
     yield from _of_delete_options(policy)
     strategy = policy.resources_fit.scoring_strategy.type
-    scored = RESOURCES_FIT in (plugin.name for plugin in policy.plugins.score)
+    scored = policy.plugins.scores(RESOURCES_FIT)
     if scored and strategy != LEAST_ALLOCATED:
         message = (
             f'found "{strategy}", while plugins.score enables {RESOURCES_FIT}; '

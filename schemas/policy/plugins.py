@@ -95,6 +95,14 @@ class PluginChoice(PolicyPart):
     balance: _Plugins = tuple(Plugin(name=name) for name in _DEFAULT_BALANCE)
     """Plugins that move pods; LowNodeLoad without thresholds moves none."""
 
+    def filters(self, name: str) -> bool:
+        """Whether a filter of this name is enabled."""
+        return any(plugin.name == name for plugin in self.filter)
+
+    def scores(self, name: str) -> bool:
+        """Whether a score of this name is enabled."""
+        return any(plugin.name == name for plugin in self.score)
+
     def balances(self, name: str) -> bool:
         """Whether a strategy of this name moves pods."""
         return any(plugin.name == name for plugin in self.balance)

@@ -113,8 +113,7 @@ class Inventory:
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
         self.freshness.judge_anew(
-            filtered=any(plugin.name == LOAD_AWARE for plugin in policy.plugins.filter),
-            scored=any(plugin.name == LOAD_AWARE for plugin in policy.plugins.score),
+            filtered=policy.plugins.filters(LOAD_AWARE), scored=policy.plugins.scores(LOAD_AWARE)
         )
         self.index.judge_anew(self.nodes.values())
         profiles = self.moments.version

@@ -28,8 +28,8 @@ FREED_PER_RECORD_MAX = 500
 
 
 def _by_risk(policy: Policy) -> bool:
-    plugins = (*policy.plugins.score, *policy.plugins.balance)
-    return any(plugin.name == OVERUTILIZATION_RISK for plugin in plugins)
+    plugins = policy.plugins
+    return plugins.scores(OVERUTILIZATION_RISK) or plugins.balances(OVERUTILIZATION_RISK)
 
 
 def _asked_by(policy: Policy) -> OverutilizationRiskArgs | None:

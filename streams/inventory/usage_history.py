@@ -91,7 +91,7 @@ def filter_in_force(policy: Policy, history: UsageHistory, now_ms: int) -> Filte
     """The load-aware filter's thresholds at a time of the log; 0: before its first tick."""
     configured = policy_thresholds(policy.load_aware)
     moving = policy.moving_thresholds.filter
-    if moving is None or not any(plugin.name == LOAD_AWARE for plugin in policy.plugins.filter):
+    if moving is None or not policy.plugins.filters(LOAD_AWARE):
         return FilterInForce(configured, None)
     source = "configured"
     plain, prod = dict(configured.plain), dict(configured.prod)
