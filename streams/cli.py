@@ -134,8 +134,9 @@ def _run(app: Any, stop_timeout_s: float) -> int:
         worker.execute_from_commandline()
     except SystemExit as stop:
         code = int(stop.code or 0)
-    # Faust has logged it long before.
-    return code or 1 if say_failure(app) else code
+    if say_failure(app):  # Faust has logged it long before
+        return code or 1
+    return code
 
 
 def replay(

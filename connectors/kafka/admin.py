@@ -123,13 +123,13 @@ def create_topics(
             [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
         )
     made = [topic.name for topic in missing]
+    mended: list[Finding] = []
     if not connection.embedded:
         differing = [f for fs in report.values() for f in fs if f.verdict == "differs"]
         wrong = [*(differing if mend else ()), *_by_copies(connection, expected, made)]
         mended = [f for f in wrong if f.setting not in ("partitions", "replication")]
         _mend(connection, mended)
-        return made, _report_after(connection, expected, mended)
-    return made, compare_all(expected, find_topics(connection, names))
+    return made, _report_after(connection, expected, mended)
 
 
 def _report_after(

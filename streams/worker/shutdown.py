@@ -52,11 +52,14 @@ class PromptWorker(faust.Worker):
 
     def on_worker_shutdown(self) -> None:
         """The worker ends, whether it was asked to or has crashed."""
-        failed = self.app.crash_reason is not None
         self._limit_end(
-            min(self._stop_timeout_s, FAILED_STOP_S) if failed else self._stop_timeout_s
+            min(self._stop_timeout_s, FAILED_STOP_S) if self._failed else self._stop_timeout_s
         )
         super().on_worker_shutdown()
+
+    @property
+    def _failed(self) -> bool:
+        return self.app.crash_reason is not None
 
     def _limit_end(self, seconds: float) -> None:
         if self._deadline is None:
@@ -65,12 +68,12 @@ class PromptWorker(faust.Worker):
             self._deadline.start()
 
     def _end(self, seconds: float) -> None:
-        failed = self.app.crash_reason is not None
+        asked = "being asked to: no broker answers, or one is slow"
         logger.critical(
-            "still not stopped %.0f s after %s: no broker answers, or one is slow. The process ends "
-            "now; what it had not written is redone by the next owner of its partitions",
+            "still not stopped %.0f s after %s. The process ends now; what it had not written is "
+            "redone by the next owner of its partitions",
             seconds,
-            "it has failed" if failed else "being asked to",
+            "it has failed" if self._failed else asked,
         )
         say_failure(self.app)
         logging.shutdown()
