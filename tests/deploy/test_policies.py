@@ -6,6 +6,7 @@ import pytest
 
 from schemas.codec import decode
 from schemas.evictions import EvictionCommand
+from schemas.metrics import PodMetric
 from schemas.policy import read_policy
 from streams.placement.plugins.registry import KNOWN
 from tests.streams.cluster.builders import (
@@ -27,24 +28,30 @@ def test_a_policy_to_begin_with_can_be_read(path: Path) -> None:
     assert len(read_policy(path.read_text(encoding="utf-8"), KNOWN).digest) == 16
 
 
+def commanded(
+    run: Run, length_s: int, pods: list[PodMetric], *, cpu: int, memory: int
+) -> list[EvictionCommand]:
+    """Commands while a node is used so much, with these pods on it, beside two that are not."""
+    for seconds in range(0, length_s, 30):
+        run.say(
+            metric("hot", cpu=cpu, memory=memory, seconds=seconds, pods=tuple(pods),
+                   system_usage={"cpu": 200, "memory": 2**30}),
+            metric("calm", cpu=1_000, memory=2**30, seconds=seconds),
+            metric("idle", cpu=500, memory=2**30, seconds=seconds),
+        )  # fmt: skip
+        run.say(tick(seconds), tick(seconds + 15))
+    read = [decode("eviction-commands", output) for output in run.outputs]
+    return [each for each in read if isinstance(each, EvictionCommand)]
+
+
 def test_observe_says_what_it_would_evict_of_an_ordinary_kube_scheduler_cluster() -> None:
     run = Run()
     document = (POLICIES / "observe.yaml").read_text(encoding="utf-8")
     pods = [replica(f"web-{n}", scheduler="default-scheduler") for n in range(4)]
     run.say(policy_record(document), tick(0), node("hot"), node("calm"), node("idle"))
     run.say(*(lifecycle("running", each, "hot") for each in pods))
-    for seconds in range(0, 1_200, 30):
-        usage = [pod_metric(each.uid, cpu=1_700, memory=2**30) for each in pods]
-        run.say(
-            metric("hot", cpu=7_000, memory=4 * 2**30, seconds=seconds, pods=tuple(usage),
-                   system_usage={"cpu": 200, "memory": 2**30}),
-            metric("calm", cpu=1_000, memory=2**30, seconds=seconds),
-            metric("idle", cpu=500, memory=2**30, seconds=seconds),
-        )  # fmt: skip
-        run.say(tick(seconds))
-        run.say(tick(seconds + 15))
-    read = [decode("eviction-commands", output) for output in run.outputs]
-    commands = [each for each in read if isinstance(each, EvictionCommand)]
+    usage = [pod_metric(each.uid, cpu=1_700, memory=2**30) for each in pods]
+    commands = commanded(run, 1_200, usage, cpu=7_000, memory=4 * 2**30)
     assert commands
     assert all(command.dry_run for command in commands)
     assert {command.node for command in commands} == {"hot"}
@@ -65,14 +72,5 @@ def test_a_batch_node_that_may_run_hotter_keeps_its_pods_until_then() -> None:
     run.say(policy_record(document), tick(0))
     run.say(*(node(each, labels={"pool": "batch"}) for each in ("hot", "calm", "idle")))
     run.say(*(lifecycle("running", each, "hot") for each in pods))
-    for seconds in range(0, 2_400, 30):
-        usage = [pod_metric(each.uid, cpu=775, memory=2**28) for each in pods]
-        run.say(
-            metric("hot", cpu=6_400, memory=3 * 2**30, seconds=seconds, pods=tuple(usage),
-                   system_usage={"cpu": 200, "memory": 2**30}),
-            metric("calm", cpu=1_000, memory=2**30, seconds=seconds),
-            metric("idle", cpu=500, memory=2**30, seconds=seconds),
-        )  # fmt: skip
-        run.say(tick(seconds), tick(seconds + 15))
-    read = [decode("eviction-commands", output) for output in run.outputs]
-    assert [each for each in read if isinstance(each, EvictionCommand)] == []
+    usage = [pod_metric(each.uid, cpu=775, memory=2**28) for each in pods]
+    assert commanded(run, 2_400, usage, cpu=6_400, memory=3 * 2**30) == []

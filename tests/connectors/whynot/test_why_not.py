@@ -105,6 +105,14 @@ def recorded(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Record
     return recorded
 
 
+def waits(pod: PodRef = WEB) -> PlacementDecision:
+    """A pod has no node yet."""
+    return PlacementDecision(
+        decision_id="decision-1", cluster=BLUE, pod=pod, outcome="waiting", message="3 nodes full",
+        decided_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+
+
 def metric_of_web() -> NodeMetric:
     """What web-1 uses on node n1."""
     pods = (PodMetric(namespace="shop", name="web-1", usage={"cpu": 1}),)
@@ -384,11 +392,7 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Record
 
 def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0)])
-    waits = PlacementDecision(
-        decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="waiting", message="3 nodes full",
-        decided_at_ms=NOW_MS, as_of=AS_OF,
-    )  # fmt: skip
-    recorded.write("placement-decisions", [waits])
+    recorded.write("placement-decisions", [waits()])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert (
         "It is on no node: at 2026-11-18 11:06:40.000 (7m 30s ago) the decision was waiting: 3 nodes full."
@@ -564,11 +568,7 @@ def test_a_pod_that_waits_is_not_taken_for_the_one_that_had_its_name_before(
     recorded.write("rebalance-rounds", [a_round(0)])
     recorded.write("node-metrics", [metric_of_web()])
     recorded.write("pod-lifecycle", [] if newest is None else [newest])
-    waits = PlacementDecision(
-        decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="waiting", message="3 nodes full",
-        decided_at_ms=NOW_MS, as_of=AS_OF,
-    )  # fmt: skip
-    recorded.write("placement-decisions", [waits])
+    recorded.write("placement-decisions", [waits()])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "the decision was waiting: 3 nodes full." in said
     assert "It is on node n1" not in said
@@ -580,11 +580,7 @@ def test_rounds_that_name_a_pod_are_said_to_be_about_the_one_before_where_anothe
 ) -> None:
     recorded.write("rebalance-rounds", story()[:6])
     recorded.write("pod-lifecycle", [seen_pod("deleted")])
-    waits = PlacementDecision(
-        decision_id="decision-1", cluster=BLUE, pod=WEB.model_copy(update={"uid": "u9"}),
-        outcome="waiting", message="3 nodes full", decided_at_ms=NOW_MS, as_of=AS_OF,
-    )  # fmt: skip
-    recorded.write("placement-decisions", [waits])
+    recorded.write("placement-decisions", [waits(WEB.model_copy(update={"uid": "u9"}))])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "Another pod has the name shop/web-1 now and waits for a node (3 nodes full);" in said
     assert "It was on node n1 of pool web" in said
