@@ -23,7 +23,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -44,6 +43,7 @@ from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable, b
 from connectors.kubernetes.control_plane.process import Part
 from connectors.kubernetes.control_plane.server import ControlPlane
 from schemas.connection import ENV_PREFIX, KafkaSettings
+from tests.shared_servers import KAFKAS, SharedServers
 
 # No deadlines: machines are slow and shared, and nothing here is about time. `ci` draws the same examples
 # in every run; HYPOTHESIS_PROFILE names the profile.
@@ -59,11 +59,7 @@ _namespaces = itertools.count(1)
 #: Libraries of which commands say how much they may log.
 _SET_UP_LOGS = ("aiokafka", "aiohttp", "asyncio")
 #: Fixtures that start a broker.
-_REAL_BROKERS = {"kafka", "secured"}
-_BROKERS = {"embedded", "broker", *_REAL_BROKERS}
-#: Fixtures of servers that the tests of a process share, and those that run.
-_SHARED_SERVERS = (*sorted(_REAL_BROKERS), "control_plane")
-_started: dict[str, tuple[pytest.FixtureDef[Any], pytest.FixtureRequest]] = {}
+_BROKERS = {"embedded", "broker", *KAFKAS}
 #: The broker of this file takes the longest to start, so one process runs all of its tests.
 SECURED_FILE = "tests/connectors/kafka/test_security.py"
 #: Stands in the id of every test on the control plane: one process runs them all, on one of it.
@@ -80,12 +76,14 @@ COMPUTES_EVERY = 4
 CONTROL_PLANE_MODULE = Path(__file__).parent / "control_plane"
 
 
-def pytest_configure() -> None:
-    """Children get the default handling of signals, whatever this process ignores.
+def pytest_configure(config: pytest.Config) -> None:
+    """Children get the default handling of signals, whatever this process ignores; servers that are
+    shared stop as soon as they may.
 
     What is ignored stays so in a child; a handler does not. Shells ignore SIGINT in the background,
     `nohup` ignores SIGHUP.
     """
+    config.pluginmanager.register(SharedServers())
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
@@ -107,7 +105,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Mark what needs a broker, and let the longest run first: they must not be waited for at the end."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        if fixtures & _REAL_BROKERS:
+        if fixtures & set(KAFKAS):
             item.add_marker("kafka")
         if fixtures & _BROKERS or item.get_closest_marker("kafka"):
             item.add_marker("broker")
@@ -117,50 +115,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             _draw_fewer(item)
     yield
     items.sort(key=_place_in_order)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
-) -> Iterator[Any]:
-    """Keep in mind which shared servers run."""
-    if fixturedef.argname in _SHARED_SERVERS:
-        _started[fixturedef.argname] = (fixturedef, request)
-    return (yield)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Stop shared servers that no test needs any more: they take memory and time of the others.
-
-    Should a test need one after all, pytest starts it anew.
-    """
-    yield
-    for name in list(_started):
-        last = _last_uses(item.session)[name]
-        if nextitem is None or _positions(item.session)[nextitem.nodeid] > last:
-            fixture, request = _started.pop(name)
-            fixture.finish(request)  # type: ignore[arg-type]  # of the kind that it was made for
-
-
-@lru_cache(1)
-def _positions(session: pytest.Session) -> dict[str, int]:
-    """Ids of tests to their places in the order in which each process of the run takes its own."""
-    return {item.nodeid: number for number, item in enumerate(session.items)}
-
-
-@lru_cache(1)
-def _last_uses(session: pytest.Session) -> dict[str, int]:
-    """Names of shared servers to the place of the last test that uses one; -1: none does."""
-    used = dict.fromkeys(_SHARED_SERVERS, -1)
-    for number, item in enumerate(session.items):
-        for name in _SHARED_SERVERS:
-            # `broker` asks for it only when it runs.
-            if name in getattr(item, "fixturenames", ()) or (
-                name == "kafka" and item.get_closest_marker("kafka")
-            ):
-                used[name] = number
-    return used
 
 
 def _place_in_order(item: pytest.Item) -> int:

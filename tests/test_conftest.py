@@ -40,10 +40,14 @@ def _on_control_plane(item: pytest.Item) -> bool:
 
 
 def _tested(directory: Path, processes: tuple[str, ...], *program: str) -> str:
-    """What pytest says of the tests of a directory with our conftest; they pass."""
-    options = ("-q", "-p", "tests.conftest", "-p", "no:cacheprovider", *processes)
+    """What pytest says of the tests in `suite` with our conftest; they pass.
+
+    It lies below the root, as ours does: pytest asks it less than one of the root.
+    """
+    (directory / "suite" / "conftest.py").write_text("from tests.conftest import *\n")
+    options = ("-q", "-p", "no:cacheprovider", *processes)
     done = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, *program, "-m", "pytest", *options, "--rootdir", str(directory), "."],
+        [sys.executable, *program, "-m", "pytest", *options, "--rootdir", str(directory), "suite"],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
         capture_output=True,
@@ -59,7 +63,8 @@ def _tested(directory: Path, processes: tuple[str, ...], *program: str) -> str:
 def test_children_of_tests_handle_signals_as_usual_whatever_the_starter_ignores(
     tmp_path: Path, processes: tuple[str, ...]
 ) -> None:
-    (tmp_path / "test_signals.py").write_text(_SHOWS_SIGNALS)
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "test_signals.py").write_text(_SHOWS_SIGNALS)
     _tested(tmp_path, processes, "-c", _IGNORES)
 
 
@@ -90,7 +95,8 @@ def test_third():
 def test_a_shared_server_stops_after_the_last_test_that_needs_it(
     tmp_path: Path, processes: tuple[str, ...]
 ) -> None:
-    (tmp_path / "test_servers.py").write_text(_SHOWS_SERVERS)
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "test_servers.py").write_text(_SHOWS_SERVERS)
     assert "3 passed" in _tested(tmp_path, processes)
 
 
