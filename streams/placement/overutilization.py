@@ -124,7 +124,7 @@ class CostArrays:
         deviation = np.sqrt(variance, out=variance)
         np.divide(mean, deviation, out=beyond)
         beyond += _ZERO
-        np.minimum(beyond, _LAST, out=point)
+        np.minimum(beyond, self._last, out=point)
         np.floor(point, out=point)
         index[...] = point
         beyond -= point
@@ -144,6 +144,8 @@ class CostArrays:
     def _make_room(self, shape: tuple[int, ...]) -> None:
         """Working arrays of this shape."""
         self._work: tuple[FloatArray, ...] = tuple(np.empty((3, *shape)))
+        # An array: to compare with a number takes numpy twice as long.
+        self._last: FloatArray = np.full(shape, _LAST)
         self._index: Any = np.empty(shape, dtype=np.intp)
         self._found: Any = np.empty(shape, dtype=np.complex128)
         self._growth: FloatArray = self._found.real

@@ -17,7 +17,7 @@ to memory that nothing has looked at for long takes as long as all that it is wo
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -53,8 +53,7 @@ _MILLION = 1_000_000
 _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """What is known of the pod beforehand."""
 
     needs: tuple[int, ...]
@@ -110,7 +109,7 @@ class OverutilizationRiskScore(Score):
         """One over the capacity, scaled as means are."""
         self._square: FloatArray = np.zeros(shape)
         """One over the capacity, squared, scaled as variances are."""
-        self._work: FloatArray = np.empty((len(self._resources) + 1, 0))
+        self._make_room(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures by row, one entry a resource."""
         self._kept = SizedCache[_Key, Increases](KEPT_BYTES_MAX, KEPT_MAX)
@@ -127,7 +126,14 @@ class OverutilizationRiskScore(Score):
     def relayout(self, source: IntArray) -> None:
         """Rows have moved."""
         super().relayout(source)
+        self._make_room(source.size)
         self._forget()
+
+    def _make_room(self, size: int) -> None:
+        """Make working arrays for this many nodes."""
+        self._work: FloatArray = np.empty((len(self._resources) + 1, size))
+        # An array: to compare with a number takes numpy twice as long.
+        self._least_of_all: FloatArray = np.full(size, self._least)
 
     def _forget(self) -> None:
         self._kept.clear()
@@ -188,7 +194,7 @@ class OverutilizationRiskScore(Score):
         increase: FloatArray = first + others[0] if others else first.copy()
         for each in others[1:]:
             increase += each
-        np.maximum(increase, self._least, out=increase)
+        np.maximum(increase, self._least_of_all, out=increase)
         np.divide(1.0, increase, out=increase)
         return increase
 
@@ -228,8 +234,6 @@ class OverutilizationRiskScore(Score):
                     kept.values[row] = increase * self._weights[index]
                 kept.position = len(self._changed)
                 return kept.values
-        if self._work.shape[1] != len(self._rows):
-            self._work = np.empty((len(self._resources) + 1, len(self._rows)))
         after: FloatArray = self._work[index]
         spread: FloatArray = self._work[-1]
         np.multiply(self._per_unit[index], mean, out=after)
