@@ -82,9 +82,10 @@ def _joined(values: Iterable[object]) -> str:
 def _about(comparison: Comparison) -> Iterator[str]:
     given = comparison.parameters
     source = ", ".join(comparison.files) or "the built-in model"
+    seeds = len(comparison.calibrations)
     yield (
         f"{given.nodes} nodes for {given.hours:g} h after {given.filling_hours:g} h of filling, "
-        f"mean load {given.load_text}%, {len(comparison.calibrations)} seed(s); from {source}"
+        f"mean load {given.load_text}%, {seeds} seed{'' if seeds == 1 else 's'}; from {source}"
     )
     for each in comparison.calibrations:
         yield (

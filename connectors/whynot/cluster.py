@@ -111,7 +111,7 @@ def _hot(hot: HotNode, pool: PoolRound) -> str:
     if hot.gate:
         end = hot.gate
     elif hot.leaving:
-        end = f"{count_text(hot.leaving, 'pod')} begin to leave"
+        end = f"begun: {count_text(hot.leaving, 'migration')}"
     else:
         stopped = next((pod for pod in hot.pods if pod.gate), None)
         end = f"no pod leaves; {verdict_text(stopped)}" if stopped else "no pod of it was looked at"

@@ -55,7 +55,7 @@ def _hot(evidence: Evidence, found: Found) -> Iterator[str]:
     elif pool.gate:
         yield f"What stopped its pool: {pool.gate}."
     elif hot.leaving:
-        yield f"Nothing stopped it: {count_text(hot.leaving, 'pod')} begin to leave it."
+        yield f"Nothing stopped it; begun: {count_text(hot.leaving, 'migration')}."
     elif not hot.pods:
         yield "No pod of it was looked at."
     for pod in hot.pods:

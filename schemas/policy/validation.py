@@ -30,7 +30,7 @@ _ALLOWED = {
     "bool_type": "true or false",
     "string_type": "text",
     "string_unicode": "text in Unicode",
-    "string_too_short": "text of at least {min_length} character(s)",
+    "string_too_short": "text of {min_length} or more characters",
     "string_too_long": "text of at most {max_length} characters",
     "string_pattern_mismatch": "text of the form {pattern}",
     "dict_type": "a map",

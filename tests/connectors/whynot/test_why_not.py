@@ -245,6 +245,14 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
     assert "What stopped it: over for 2 of 3 rounds in a row." in said
 
 
+def test_the_answers_for_a_node_that_nothing_stops_count_the_migrations_that_begin(
+    recorded: Recorded,
+) -> None:
+    recorded.write("rebalance-rounds", story()[:-1])
+    assert "at most 70.0 %): begun: 1 migration." in ask(BLUE).stdout
+    assert "Nothing stopped it; begun: 1 migration." in ask(BLUE, "--node", "n1").stdout
+
+
 def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_uses_now(
     recorded: Recorded,
 ) -> None:
