@@ -79,10 +79,17 @@ class Watched(Protocol):
         ...
 
     async def apply_up_to(
-        self, topic: str, partition: int, end: int, until_s: float, generation: int
+        self,
+        topic: str,
+        partition: int,
+        end: int,
+        until_s: float,
+        generation: int,
+        *,
+        undelivered: bool = False,
     ) -> bool:
         """Apply a topic's records below `end` in front of all else, while `generation` lasts;
-        whether that was done in time."""
+        whether that was done in time. `undelivered`: nobody delivers them."""
         ...
 
 
@@ -145,7 +152,8 @@ class UndeliveredWatch:
         topic, partition = place
         first = self._following(runner, place)
         until_s = time.monotonic() + READ_MAX_S
-        if await runner.apply_up_to(topic, partition, end, until_s, generation):
+        read = runner.apply_up_to(topic, partition, end, until_s, generation, undelivered=True)
+        if await read:
             self._empty[place] = end
             logger.warning(
                 "%s, partition %d: read from offset %d to %d, which nobody had delivered",

@@ -46,8 +46,16 @@ class _Runner:
         return self.positions.get(topic, -1)
 
     async def apply_up_to(
-        self, topic: str, partition: int, end: int, until_s: float, generation: int
+        self,
+        topic: str,
+        partition: int,
+        end: int,
+        until_s: float,
+        generation: int,
+        *,
+        undelivered: bool = False,
     ) -> bool:
+        assert undelivered
         assert generation == self.generation
         self.asked.append((topic, partition, end))
         if self.holds_records:
