@@ -50,6 +50,24 @@ async def test_records_are_read_however_their_producer_compresses_them(
     assert [entry.value for entry in entries] == values
 
 
+async def test_records_that_the_broker_has_deleted_are_said(
+    embedded: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka = embedded.settings
+    async with AIOKafkaProducer(**kafka.aiokafka_options()) as producer:
+        for _ in range(20):
+            last = await producer.send_and_wait(_TOPIC, b"x" * 500_000, partition=0)
+    end = last.offset + 1
+    found = await read_range(kafka, _TOPIC, 0, 1, end)
+    assert 1 < found[0].offset < end
+    gone = f"the records from offset 1 to {found[0].offset - 1} are gone"
+    assert [each.getMessage() for each in caplog.records if gone in each.getMessage()]
+    caplog.clear()
+    # Who begins with a topic has missed nothing that was there for it.
+    assert await read_range(kafka, _TOPIC, 0, 0, end) == found
+    assert not caplog.records
+
+
 async def test_nothing_is_read_of_a_stretch_without_offsets(embedded: RunningBroker) -> None:
     assert await read_range(embedded.settings, _TOPIC, 0, 5, 5) == []
 
