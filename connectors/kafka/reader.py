@@ -88,6 +88,8 @@ class Reader:
                     "enable.auto.commit": False,
                     # Records that are gone must be noticed.
                     "auto.offset.reset": "error",
+                    # What workers read, who heed no transactions.
+                    "isolation.level": "read_uncommitted",
                     "enable.partition.eof": True,
                     "queued.max.messages.kbytes": _AHEAD_KIB,
                     "fetch.wait.max.ms": fetch_wait_ms,

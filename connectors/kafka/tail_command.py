@@ -84,8 +84,9 @@ def tail(
         connection = connect_as_configured()
         state = _states(connection, topic)
         show = partial(as_json if json else _readable_line, state=state)
-        # Without a choice the newest records are at the ends of the partitions.
-        ends = None if selection.chooses else last
+        # Without a choice the newest records are at the ends of the partitions, one at each offset
+        # unless others were compacted away.
+        ends = None if selection.chooses or target.compacted else last
         entries = read_entries(connection, target, since, follow=follow, last=ends)
         chosen = filter(selection.takes, _without_gaps(entries))
         for entry in islice(chosen if last is None else _newest(chosen, last), limit):

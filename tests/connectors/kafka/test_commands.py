@@ -155,6 +155,21 @@ def test_tail_shows_the_newest_records_of_all_partitions(embedded: RunningBroker
     assert [json.loads(line)["timestamp_ms"] - NOW_MS for line in of_green.splitlines()] == [7, 13]
 
 
+@pytest.mark.parametrize(("topic", "ends"), [("node-usage", 2), ("policies", None)])
+def test_the_newest_records_of_a_compacted_topic_may_be_far_before_its_end(
+    embedded: RunningBroker, topic: str, ends: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int | None] = []
+
+    def read_entries(*_: object, last: int | None, **__: object) -> Iterator[object]:
+        asked.append(last)
+        return iter(())
+
+    monkeypatch.setattr("connectors.kafka.tail.read_entries", read_entries)
+    assert _run("tail", topic, "--last", "2")[0] == 0
+    assert asked == [ends]
+
+
 def test_tail_shows_what_is_about_a_pod(embedded: RunningBroker) -> None:
     pods = tuple(
         PodUsage(namespace="web", name=name, uid=name, usage={"cpu": 1}) for name in ("a", "b")
