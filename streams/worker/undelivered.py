@@ -153,8 +153,12 @@ class UndeliveredWatch:
         first = self._following(runner, place)
         until_s = time.monotonic() + READ_MAX_S
         read = runner.apply_up_to(topic, partition, end, until_s, generation, undelivered=True)
-        if await read:
-            self._empty[place] = end
+        if not await read:
+            return
+        following = self._following(runner, place)
+        self._empty[place] = end
+        # Else its last offsets hold no record, as where a producer has ended a transaction.
+        if following > first:
             logger.warning(
                 "%s, partition %d: read from offset %d to %d, which nobody had delivered",
                 topic,
