@@ -256,7 +256,7 @@ async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_t
         monkeypatch.setattr(journal_first, "OWNED_S", float("inf"))
         with pytest.raises(
             LostOwnership,
-            match="another worker writes to partition 0.*another LOADSTREAM_WORKER_STAGES",
+            match=r"another worker writes to partition 0.*another LOADSTREAM_WORKER_STAGES",
         ):
             await old.journal.flush(force=True)
         changelog = old.tables[0].changelog
