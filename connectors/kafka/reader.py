@@ -17,6 +17,9 @@ from connectors.kafka.admin import extents_of
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
 from schemas.limits import BATCH_BYTES_MAX
 
+#: Timestamp of a record without one.
+NO_TIME = -1
+
 #: Topic and number of a partition.
 Partition = tuple[str, int]
 
@@ -34,7 +37,7 @@ class Record(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
-    """-1: it has none."""
+    """`NO_TIME`: it has none."""
     key: bytes | None
     value: bytes | None
 

@@ -154,10 +154,12 @@ def _states(connection: "Connection", topic: str) -> "Callable[[Entry], str] | N
 
 
 def _readable_line(entry: "Entry", state: "Callable[[Entry], str] | None") -> str:
+    from connectors.kafka.reader import NO_TIME
     from connectors.kafka.wording import sentence
     from connectors.units import time_text
 
     place = f"{entry.partition}:{entry.offset}"
     about = f" {entry.cluster}" if entry.cluster else ""
     said = "" if state is None else f"; {state(entry)}"
-    return f"{time_text(entry.timestamp_ms)} {place}{about} {sentence(entry.message)}{said}"
+    at = "without a time" if entry.timestamp_ms == NO_TIME else time_text(entry.timestamp_ms)
+    return f"{at} {place}{about} {sentence(entry.message)}{said}"
