@@ -447,6 +447,10 @@ def test_a_reset_of_the_clock_as_json_says_whether_it_was_applied(embedded: Runn
     assert producer.flush(60) == 0
     waited = json.loads(_run(*reset, "--wait")[1])
     assert waited == {"written": 1, "refused": [], "applied": True}
+    # A command that waits says so: there may be no worker that it could wait for.
+    code, out, err = _run(*reset[:-1], "--wait")
+    assert (code, out) == (0, "partition 0: the time is set\n")
+    assert err.startswith("waiting for the workers of the partitions; Ctrl-C ends this command")
     code, out, _ = _run(*reset[:2], "--partition", "99", "--json", "--wait")
     (why,) = json.loads(out)["refused"]
     assert (code, json.loads(out)["applied"]) == (1, False)
