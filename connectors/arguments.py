@@ -109,13 +109,14 @@ def number(
     """Reads a number of a unit within its range; an error says all three.
 
     Args:
-        unit: what is counted, in the plural, as `seconds`.
+        unit: what is counted, in the plural, as `seconds`; empty: nothing is, as with a port.
         least: smallest number allowed.
         most: largest one; none: there is none.
         whole: only integers.
     """
     within = f"at least {least:g}" if most is None else f"{least:g} to {most:g}"
-    expected = f"{'a whole number' if whole else 'a number'} of {unit}, {within}"
+    of_unit = f" of {unit}" if unit else ""
+    expected = f"{'a whole number' if whole else 'a number'}{of_unit}, {within}"
 
     def read(value: Any) -> Any:
         try:

@@ -23,6 +23,12 @@ from schemas.topics import PARTITIONS_DEFAULT
 
 ENV_PREFIX = "LOADSTREAM_KAFKA_"
 
+#: What all our variables begin with.
+_OURS = "LOADSTREAM_"
+#: How like a setting a variable with another prefix is that was meant to be it; no two settings are
+#: so much alike.
+_MISTYPED = 0.9
+
 #: Faust application: consumer group, and first part of the names of changelog topics.
 APP_ID = "loadstream"
 
@@ -343,7 +349,8 @@ def problems_of(settings: type[BaseSettings], error: ValidationError) -> list[st
 
 
 def unknown_variables(settings: type[BaseSettings]) -> list[str]:
-    """A sentence for each variable that has the settings' prefix and is none of them.
+    """A sentence for each variable that has the settings' prefix, or one much like it, and is none
+    of them.
 
     A misspelt one would otherwise be a setting silently at its default.
     """
@@ -351,8 +358,12 @@ def unknown_variables(settings: type[BaseSettings]) -> list[str]:
     known = [prefix + field.upper() for field in settings.model_fields]
     problems = []
     for name in sorted(os.environ):
-        if name.upper().startswith(prefix) and name.upper() not in known:
-            close = difflib.get_close_matches(name.upper(), known, n=1)
+        upper = name.upper()
+        if upper in known or not upper.startswith(_OURS):
+            continue
+        own = upper.startswith(prefix)
+        close = difflib.get_close_matches(upper, known, n=1, cutoff=0.6 if own else _MISTYPED)
+        if own or close:
             hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
             problems.append(f"{name}: there is no such setting{hint}")
     return problems

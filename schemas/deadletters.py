@@ -165,10 +165,17 @@ def cluster_of(letter: DeadLetter) -> str | None:
     Of a letter in several parts each is identified by what it holds of the key, which is in the
     first.
     """
-    if letter.key_base64 is None or letter.topic == "clock":
-        return None
+    return None if letter.topic == "clock" else _key(letter).partition("/")[0] or None
+
+
+def node_of(letter: DeadLetter) -> str | None:
+    """The node that a buried usage sample is of, by its key, as `cluster_of`."""
+    return _key(letter).partition("/")[2] or None if letter.topic == "node-usage" else None
+
+
+def _key(letter: DeadLetter) -> str:
+    """The key as text; empty: there is none, or it cannot be read."""
     try:
-        key = b64decode(letter.key_base64, validate=True)
+        return b64decode(letter.key_base64 or "", validate=True).decode(errors="replace")
     except ValueError:
-        return None
-    return key.decode(errors="replace").partition("/")[0] or None
+        return ""

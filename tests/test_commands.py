@@ -187,6 +187,7 @@ def test_settings_of_a_worker_that_cannot_work_together_are_refused(
     [
         ("LOADSTREAM_WORKER_METRIC_PORT", "LOADSTREAM_WORKER_METRICS_PORT"),
         ("LOADSTREAM_LOG_FORMATS", "LOADSTREAM_LOG_FORMAT"),
+        ("LOADSTREAM_WORKERS_STAGES", "LOADSTREAM_WORKER_STAGES"),
     ],
 )
 def test_a_misspelt_setting_of_a_worker_is_no_setting_at_its_default(

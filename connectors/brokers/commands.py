@@ -8,6 +8,8 @@ import typer
 from connectors.arguments import number
 from connectors.kafka.failures import as_messages
 
+_PORT_MAX = 65_535
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -25,7 +27,9 @@ def broker(
     port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65_535, metavar="PORT", help="Port of the first broker; only with --kafka."
+            parser=number("", 1, _PORT_MAX),
+            metavar="PORT",
+            help="Port of the first broker, the others follow; only with --kafka.",
         ),
     ] = None,
     directory: Annotated[
@@ -44,6 +48,12 @@ def broker(
         raise typer.BadParameter(
             "the embedded broker takes a port that the system gives it, and keeps nothing; use --kafka "
             "with --port and --directory",
+        )
+    if port is not None and port + brokers - 1 > _PORT_MAX:
+        raise typer.BadParameter(
+            f"found {port}; expected at most {_PORT_MAX - brokers + 1} for the first of {brokers} "
+            "brokers, since the others take the ports after it",
+            param_hint="--port",
         )
     from connectors.brokers import foreground
 

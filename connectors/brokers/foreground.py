@@ -53,15 +53,16 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
         settings = KafkaSettings.local(
             server.bootstrap_servers,
             partitions=configured.partitions,
-            replication_factor=min(3, brokers),
+            replication_factor=configured.replication_factor or min(3, brokers),
         )
         create_topics(connect(settings), expected_topics(settings))
 
         def watch() -> None:
             for number in range(1, brokers + 1):
                 if server.pid(number) is None:
-                    log = directory / f"broker-{number}" / "log"
-                    raise KafkaUnavailable(f"broker {number} has ended by itself; see {log}")
+                    raise KafkaUnavailable(
+                        f"broker {number} has ended by itself; {server.last_words(number)}"
+                    )
 
         _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, watch)
 

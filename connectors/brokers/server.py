@@ -126,6 +126,10 @@ class KafkaServer(Startable):
         status = self._member(number).ended_with
         return status is not None and status < 0
 
+    def last_words(self, number: int = 1) -> str:
+        """What a broker's log says, for a sentence: the log may be gone when that is read."""
+        return _last_words(self._member(number))
+
     def address(self, listener: str = "PLAINTEXT") -> str:
         """Addresses of a listener of all brokers, as `host:port,host:port`."""
         return ",".join(f"{HOST}:{member.ports[listener]}" for member in self._members)
@@ -198,13 +202,12 @@ class KafkaServer(Startable):
             while not _answers(f"{HOST}:{member.ports['PLAINTEXT']}", brokers=len(launched)):
                 if member.pid is None:
                     raise KafkaUnavailable(
-                        f"broker {member.number} ended while it started; its log {member.log} says:\n"
-                        f"{complaint(member.output())}"
+                        f"broker {member.number} ended while it started; {_last_words(member)}"
                     )
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable(
                         f"broker {member.number} did not answer at {HOST}:{member.ports['PLAINTEXT']} "
-                        f"within {_START_TIMEOUT_S:.0f} s; see its log {member.log}"
+                        f"within {_START_TIMEOUT_S:.0f} s; {_last_words(member)}"
                     )
                 time.sleep(0.05)
 
@@ -231,6 +234,10 @@ def _train(option: str) -> None:
         consumer.close()
     if server.was_killed():
         raise KafkaUnavailable("the broker was killed before it had written its classes")
+
+
+def _last_words(member: Broker) -> str:
+    return f"its log {member.log} says:\n{complaint(member.output())}"
 
 
 def _answers(address: str, brokers: int) -> bool:

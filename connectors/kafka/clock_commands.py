@@ -74,6 +74,11 @@ def _wait(connection: "Connection", places: list[tuple[int, int]], *, quiet: boo
     from connectors.kafka.applied import APPLIED, Applied
 
     refused = []
+    if not quiet:
+        echo(
+            "waiting for the workers of the partitions; Ctrl-C ends this command and not the reset",
+            err=True,
+        )
     for partition, state in Applied(connection, _CLOCK).results(places):
         if state != APPLIED:
             refused.append(state)

@@ -17,6 +17,9 @@ from connectors.kafka.admin import extents_of
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
 from schemas.limits import BATCH_BYTES_MAX
 
+#: Timestamp of a record without one.
+NO_TIME = -1
+
 #: Topic and number of a partition.
 Partition = tuple[str, int]
 
@@ -34,7 +37,7 @@ class Record(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
-    """-1: it has none."""
+    """`NO_TIME`: it has none."""
     key: bytes | None
     value: bytes | None
 
@@ -88,6 +91,8 @@ class Reader:
                     "enable.auto.commit": False,
                     # Records that are gone must be noticed.
                     "auto.offset.reset": "error",
+                    # What workers read, who heed no transactions.
+                    "isolation.level": "read_uncommitted",
                     "enable.partition.eof": True,
                     "queued.max.messages.kbytes": _AHEAD_KIB,
                     "fetch.wait.max.ms": fetch_wait_ms,

@@ -17,6 +17,7 @@ from connectors.kafka.admin import Extent, extents_of, offsets_since
 from connectors.kafka.client import Connection
 from connectors.kafka.reader import Gap, Partition, Reader
 from connectors.units import duration_ms
+from schemas.base import INT64_MIN
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter, cluster_of
 from schemas.refusals import Refusal
@@ -98,7 +99,8 @@ def read_entries(
         if start != "end" and last is None and first == each.first_offset > 0:
             yield Gap(topic.name, each.partition, 0, first)
     starts = {place: first for place, first in starts.items() if follow or first < ends[place]}
-    since_ms = start if isinstance(start, int) else -1
+    # From the beginning on any time will do, also what a producer takes for none, below 0.
+    since_ms = start if isinstance(start, int) else INT64_MIN
     with Reader(connection, starts) as reader:
         unfinished = set(starts)
         while unfinished:

@@ -84,8 +84,9 @@ def tail(
         connection = connect_as_configured()
         state = _states(connection, topic)
         show = partial(as_json if json else _readable_line, state=state)
-        # Without a choice the newest records are at the ends of the partitions.
-        ends = None if selection.chooses else last
+        # Without a choice the newest records are at the ends of the partitions, one at each offset
+        # unless others were compacted away.
+        ends = None if selection.chooses or target.compacted else last
         entries = read_entries(connection, target, since, follow=follow, last=ends)
         chosen = filter(selection.takes, _without_gaps(entries))
         for entry in islice(chosen if last is None else _newest(chosen, last), limit):
@@ -153,10 +154,12 @@ def _states(connection: "Connection", topic: str) -> "Callable[[Entry], str] | N
 
 
 def _readable_line(entry: "Entry", state: "Callable[[Entry], str] | None") -> str:
+    from connectors.kafka.reader import NO_TIME
     from connectors.kafka.wording import sentence
     from connectors.units import time_text
 
     place = f"{entry.partition}:{entry.offset}"
     about = f" {entry.cluster}" if entry.cluster else ""
     said = "" if state is None else f"; {state(entry)}"
-    return f"{time_text(entry.timestamp_ms)} {place}{about} {sentence(entry.message)}{said}"
+    at = "without a time" if entry.timestamp_ms == NO_TIME else time_text(entry.timestamp_ms)
+    return f"{at} {place}{about} {sentence(entry.message)}{said}"

@@ -14,7 +14,7 @@ from connectors.units import amounts_text, bytes_text, duration_text, time_text
 from schemas.checkpoints import CheckpointPiece
 from schemas.clock import ClockTick
 from schemas.collect import CollectPolicyRecord
-from schemas.deadletters import DeadLetter
+from schemas.deadletters import DeadLetter, node_of
 from schemas.decisions import NodeScore, PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.journal import JournalPart, JournalRecord
@@ -259,9 +259,14 @@ def _(message: CommandOutcome) -> str:
 @_sentence.register
 def _(message: DeadLetter) -> str:
     part = f", part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
-    size = bytes_text(len(message.value_base64) * 3 // 4)
+    text = message.value_base64
+    size = bytes_text(len(text) * 3 // 4 - text[-2:].count("="))
+    if message.encoding == "zlib+base64":
+        size += " compressed"
+    node = node_of(message)
+    of_node = f" of node {node}" if node else ""
     return (
-        f"{message.topic} partition {message.partition} offset {message.offset} was not applied "
+        f"{message.topic} partition {message.partition} offset {message.offset}{of_node} was not applied "
         f"({message.category}, {size}{part}): {message.reason}"
     )
 

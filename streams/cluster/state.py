@@ -5,7 +5,7 @@ order alone. A record that cannot be applied is answered with a `Refusal` and ch
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import proxy
 
@@ -187,14 +187,10 @@ class ClusterState:
     # --- inputs ---------------------------------------------------------------------------------
 
     def _metric(self, metric: NodeMetric) -> Answer:
-        if metric.updated_at_ms is not None and self.now_ms is not None:
-            limit_ms = self.policy.metric_future_seconds * 1000
-            early = from_the_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
-            if early is not None:
-                return early
-        wrong = beyond_any_machine(metric) or uneven(metric)
+        wrong = self._early(metric) or beyond_any_machine(metric) or uneven(metric)
         if wrong is not None:
-            return wrong
+            # The record's key names the cluster alone.
+            return replace(wrong, reason=f"node {metric.node}: {wrong.reason}")
         full = None if metric.removed else self._full(metric.node)
         if full is not None:
             return full
@@ -202,6 +198,12 @@ class ClusterState:
         if metric.updated_at_ms is not None:
             self.memory.moves.metric(metric.node, metric.updated_at_ms)
         return []
+
+    def _early(self, metric: NodeMetric) -> Refusal | None:
+        if metric.updated_at_ms is None or self.now_ms is None:
+            return None
+        limit_ms = self.policy.metric_future_seconds * 1000
+        return from_the_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
 
     def _request(self, request: SchedulingRequest, position: Position) -> Answer:
         cause = self._cause(position)

@@ -28,7 +28,7 @@ from typing import Any
 
 from schemas.connection import KafkaSettings
 from streams.stage.records import RowChange
-from streams.worker.publisher import LostOwnership, Publisher, Undelivered
+from streams.worker.publisher import UNKNOWN_OWNER, LostOwnership, Publisher, Undelivered
 
 logger = logging.getLogger(__name__)
 
@@ -203,8 +203,7 @@ def _check(offset: int, before: int | None, topic: str, partition: int) -> None:
 def _lost(topic: str, partition: int) -> LostOwnership:
     return LostOwnership(
         f"another worker writes to partition {partition} of {topic}, while this one held it for its "
-        f"own: it was not heard of for longer than the session time-out. Start it again; its "
-        f"partitions are read anew then"
+        f"own: {UNKNOWN_OWNER}. Start it again; its partitions are read anew then"
     )
 
 

@@ -24,7 +24,7 @@ from streams.worker.fence import FencedPublisher
 from streams.worker.journal_tail import passed_over
 from streams.worker.opening import UNWRITTEN_S, Opening
 from streams.worker.pace import Pace
-from streams.worker.publisher import LostOwnership, Publisher
+from streams.worker.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
 from streams.worker.reader import read_pieces
 from streams.worker.tables import RowTable
 
@@ -271,8 +271,8 @@ class JournalFirst:
             self.close(partition)
             raise LostOwnership(
                 f"another worker took partition {partition} over at journal offset {now.epoch}, while "
-                f"this one ({place.epoch}) held it for its own: it was not heard of for longer than "
-                "the session time-out. What it has decided since counts for nothing; start it again"
+                f"this one ({place.epoch}) held it for its own: {UNKNOWN_OWNER}. What it has decided "
+                "since counts for nothing; start it again"
             )
         await self._publisher.publish(dead)
         # Not before: rows may be written meanwhile, and must not be by a worker that has

@@ -27,6 +27,13 @@ _BATCH_BYTES = 512 * 1024
 _Record = tuple[str, bytes, bytes | None, int | None, int | None]
 
 
+#: Why a partition has another owner, of which the worker knows nothing.
+UNKNOWN_OWNER = (
+    "it was not heard of for longer than the session time-out, or a worker with another "
+    "LOADSTREAM_WORKER_STAGES runs beside it, whose group is another one"
+)
+
+
 class LostOwnership(RuntimeError):
     """Another writer has opened the partition's journal: what this one appends does not count."""
 

@@ -110,6 +110,15 @@ async def _connected_pieces(
     try:
         consumer.assign([place])
         start = (await consumer.beginning_offsets([place]))[place]
+        if 0 < first < start:
+            logger.warning(
+                "topic %s, partition %d: the records from offset %d to %d are gone: the brokers deleted them before "
+                "they were read",
+                topic,
+                partition,
+                first,
+                min(start, end) - 1,
+            )
         consumer.seek(place, max(first, start))
         while True:
             try:

@@ -262,15 +262,23 @@ class StageRunner:
             telemetry.answered(name, batch.records)
 
     async def apply_up_to(
-        self, topic: str, partition: int, end: int, until_s: float, generation: int
+        self,
+        topic: str,
+        partition: int,
+        end: int,
+        until_s: float,
+        generation: int,
+        *,
+        undelivered: bool = False,
     ) -> bool:
         """Put a topic's records below `end` through in front of all others; Faust's come too late
-        then.
+        then, or not at all where they are `undelivered`.
 
         `generation` is the one in which the caller saw the partition here. Answers whether that was
         done: not past `until_s`, and not once partitions were taken away since that generation,
         whether during the call or before it.
         """
+        count = self._telemetry.healed if undelivered else self._telemetry.ahead
         if self.generation != generation:
             return False  # the partition may be another worker's by now
         first = self.position(topic, partition) + 1
@@ -286,7 +294,7 @@ class StageRunner:
                     if fresh:
                         records = [entry.as_input(topic, partition) for entry in fresh]
                         await self._put(partition, records)
-                        self._telemetry.ahead(self.name, topic, len(records))
+                        count(self.name, topic, len(records))
         return True
 
     async def catch_up(self) -> None:

@@ -79,10 +79,17 @@ class Watched(Protocol):
         ...
 
     async def apply_up_to(
-        self, topic: str, partition: int, end: int, until_s: float, generation: int
+        self,
+        topic: str,
+        partition: int,
+        end: int,
+        until_s: float,
+        generation: int,
+        *,
+        undelivered: bool = False,
     ) -> bool:
         """Apply a topic's records below `end` in front of all else, while `generation` lasts;
-        whether that was done in time."""
+        whether that was done in time. `undelivered`: nobody delivers them."""
         ...
 
 
@@ -145,8 +152,13 @@ class UndeliveredWatch:
         topic, partition = place
         first = self._following(runner, place)
         until_s = time.monotonic() + READ_MAX_S
-        if await runner.apply_up_to(topic, partition, end, until_s, generation):
-            self._empty[place] = end
+        read = runner.apply_up_to(topic, partition, end, until_s, generation, undelivered=True)
+        if not await read:
+            return
+        following = self._following(runner, place)
+        self._empty[place] = end
+        # Else its last offsets hold no record, as where a producer has ended a transaction.
+        if following > first:
             logger.warning(
                 "%s, partition %d: read from offset %d to %d, which nobody had delivered",
                 topic,

@@ -11,9 +11,11 @@ from schemas.codec import encode
 from schemas.deadletters import (
     PLAIN_BYTES_MAX,
     DeadLetter,
+    cluster_of,
     dead_letter,
     in_parts,
     joined,
+    node_of,
     source_record,
 )
 from schemas.refusals import REASON_CHARS_MAX, Refusal
@@ -51,6 +53,28 @@ def test_key_and_value_come_back_and_none_is_not_empty(
     key: bytes | None, value: bytes | None
 ) -> None:
     assert source_record(letter(key, value)) == (key, value)
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "cluster", "node"),
+    [
+        ("node-usage", b"c/n", "c", "n"),
+        ("node-usage", b"c", "c", None),
+        ("node-usage", None, None, None),
+        ("node-metrics", b"c", "c", None),
+        ("clock", b"3", None, None),
+    ],
+)
+def test_a_letter_is_of_the_cluster_and_node_that_the_key_of_its_record_names(
+    topic: str, key: bytes | None, cluster: str | None, node: str | None
+) -> None:
+    buried = letter(key, b"{}").model_copy(update={"topic": topic})
+    assert (cluster_of(buried), node_of(buried)) == (cluster, node)
+
+
+def test_a_key_that_is_no_base64_names_nothing() -> None:
+    buried = letter(b"c/n", b"{}").model_copy(update={"key_base64": "?"})
+    assert (cluster_of(buried), node_of(buried)) == (None, None)
 
 
 def test_a_common_record_is_plain_base64() -> None:

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from connectors.brokers import foreground
 from connectors.brokers.embedded import PARTITIONS
+from connectors.brokers.server import KafkaServer
 from connectors.cli import app
 from connectors.kafka.admin import partitions_of
 from connectors.kafka.client import connect
@@ -39,6 +40,26 @@ def test_a_cache_that_takes_no_address_is_said(
     assert "set LOADSTREAM_CACHE to a directory that can be written" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--port", "65536"], "found 65536; expected a whole number, 1 to 65535"),
+        (["--port", "0"], "found 0; expected a whole number, 1 to 65535"),
+        (
+            ["--port", "65534", "--brokers", "3"],
+            "found 65534; expected at most 65533 for the first of 3 brokers, since the others take "
+            "the ports after it",
+        ),
+    ],
+)
+def test_ports_that_there_are_not_are_refused_before_anything_starts(
+    arguments: list[str], said: str
+) -> None:
+    result = CliRunner().invoke(app, ["broker", "--kafka", *arguments], env={"COLUMNS": "1000"})
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
 def test_partitions_that_the_embedded_broker_has_not_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -49,6 +70,25 @@ def test_partitions_that_the_embedded_broker_has_not_are_refused(
         "error: LOADSTREAM_KAFKA_PARTITIONS=8: topics of the embedded broker have 4 partitions, "
         "always; take the setting away, or use --kafka\n"
     )
+
+
+@pytest.mark.parametrize(("asked", "made"), [("", 3), ("1", 1), ("2", 2)])
+def test_topics_of_a_real_kafka_have_as_many_copies_as_the_settings_ask_for(
+    asked: str, made: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_REPLICATION_FACTOR", asked)
+    monkeypatch.setattr(KafkaServer, "start", lambda server: server)
+    monkeypatch.setattr(KafkaServer, "bootstrap_servers", "a:1")
+    monkeypatch.setattr(foreground, "connect", lambda settings: settings)
+    monkeypatch.setattr(foreground, "_serve", lambda *_: None)
+    copies: set[int | None] = set()
+    monkeypatch.setattr(
+        foreground,
+        "create_topics",
+        lambda _, topics: copies.update(topic.replication for topic in topics),
+    )
+    foreground.run_kafka(3, None, tmp_path)
+    assert copies == {made}
 
 
 @pytest.mark.broker

@@ -442,6 +442,6 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
             value_base64="e30=",
         ),
         None,
-        "clock partition 1 offset 5 was not applied (invalid, 3): now_ms is missing",
+        "clock partition 1 offset 5 was not applied (invalid, 2): now_ms is missing",
     ),
 ]  # fmt: skip

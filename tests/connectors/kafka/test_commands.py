@@ -155,6 +155,21 @@ def test_tail_shows_the_newest_records_of_all_partitions(embedded: RunningBroker
     assert [json.loads(line)["timestamp_ms"] - NOW_MS for line in of_green.splitlines()] == [7, 13]
 
 
+@pytest.mark.parametrize(("topic", "ends"), [("node-usage", 2), ("policies", None)])
+def test_the_newest_records_of_a_compacted_topic_may_be_far_before_its_end(
+    embedded: RunningBroker, topic: str, ends: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int | None] = []
+
+    def read_entries(*_: object, last: int | None, **__: object) -> Iterator[object]:
+        asked.append(last)
+        return iter(())
+
+    monkeypatch.setattr("connectors.kafka.tail.read_entries", read_entries)
+    assert _run("tail", topic, "--last", "2")[0] == 0
+    assert asked == [ends]
+
+
 def test_tail_shows_what_is_about_a_pod(embedded: RunningBroker) -> None:
     pods = tuple(
         PodUsage(namespace="web", name=name, uid=name, usage={"cpu": 1}) for name in ("a", "b")
@@ -370,7 +385,11 @@ def test_the_broker_command_runs_a_real_kafka_and_ends_when_that_dies(
     os.kill(java, signal.SIGKILL)
     assert process.wait(timeout=60) == 1
     assert process.stderr is not None
-    assert "broker 1 has ended by itself" in process.stderr.read()
+    # Without --directory the log is gone when the sentence is read, so it says what stood there.
+    _, _, said = process.stderr.read().partition("broker 1 has ended by itself; ")
+    first, *lines = said.splitlines()
+    assert first == f"its log {directory / 'broker-1' / 'log'} says:"
+    assert any("INFO" in line for line in lines)
 
 
 def _children(parent: int) -> list[int]:
@@ -428,6 +447,10 @@ def test_a_reset_of_the_clock_as_json_says_whether_it_was_applied(embedded: Runn
     assert producer.flush(60) == 0
     waited = json.loads(_run(*reset, "--wait")[1])
     assert waited == {"written": 1, "refused": [], "applied": True}
+    # A command that waits says so: there may be no worker that it could wait for.
+    code, out, err = _run(*reset[:-1], "--wait")
+    assert (code, out) == (0, "partition 0: the time is set\n")
+    assert err.startswith("waiting for the workers of the partitions; Ctrl-C ends this command")
     code, out, _ = _run(*reset[:2], "--partition", "99", "--json", "--wait")
     (why,) = json.loads(out)["refused"]
     assert (code, json.loads(out)["applied"]) == (1, False)

@@ -1,5 +1,6 @@
 """Reading partitions forward: all that comes, or as far as is asked for."""
 
+import asyncio
 import io
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Cursor, Gap, Reader, Record
 from schemas.codec import encode
 from schemas.topics import TOPIC_BY_NAME
+from streams.worker.reader import read_range
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.messages import NOW_MS, usage
 
@@ -52,6 +54,24 @@ def test_bytes_come_as_they_are(broker: RunningBroker) -> None:
     cursor = Cursor(connect(broker.settings), "node-state", 2)
     assert [(each.key, each.value) for each in cursor.through(10)] == list(written)
     cursor.close()
+
+
+def test_records_of_aborted_transactions_are_read_as_workers_read_them(
+    clean_kafka: RunningBroker,
+) -> None:
+    """A replay would miss them otherwise, since they were applied."""
+    options = {**clean_kafka.settings.librdkafka_options(), "transactional.id": "of a producer"}
+    producer = Producer({**options, "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("node-state", b"taken back", partition=2)
+    assert producer.flush(60) == 0
+    producer.abort_transaction(60)
+    cursor = Cursor(connect(clean_kafka.settings), "node-state", 2)
+    assert [record.value for record in cursor.through(10)] == [b"taken back"]
+    cursor.close()
+    found = asyncio.run(read_range(clean_kafka.settings, "node-state", 2, 0, 2))
+    assert [entry.value for entry in found] == [b"taken back"]
 
 
 def test_what_the_embedded_broker_has_dropped_is_passed_over(embedded: RunningBroker) -> None:

@@ -1,5 +1,6 @@
 """Reading a topic without touching anybody's position, and saying what is gone."""
 
+import asyncio
 import io
 import json
 import threading
@@ -7,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from connectors.cli import app
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Gap
@@ -135,6 +139,28 @@ def test_what_the_embedded_broker_has_dropped_is_reported(embedded: RunningBroke
 
 
 @pytest.mark.kafka
+async def _write_at(settings: KafkaSettings, timestamps: list[int]) -> None:
+    async with AIOKafkaProducer(**settings.aiokafka_options()) as producer:
+        await producer.partitions_for("clock")
+        for timestamp_ms in timestamps:
+            batch = producer.create_batch()
+            batch.append(key=b"0", value=b"{}", timestamp=timestamp_ms)
+            await (await producer.send_batch(batch, "clock", partition=0))
+
+
+def test_from_the_beginning_a_record_of_any_time_is_shown(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as those of a Go program whose time is not set: the year 1."""
+    times = [-1, -62_135_596_800_000, NOW_MS]
+    asyncio.run(_write_at(broker.settings, times))
+    assert [entry.timestamp_ms for entry in _entries(connect(broker.settings))] == times
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    first, *others = CliRunner().invoke(app, ["tail", "clock"]).stdout.splitlines()
+    assert first.startswith("without a time 0:0 ")
+    assert len(others) == 2
+
+
 def test_a_missing_topic_says_how_to_make_it(clean_kafka: RunningBroker) -> None:
     connection = connect(clean_kafka.settings)
     delete_topic(connection, "clock")

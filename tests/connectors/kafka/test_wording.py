@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from connectors.kafka.wording import sentence
 from connectors.units import amounts_text, bytes_text, duration_ms, duration_text, time_text
 from schemas import quantities
+from schemas.deadletters import DeadLetter
 from schemas.decisions import ReasonCount
 from schemas.refusals import Refusal
 from schemas.topics import TOPICS
@@ -33,6 +34,25 @@ def test_there_is_an_example_of_every_class_of_message() -> None:
 def test_what_is_no_message_has_no_sentence() -> None:
     with pytest.raises(TypeError, match="no sentence for a dict"):
         sentence({})
+
+
+def test_a_letter_names_the_node_of_its_sample_and_says_how_long_it_is() -> None:
+    letter = DeadLetter(
+        topic="node-usage",
+        partition=1,
+        offset=5,
+        reason="sampled_at_ms is 1",
+        category="late",
+        key_base64="Ymx1ZS9uMQ==",
+        value_base64="e30gIA==",
+        encoding="zlib+base64",
+        part=1,
+        parts=2,
+    )
+    assert sentence(letter) == (
+        "node-usage partition 1 offset 5 of node n1 was not applied "
+        "(late, 4 compressed, part 2 of 2): sampled_at_ms is 1"
+    )
 
 
 @pytest.mark.parametrize("outcome", ["waiting", "refused", "withdrawn", "expired"])

@@ -49,13 +49,16 @@ def test_a_metric_from_the_future_is_refused(seconds: float, refused: bool) -> N
     world.say(tick())
     answer = world.say(metric(seconds=seconds))
     assert isinstance(answer, Refusal) is refused
+    if refused:
+        assert answer.reason.startswith("node node-1: updated_at_ms is ")
     assert ("node-1" in world.state.inventory.nodes) is not refused
 
 
 def test_a_metric_beyond_any_machine_changes_nothing() -> None:
     world = World()
     world.say(metric(cpu=5))
-    assert world.say(metric(cpu=2**63 - 1)).category == "limit"
+    refusal = world.say(metric(cpu=2**63 - 1))
+    assert (refusal.category, refusal.reason[:24]) == ("limit", "node node-1: usage, cpu:")
     assert world.state.inventory.nodes["node-1"].load.metric == metric(cpu=5)
 
 
@@ -79,7 +82,7 @@ def test_a_metric_whose_lives_are_not_of_its_pods_changes_nothing(
     assert world.say(metric(pods=pods, lives=even)) == []
     refusal = world.say(metric(cpu=7, pods=pods, lives=even.model_copy(update=column)))
     assert refusal.category == "invalid"
-    assert refusal.reason.startswith(said)
+    assert refusal.reason.startswith(f"node node-1: {said}")
     assert world.state.inventory.nodes["node-1"].load.metric == metric(pods=pods)
 
 

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
 
 from schemas.connection import KafkaSettings
 from streams.worker import reader
@@ -32,6 +33,39 @@ async def test_a_long_stretch_comes_in_pieces_of_bounded_size(
     assert [entry.offset for piece in pieces for entry in piece] == list(range(20, 1_040))
     assert pieces[0][0].value == b"20"
     assert await read_range(kafka, _TOPIC, 0, 20, 1_040) == [e for piece in pieces for e in piece]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+async def test_records_are_read_however_their_producer_compresses_them(
+    broker: RunningBroker, codec: str
+) -> None:
+    """One that cannot be decompressed would end every worker, again and again."""
+    options = {**broker.settings.librdkafka_options(), "compression.type": codec, "linger.ms": 50}
+    producer = Producer({**options, "log_level": 0})
+    values = [b"%d" % number * 100 for number in range(20)]
+    for value in values:
+        producer.produce(_TOPIC, value, partition=0)
+    assert producer.flush(60) == 0
+    entries = await read_range(broker.settings, _TOPIC, 0, 0, len(values))
+    assert [entry.value for entry in entries] == values
+
+
+async def test_records_that_the_broker_has_deleted_are_said(
+    embedded: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka = embedded.settings
+    async with AIOKafkaProducer(**kafka.aiokafka_options()) as producer:
+        for _ in range(20):
+            last = await producer.send_and_wait(_TOPIC, b"x" * 500_000, partition=0)
+    end = last.offset + 1
+    found = await read_range(kafka, _TOPIC, 0, 1, end)
+    assert 1 < found[0].offset < end
+    gone = f"the records from offset 1 to {found[0].offset - 1} are gone"
+    assert [each.getMessage() for each in caplog.records if gone in each.getMessage()]
+    caplog.clear()
+    # Who begins with a topic has missed nothing that was there for it.
+    assert await read_range(kafka, _TOPIC, 0, 0, end) == found
+    assert not caplog.records
 
 
 async def test_nothing_is_read_of_a_stretch_without_offsets(embedded: RunningBroker) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from schemas.connection import KafkaSettings
 from streams.agents.cluster import register
 from streams.cluster.stage import ClusterStage
 from streams.worker.batches import BatchLimits
+from streams.worker.reader import Entry
 from streams.worker.runner import StageRunner
 from streams.worker.transport import WorkerApp
 
@@ -37,3 +39,30 @@ async def test_nothing_is_applied_ahead_for_a_generation_that_is_over(
     until_s = time.monotonic() + 60
     ahead = runner.apply_up_to(_TOPIC, 0, 5, until_s, asked_in)
     assert await asyncio.wait_for(ahead, 10) is False
+
+
+@pytest.mark.parametrize(
+    ("undelivered", "counted"), [(True, "healed_records"), (False, "records_read_ahead")]
+)
+async def test_records_that_nobody_delivers_are_counted_as_such(
+    runner: StageRunner, monkeypatch: pytest.MonkeyPatch, *, undelivered: bool, counted: str
+) -> None:
+    async def pieces(*_: object) -> AsyncIterator[list[Entry]]:
+        yield [Entry(offset, None, None, 0) for offset in range(3)]
+
+    async def put(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr("streams.worker.runner.read_pieces", pieces)
+    monkeypatch.setattr(runner, "_put", put)
+    runner.stages[0] = ClusterStage(0, 4)
+    until_s = time.monotonic() + 60
+    assert await runner.apply_up_to(
+        _TOPIC, 0, 3, until_s, runner.generation, undelivered=undelivered
+    )
+    value = runner._telemetry.registry.get_sample_value
+    found = {
+        name: value(f"loadstream_{name}_total", {"stage": "cluster", "topic": _TOPIC})
+        for name in ("healed_records", "records_read_ahead")
+    }
+    assert found == {"healed_records": 0, "records_read_ahead": 0, counted: 3}

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from aiokafka import AIOKafkaProducer
 
 from schemas.connection import KafkaSettings
@@ -46,8 +47,16 @@ class _Runner:
         return self.positions.get(topic, -1)
 
     async def apply_up_to(
-        self, topic: str, partition: int, end: int, until_s: float, generation: int
+        self,
+        topic: str,
+        partition: int,
+        end: int,
+        until_s: float,
+        generation: int,
+        *,
+        undelivered: bool = False,
     ) -> bool:
+        assert undelivered
         assert generation == self.generation
         self.asked.append((topic, partition, end))
         if self.holds_records:
@@ -74,7 +83,9 @@ async def _undelivered(kafka: KafkaSettings) -> AsyncIterator[UndeliveredWatch]:
         await brokers.leave()
 
 
-async def test_what_does_not_come_between_looks_is_read_once(broker: RunningBroker) -> None:
+async def test_what_does_not_come_between_looks_is_read_once(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     runner = _Runner()
     async with _undelivered(broker.settings) as watch:
         await _happen(broker.settings, 3)
@@ -86,6 +97,7 @@ async def test_what_does_not_come_between_looks_is_read_once(broker: RunningBrok
         for _ in range(LOOKS + 1):
             await watch.look(runner)
         assert len(runner.asked) == 1
+    assert "partition 0: read from offset 0 to 2, which nobody had delivered" in caplog.text
 
 
 async def test_a_partition_that_moves_is_left_alone(broker: RunningBroker) -> None:
@@ -98,7 +110,9 @@ async def test_a_partition_that_moves_is_left_alone(broker: RunningBroker) -> No
         assert runner.asked == []
 
 
-async def test_offsets_that_hold_nothing_are_asked_for_once(broker: RunningBroker) -> None:
+async def test_offsets_that_hold_nothing_are_asked_for_once_and_without_a_word(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     runner = _Runner(holds_records=False)
     async with _undelivered(broker.settings) as watch:
         await _happen(broker.settings, 1)
@@ -109,6 +123,7 @@ async def test_offsets_that_hold_nothing_are_asked_for_once(broker: RunningBroke
         for _ in range(LOOKS):
             await watch.look(runner)
         assert [end for _, _, end in runner.asked] == [1, 2]
+    assert "nobody had delivered" not in caplog.text
 
 
 async def test_a_partition_that_ends_before_what_was_applied_is_reported_and_holds_the_stage(
