@@ -172,3 +172,8 @@ class PlacementDecision(Message):
     use; none: by its requests and limits."""
     as_of: AsOf
     """The state that it was computed from."""
+
+    @property
+    def waits(self) -> bool:
+        """The pod waits for a node from then on."""
+        return self.outcome in ("waiting", "expired")

@@ -105,7 +105,7 @@ def line_of(session: Session, status: Status) -> str:
         if known
         else "cpu unknown"
     )
-    waiting = sum(1 for _ in observed.of_outcome("waiting", "expired"))
+    waiting = len(observed.waiting())
     hot = sorted(session.relief.hot)
     names = f" ({', '.join(hot[:3])}{' ...' if len(hot) > 3 else ''})" if hot else ""
     held = "; the clock waits for the worker" if status.phase == "held" else ""

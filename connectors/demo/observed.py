@@ -140,9 +140,13 @@ class Observed:
         """Names of the nodes that never had a metric."""
         return [name for name, node in self.nodes.items() if node.updated_at_ms is None]
 
-    def of_outcome(self, *outcomes: str) -> Iterator[PlacementDecision]:
-        """Newest decisions on pods that came to one of these outcomes."""
-        return (d for d in self.outcomes.values() if d.outcome in outcomes)
+    def of_outcome(self, outcome: str) -> Iterator[PlacementDecision]:
+        """Newest decisions on pods that came to this outcome."""
+        return (d for d in self.outcomes.values() if d.outcome == outcome)
+
+    def waiting(self) -> list[PlacementDecision]:
+        """Newest decisions on pods that wait."""
+        return [d for d in self.outcomes.values() if d.waits]
 
     def _above(self, node: ObservedNode, resource: str) -> bool:
         """Whether the load-aware filter would refuse the node as it is, by its own rounding."""

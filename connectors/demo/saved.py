@@ -33,17 +33,18 @@ def ways(session: Session, by_requests: UsageGrid, koordinator: Session | None) 
         return float(hot_nodes(session, grid).sum()) * minutes
 
     found = [
-        Way("loadstream", hot_minutes(session.grid), len(session.evictions), _waiting(session)),
+        Way(
+            "loadstream",
+            hot_minutes(session.grid),
+            len(session.evictions),
+            len(session.observed.waiting()),
+        ),
         Way("by requests alone (LeastAllocated)", hot_minutes(by_requests), 0, None),
     ]
     if koordinator is not None:
-        evictions, waiting = len(koordinator.evictions), _waiting(koordinator)
+        evictions, waiting = len(koordinator.evictions), len(koordinator.observed.waiting())
         hot = hot_minutes(koordinator.grid)
         low, high = koordinator_thresholds(session.relief.hot_above)
         name = f"Koordinator, LowNodeLoad {low:.0f}/{high:.0f}"
         found.append(Way(name, hot, evictions, waiting))
     return tuple(found)
-
-
-def _waiting(session: Session) -> int:
-    return sum(1 for _ in session.observed.of_outcome("waiting", "expired"))

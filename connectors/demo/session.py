@@ -224,7 +224,7 @@ class Session(Observer):
                 self._evicted[uid] = command.command_id
 
     def _decided(self, decision: PlacementDecision) -> None:
-        if decision.outcome in ("waiting", "expired"):
+        if decision.waits:
             self._waiting.add(decision.pod.uid)
         else:
             self._waiting.discard(decision.pod.uid)

@@ -93,7 +93,7 @@ def figures_of(
     observed = session.observed
     latencies = observed.latencies_ms
     p50, p99 = np.percentile(latencies, [50, 99]).tolist() if latencies else (None, None)
-    waiting = list(observed.of_outcome("waiting", "expired"))
+    waiting = observed.waiting()
     refused = list(observed.of_outcome("refused"))
     limits = thresholds(session)
     # This very machine's load is not the demo's to spread.

@@ -98,7 +98,7 @@ def _head(session: Session, status: Status, width: int) -> RenderableType:
     first.append("  ")
     first.append("━" * round(bar * share), "cyan")
     first.append("━" * (bar - round(bar * share)), "bright_black")
-    waiting = sum(1 for _ in observed.of_outcome("waiting", "expired"))
+    waiting = len(observed.waiting())
     second = Text.assemble(
         _count(session.requests, "requests", ""),
         _count(len(session.placed_at_ms), "placed", "green"),

@@ -20,8 +20,6 @@ from schemas.nodes import NodeState
 from schemas.pods import PodLifecycle, PodRef
 from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 
-#: Outcomes of decisions after which a pod waits for a node.
-_WAITS = ("waiting", "expired")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
@@ -123,7 +121,7 @@ class Evidence:
         """Its pod has ended, and another one of the name waits for a node, of which no event is
         known yet."""
         decision, event = self.placement, self.lifecycle
-        if decision is None or event is None or decision.outcome not in _WAITS:
+        if decision is None or event is None or not decision.waits:
             return False
         return self.ended and event.pod.uid != decision.pod.uid
 
@@ -144,7 +142,7 @@ class Evidence:
         which is of the pod that had the name before where one waits for a node."""
         if self.lifecycle is not None:
             return None if self.ended else self.lifecycle.pod.node
-        if self.placement is not None and self.placement.outcome in _WAITS:
+        if self.placement is not None and self.placement.waits:
             return None
         for node, metric in self.metrics.items():
             for pod in metric.pods:

@@ -101,7 +101,7 @@ def test_the_newest_decision_on_a_pod_is_its_outcome() -> None:
     observed.decision(decision("waiting", uid="b"), 0.0)
     observed.decision(decision("placed"), 0.0)
     assert [d.pod.uid for d in observed.of_outcome("placed")] == ["a"]
-    assert [d.pod.uid for d in observed.of_outcome("waiting", "expired")] == ["b"]
+    assert [d.pod.uid for d in observed.waiting()] == ["b"]
     assert observed.decisions == {"waiting": 2, "placed": 1}
 
 
