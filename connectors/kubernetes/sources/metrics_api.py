@@ -110,7 +110,9 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             except (KeyError, TypeError, ValueError) as error:
                 bad.append(f"{'/'.join(name)}: {error!r}")
                 continue
-            members.append({"namespace": name[0], "name": name[1], "uid": pod.uid, "usage": usage})
+            if usage:
+                who = {"namespace": name[0], "name": name[1], "uid": pod.uid}
+                members.append({**who, "usage": usage})
         message = NodeUsage.model_validate(
             {
                 "cluster": self.cluster,
@@ -144,7 +146,8 @@ def _sum(all_usage: Any) -> dict[str, int]:
 
     A resource that one of them lacks was not measured of the whole, and is left out.
     """
-    lists = [{name: nanos(text) for name, text in usage.items()} for usage in all_usage]
+    # A list without any resource is written as null.
+    lists = [{name: nanos(text) for name, text in (usage or {}).items()} for usage in all_usage]
     shared = set.intersection(*map(set, lists)) if lists else set()
     if any(each[name] < 0 for each in lists for name in shared):
         raise QuantityError("found an amount below 0")
