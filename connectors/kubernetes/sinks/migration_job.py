@@ -19,6 +19,9 @@ from schemas.policy.durations import parse_duration_ms
 REASON_ANNOTATION = "koordinator.sh/evict-reason"
 #: Fields of a job's spec that mean nothing here.
 NOT_APPLIED = ("reservationOptions", "deleteOptions")
+#: Labels and annotations of a job that mean nothing here; those of its pod do.
+LABELS_NOT_APPLIED = ("koordinator.sh/evict-policy",)
+ANNOTATIONS_NOT_APPLIED = ("descheduler.alpha.kubernetes.io/evict",)
 _REASON_MAX = 1_000
 _MODES: tuple[str, ...] = get_args(Mode)
 
@@ -53,7 +56,8 @@ class Job:
 def read_job(found: Mapping[str, Any]) -> Job:
     """A job, as the API server gives it."""
     metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
-    pod, annotations = spec.get("podRef") or {}, metadata.get("annotations") or {}
+    pod = spec.get("podRef") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     name = str(metadata.get("name") or "")
     return Job(
         name=name,
@@ -66,7 +70,11 @@ def read_job(found: Mapping[str, Any]) -> Job:
         mode=str(spec.get("mode") or ""),
         ttl=str(spec.get("ttl") or ""),
         reason=str(annotations.get(REASON_ANNOTATION) or f"PodMigrationJob {name}"),
-        not_applied=tuple(f"spec.{each}" for each in NOT_APPLIED if spec.get(each)),
+        not_applied=(
+            *(f"spec.{each}" for each in NOT_APPLIED if spec.get(each)),
+            *(f"label {each}" for each in LABELS_NOT_APPLIED if each in labels),
+            *(f"annotation {each}" for each in ANNOTATIONS_NOT_APPLIED if each in annotations),
+        ),
         created_at_ms=_milliseconds(metadata.get("creationTimestamp")),
         phase=str((found.get("status") or {}).get("phase") or ""),
     )
@@ -118,7 +126,7 @@ def status_of(status: MigrationStatus, job: Job) -> dict[str, Any]:
 
 
 def with_not_applied(message: str, job: Job) -> str:
-    """A message, and which fields of the job mean nothing here."""
+    """A message, and what of the job means nothing here."""
     said = [message] if message else []
     if job.not_applied:
         said.append(f"not applied: {', '.join(job.not_applied)}")

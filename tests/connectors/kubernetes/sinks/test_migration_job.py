@@ -126,6 +126,10 @@ def test_a_status_has_the_words_of_koordinator() -> None:
 
 
 def test_fields_that_mean_nothing_here_are_named_in_the_status() -> None:
-    job = read_job(job_object(deleteOptions={"gracePeriodSeconds": 1}, reservationOptions={"a": 1}))
-    message = status_of(status(), job)["message"]
-    assert message == ("command 1 is out; not applied: spec.reservationOptions, spec.deleteOptions")
+    found = job_object(deleteOptions={"gracePeriodSeconds": 1}, reservationOptions={"a": 1})
+    found["metadata"]["labels"] = {"koordinator.sh/evict-policy": "Delete", "team": "shop"}
+    found["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/evict": ""}
+    assert status_of(status(), read_job(found))["message"] == (
+        "command 1 is out; not applied: spec.reservationOptions, spec.deleteOptions, "
+        "label koordinator.sh/evict-policy, annotation descheduler.alpha.kubernetes.io/evict"
+    )
