@@ -78,8 +78,9 @@ def claim_names(found: Json) -> list[str]:
 def bare(values: Json) -> Json:
     """What a node must know of a pod that it has, without what a new place for it would depend on.
 
-    A pod whose record is refused is carried like this: its room is counted, and nobody moves it. Of
-    a container that takes more ports of the node than a record has room for, the first are kept.
+    A pod whose record is refused is carried like this: its room is counted, nobody moves it, and one
+    that waits is refused by that requirement, where its user reads it. Of a container that takes more
+    ports of the node than a record has room for, the first are kept.
     """
     kept: Json = {name: values[name] for name in _KEPT if name in values}
     for name in ("containers", "init_containers"):
