@@ -48,7 +48,9 @@ class Container(Part):
     """resources.limits."""
     restart_policy: Literal["Always"] | None = None
     """On an init container: "Always" makes it a sidecar that runs beside the pod."""
-    host_ports: Annotated[tuple[HostPort, ...], Field(max_length=HOST_PORTS_MAX, fail_fast=True)] = ()
+    host_ports: Annotated[
+        tuple[HostPort, ...], Field(max_length=HOST_PORTS_MAX, fail_fast=True)
+    ] = ()
     """Ports that it takes on its node."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from connectors.kubernetes.sinks.events import rfc3339
-from schemas.migrations import LIVE, MigrationRequest, MigrationStatus, Mode
+from schemas.migrations import LIVE, TTL_MAX_MS, MigrationRequest, MigrationStatus, Mode
 from schemas.pods import PodRef
 from schemas.policy.durations import parse_duration_ms
 
@@ -82,7 +82,7 @@ def read_job(found: Mapping[str, Any]) -> Job:
 
 def request_of(job: Job, cluster: str, pod: PodRef) -> MigrationRequest:
     """The request to migrate a job's pod; raises ValueError with what is wrong with the job."""
-    ttl_ms = parse_duration_ms(job.ttl) if job.ttl else 0
+    ttl_ms = _ttl_ms(job.ttl) if job.ttl else 0
     if job.mode and job.mode not in _MODES:
         raise ValueError(f"spec.mode is {job.mode!r}; allowed are {', '.join(_MODES)}")
     try:
@@ -94,6 +94,17 @@ def request_of(job: Job, cluster: str, pod: PodRef) -> MigrationRequest:
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def _ttl_ms(text: str) -> int:
+    """spec.ttl in ms; raises ValueError."""
+    try:
+        ttl_ms = parse_duration_ms(text)
+    except ValueError as error:
+        raise ValueError(f"spec.ttl: {error}") from error
+    if not 0 <= ttl_ms <= TTL_MAX_MS:
+        raise ValueError(f"spec.ttl is {text}; allowed are 0s, for what the policy says, to 24h")
+    return ttl_ms
 
 
 def status_of(status: MigrationStatus, job: Job) -> dict[str, Any]:

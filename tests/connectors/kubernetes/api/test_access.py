@@ -250,7 +250,10 @@ _CREDENTIAL = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCrede
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["no-such-plugin"], "plugin no-such-plugin cannot be run: No such file or directory; is it"),
+        (
+            ["no-such-plugin"],
+            "plugin no-such-plugin cannot be run: No such file or directory; is it",
+        ),
         (["echo", "5"], "the plugin's answer is no map; expected an ExecCredential"),
         (["echo", _CREDENTIAL % "{}"], "the plugin's answer has neither token nor certificate"),
         (["echo", _CREDENTIAL % "null"], "the plugin's answer has neither token nor certificate"),

@@ -68,8 +68,12 @@ def test_what_a_job_leaves_open_the_policy_says() -> None:
     ("spec", "complaint"),
     [
         ({"mode": "Teleport"}, "spec.mode is 'Teleport'; allowed are ReservationFirst, EvictDirec"),
-        ({"ttl": "soon"}, "'soon' is no duration"),
-        ({"ttl": "999h"}, "ttl_ms: Input should be less than or equal to 86400000"),
+        ({"ttl": "soon"}, "spec.ttl: 'soon' is no duration"),
+        (
+            {"ttl": "999h0m0s"},
+            "spec.ttl is 999h0m0s; allowed are 0s, for what the policy says, to 24h",
+        ),
+        ({"ttl": "-5m0s"}, "spec.ttl is -5m0s; allowed are 0s"),
     ],
 )
 def test_a_job_that_cannot_be_read_says_what_is_wrong(spec: dict[str, Any], complaint: str) -> None:
